@@ -1,0 +1,52 @@
+# Every target sets up .venv by itself; nothing needs to be installed by hand but Python >= 3.10 and make.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: help demo test slow lint format bench docs clean
+
+help:  ## show this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.base: $(BIN)/python pyproject.toml constraints.txt
+	@echo "setting up $(VENV) (once; this takes a few minutes)"
+	@$(PIP) --editable '.[report]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.base
+	@$(PIP) --editable '.[dev]'
+	@touch $@
+
+demo: $(VENV)/.base  ## set up and run the main job on embedded data
+	$(BIN)/fishergcn data list
+	$(BIN)/fishergcn spectrum cora
+
+test: $(VENV)/.dev  ## set up and run all tests but the slow ones
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -q
+
+slow: $(VENV)/.dev  ## the tests that take minutes
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m slow
+
+lint: $(VENV)/.dev  ## formatting, lint and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(VENV)/.dev  ## rewrite the code in the house format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.dev  ## side-by-side timings, as JSON under benchmarks/results
+	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+docs: $(VENV)/.dev  ## build the documentation; a warning is an error
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+clean:  ## remove what the other targets made
+	rm -rf $(VENV) docs/_build demo dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,28 @@
+"""What every benchmark notes down: the machine it ran on, and a JSON file."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from fishergcn._files import write_text
+
+
+def machine() -> dict[str, Any]:
+    """Name the processor, its cores and the versions in use."""
+    cpu = platform.processor()
+    if Path("/proc/cpuinfo").exists():
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        cpu = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), cpu)
+    packages = {name: version(name) for name in ("numpy", "scipy", "numba")}
+    return {"cpu": cpu, "cores": os.cpu_count(), "python": platform.python_version(), **packages}
+
+
+def write_record(path: Path, record: dict[str, Any]) -> None:
+    """Write a record as JSON, with its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, json.dumps(record, indent=2) + "\n")

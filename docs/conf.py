@@ -1,0 +1,15 @@
+"""Settings of the documentation."""
+
+from fishergcn import __version__
+
+project = "FisherGCN"
+author = "The FisherGCN developers"
+release = __version__
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax"]
+myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "colon_fence"]
+myst_heading_anchors = 3
+autodoc_typehints = "description"
+autodoc_member_order = "bysource"
+exclude_patterns = ["_build", "_drafts*"]
+html_theme = "furo"
+html_title = "FisherGCN"

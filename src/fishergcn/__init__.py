@@ -1,0 +1,20 @@
+"""FisherGCN: graph convolutional networks trained in a Fisher-Bures neighborhood of their graph."""
+
+from __future__ import annotations
+
+from fishergcn import datasets, splits
+from fishergcn._version import __version__
+from fishergcn.graph import Graph
+from fishergcn.propagation import high_order, renormalized
+from fishergcn.spectrum import Spectrum, top_spectrum
+
+__all__ = [
+    "Graph",
+    "Spectrum",
+    "__version__",
+    "datasets",
+    "high_order",
+    "renormalized",
+    "splits",
+    "top_spectrum",
+]

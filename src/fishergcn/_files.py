@@ -1,0 +1,40 @@
+"""Files that are either wholly written or not there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+from fishergcn.errors import DataFileError, reason
+
+__all__ = ["atomic_path", "write_text"]
+
+
+@contextlib.contextmanager
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary path beside ``path``; rename it to ``path`` on success, remove it on failure.
+
+    The temporary name keeps the suffix of ``path``, since some writers choose the format by it.
+    """
+    target = Path(os.path.realpath(path))  # write through a link instead of replacing it
+    if target.is_dir():
+        raise DataFileError(f"Cannot write {path}: it is a folder.")
+    temporary = target.with_name(f".{secrets.token_hex(8)}{target.suffix}")
+    try:
+        temporary.touch(exist_ok=False)
+        yield temporary
+        temporary.replace(target)
+    except OSError as error:
+        raise DataFileError(f"Cannot write {path}: {error.strerror or reason(error)}.") from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a UTF-8 text file atomically."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")

@@ -1,0 +1,18 @@
+"""Names for the array types that signatures share."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+__all__ = ["AnyArray", "CSRArray", "FloatArray", "IntArray", "MatrixLike"]
+
+AnyArray: TypeAlias = npt.NDArray[Any]
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+IntArray: TypeAlias = npt.NDArray[np.int64]
+CSRArray: TypeAlias = "sparse.csr_array[np.float64, tuple[int, int]]"
+# What a caller may hand in as a matrix: any SciPy sparse container or something NumPy turns into an array.
+MatrixLike: TypeAlias = Any

@@ -1,0 +1,56 @@
+"""The command ``fishergcn``: one file per command, thin shells around the library."""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import Annotated
+
+import typer
+
+from fishergcn._version import __version__
+from fishergcn.cli import data, geometry, spectrum
+from fishergcn.errors import FisherGCNError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="fishergcn",
+    help="Graph convolutional networks trained in a Fisher-Bures neighborhood of their graph.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(data.app, name="data")
+app.add_typer(geometry.app, name="geometry")
+app.command(name="spectrum")(spectrum.spectrum)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"fishergcn {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; what goes wrong is one sentence on standard error and a non-zero exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(
+                errors="replace"
+            )  # a terminal without Greek letters shows '?' instead of failing
+    try:
+        app()
+    except FisherGCNError as error:
+        typer.echo(f"fishergcn: error: {error}", err=True)
+        sys.exit(2)

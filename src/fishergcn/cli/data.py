@@ -1,0 +1,169 @@
+"""``fishergcn data``: which graphs there are, and how to bring your own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fishergcn.cli._common import console, load_graph, print_json, table
+
+if TYPE_CHECKING:
+    from fishergcn.graph import Graph
+
+__all__ = ["app"]
+
+app = typer.Typer(help="List, describe and import graphs.", no_args_is_help=True)
+
+_JSON = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+@app.command(name="list")
+def list_(json: _JSON = False) -> None:
+    """Show the embedded data sets: Table 1 of the paper, computed from the data."""
+    from fishergcn import datasets
+
+    facts = [_facts(datasets.load(name), high_order=True) for name in datasets.available()]
+    if json:
+        print_json(facts)
+        return
+    rows = [
+        [
+            fact["name"],
+            f"{fact['nodes']:,}",
+            f"{fact['links']:,}",
+            f"{fact['self_links']:,}",
+            f"{fact['components']:,}",
+            f"{fact['features']:,}",
+            str(fact["classes"]),
+            ":".join(str(size) for size in fact["split"] or ()),
+            f"{fact['share']:.2%}",
+            f"{fact['share_high_order']:.2%}",
+        ]
+        for fact in facts
+    ]
+    columns = ["data set", "nodes", "links", "self-links", "components", "features", "classes"]
+    out = console()
+    out.print(table("Embedded data sets", [*columns, "train:val:test", "non-zeros", "non-zeros^T"], rows))
+    out.print("non-zeros: share of non-zero entries of the propagation matrix; ^T: high-order, T=5, ν=1e-4.")
+
+
+@app.command()
+def info(
+    name: Annotated[str, typer.Argument(help="A data set or a graph file (.npz).")],
+    high_order: Annotated[
+        bool,
+        typer.Option(
+            "--high-order", help="Also count the high-order propagation matrix; large graphs take long."
+        ),
+    ] = False,
+    json: _JSON = False,
+) -> None:
+    """Describe one graph."""
+    graph = load_graph(name)
+    facts = _facts(graph, high_order=high_order) | _details(graph)
+    if json:
+        print_json(facts)
+        return
+    rows = [[key.replace("_", " "), _shown(value)] for key, value in facts.items()]
+    console().print(table(str(graph.name or name), ["", "value"], rows, justify="left"))
+
+
+@app.command(name="import")
+def import_(
+    edges: Annotated[
+        Path, typer.Option(help="Links: CSV or TSV with two node ids and, optionally, a weight a line.")
+    ],
+    out: Annotated[Path, typer.Option(help="The graph file to write (.npz).")],
+    features: Annotated[
+        Path | None,
+        typer.Option(help="Features: CSV with a node id and numbers a line, or .npz in node order."),
+    ] = None,
+    labels: Annotated[
+        Path | None, typer.Option(help="Labels: CSV with a node id and a class name a line.")
+    ] = None,
+    header: Annotated[
+        str,
+        typer.Option(help="Which files begin with a header: none, all, or some of edges,features,labels."),
+    ] = "none",
+    directed: Annotated[
+        str,
+        typer.Option(
+            help="A line is a link (undirected), an arc to mirror (symmetrize), or one of two arcs (refuse)."
+        ),
+    ] = "undirected",
+    self_links: Annotated[str, typer.Option(help="keep or drop links from a node to itself.")] = "keep",
+    name: Annotated[
+        str | None, typer.Option(help="A name for the graph; that of the file by default.")
+    ] = None,
+) -> None:
+    """Turn text files into one graph file."""
+    from fishergcn.errors import InputError
+    from fishergcn.graph import Graph
+
+    if out.suffix != ".npz":
+        raise InputError(f"--out must end in .npz, got {out.name!r}.")
+    graph = Graph.from_files(
+        edges,
+        features,
+        labels,
+        header=parse_header(header),
+        directed=directed,
+        self_links=self_links,
+        name=name or out.stem,
+    )
+    graph.save(out)
+    console().print(f"{out}: {graph!r}", soft_wrap=True)
+
+
+def parse_header(text: str) -> bool | list[str]:
+    """Turn the option --header into the argument of ``Graph.from_files``."""
+    return {"none": False, "all": True}.get(text, [word.strip() for word in text.split(",")])
+
+
+def _facts(graph: Graph, *, high_order: bool) -> dict[str, Any]:
+    from fishergcn import propagation
+
+    cells = graph.num_nodes**2
+    split = graph.standard_split
+    facts = {
+        "name": graph.name,
+        "nodes": graph.num_nodes,
+        "links": graph.num_edges,
+        "self_links": graph.num_self_links,
+        "components": graph.num_components,
+        "features": graph.num_features,
+        "classes": graph.num_classes,
+        "split": None if split is None else [len(split[part]) for part in ("train", "val", "test")],
+        "share": propagation.renormalized(graph.adjacency).nnz / cells,
+    }
+    if high_order:
+        facts["share_high_order"] = propagation.high_order(graph.adjacency).nnz / cells
+    return facts
+
+
+def _details(graph: Graph) -> dict[str, Any]:
+    import numpy as np
+    from scipy import sparse
+
+    degrees = np.diff(graph.adjacency.indptr) - (graph.adjacency.diagonal() != 0)  # links to other nodes
+    labels = np.array([], dtype=int) if graph.labels is None else graph.labels
+    entries = 0 if graph.features is None else sparse.csr_array(graph.features).count_nonzero()
+    return {
+        "feature_entries": int(entries),
+        "labeled_nodes": int((labels >= 0).sum()),
+        "nodes_per_class": np.bincount(labels[labels >= 0], minlength=graph.num_classes).tolist(),
+        "class_names": list(graph.class_names or ()),
+        "largest_degree": int(degrees.max()),
+        "isolated_nodes": int((degrees == 0).sum()),
+        "sha256": graph.digest,
+    }
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4%}"
+    if isinstance(value, list):
+        return ", ".join(str(item) for item in value) or "-"
+    return f"{value:,}" if isinstance(value, int) else "-" if value is None else str(value)

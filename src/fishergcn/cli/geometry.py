@@ -1,0 +1,200 @@
+"""``fishergcn geometry``: how far apart two graphs are, and how far a perturbation carries one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fishergcn.cli._common import console, load_graph, print_json, table
+from fishergcn.errors import InputError
+
+if TYPE_CHECKING:
+    from fishergcn._types import FloatArray
+    from fishergcn.graph import Graph
+    from fishergcn.perturbation.neighborhood import Neighborhood
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Measure graphs as density matrices under the Bures metric.", no_args_is_help=True)
+
+_JSON = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+@app.command()
+def distance(
+    a: Annotated[str, typer.Argument(help="A data set or a graph file (.npz).")],
+    b: Annotated[str, typer.Argument(help="Another graph on the same nodes.")],
+    laplacian: Annotated[
+        str, typer.Option(help="renormalized, high-order, normalized or combinatorial.")
+    ] = "renormalized",
+    rank: Annotated[int, typer.Option(help="How many of the largest eigenvalues to compare.")] = 10,
+    json: _JSON = False,
+) -> None:
+    """Compare two graphs on the same nodes: Bures distance, entropies, top of the spectrum."""
+    from fishergcn._checks import check_integer
+    from fishergcn.geometry import intrinsic
+
+    graphs = [load_graph(a), load_graph(b)]
+    _check_same_nodes(graphs, [a, b], intrinsic.DENSE_LIMIT)
+    check_integer("rank", rank, minimum=1, maximum=graphs[0].num_nodes)
+    laplacians = [intrinsic.graph_laplacian(graph.adjacency, laplacian) for graph in graphs]
+    first, second = (intrinsic.density_matrix(matrix) for matrix in laplacians)
+    chord = intrinsic.bures_distance(first, second)
+    traces = [float(matrix.trace()) for matrix in laplacians]
+    spectra = [intrinsic.density_spectrum(rho) for rho in (first, second)]
+    facts: dict[str, Any] = {
+        "laplacian": laplacian,
+        "distance": chord,
+        "fidelity": 1 - chord**2 / 2,
+        "links": [graph.num_edges for graph in graphs],
+        "components": [graph.num_components for graph in graphs],
+        "trace": traces,
+        "entropy": [intrinsic.von_neumann_entropy(rho) for rho in (first, second)],
+        "top_eigenvalues": [
+            (trace * values[:rank]).tolist() for trace, values in zip(traces, spectra, strict=True)
+        ],
+    }
+    if json:
+        print_json(facts)
+    else:
+        _show_distance(a, b, facts)
+
+
+@app.command()
+def neighborhood(
+    name: Annotated[str, typer.Argument(help="A data set or a graph file (.npz).")],
+    rank: Annotated[int, typer.Option(help="k, the number of directions.")] = 10,
+    radius: Annotated[float, typer.Option(help="ε, the radius of the perturbation.")] = 0.1,
+    samples: Annotated[int, typer.Option(help="How many perturbations to draw.")] = 1000,
+    noise: Annotated[str, typer.Option(help="uniform or gaussian.")] = "uniform",
+    high_order: Annotated[
+        bool, typer.Option("--high-order", help="Use the high-order propagation matrix.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the draws and of the eigen-solver.")] = 0,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the histogram to this file (.png, .svg, .pdf).")
+    ] = None,
+    json: _JSON = False,
+) -> None:
+    """Draw perturbations of a graph and show how far they move it."""
+    import fishergcn
+    from fishergcn.perturbation.neighborhood import Neighborhood
+
+    graph = load_graph(name)
+    propagate = fishergcn.high_order if high_order else fishergcn.renormalized
+    around = Neighborhood(propagate(graph.adjacency), rank=rank, radius=radius, noise=noise, seed=seed)
+    phi = around.sample(samples)
+    distances: FloatArray = around.distance(phi).numpy()
+    facts = _neighborhood_facts(around, distances, around.perturbed_eigenvalues(phi).numpy())
+    title = (
+        f"{graph.name or name}, {'high-order' if high_order else 'renormalized'}, k = {rank}, ε = {radius:g}"
+    )
+    if plot is not None:
+        _draw(distances, title, plot)
+    if json:
+        print_json(facts)
+        return
+    out = console()
+    rows = [[key.replace("_", " "), f"{value:.6g}"] for key, value in facts.items()]
+    out.print(table(title, ["", "value"], rows))
+    out.print("Bures distance of the perturbed graph from the graph:")
+    for line in histogram_lines(distances):
+        out.print(line)
+    if plot is not None:
+        out.print(f"picture: {plot}")
+
+
+def histogram_lines(values: FloatArray, bins: int = 16, width: int = 50) -> list[str]:
+    """Return a histogram as lines of text, one a bin: lower edge, bar, count."""
+    import numpy as np
+
+    if np.ptp(values) <= 1e-12 * np.abs(values).max(initial=0.0):
+        return [f"{values[0]:10.4g} | {'#' * width} {len(values)}"]
+    counts, edges = np.histogram(values, bins=bins)
+    longest = counts.max()
+    return [
+        f"{edge:10.4g} | {'#' * round(width * count / longest):<{width}} {count}"
+        for edge, count in zip(edges[:-1], counts, strict=True)
+    ]
+
+
+def _check_same_nodes(graphs: list[Graph], names: list[str], limit: int) -> None:
+    first, second = graphs
+    if first.num_nodes != second.num_nodes:
+        raise InputError(
+            f"A and B must be graphs on the same nodes, but {names[0]} has {first.num_nodes} "
+            f"and {names[1]} has {second.num_nodes}."
+        )
+    if first.node_ids is not None and second.node_ids is not None and first.node_ids != second.node_ids:
+        pairs = zip(first.node_ids, second.node_ids, strict=True)
+        position, (one, other) = next((i, pair) for i, pair in enumerate(pairs) if pair[0] != pair[1])
+        raise InputError(
+            f"A and B must be graphs on the same nodes in the same order, but node {position} is {one!r} "
+            f"in {names[0]} and {other!r} in {names[1]}."
+        )
+    if first.num_nodes > limit:
+        raise InputError(
+            f"The Bures distance of two graphs needs dense matrices: at most {limit} nodes are allowed, "
+            f"{names[0]} has {first.num_nodes}."
+        )
+
+
+def _show_distance(a: str, b: str, facts: dict[str, Any]) -> None:
+    formats = {"links": ",", "components": ",", "trace": ".6f", "entropy": ".6f"}
+    rows = [
+        [
+            key,
+            *(format(value, shown) for value in facts[key]),
+            format(facts[key][1] - facts[key][0], f"+{shown}"),
+        ]
+        for key, shown in formats.items()
+    ]
+    rows += [
+        [f"eigenvalue {i + 1} of L", f"{one:.6f}", f"{other:.6f}", f"{other - one:+.6f}"]
+        for i, (one, other) in enumerate(zip(*facts["top_eigenvalues"], strict=True))
+    ]
+    out = console()
+    out.print(table(f"{facts['laplacian']} Laplacian", ["", a, b, "change"], rows))
+    out.print(
+        f"Bures distance {facts['distance']:.8g} (of at most 1.4142136), "
+        f"root fidelity {facts['fidelity']:.8g}"
+    )
+
+
+def _neighborhood_facts(
+    around: Neighborhood, distances: FloatArray, eigenvalues: FloatArray
+) -> dict[str, float]:
+    import numpy as np
+
+    quantiles = np.quantile(distances, _QUANTILES)
+    return {
+        "samples": len(distances),
+        "captured_mass": around.captured_mass,
+        "distance_mean": float(distances.mean()),
+        **{f"distance_{q:.0%}": float(value) for q, value in zip(_QUANTILES, quantiles, strict=True)},
+        "distance_largest": float(distances.max()),
+        "smallest_eigenvalue_before": float(around.spectrum.eigenvalues.min()),
+        "smallest_eigenvalue_after": float(eigenvalues.min()),
+        "largest_eigenvalue_before": float(around.spectrum.eigenvalues.max()),
+        "largest_eigenvalue_after": float(eigenvalues.max()),
+    }
+
+
+def _draw(distances: FloatArray, title: str, path: Path) -> None:
+    from fishergcn._files import atomic_path
+    from fishergcn._imports import require
+
+    figure_module = require("matplotlib.figure", extra="report", purpose="A picture")
+    figure = figure_module.Figure(figsize=(6, 3.5), layout="constrained")
+    supported = sorted(figure.canvas.get_supported_filetypes())
+    if path.suffix.lstrip(".").lower() not in supported:
+        raise InputError(f"--plot must end in one of {', '.join(supported)}, got {path.name!r}.")
+    axes = figure.subplots()
+    axes.hist(distances, bins=40)
+    axes.set(title=title, xlabel="Bures distance from the graph", ylabel="perturbations")
+    axes.grid(alpha=0.3)
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, dpi=150)

@@ -1,0 +1,234 @@
+"""The CPU kernels, compiled: imported only where they run, so that the package works without numba.
+
+Every kernel is single-threaded (several processes use several cores better, see the benchmarks) and loops over
+nodes outside, over samples inside, so that a row of the sparse matrix is read once for all samples.
+Arrays are node-major: activations have shape (rows, batch, width).
+"""
+
+from __future__ import annotations
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
+import numpy as np
+from numba import njit
+
+__all__ = [
+    "bernoulli_words",
+    "csr_times_dense",
+    "features_backward",
+    "features_backward_plain",
+    "features_forward",
+    "features_forward_plain",
+    "lanes_of",
+    "relu_dropout",
+    "relu_dropout_backward",
+]
+
+_FAST = {"cache": True, "nogil": True, "fastmath": {"contract", "nsz"}, "error_model": "numpy"}
+_EXACT = {"cache": True, "nogil": True}
+
+
+@njit(inline="always", **_EXACT)
+def _philox(k0, k1, c0, c1, c2, c3):
+    m0, m1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
+    for _ in range(10):
+        low = np.uint64(c0) * m0
+        high = np.uint64(c2) * m1
+        c0 = np.uint32(np.uint32(high >> np.uint64(32)) ^ c1 ^ k0)
+        c1 = np.uint32(high)
+        c2 = np.uint32(np.uint32(low >> np.uint64(32)) ^ c3 ^ k1)
+        c3 = np.uint32(low)
+        k0 = np.uint32(k0 + np.uint32(0x9E3779B9))
+        k1 = np.uint32(k1 + np.uint32(0xBB67AE85))
+    return c0, c1, c2, c3
+
+
+@njit(**_EXACT)
+def bernoulli_words(words, keys, samples, purpose, epoch, numerator, digits):
+    """Fill words (runs * samples, blocks, 4): bits that are 1 with probability numerator / 2**digits."""
+    for b in range(words.shape[0]):
+        k0 = np.uint32(keys[b // samples] & np.uint64(0xFFFFFFFF))
+        k1 = np.uint32(keys[b // samples] >> np.uint64(32))
+        stream = np.uint32(purpose * 65536 + b % samples)
+        for block in range(words.shape[1]):
+            r0 = r1 = r2 = r3 = np.uint32(0)
+            for plane in range(digits):
+                c0, c1, c2, c3 = _philox(k0, k1, np.uint32(block), stream, np.uint32(epoch), np.uint32(plane))
+                if (numerator >> plane) & 1:
+                    r0, r1, r2, r3 = r0 | c0, r1 | c1, r2 | c2, r3 | c3
+                else:
+                    r0, r1, r2, r3 = r0 & c0, r1 & c1, r2 & c2, r3 & c3
+            words[b, block, 0] = r0
+            words[b, block, 1] = r1
+            words[b, block, 2] = r2
+            words[b, block, 3] = r3
+
+
+@njit(inline="always", **_FAST)
+def _kept(columns, factors, start, stop, indices, values, bits, scale):
+    """Collect the entries whose bit is set, without a branch to mispredict; return how many there are."""
+    count = 0
+    for e in range(start, stop):
+        columns[count] = indices[e]
+        factors[count] = values[e] * scale
+        count += np.int64((bits[e >> 5] >> np.uint32(e & 31)) & np.uint32(1))
+    return count
+
+
+@njit(inline="always", **_FAST)
+def _longest(indptr):
+    longest = 0
+    for i in range(indptr.shape[0] - 1):
+        longest = max(longest, indptr[i + 1] - indptr[i])
+    return longest
+
+
+# The usual widths of a hidden layer are compile-time constants, which saves the checks and remainders of a loop of
+# unknown length (a third of the time): `lanes` is a tuple of width / 16 zeros, whose length is part of its type.
+# Other widths pass an empty tuple and are read from the arrays.
+_USUAL_WIDTHS = frozenset({16, 32, 64, 128})
+
+
+def lanes_of(width):
+    """Return the tuple that tells a kernel its number of columns."""
+    return (0,) * (width // 16) if width in _USUAL_WIDTHS else ()
+
+
+@njit(inline="always", **_FAST)
+def _combine(lanes, target, table, columns, factors, start, stop):
+    """target = Σ_t factors[t] table[columns[t]], four rows at a time to load and store target less often."""
+    width = 16 * len(lanes) if len(lanes) > 0 else target.shape[0]
+    for h in range(width):
+        target[h] = 0
+    t = start
+    while t + 4 <= stop:
+        a, b = table[np.uint32(columns[t])], table[np.uint32(columns[t + 1])]
+        c, d = table[np.uint32(columns[t + 2])], table[np.uint32(columns[t + 3])]
+        x, y, z, u = factors[t], factors[t + 1], factors[t + 2], factors[t + 3]
+        for h in range(width):
+            target[h] = target[h] + x * a[h] + y * b[h] + z * c[h] + u * d[h]
+        t += 4
+    while t < stop:
+        a, x = table[np.uint32(columns[t])], factors[t]
+        for h in range(width):
+            target[h] = target[h] + x * a[h]
+        t += 1
+
+
+@njit(inline="always", **_FAST)
+def _scatter(lanes, table, source, columns, factors, start, stop):
+    """table[columns[t]] += factors[t] source."""
+    width = 16 * len(lanes) if len(lanes) > 0 else source.shape[0]
+    for t in range(start, stop):
+        line, x = table[np.uint32(columns[t])], factors[t]
+        for h in range(width):
+            line[h] = line[h] + x * source[h]
+
+
+@njit(inline="always", **_FAST)
+def _scatter_four(lanes, table, grad, words, b, start, stop, indices, values, scale):
+    """The same for four samples at once: a dropped entry counts with factor 0, cheaper than a branch."""
+    width = 16 * len(lanes) if len(lanes) > 0 else grad.shape[1]
+    g0, g1, g2, g3 = grad[b], grad[b + 1], grad[b + 2], grad[b + 3]
+    w0, w1, w2, w3 = words[b], words[b + 1], words[b + 2], words[b + 3]
+    number = values.dtype.type
+    one = np.uint32(1)
+    for e in range(start, stop):
+        w, s = e >> 5, np.uint32(e & 31)
+        x = values[e] * scale
+        x0 = x * number(np.int32((w0[w] >> s) & one))
+        x1 = x * number(np.int32((w1[w] >> s) & one))
+        x2 = x * number(np.int32((w2[w] >> s) & one))
+        x3 = x * number(np.int32((w3[w] >> s) & one))
+        line = table[np.uint32(indices[e])]
+        for h in range(width):
+            line[h] = line[h] + x0 * g0[h] + x1 * g1[h] + x2 * g2[h] + x3 * g3[h]
+
+
+@njit(**_FAST)
+def features_forward(lanes, out, rows, indptr, indices, values, weight, words, samples, scale):
+    """out[p, r*M+m, :] = scale * Σ_e bit[r, m, e] x_e weight[r, j_e, :] over the entries e of row rows[p]."""
+    longest = _longest(indptr) + 1
+    columns, factors = np.empty(longest, dtype=np.uint32), np.empty(longest, dtype=values.dtype)
+    for p in range(rows.shape[0]):
+        start, stop = indptr[rows[p]], indptr[rows[p] + 1]
+        for b in range(out.shape[1]):
+            count = _kept(columns, factors, start, stop, indices, values, words[b], scale)
+            _combine(lanes, out[p, b], weight[b // samples], columns, factors, 0, count)
+
+
+@njit(**_FAST)
+def features_forward_plain(lanes, out, rows, indptr, indices, values, weight):
+    """out[p, r, :] = Σ_e x_e weight[r, j_e, :]: the same without dropout."""
+    for p in range(rows.shape[0]):
+        for r in range(out.shape[1]):
+            _combine(lanes, out[p, r], weight[r], indices, values, indptr[rows[p]], indptr[rows[p] + 1])
+
+
+@njit(**_FAST)
+def features_backward(lanes, grad_weight, rows, indptr, indices, values, grad, words, samples, scale):
+    """grad_weight[r, j, :] += scale * Σ_{p, m, e: j_e = j} bit[r, m, e] x_e grad[p, r*M+m, :]."""
+    longest = _longest(indptr) + 1
+    columns, factors = np.empty(longest, dtype=np.uint32), np.empty(longest, dtype=values.dtype)
+    fours = samples // 4 * 4
+    for p in range(rows.shape[0]):
+        start, stop = indptr[rows[p]], indptr[rows[p] + 1]
+        for b in range(grad.shape[1]):
+            m = b % samples
+            table = grad_weight[b // samples]
+            if m >= fours:
+                count = _kept(columns, factors, start, stop, indices, values, words[b], scale)
+                _scatter(lanes, table, grad[p, b], columns, factors, 0, count)
+            elif m % 4 == 0:
+                _scatter_four(lanes, table, grad[p], words, b, start, stop, indices, values, scale)
+
+
+@njit(**_FAST)
+def features_backward_plain(lanes, grad_weight, rows, indptr, indices, values, grad):
+    """grad_weight[r, j, :] += Σ_{p, e: j_e = j} x_e grad[p, r, :]."""
+    for p in range(rows.shape[0]):
+        for r in range(grad.shape[1]):
+            _scatter(lanes, grad_weight[r], grad[p, r], indices, values, indptr[rows[p]], indptr[rows[p] + 1])
+
+
+@njit(**_FAST)
+def csr_times_dense(lanes, out, indptr, indices, values, dense):
+    """out[i, b, :] = Σ_j s_ij dense[j, b, :] for a CSR matrix S."""
+    batch = dense.shape[1]
+    table = dense.reshape(dense.shape[0] * batch, dense.shape[2])
+    longest = _longest(indptr) + 1
+    columns = np.empty(longest, dtype=np.uint32)
+    for i in range(out.shape[0]):
+        start, stop = indptr[i], indptr[i + 1]
+        for b in range(batch):
+            for e in range(start, stop):
+                columns[e - start] = indices[e] * batch + b
+            _combine(lanes, out[i, b], table, columns, values[start:stop], 0, stop - start)
+
+
+@njit(**_FAST)
+def relu_dropout(out, values, rows, words, scale):
+    """out[p, b, h] = scale * bit[b, rows[p], h] * max(values[p, b, h], 0); words is (batch, nodes, words a row)."""
+    count, batch, width = values.shape
+    zero = values.dtype.type(0)
+    for p in range(count):
+        i = rows[p]
+        for b in range(batch):
+            source = values[p, b]
+            target = out[p, b]
+            for w in range(width // 32):
+                word = words[b, i, w]
+                for t in range(32):
+                    keep = values.dtype.type(np.int32((word >> np.uint32(t)) & np.uint32(1)))
+                    target[32 * w + t] = max(source[32 * w + t], zero) * (keep * scale)
+            for h in range(width // 32 * 32, width):
+                keep = values.dtype.type(np.int32((words[b, i, h // 32] >> np.uint32(h % 32)) & np.uint32(1)))
+                target[h] = max(source[h], zero) * (keep * scale)
+
+
+@njit(**_FAST)
+def relu_dropout_backward(out, grad, result, scale):
+    """out = scale * grad where result > 0, else 0: a unit passes its gradient iff it was active and kept."""
+    flat_out, flat_grad, flat_result = out.ravel(), grad.ravel(), result.ravel()
+    zero = out.dtype.type(0)
+    for t in range(flat_out.shape[0]):
+        flat_out[t] = flat_grad[t] * scale if flat_result[t] > zero else zero

@@ -1,0 +1,224 @@
+"""Kernel 1: features with dropout, times weights.
+
+    Z[p, r, m] = ((X_{i(p)} ∘ mask[r, m]) / keep) W[r]
+
+for the rows i(p) that are asked for, runs r with their own weights and samples m with their own dropout
+masks. Sparse features are never made dense: dropout acts on their stored entries.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from fishergcn.nn.backend import backend_of
+from fishergcn.nn.masks import keep_probability, unpack
+
+__all__ = ["DenseFeatures", "SparseFeatures", "make_features"]
+
+
+def make_features(
+    features: Any, *, normalize: bool = True, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
+) -> SparseFeatures | DenseFeatures:
+    """Prepare a feature matrix for training.
+
+    Parameters
+    ----------
+    features
+        X, n x D, a SciPy sparse matrix or an array.
+    normalize
+        Divide each row by its sum, as GCN does; rows that sum to 0 stay as they are.
+    device, dtype
+        Where and in which precision the products run.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> make_features(np.array([[1.0, 3.0], [0.0, 0.0]])).values
+    tensor([[0.2500, 0.7500],
+            [0.0000, 0.0000]])
+    """
+    matrix = sparse.csr_array(features, dtype=np.float64) if sparse.issparse(features) else np.asarray(features, float)
+    if normalize:
+        sums = np.asarray(matrix.sum(axis=1)).ravel()
+        factors = np.divide(1.0, sums, out=np.ones_like(sums), where=sums != 0)
+        matrix = sparse.diags_array(factors) @ matrix if sparse.issparse(matrix) else matrix * factors[:, None]
+    if sparse.issparse(matrix):
+        return SparseFeatures(sparse.csr_array(matrix), device, dtype)
+    return DenseFeatures(torch.as_tensor(matrix, dtype=dtype, device=device))
+
+
+class DenseFeatures:
+    """X as a dense tensor, n x D."""
+
+    def __init__(self, values: Tensor, rows: Tensor | None = None) -> None:
+        self.values = values
+        self.rows = rows
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, D) of the whole matrix."""
+        return self.values.shape[0], self.values.shape[1]
+
+    @property
+    def mask_words(self) -> int:
+        """How many words a dropout mask of the whole matrix takes."""
+        return (self.values.numel() + 31) // 32
+
+    def restrict(self, rows: Tensor | None) -> DenseFeatures:
+        """Return the same features, of which only some rows will be multiplied."""
+        return DenseFeatures(self.values, rows)
+
+    def times(self, weight: Tensor, words: Tensor | None, samples: int, dropout: float) -> Tensor:
+        """Return Z of shape (rows, R * M, H) for weights (R, D, H); without words there is no dropout and M = 1."""
+        values = self.values if self.rows is None else self.values[self.rows]
+        if words is None:
+            return torch.einsum("nd,rdh->nrh", values, weight)
+        runs, _, width = weight.shape
+        kept = unpack(words, self.values.numel()).view(len(words), *self.values.shape)
+        kept = kept if self.rows is None else kept[:, self.rows]
+        scaled = (kept * values / keep_probability(dropout)).view(runs, samples, *values.shape)
+        return torch.einsum("rmnd,rdh->nrmh", scaled, weight).reshape(len(values), runs * samples, width)
+
+
+class SparseFeatures:
+    """X in compressed rows, n x D, with its columns for the backward pass on a GPU."""
+
+    def __init__(self, matrix: Any, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> None:
+        self.shape = (int(matrix.shape[0]), int(matrix.shape[1]))
+        self.indptr = torch.as_tensor(matrix.indptr, dtype=torch.int32, device=device)
+        self.indices = torch.as_tensor(matrix.indices, dtype=torch.int32, device=device)
+        self.values = torch.as_tensor(matrix.data, dtype=dtype, device=device)
+        self.rows = torch.arange(self.shape[0], dtype=torch.int32, device=device)
+        self._matrix = matrix
+        self._columns: tuple[Tensor, ...] | None = None
+
+    @property
+    def mask_words(self) -> int:
+        """How many words a dropout mask of the stored entries takes."""
+        return (self.values.numel() + 31) // 32
+
+    def restrict(self, rows: Tensor | None) -> SparseFeatures:
+        """Return the same features, of which only some rows will be multiplied."""
+        if rows is None:
+            return self
+        other = object.__new__(SparseFeatures)
+        other.__dict__.update(self.__dict__)
+        other.rows = rows.to(device=self.rows.device, dtype=torch.int32)
+        other._columns = None
+        return other
+
+    @property
+    def columns(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Compressed columns of the chosen rows: pointers, position of the row, index of the stored entry."""
+        if self._columns is None:
+            chosen = self.rows.cpu().numpy()
+            entry = sparse.csr_array(
+                (np.arange(1, self._matrix.nnz + 1, dtype=np.int64), self._matrix.indices, self._matrix.indptr), self.shape
+            )
+            by_column = sparse.csc_array(entry[chosen])
+            device = self.values.device
+            self._columns = (
+                torch.as_tensor(by_column.indptr, dtype=torch.int32, device=device),
+                torch.as_tensor(by_column.indices, dtype=torch.int32, device=device),
+                torch.as_tensor(by_column.data - 1, dtype=torch.int32, device=device),
+            )
+        return self._columns  # type: ignore[return-value]
+
+    def times(self, weight: Tensor, words: Tensor | None, samples: int, dropout: float) -> Tensor:
+        """Return Z of shape (rows, R * M, H) for weights (R, D, H); without words there is no dropout and M = 1."""
+        if backend_of(weight) == "reference":
+            return reference(self, weight, words, samples, dropout)
+        result: Tensor = _Product.apply(weight, self, words, samples, dropout)  # type: ignore[no-untyped-call]
+        return result
+
+
+def reference(features: SparseFeatures, weight: Tensor, words: Tensor | None, samples: int, dropout: float) -> Tensor:
+    """The kernel in plain differentiable torch: gather the weight rows of all entries, then add them up by row."""
+    runs, _, width = weight.shape
+    starts, stops = features.indptr[:-1].long()[features.rows], features.indptr[1:].long()[features.rows]
+    lengths = stops - starts
+    row = torch.repeat_interleave(torch.arange(len(lengths), device=weight.device), lengths)
+    offset = torch.arange(len(row), device=weight.device) - torch.repeat_interleave(lengths.cumsum(0) - lengths, lengths)
+    entry = torch.repeat_interleave(starts, lengths) + offset
+    terms = features.values[entry][None, :, None] * weight[:, features.indices.long()[entry]]
+    if words is None:
+        batch, scaled = runs, terms
+    else:
+        batch = runs * samples
+        kept = unpack(words, features.values.numel())[:, entry].view(runs, samples, -1, 1)
+        scaled = (terms[:, None] * kept / keep_probability(dropout)).reshape(batch, -1, width)
+    out = weight.new_zeros(batch, len(lengths), width)
+    return out.index_add(1, row, scaled).movedim(0, 1)
+
+
+def _launch(features: SparseFeatures, weight: Tensor, words: Tensor | None, samples: int, dropout: float) -> Tensor:
+    runs, _, width = weight.shape
+    batch = runs if words is None else runs * samples
+    out = weight.new_empty(len(features.rows), batch, width)
+    if backend_of(weight) == "triton":
+        from fishergcn.nn import _triton
+
+        _triton.features_forward(out, features, weight, words, samples, keep_probability(dropout))
+        return out
+    from fishergcn.nn import _numba
+
+    lanes = _numba.lanes_of(width)
+    arrays = [part.numpy() for part in (out, features.rows, features.indptr, features.indices, features.values, weight)]
+    if words is None:
+        _numba.features_forward_plain(lanes, *arrays)
+    else:
+        scale = arrays[4].dtype.type(1.0 / keep_probability(dropout))
+        _numba.features_forward(lanes, *arrays, words.numpy().view(np.uint32), samples, scale)
+    return out
+
+
+def _launch_backward(
+    features: SparseFeatures, shape: torch.Size, grad: Tensor, words: Tensor | None, samples: int, dropout: float
+) -> Tensor:
+    grad = grad.contiguous()
+    if backend_of(grad) == "triton":
+        from fishergcn.nn import _triton
+
+        result = grad.new_empty(shape)
+        _triton.features_backward(result, features, grad, words, samples, keep_probability(dropout))
+        return result
+    from fishergcn.nn import _numba
+
+    result = grad.new_zeros(shape)
+    lanes = _numba.lanes_of(shape[2])
+    arrays = [part.numpy() for part in (result, features.rows, features.indptr, features.indices, features.values, grad)]
+    if words is None:
+        _numba.features_backward_plain(lanes, *arrays)
+    else:
+        scale = arrays[4].dtype.type(1.0 / keep_probability(dropout))
+        _numba.features_backward(lanes, *arrays, words.numpy().view(np.uint32), samples, scale)
+    return result
+
+
+class _Product(torch.autograd.Function):
+    """Linear in the weights: the derivative forward is the product itself, backward the transposed one."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, weight: Tensor, features: SparseFeatures, words: Tensor | None, samples: int, dropout: float
+    ) -> Tensor:
+        ctx.arguments = (features, words, samples, dropout)
+        ctx.shape = weight.shape
+        return _launch(features, weight.detach().contiguous(), words, samples, dropout)
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        features, words, samples, dropout = ctx.arguments
+        return _launch_backward(features, ctx.shape, grad, words, samples, dropout), None, None, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, *_: None) -> Tensor:
+        features, words, samples, dropout = ctx.arguments
+        return _launch(features, tangent.contiguous(), words, samples, dropout)

@@ -1,0 +1,150 @@
+"""Kernel 2: propagation over a sparse matrix, optionally corrected by a low-rank perturbation.
+
+    Y[:, b] = S Z[:, b] - U (c[b] ∘ (Uᵀ Z[:, b]))
+
+for a batch of activations Z[:, b], stored node-major: shape (n, B, d), so that one pass over S serves the whole
+batch and, on a GPU, the batch is one wide matrix product.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from fishergcn.nn.backend import backend_of
+
+if TYPE_CHECKING:
+    from fishergcn.nn.spmm import SparseMatrix
+
+__all__ = ["propagate", "reference"]
+
+# From this share of non-zeros on, a dense product on tensor cores beats a sparse one.
+_DENSE_SHARE = 0.005
+
+
+def propagate(
+    matrix: SparseMatrix, dense: Tensor, basis: Tensor | None = None, coefficients: Tensor | None = None
+) -> Tensor:
+    """Multiply a batch of activations by a propagation operator.
+
+    Parameters
+    ----------
+    matrix
+        S, shape (p, n).
+    dense
+        Z, shape (n, B, d).
+    basis
+        U, shape (n, k), orthonormal columns; None for a plain product. With it S must be square.
+    coefficients
+        c, shape (B, k).
+
+    Returns
+    -------
+    Tensor of shape (p, B, d)
+    """
+    if backend_of(dense) == "reference":
+        return reference(matrix, dense, basis, coefficients)
+    result: Tensor = _Propagation.apply(dense, coefficients, basis, matrix)  # type: ignore[no-untyped-call]
+    return result
+
+
+def reference(
+    matrix: SparseMatrix, dense: Tensor, basis: Tensor | None = None, coefficients: Tensor | None = None
+) -> Tensor:
+    """The kernel in plain differentiable torch."""
+    from fishergcn.nn.spmm import spmm
+
+    rows, batch, width = dense.shape
+    plain = spmm(matrix, dense.reshape(rows, batch * width)).view(-1, batch, width)
+    if basis is None or coefficients is None:
+        return plain
+    moments = torch.einsum("nk,nbd->kbd", basis, dense)
+    return plain - torch.einsum("nk,bk,kbd->nbd", basis, coefficients, moments)
+
+
+def _times(matrix: SparseMatrix, dense: Tensor, *, transposed: bool = False) -> Tensor:
+    """S Z, or Sᵀ Z, for Z of shape (n, B, d)."""
+    dense = dense.contiguous()
+    csr = matrix.backward if transposed else matrix.forward
+    rows, (_, batch, width) = csr.shape[0], dense.shape
+    if backend_of(dense) == "triton":
+        from fishergcn.nn import _triton
+
+        if dense.dtype == torch.float32 and csr.values().numel() > _DENSE_SHARE * csr.shape[0] * csr.shape[1]:
+            return _triton.half_product(matrix, dense, transposed)
+        out = dense.new_empty(rows, batch, width)
+        _triton.csr_times_dense(out, csr, dense)
+        return out
+    from fishergcn.nn import _numba
+
+    out = dense.new_empty(rows, batch, width)
+    parts = [part.numpy() for part in (csr.crow_indices(), csr.col_indices(), csr.values())]
+    _numba.csr_times_dense(_numba.lanes_of(width), out.numpy(), *parts, dense.numpy())
+    return out
+
+
+def _subtract(out: Tensor, basis: Tensor, weighted: Tensor) -> Tensor:
+    """Subtract U V in place, as one matrix product over the whole batch."""
+    flat = out.view(len(out), -1)
+    torch.addmm(flat, basis, weighted.reshape(len(weighted), -1), alpha=-1, out=flat)
+    return out
+
+
+def _moments(basis: Tensor, dense: Tensor) -> Tensor:
+    """Return Uᵀ Z, shape (k, B, d)."""
+    return (basis.T @ dense.reshape(len(dense), -1)).view(-1, *dense.shape[1:])
+
+
+def _weighted(coefficients: Tensor, moments: Tensor) -> Tensor:
+    return coefficients.T.unsqueeze(-1) * moments
+
+
+class _Propagation(torch.autograd.Function):
+    """Bilinear in (Z, 1) and (Z, c); S and U are constants."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, dense: Tensor, coefficients: Tensor | None, basis: Tensor | None, matrix: SparseMatrix
+    ) -> Tensor:
+        ctx.matrix, ctx.basis = matrix, basis
+        dense = dense.detach()
+        out = _times(matrix, dense)
+        if basis is None or coefficients is None:
+            return out
+        coefficients = coefficients.detach()
+        moments = _moments(basis, dense)
+        ctx.save_for_backward(coefficients, moments)
+        ctx.save_for_forward(coefficients, moments)
+        return _subtract(out, basis, _weighted(coefficients, moments))
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        grad = grad.contiguous()
+        wanted, wanted_coefficients = ctx.needs_input_grad[:2]
+        plain = _times(ctx.matrix, grad, transposed=True) if wanted else None
+        if ctx.basis is None or not ctx.saved_tensors:
+            return plain, None, None, None
+        coefficients, moments = ctx.saved_tensors
+        grad_moments = _moments(ctx.basis, grad)
+        if plain is not None:
+            plain = _subtract(plain, ctx.basis, _weighted(coefficients, grad_moments))
+        grad_coefficients = -(grad_moments * moments).sum(-1).T if wanted_coefficients else None
+        return plain, grad_coefficients, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor | None, coefficients_tangent: Tensor | None, *_: None) -> Tensor:
+        coefficients, moments = ctx.saved_tensors if ctx.saved_tensors else (None, None)
+        terms = []
+        if tangent is not None:
+            out = _times(ctx.matrix, tangent)
+            if coefficients is not None:
+                out = _subtract(out, ctx.basis, _weighted(coefficients, _moments(ctx.basis, tangent)))
+            terms.append(out)
+        if coefficients_tangent is not None and moments is not None:
+            weighted = _weighted(coefficients_tangent, moments)
+            terms.append(-(ctx.basis @ weighted.reshape(len(weighted), -1)).view(-1, *moments.shape[1:]))
+        return terms[0] if len(terms) == 1 else terms[0] + terms[1]

@@ -1,0 +1,102 @@
+"""Which k directions of the graph are perturbed: the top of its spectrum, the bottom, or random ones."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import eigsh
+
+from fishergcn._types import CSRArray, FloatArray
+from fishergcn.errors import InputError
+from fishergcn.spectrum import Spectrum, bottom_spectrum, largest_component, top_spectrum
+
+__all__ = ["DIRECTIONS", "check_spectrum", "choose_directions", "random_spectrum"]
+
+DIRECTIONS = ("high", "low", "random")
+
+# Below this share of the largest eigenvalue a direction lies in the kernel of L, where log λ̄ means nothing.
+KERNEL_TOLERANCE = 1e-10
+
+
+def choose_directions(propagation: CSRArray, rank: int, directions: str, seed: int) -> Spectrum:
+    """Return (w, Ū) on the largest component for one of the words in ``DIRECTIONS``."""
+    if directions == "high":
+        return top_spectrum(propagation, rank=rank, seed=seed)
+    if directions == "low":
+        return bottom_spectrum(propagation, rank=rank, seed=seed)
+    return random_spectrum(propagation, rank, seed)
+
+
+def random_spectrum(propagation: CSRArray, rank: int, seed: int) -> Spectrum:
+    """Return k random orthonormal directions of the largest component, each with its Rayleigh quotient.
+
+    The directions are uniform in the orthogonal complement of the kernel of L = I - Ã on that component, so
+    a perturbation along them keeps the kernel. ``eigenvalues`` holds w_i = u_iᵀ L u_i, in descending order:
+    not eigenvalues of L, and ``residual`` (the largest ‖L u_i - w_i u_i‖ / w_1) is of order one.
+
+    Parameters
+    ----------
+    propagation : csr_array of shape (n, n)
+        Ã.
+    rank : int
+        k, less than the size of the component.
+    seed : int
+        Of the random directions.
+
+    Returns
+    -------
+    Spectrum
+        In the place that exact eigenpairs take otherwise.
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> ring = sparse.csr_array(sparse.diags_array([1 / 3] * 3, offsets=[-1, 0, 1], shape=(9, 9)).tolil())
+    >>> ring = ring.tolil(); ring[0, 8] = ring[8, 0] = 1 / 3
+    >>> random_spectrum(ring.tocsr(), 2, seed=0).eigenvectors.sum(axis=0).round(9) + 0.0
+    array([0., 0.])
+    """
+    nodes = np.flatnonzero(largest_component(propagation))
+    if rank >= nodes.size:
+        raise InputError(
+            f"rank must be less than the size of the largest component, {nodes.size} nodes, got {rank}."
+        )
+    block = propagation[nodes][:, nodes]
+    rng = np.random.default_rng(seed)
+    kernel = _kernel(block, rng)
+    gaussian = rng.standard_normal((nodes.size, rank))
+    local = np.linalg.qr(gaussian - np.outer(kernel, kernel @ gaussian))[0]
+    image = local - block @ local
+    quotients = np.einsum("ij,ij->j", local, image)
+    order = np.argsort(-quotients)
+    vectors = np.zeros((propagation.shape[0], rank))
+    vectors[nodes] = local[:, order]
+    residual = float(np.linalg.norm(image - local * quotients, axis=0).max() / quotients.max())
+    trace = float(propagation.shape[0] - propagation.diagonal().sum())
+    return Spectrum(quotients[order], vectors, trace, residual, solver="random directions")
+
+
+def _kernel(block: CSRArray, rng: np.random.Generator) -> FloatArray:
+    """Return the unit vector that Ã of a connected graph keeps; unique, by Perron and Frobenius."""
+    if block.shape[0] == 2:  # too small for Lanczos
+        return np.asarray(np.linalg.eigh(block.toarray())[1][:, -1])
+    start = rng.uniform(0.5, 1.5, block.shape[0])
+    vector: FloatArray = eigsh(sparse.csr_array(block), k=1, which="LA", v0=start)[1][:, 0]
+    return vector
+
+
+def check_spectrum(spectrum: Spectrum, nodes: int) -> None:
+    """Raise unless the directions are those of a graph of this size, none of them in its kernel."""
+    w = spectrum.eigenvalues
+    if spectrum.eigenvectors.shape[0] != nodes:
+        raise InputError(
+            f"The spectrum must be that of the propagation matrix, of {nodes} nodes, got one of "
+            f"{spectrum.eigenvectors.shape[0]}."
+        )
+    kernel = np.flatnonzero(~(w > KERNEL_TOLERANCE * w.max()))
+    if kernel.size:
+        index = int(kernel[0])
+        raise InputError(
+            "Each direction needs a positive eigenvalue of the Laplacian, got "
+            f"{w[index]:.3g} for direction {index}; choose rank at most {index}."
+        )

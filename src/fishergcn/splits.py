@@ -1,0 +1,244 @@
+"""Which nodes train, which validate, which test.
+
+A split is three disjoint lists of node indices. The two protocols of the paper are :func:`public` (the fixed
+Planetoid split) and :func:`shuffled` (the same nodes, dealt again at random); :func:`per_class` draws a
+split that is balanced by class on any labeled graph.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fishergcn._checks import check_integer
+from fishergcn._types import IntArray
+from fishergcn.errors import InputError, suggestion
+
+if TYPE_CHECKING:
+    from fishergcn.graph import Graph
+
+__all__ = ["Split", "parse", "per_class", "public", "shuffled"]
+
+_PARTS = ("train", "val", "test")
+_MAX_SEED = 2**32 - 1
+_FORMS = "'public', 'shuffled:SEED', 'per-class:SEED' or 'per-class:TRAIN+VAL:SEED'"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Split:
+    """Disjoint node indices for training, validation and test.
+
+    Parameters
+    ----------
+    name
+        How the split was made, for instance ``"public"`` or ``"shuffled:2019"``.
+    train, val, test
+        Node indices, each index in one list at most; the order is kept. ``train`` must not be empty.
+
+    Examples
+    --------
+    >>> split = Split("mine", train=[0, 1], val=[4], test=[3, 2])
+    >>> split
+    Split('mine', train=2, val=1, test=2)
+    >>> split.test
+    array([3, 2])
+    """
+
+    name: str
+    train: IntArray
+    val: IntArray
+    test: IntArray
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise InputError(f"The name of a split must be a non-empty string, got {self.name!r}.")
+        for part in _PARTS:
+            object.__setattr__(self, part, _indices(part, getattr(self, part)))
+        if self.train.size == 0:
+            raise InputError("train must list at least one node, got none.")
+        for first, second in (("train", "val"), ("train", "test"), ("val", "test")):
+            shared = np.intersect1d(getattr(self, first), getattr(self, second), assume_unique=True)
+            if shared.size:
+                raise InputError(f"{first} and {second} must be disjoint, but both list node {shared[0]}.")
+
+    def check(self, num_nodes: int) -> Split:
+        """Return the split itself if every index is below ``num_nodes``, else raise.
+
+        Examples
+        --------
+        >>> Split("mine", [0], [1], [2]).check(3)
+        Split('mine', train=1, val=1, test=1)
+        """
+        for part in _PARTS:
+            nodes = getattr(self, part)
+            if nodes.size and nodes.max() >= num_nodes:
+                raise InputError(
+                    f"{part} of split {self.name!r} must list nodes below {num_nodes}, got {nodes.max()}."
+                )
+        return self
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{part}={getattr(self, part).size}" for part in _PARTS)
+        return f"Split({self.name!r}, {sizes})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Split):
+            return NotImplemented
+        return self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Copies sent to other processes go through the constructor, so that they are read-only too.
+        return Split, (self.name, self.train, self.val, self.test)
+
+    def _key(self) -> tuple[str, bytes, bytes, bytes]:
+        return self.name, self.train.tobytes(), self.val.tobytes(), self.test.tobytes()
+
+
+def public(graph: Graph) -> Split:
+    """Return the fixed split that came with the data.
+
+    On the Planetoid graphs: train = the first 140 / 120 / 60 nodes (Cora / CiteSeer / PubMed), val = the next
+    500, test = the 1000 sorted indices of the file ``test.index``.
+
+    Examples
+    --------
+    >>> from fishergcn import datasets
+    >>> public(datasets.load("cora"))
+    Split('public', train=140, val=500, test=1000)
+    """
+    parts = _standard_split(graph, "public")
+    return Split("public", **parts).check(graph.num_nodes)
+
+
+def shuffled(graph: Graph, seed: int) -> Split:
+    """Deal the nodes of the public split again at random: the paper's random splits, index for index.
+
+    The public train, val and test indices are concatenated in this order, shuffled in place by
+    ``numpy.random.RandomState(seed)``, and cut at the same sizes. The result is not balanced by class, and
+    nodes outside the public split are never used. The paper takes the seeds 2019 to 2038.
+
+    Examples
+    --------
+    >>> from fishergcn import datasets
+    >>> split = shuffled(datasets.load("cora"), seed=2019)
+    >>> split
+    Split('shuffled:2019', train=140, val=500, test=1000)
+    """
+    seed = check_integer("seed", seed, minimum=0, maximum=_MAX_SEED)
+    parts = _standard_split(graph, "shuffled")
+    nodes = np.concatenate([parts[part] for part in _PARTS])
+    # The legacy generator on purpose: its stream is frozen by NumPy, and the published splits come from it.
+    np.random.RandomState(seed).shuffle(nodes)
+    cuts = np.cumsum([parts["train"].size, parts["val"].size])
+    train, val, test = np.split(nodes, cuts)
+    return Split(f"shuffled:{seed}", train, val, test).check(graph.num_nodes)
+
+
+def per_class(graph: Graph, train: int = 20, val: int = 30, *, seed: int = 0) -> Split:
+    """Draw ``train`` + ``val`` nodes of every class at random; all other labeled nodes are for testing.
+
+    Parameters
+    ----------
+    graph
+        A graph with labels; nodes with label -1 are in no part.
+    train, val
+        Nodes of each class for training (at least 1) and validation (at least 0).
+    seed
+        Seed of the draw. Each part is sorted.
+
+    Examples
+    --------
+    >>> from fishergcn import datasets
+    >>> per_class(datasets.load("pubmed"), seed=1)
+    Split('per-class:20+30:1', train=60, val=90, test=19567)
+    """
+    train = check_integer("train", train, minimum=1)
+    val = check_integer("val", val, minimum=0)
+    seed = check_integer("seed", seed, minimum=0, maximum=_MAX_SEED)
+    if graph.labels is None or graph.num_classes == 0:
+        raise InputError(f"A split per class needs labels, and graph {graph.name or 'given'!r} has none.")
+    generator = np.random.default_rng(seed)
+    drawn: dict[str, list[IntArray]] = {part: [] for part in _PARTS}
+    for label in range(graph.num_classes):
+        members = np.flatnonzero(graph.labels == label)
+        if members.size < train + val:
+            raise InputError(
+                f"Every class must have at least train + val = {train + val} nodes, "
+                f"but {_class_name(graph, label)} has {members.size}."
+            )
+        shares = np.split(generator.permutation(members), [train, train + val])
+        for part, share in zip(_PARTS, shares, strict=True):
+            drawn[part].append(share)
+    parts = {part: np.sort(np.concatenate(shares)) for part, shares in drawn.items()}
+    return Split(f"per-class:{train}+{val}:{seed}", **parts)
+
+
+def parse(graph: Graph, text: str) -> Split:
+    """Make the split that ``text`` names; the ``name`` of every split made here is such a text.
+
+    Parameters
+    ----------
+    graph
+        The graph to split.
+    text
+        ``"public"``, ``"shuffled:SEED"``, ``"per-class:SEED"`` (20 + 30 nodes per class) or
+        ``"per-class:TRAIN+VAL:SEED"``.
+
+    Examples
+    --------
+    >>> from fishergcn import datasets
+    >>> parse(datasets.load("citeseer"), "shuffled:2019")
+    Split('shuffled:2019', train=120, val=500, test=1000)
+    """
+    if not isinstance(text, str):
+        raise InputError(f"A split must be named by a string, {_FORMS}, got {text!r}.")
+    if text == "public":
+        return public(graph)
+    if match := re.fullmatch(r"shuffled:([0-9]{1,10})", text):
+        return shuffled(graph, int(match[1]))
+    if match := re.fullmatch(r"per-class:(?:([0-9]{1,9})\+([0-9]{1,9}):)?([0-9]{1,10})", text):
+        sizes = {} if match[1] is None else {"train": int(match[1]), "val": int(match[2])}
+        return per_class(graph, **sizes, seed=int(match[3]))
+    hint = suggestion(text.partition(":")[0], ("public", "shuffled", "per-class"))
+    raise InputError(f"A split must be {_FORMS}, got {text!r}{hint}.")
+
+
+def _standard_split(graph: Graph, wanted: str) -> dict[str, IntArray]:
+    if graph.standard_split is None:
+        raise InputError(
+            f"A {wanted} split needs a graph that comes with a standard split, and graph "
+            f"{graph.name or 'given'!r} has none; use splits.per_class, or the name 'per-class:SEED'."
+        )
+    return {part: graph.standard_split[part] for part in _PARTS}
+
+
+def _class_name(graph: Graph, label: int) -> str:
+    return f"class {label}" if graph.class_names is None else f"class {label} ({graph.class_names[label]})"
+
+
+def _indices(part: str, values: Any) -> IntArray:
+    """Return ``values`` as a read-only int64 copy after checking that they can be node indices."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        array = np.empty((0, 0))
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        hint = " (of a mask, take numpy.flatnonzero)" if array.dtype.kind == "b" else ""
+        raise InputError(
+            f"{part} must be a list of node indices, "
+            f"got an array of {array.dtype} with shape {array.shape}{hint}."
+        )
+    nodes = array.astype(np.int64)
+    if nodes.size and nodes.min() < 0:
+        raise InputError(f"{part} must list nodes by indices of at least 0, got {nodes.min()}.")
+    distinct, counts = np.unique(nodes, return_counts=True)
+    if distinct.size < nodes.size:
+        raise InputError(f"{part} must list every node once, but node {distinct[counts > 1][0]} is repeated.")
+    nodes.flags.writeable = False
+    return nodes

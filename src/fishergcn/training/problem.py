@@ -1,0 +1,101 @@
+"""What all runs of one method on one graph share: computed once."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fishergcn._types import CSRArray
+from fishergcn.errors import InputError
+from fishergcn.perturbation import Neighborhood, PerturbationWarning
+from fishergcn.propagation import high_order, renormalized
+
+if TYPE_CHECKING:
+    from fishergcn.graph import Graph
+    from fishergcn.spectrum import Spectrum
+    from fishergcn.training.config import TrainConfig
+    from fishergcn.training.methods import Method
+
+__all__ = ["Problem", "prepare", "samples_of"]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A graph made ready for a method.
+
+    Attributes
+    ----------
+    graph
+        The graph, with features and labels.
+    method, config
+        What to train and how.
+    propagation
+        Ã.
+    neighborhood
+        The graphs around it, or None where the method does not perturb the spectrum.
+    """
+
+    graph: Graph
+    method: Method
+    config: TrainConfig
+    propagation: CSRArray
+    neighborhood: Neighborhood | None
+
+    @property
+    def samples(self) -> int:
+        """M, the number of samples per step."""
+        return samples_of(self.method, self.config)
+
+
+def samples_of(method: Method, config: TrainConfig) -> int:
+    """Return M: what the method's name says, else what the configuration says."""
+    return config.samples if method.samples is None else method.samples
+
+
+def prepare(
+    graph: Graph,
+    method: Method,
+    config: TrainConfig,
+    *,
+    propagation: CSRArray | None = None,
+    spectrum: Spectrum | None = None,
+) -> Problem:
+    """Compute the propagation matrix and, for a perturbed method, the spectrum, unless they are given.
+
+    A radius of 0 is no perturbation at all, so ``fishergcn`` with radius 0 *is* the control.
+    """
+    if graph.features is None:
+        raise InputError("the graph has no features; give it some, e.g. the identity matrix (one feature per node).")
+    if graph.labels is None:
+        raise InputError("the graph has no labels to learn from.")
+    if method.consistent and samples_of(method, config) < 2:
+        raise InputError(f"method {method.name!r} needs samples to be at least 2, got {config.samples}.")
+    by_links = method.perturbed and config.perturbation != "spectral"
+    if by_links and method.high_order:
+        raise InputError(f"perturbation={config.perturbation!r} works on the renormalized graph, not with {method.name!r}.")
+    if propagation is None:
+        propagation = (
+            high_order(graph.adjacency, order=config.order, threshold=config.threshold)
+            if method.high_order
+            else renormalized(graph.adjacency)
+        )
+    neighborhood = None
+    if method.perturbed and not by_links and config.radius > 0:
+        neighborhood = _neighborhood(propagation, config, spectrum)
+    return Problem(graph, method, config, propagation, neighborhood)
+
+
+def _neighborhood(propagation: CSRArray, config: TrainConfig, spectrum: Spectrum | None) -> Neighborhood:
+    with warnings.catch_warnings():
+        # Whoever sets scale="trace" in a configuration has read what it does; one warning per run is noise.
+        warnings.simplefilter("ignore", PerturbationWarning)
+        return Neighborhood(
+            propagation,
+            rank=config.rank,
+            radius=config.radius,
+            noise=config.noise,
+            directions=config.directions,
+            scale=config.scale,
+            spectrum=spectrum,
+        )

@@ -1,0 +1,103 @@
+"""What is known of a run after it: one record, plain values only."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fishergcn._types import AnyArray
+from fishergcn.errors import DataFileError
+
+__all__ = ["RunRecord"]
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """The result of one training run.
+
+    Attributes
+    ----------
+    dataset, method, split, seed
+        What the run is. Its random streams depend on nothing else.
+    status
+        ``"ok"``, or ``"diverged"`` if the loss became NaN or infinite; then the scores are NaN.
+    epochs
+        How many steps were taken; of a diverged run, the step at which it broke.
+    test_accuracy
+        A fraction.
+    test_loss
+        Cross entropy plus weight decay, as in the paper's tables.
+    test_cross_entropy
+        Cross entropy alone.
+    val_accuracy, val_loss, val_cross_entropy
+        The same on the validation nodes, with the same weights.
+    curves
+        Per epoch: ``train_loss`` (the objective, dropout and perturbation included), ``train_accuracy`` (likewise, mean over
+        the samples), ``val_loss``, ``val_accuracy``.
+    shape
+        The learned scale ϕ of each direction of the neighborhood; empty without perturbation.
+    seconds
+        Wall time; of runs trained side by side, an equal share of their common time.
+    device, versions
+        Where it ran, with which versions of this package, numpy, scipy and torch.
+    config
+        All settings.
+    graph_digest
+        SHA-256 of the graph's content.
+    weights
+        The weights that were tested, one array per layer, if they were asked for; not part of the record's plain values.
+    """
+
+    dataset: str
+    method: str
+    split: str
+    seed: int
+    status: str
+    epochs: int
+    test_accuracy: float
+    test_loss: float
+    test_cross_entropy: float
+    val_accuracy: float
+    val_loss: float
+    val_cross_entropy: float
+    curves: dict[str, list[float]]
+    shape: list[float]
+    seconds: float
+    device: str
+    versions: dict[str, str]
+    config: dict[str, Any]
+    graph_digest: str
+    weights: tuple[AnyArray, ...] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def identity(self) -> tuple[str, str, str, int]:
+        """(dataset, method, split, seed)."""
+        return self.dataset, self.method, self.split, self.seed
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON, without the weights; NaN becomes None."""
+        values = {entry.name: getattr(self, entry.name) for entry in dataclasses.fields(self) if entry.name != "weights"}
+        return {name: _plain(value) for name, value in values.items()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> RunRecord:
+        """Undo :meth:`to_dict`."""
+        names = {entry.name for entry in dataclasses.fields(cls)} - {"weights"}
+        if set(values) != names:
+            odd = ", ".join(sorted(set(values) ^ names))
+            raise DataFileError(f"a run record has the wrong fields ({odd}).")
+        scores = {name for name in names if name.startswith(("test_", "val_"))}
+        return cls(**{name: math.nan if name in scores and value is None else value for name, value in values.items()})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value

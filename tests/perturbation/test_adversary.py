@@ -1,0 +1,153 @@
+"""The adversary: bounds of its shape, ascent in ξ, draws that repeat."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import fishergcn
+from fishergcn.errors import InputError
+from fishergcn.perturbation import Neighborhood, SpectralAdversary
+
+
+@pytest.fixture(scope="module")
+def neighborhood():
+    rng = np.random.default_rng(0)
+    links = np.triu(rng.random((40, 40)) < 0.15, 1)
+    return Neighborhood(fishergcn.renormalized((links | links.T).astype(float)), rank=6, radius=0.4)
+
+
+def loss_of(adversary, seed=5):
+    generator = torch.Generator().manual_seed(seed)
+    z = torch.randn(40, 3, dtype=torch.float64, generator=generator)
+    return ((adversary() @ z) ** 3).mean()
+
+
+def test_training_gives_a_batch_and_evaluation_the_plain_graph(neighborhood):
+    adversary = SpectralAdversary(neighborhood, samples=7)
+    assert adversary().batch_shape == (7,)
+    assert adversary.draw().shape == (7, 6)
+    plain = adversary.eval()()
+    assert plain.batch_shape == ()
+    assert torch.equal(plain.to_dense(), neighborhood.propagation.to_dense())
+
+
+def test_xi_starts_glorot_uniform(neighborhood):
+    bound = math.sqrt(6 / (6 + 1))
+    drawn = torch.cat([SpectralAdversary(neighborhood, seed=seed).xi.detach() for seed in range(200)])
+    assert drawn.shape == (1200, 1)
+    assert 0.99 * bound < drawn.abs().max() <= bound
+    assert abs(float(drawn.var()) - bound**2 / 3) < 0.03
+
+
+def test_draw_is_reparameterized(neighborhood):
+    adversary = SpectralAdversary(neighborhood, seed=3)
+    generator = torch.Generator()
+    generator.set_state(adversary.get_generator_state())
+    e = neighborhood.noise(5, generator)
+    expected = 0.4 * torch.sigmoid(adversary.xi.squeeze(-1)) * e / neighborhood.projected_spectrum.sqrt()
+    torch.testing.assert_close(adversary.draw(), expected, rtol=1e-14, atol=0)
+
+
+@pytest.mark.parametrize("value", [-1e4, -40.0, 0.0, 40.0, 1e4])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_shape_stays_strictly_inside(neighborhood, value, dtype):
+    adversary = SpectralAdversary(neighborhood).to(dtype)
+    with torch.no_grad():
+        adversary.xi.fill_(value)
+    assert (adversary.shape > 0).all()
+    assert (adversary.shape < 0.4).all()
+    assert adversary.shape.shape == (6,)
+
+
+def test_radius_zero_has_no_shape(neighborhood):
+    still = Neighborhood.from_spectrum(neighborhood.propagation.scipy, neighborhood.spectrum, radius=0.0)
+    adversary = SpectralAdversary(still)
+    assert torch.count_nonzero(adversary.shape) == 0
+    assert torch.count_nonzero(adversary().coefficients) == 0
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adam])
+def test_one_step_climbs_in_xi_and_descends_in_the_weights(neighborhood, optimizer):
+    adversary = SpectralAdversary(neighborhood)
+    weights = torch.nn.Parameter(torch.linspace(0.5, 1.5, 3, dtype=torch.float64))
+    xi_before, w_before = adversary.xi.detach().clone(), weights.detach().clone()
+    step = optimizer([{"params": [weights]}, adversary.parameter_group()], lr=1e-3)
+    z = torch.randn(40, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    ((adversary() @ z @ weights) ** 2).mean().backward()
+    step.step()
+    assert adversary.xi.grad.abs().min() > 0
+    assert torch.equal((adversary.xi.detach() - xi_before).sign(), adversary.xi.grad.sign())
+    assert torch.equal((weights.detach() - w_before).sign(), -weights.grad.sign())
+
+
+def test_gradient_of_xi_is_that_of_finite_differences(neighborhood):
+    adversary = SpectralAdversary(neighborhood)
+    state = adversary.get_generator_state()
+    loss_of(adversary).backward()
+    step = 1e-5
+    for index in range(6):
+        sides = []
+        for sign in (1, -1):
+            adversary.set_generator_state(state)
+            with torch.no_grad():
+                adversary.xi[index] += sign * step
+                sides.append(float(loss_of(adversary)))
+                adversary.xi[index] -= sign * step
+        slope = (sides[0] - sides[1]) / (2 * step)
+        assert math.isclose(slope, float(adversary.xi.grad[index]), rel_tol=1e-5, abs_tol=1e-9)
+
+
+def test_parameter_group(neighborhood):
+    adversary = SpectralAdversary(neighborhood)
+    group = adversary.parameter_group()
+    assert group == {"params": [adversary.xi], "maximize": True, "weight_decay": 0.0}
+    assert adversary.parameter_group(lr=0.5)["lr"] == 0.5
+
+
+def test_without_adversary_xi_stays(neighborhood):
+    adversary = SpectralAdversary(neighborhood, adversarial=False)
+    weights = torch.nn.Parameter(torch.ones((), dtype=torch.float64))
+    before = adversary.xi.clone()
+    step = torch.optim.Adam([{"params": [weights]}, adversary.parameter_group()], lr=0.1)
+    (weights * loss_of(adversary)).backward()
+    step.step()
+    assert torch.equal(adversary.xi, before)
+    twin = SpectralAdversary(neighborhood)
+    assert torch.equal(twin.xi, before)
+
+
+def test_draws_repeat_and_resume(neighborhood):
+    first, second = SpectralAdversary(neighborhood, seed=8), SpectralAdversary(neighborhood, seed=8)
+    assert torch.equal(first.draw(), second.draw())
+    state, weights = first.get_generator_state(), first.state_dict()
+    expected = first.draw()
+    other = SpectralAdversary(neighborhood, seed=9)
+    assert not torch.equal(other.draw(), expected)
+    other.load_state_dict(weights)
+    other.set_generator_state(state)
+    assert torch.equal(other.draw(), expected)
+    assert set(weights) == {"xi"}
+
+
+def test_copies_draw_the_same(neighborhood):
+    adversary = SpectralAdversary(neighborhood)
+    twin = copy.deepcopy(adversary)
+    assert torch.equal(twin.draw(), adversary.draw())
+    assert twin.xi is not adversary.xi
+
+
+def test_network_precision_does_not_change_the_draws(neighborhood):
+    double = SpectralAdversary(neighborhood)
+    single = SpectralAdversary(neighborhood.to(dtype=torch.float32))
+    assert torch.equal(double.draw(), single.draw())
+    assert single().dtype == torch.float32
+
+
+def test_no_samples_are_refused(neighborhood):
+    with pytest.raises(InputError, match="samples must be at least 1, got 0"):
+        SpectralAdversary(neighborhood, samples=0)
