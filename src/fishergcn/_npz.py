@@ -84,8 +84,7 @@ def _read_member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> AnyArray:
             raise DataFileError(
                 f"{archive.filename}: the size of {entry.filename!r} does not match its header."
             )
-        data = stream.read(size)
-        stream.read()  # reaching the end makes zipfile verify the checksum
+        data = stream.read(size)  # with the last byte, zipfile verifies the checksum
     return np.frombuffer(data, dtype=dtype).reshape(shape, order="F" if fortran else "C")
 
 

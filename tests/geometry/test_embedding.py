@@ -244,7 +244,7 @@ def test_extreme_motions_bound_the_rayleigh_quotient(
     W, Y = random_problem(19, n=25)
     if not dense:
         monkeypatch.setattr(_embedding_motions, "DENSE_COORDINATES", 0)
-    found = geometry.extreme_motions(W, Y, kind)
+    found = geometry.extreme_motions(W, Y, kind, tolerance=1e-8)
     rigid = geometry.rigid_motions(Y)
     complement = np.linalg.svd(rigid, full_matrices=True)[0][:, rigid.shape[1] :]
     values = np.linalg.eigvalsh(complement.T @ geometry.fisher_operator(W, Y, kind).todense() @ complement)

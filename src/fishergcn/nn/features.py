@@ -16,6 +16,7 @@ from scipy import sparse
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from fishergcn._types import FloatArray
 from fishergcn.nn.backend import backend_of
 from fishergcn.nn.masks import keep_probability, unpack
 
@@ -43,14 +44,20 @@ def make_features(
     tensor([[0.2500, 0.7500],
             [0.0000, 0.0000]])
     """
-    matrix = sparse.csr_array(features, dtype=np.float64) if sparse.issparse(features) else np.asarray(features, float)
+    if not sparse.issparse(features):
+        dense = np.array(features, dtype=np.float64)
+        if normalize:
+            dense *= _row_factors(dense.sum(axis=1))[:, None]
+        return DenseFeatures(torch.as_tensor(dense, dtype=dtype, device=device))
+    matrix: Any = sparse.csr_array(features, dtype=np.float64, copy=True)
+    matrix.sum_duplicates()  # also sorts: masks count stored entries, so their order must not depend on history
     if normalize:
-        sums = np.asarray(matrix.sum(axis=1)).ravel()
-        factors = np.divide(1.0, sums, out=np.ones_like(sums), where=sums != 0)
-        matrix = sparse.diags_array(factors) @ matrix if sparse.issparse(matrix) else matrix * factors[:, None]
-    if sparse.issparse(matrix):
-        return SparseFeatures(sparse.csr_array(matrix), device, dtype)
-    return DenseFeatures(torch.as_tensor(matrix, dtype=dtype, device=device))
+        matrix.data *= np.repeat(_row_factors(matrix.sum(axis=1)), np.diff(matrix.indptr))
+    return SparseFeatures(matrix, device, dtype)
+
+
+def _row_factors(sums: FloatArray) -> FloatArray:
+    return np.divide(1.0, sums, out=np.ones_like(sums), where=sums != 0)
 
 
 class DenseFeatures:
@@ -91,9 +98,9 @@ class SparseFeatures:
 
     def __init__(self, matrix: Any, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> None:
         self.shape = (int(matrix.shape[0]), int(matrix.shape[1]))
-        self.indptr = torch.as_tensor(matrix.indptr, dtype=torch.int32, device=device)
-        self.indices = torch.as_tensor(matrix.indices, dtype=torch.int32, device=device)
-        self.values = torch.as_tensor(matrix.data, dtype=dtype, device=device)
+        self.indptr = torch.tensor(matrix.indptr, dtype=torch.int32, device=device)
+        self.indices = torch.tensor(matrix.indices, dtype=torch.int32, device=device)
+        self.values = torch.tensor(matrix.data, dtype=dtype, device=device)
         self.rows = torch.arange(self.shape[0], dtype=torch.int32, device=device)
         self._matrix = matrix
         self._columns: tuple[Tensor, ...] | None = None

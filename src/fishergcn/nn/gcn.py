@@ -19,6 +19,7 @@ from fishergcn._checks import check_integer, check_real
 from fishergcn.errors import InputError
 from fishergcn.nn.activation import relu_dropout, words_per_node
 from fishergcn.nn.features import DenseFeatures, SparseFeatures, make_features
+from fishergcn.nn.linear import times_weight
 from fishergcn.nn.masks import draw_words
 from fishergcn.nn.spmm import SparseMatrix
 from fishergcn.nn.view import Features, Operator, View, full_view
@@ -71,33 +72,19 @@ def logits(weights: Sequence[Tensor], view: View, dropout: Dropout | None = None
     Tensor of shape (p, R * M, C)
         Batch entry r * M + m is sample m of run r.
     """
-    runs = weights[0].shape[0]
     samples, rate = (dropout.samples, dropout.rate) if dropout else (1, 0.0)
     nodes = view.features.shape[0]
     words = dropout.words(0, view.features.mask_words) if dropout else None
     hidden = view.features.times(weights[0], words, samples, rate)
     if words is None and samples > 1:  # samples that differ in the operator alone
         hidden = hidden.repeat_interleave(samples, dim=1)
-    hidden = _propagate(view.operators[0], hidden)
+    hidden = view.operators[0].propagate(hidden)
     for layer in range(1, len(weights)):
         stride = words_per_node(hidden.shape[2])
         words = dropout.words(layer, nodes * stride) if dropout else None
         hidden = relu_dropout(hidden, view.rows[layer - 1], words, rate)
-        hidden = _propagate(view.operators[layer], _times(hidden, weights[layer], runs))
+        hidden = view.operators[layer].propagate(times_weight(hidden, weights[layer]))
     return hidden
-
-
-def _propagate(operator: Operator, hidden: Tensor) -> Tensor:
-    return operator.propagate(hidden)
-
-
-def _times(hidden: Tensor, weight: Tensor, runs: int) -> Tensor:
-    """Multiply (p, R * M, h) by each run's own (R, h, c)."""
-    rows, batch, width = hidden.shape
-    if runs == 1:
-        return (hidden.reshape(rows * batch, width) @ weight[0]).view(rows, batch, -1)
-    grouped = hidden.view(rows, runs, batch // runs, width)
-    return torch.einsum("prmh,rhc->prmc", grouped, weight).reshape(rows, batch, -1)
 
 
 class GCN(nn.Module):

@@ -58,7 +58,9 @@ def draw_words(keys: Tensor, samples: int, purpose: int, epoch: int, count: int,
     numerator, digits = digits_of(1.0 - dropout)
     words = torch.empty((len(keys) * samples, blocks, 4), dtype=torch.int32, device=keys.device)
     backend = backend_of(torch.empty(0, device=keys.device))
-    if backend == "triton":
+    if digits == 0:  # nothing is random: a probability that rounds to 1
+        words.fill_(-numerator)
+    elif backend == "triton":
         from fishergcn.nn import _triton
 
         _triton.bernoulli_words(words, keys, samples, purpose, epoch, numerator, digits)

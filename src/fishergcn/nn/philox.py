@@ -65,6 +65,8 @@ def philox(key: npt.ArrayLike, block: npt.ArrayLike, stream: int, epoch: npt.Arr
 def digits_of(probability: float) -> tuple[int, int]:
     """Return (numerator, digits) with probability ≈ numerator / 2**digits, to 16 binary digits.
 
+    A positive probability stays positive, however small.
+
     Examples
     --------
     >>> digits_of(0.5)
@@ -72,7 +74,7 @@ def digits_of(probability: float) -> tuple[int, int]:
     >>> digits_of(0.2)
     (13107, 16)
     """
-    numerator = round(probability * 2**_PRECISION)
+    numerator = max(round(probability * 2**_PRECISION), int(probability > 0))
     digits = _PRECISION
     while digits > 0 and numerator % 2 == 0:
         numerator, digits = numerator // 2, digits - 1

@@ -269,8 +269,8 @@ def _torch_csr(matrix: CSRArray, device: torch.device | str, dtype: torch.dtype)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
         return torch.sparse_csr_tensor(
-            torch.as_tensor(matrix.indptr, dtype=index),
-            torch.as_tensor(matrix.indices, dtype=index),
+            torch.tensor(matrix.indptr, dtype=index),
+            torch.tensor(matrix.indices, dtype=index),
             torch.tensor(matrix.data, dtype=dtype),
             size=matrix.shape,
             check_invariants=False,

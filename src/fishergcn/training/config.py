@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,28 +89,34 @@ class TrainConfig:
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
-        hidden = (self.hidden,) if isinstance(self.hidden, int) else tuple(self.hidden)
+        hidden = tuple(self.hidden) if isinstance(self.hidden, Iterable) else (self.hidden,)
         object.__setattr__(self, "hidden", tuple(check_integer("hidden", size, minimum=1) for size in hidden))
-        check_real("learning_rate", self.learning_rate, above=0.0)
-        check_real("dropout", self.dropout, minimum=0.0, below=1.0)
-        check_real("weight_decay", self.weight_decay, minimum=0.0)
-        check_integer("max_epochs", self.max_epochs, minimum=1)
-        check_choice("stopping", self.stopping, ("paper", "patience", "none"))
-        check_integer("patience", self.patience, minimum=1)
-        check_choice("test_at", self.test_at, ("last", "best-val"))
-        check_integer("samples", self.samples, minimum=1, maximum=1024)
-        check_integer("rank", self.rank, minimum=1)
-        check_real("radius", self.radius, minimum=0.0)
-        check_choice("noise", self.noise, ("uniform", "gaussian"))
-        check_choice("directions", self.directions, ("high", "low", "random"))
-        check_choice("scale", self.scale, ("projected", "trace"))
-        check_choice("perturbation", self.perturbation, ("spectral", "link-flip", "link-drop"))
-        check_real("link_rate", self.link_rate, minimum=0.0, below=1.0)
-        check_integer("order", self.order, minimum=1)
-        check_real("threshold", self.threshold, minimum=0.0, below=1.0)
-        check_real("consistency", self.consistency, minimum=0.0)
-        check_real("temperature", self.temperature, above=0.0)
-        check_choice("dtype", self.dtype, ("float32", "float64"))
+        self._check(check_real, "learning_rate", above=0.0)
+        self._check(check_real, "dropout", minimum=0.0, below=1.0)
+        self._check(check_real, "weight_decay", minimum=0.0)
+        self._check(check_integer, "max_epochs", minimum=1)
+        self._check(check_choice, "stopping", allowed=("paper", "patience", "none"))
+        self._check(check_integer, "patience", minimum=1)
+        self._check(check_choice, "test_at", allowed=("last", "best-val"))
+        self._check(_check_flag, "normalize_features")
+        self._check(check_integer, "samples", minimum=1, maximum=1024)
+        self._check(check_integer, "rank", minimum=1)
+        self._check(check_real, "radius", minimum=0.0)
+        self._check(check_choice, "noise", allowed=("uniform", "gaussian"))
+        self._check(check_choice, "directions", allowed=("high", "low", "random"))
+        self._check(check_choice, "scale", allowed=("projected", "trace"))
+        self._check(_check_flag, "adversarial")
+        self._check(check_choice, "perturbation", allowed=("spectral", "link-flip", "link-drop"))
+        self._check(check_real, "link_rate", minimum=0.0, below=1.0)
+        self._check(check_integer, "order", minimum=1)
+        self._check(check_real, "threshold", minimum=0.0, below=1.0)
+        self._check(check_real, "consistency", minimum=0.0)
+        self._check(check_real, "temperature", above=0.0)
+        self._check(check_choice, "dtype", allowed=("float32", "float64"))
+
+    def _check(self, check: Callable[..., Any], name: str, **bounds: Any) -> None:
+        """Check one setting and keep it as a plain Python value, which JSON can hold."""
+        object.__setattr__(self, name, check(name, getattr(self, name), **bounds))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as plain values, for JSON."""
@@ -122,10 +128,12 @@ class TrainConfig:
         known = [field.name for field in dataclasses.fields(cls)]
         for name in values:
             if name not in known:
-                raise InputError(f"unknown setting {name!r}{suggestion(name, known)}; known are {', '.join(known)}.")
-        hidden = values.get("hidden")
-        arguments = dict(values) | ({"hidden": tuple(hidden)} if isinstance(hidden, list) else {})
-        try:
-            return cls(**arguments)
-        except TypeError as error:
-            raise InputError(f"settings of the wrong type ({error}).") from error
+                hint = suggestion(str(name), known)
+                raise InputError(f"unknown setting {name!r}{hint}; known are {', '.join(known)}.")
+        return cls(**values)
+
+
+def _check_flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise InputError(f"{name} must be True or False, got {value!r}.")
+    return value

@@ -22,6 +22,7 @@ from fishergcn.nn.spmm import SparseMatrix
 from fishergcn.nn.view import Operator, View, full_view, local_view
 from fishergcn.perturbation.operator import SparsePlusLowRank
 from fishergcn.splits import Split
+from fishergcn.training._memory import keep_freed_memory
 from fishergcn.training.links import LinkNoise
 from fishergcn.training.objective import Targets, consistency, penalty, scores
 from fishergcn.training.problem import Problem
@@ -67,7 +68,7 @@ class Stack:
         ]
         self.xi: nn.Parameter | None = None
         if problem.neighborhood is not None and config.adversarial:
-            self.xi = nn.Parameter(initial_xi(keys, config.rank).to(device))
+            self.xi = nn.Parameter(initial_xi(keys, problem.neighborhood.rank).to(device))
         self.learning_rate = config.learning_rate
         self.optimizer = self._optimizer()
 
@@ -256,6 +257,8 @@ def train_chunk(
         In the order of ``runs``.
     """
     start = time.perf_counter()
+    if device.type == "cpu":
+        keep_freed_memory()
     history = _History(len(runs), problem.config.max_epochs)
     finals = _train(problem, runs, device, history, on_epoch)
     return finals.records(history, time.perf_counter() - start, keep_weights)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from fishergcn._types import IntArray
 from fishergcn.nn.view import View
@@ -60,6 +61,8 @@ class Targets:
 def scores(logits: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:
     """Return mean cross entropy and accuracy of each run over its nodes and samples, two tensors of shape (R,).
 
+    The accuracy is in float64.
+
     Parameters
     ----------
     logits
@@ -71,10 +74,12 @@ def scores(logits: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:
     grouped = logits.view(len(logits), runs, -1, logits.shape[2])
     run = torch.arange(runs, device=logits.device).unsqueeze(1)
     chosen = grouped[targets.rows, run]  # (R, N, M, C)
-    labels = targets.labels[:, :, None, None].expand(-1, -1, chosen.shape[2], 1)
-    log_likelihood = torch.log_softmax(chosen, dim=-1).gather(-1, labels).squeeze(-1)
-    hits = (chosen.detach().argmax(-1) == labels.squeeze(-1)).to(logits.dtype)
-    return -(log_likelihood.mean(-1) * targets.shares).sum(1), (hits.mean(-1) * targets.shares).sum(1)
+    labels = targets.labels.unsqueeze(-1).expand(chosen.shape[:-1])
+    losses = functional.cross_entropy(chosen.flatten(0, 2), labels.flatten(), reduction="none").view(labels.shape)
+    hits = (chosen.detach().argmax(-1) == labels) & (targets.shares > 0).unsqueeze(-1)
+    # Counted, not summed in floating point: a stopping rule must see equal accuracies as equal.
+    accuracy = hits.sum((1, 2)).double() / ((targets.shares > 0).sum(1) * chosen.shape[2])
+    return (losses.mean(-1) * targets.shares).sum(1), accuracy
 
 
 def penalty(weights: Sequence[Tensor], weight_decay: float) -> Tensor:

@@ -79,8 +79,8 @@ class RunRecord:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON, without the weights; NaN becomes None."""
-        values = {entry.name: getattr(self, entry.name) for entry in dataclasses.fields(self) if entry.name != "weights"}
-        return {name: _plain(value) for name, value in values.items()}
+        names = [entry.name for entry in dataclasses.fields(self) if entry.name != "weights"]
+        return {name: _plain(getattr(self, name)) for name in names}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> RunRecord:
@@ -89,8 +89,8 @@ class RunRecord:
         if set(values) != names:
             odd = ", ".join(sorted(set(values) ^ names))
             raise DataFileError(f"a run record has the wrong fields ({odd}).")
-        scores = {name for name in names if name.startswith(("test_", "val_"))}
-        return cls(**{name: math.nan if name in scores and value is None else value for name, value in values.items()})
+        numbers = {"curves", "shape"} | {name for name in names if name.startswith(("test_", "val_"))}
+        return cls(**{name: _number(value) if name in numbers else value for name, value in values.items()})
 
 
 def _plain(value: Any) -> Any:
@@ -101,3 +101,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(item) for item in value]
     return value
+
+
+def _number(value: Any) -> Any:
+    """Undo ``_plain``: None was a number that JSON cannot say."""
+    if isinstance(value, dict):
+        return {key: _number(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_number(item) for item in value]
+    return math.nan if value is None else value

@@ -10,6 +10,7 @@ from fishergcn._types import FloatArray
 __all__ = ["paper_rule", "patience_rule", "should_stop"]
 
 _SHORT, _LONG, _FIRST = 10, 100, 102
+_TIE = 1e-12  # means of equal accuracies differ by rounding, others by far more
 
 
 def paper_rule(losses: npt.ArrayLike, accuracies: npt.ArrayLike) -> npt.NDArray[np.bool_]:
@@ -29,7 +30,7 @@ def paper_rule(losses: npt.ArrayLike, accuracies: npt.ArrayLike) -> npt.NDArray[
     if loss.shape[-1] < _FIRST:
         return np.zeros(loss.shape[:-1], dtype=np.bool_)
     worse_loss = _mean(loss, _SHORT) > _mean(loss, _LONG)
-    worse_accuracy = _mean(accuracy, _SHORT) < _mean(accuracy, _LONG)
+    worse_accuracy = _mean(accuracy, _SHORT) < _mean(accuracy, _LONG) - _TIE
     return np.asarray(worse_loss & worse_accuracy)
 
 

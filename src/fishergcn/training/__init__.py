@@ -1,0 +1,10 @@
+"""Training: configuration, stopping rules, the stacked engine, and records of what came out."""
+
+from __future__ import annotations
+
+from fishergcn.training.api import train
+from fishergcn.training.config import TrainConfig
+from fishergcn.training.methods import METHODS
+from fishergcn.training.records import RunRecord
+
+__all__ = ["METHODS", "RunRecord", "TrainConfig", "train"]

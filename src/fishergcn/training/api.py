@@ -1,0 +1,220 @@
+"""``train``: many runs of one method on one graph."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from fishergcn._checks import check_integer
+from fishergcn.errors import InputError
+from fishergcn.graph import Graph
+from fishergcn.splits import Split
+from fishergcn.training.config import TrainConfig
+from fishergcn.training.engine import Progress, Run
+from fishergcn.training.executors import LocalExecutor, ProcessExecutor
+from fishergcn.training.jobs import Executor, Job
+from fishergcn.training.methods import parse_method
+from fishergcn.training.problem import Problem, prepare
+from fishergcn.training.records import RunRecord
+
+__all__ = ["FIRST_SEED", "check_runs", "chunk_size", "find_device", "train"]
+
+FIRST_SEED = 2019  # as in the paper's code
+
+
+def train(
+    graph: Graph,
+    method: str,
+    splits: Split | Sequence[Split],
+    seeds: int | Iterable[int] = (FIRST_SEED,),
+    config: TrainConfig | None = None,
+    device: str = "cpu",
+    workers: int = 1,
+    progress: bool = False,
+    *,
+    keep_weights: bool = False,
+) -> list[RunRecord]:
+    """Train a method on every combination of splits and seeds.
+
+    Parameters
+    ----------
+    graph
+        A graph with features and labels.
+    method
+        ``gcn``, ``gcn-x5``, ``fishergcn``, ``gcn-t``, ``gcn-t-x5`` or ``fishergcn-t``; with suffix ``-c`` the
+        predictions of the samples are drawn together on all nodes.
+    splits
+        Which nodes to learn from, to stop by and to test on; see :mod:`fishergcn.splits`.
+    seeds
+        The seeds of initialization, dropout and perturbation; a number n means 2019, …, 2018 + n.
+    config
+        All settings; the paper's by default.
+    device
+        ``"cpu"``, ``"cuda"`` or ``"auto"``. On a GPU, runs are trained side by side.
+    workers
+        Processes on the CPU, one thread each.
+    progress
+        Show a progress bar on standard error.
+    keep_weights
+        Attach the tested weights to the records.
+
+    Returns
+    -------
+    list of RunRecord
+        In the order of splits, then seeds.
+
+    Notes
+    -----
+    A run's random numbers come from (data set, split, seed) alone. Its result does not depend on which other runs are
+    trained, on ``workers`` or on the order, up to floating-point rounding; for the same chunks on the same
+    device it is the same bit for bit.
+
+    Examples
+    --------
+    >>> import fishergcn
+    >>> graph = fishergcn.datasets.load("cora")
+    >>> config = fishergcn.TrainConfig(max_epochs=3)
+    >>> [record] = fishergcn.train(graph, "fishergcn", fishergcn.splits.public(graph), config=config)
+    >>> record.epochs, record.status
+    (3, 'ok')
+    """
+    config = TrainConfig() if config is None else config
+    chosen = [splits] if isinstance(splits, Split) else list(splits)
+    numbers = _seeds(seeds)
+    workers = check_integer("workers", workers, minimum=1)
+    place = find_device(device)
+    problem = prepare(graph, parse_method(method), config)
+    runs = [Run(split, seed) for split in chosen for seed in numbers]
+    check_runs(problem, runs)
+    size = chunk_size(problem, place)
+    jobs = [Job(problem, tuple(runs[start : start + size]), keep_weights) for start in range(0, len(runs), size)]
+    with _Bar(len(runs), method, progress) as bar:
+        executor: Executor = (
+            ProcessExecutor(min(workers, len(jobs)))
+            if place.type == "cpu" and workers > 1
+            else LocalExecutor(place, bar.epoch if progress else None)
+        )
+        try:
+            found: dict[int, list[RunRecord]] = {}
+            position = {id(job): index for index, job in enumerate(jobs)}
+            for job, records in executor.run(jobs):
+                found[position[id(job)]] = records
+                bar.finished(records)
+        finally:
+            executor.close()
+    return [record for index in range(len(jobs)) for record in found[index]]
+
+
+def _seeds(seeds: int | Iterable[int]) -> list[int]:
+    if isinstance(seeds, int):
+        return list(range(FIRST_SEED, FIRST_SEED + check_integer("seeds", seeds, minimum=1)))
+    numbers = [check_integer("seeds", seed, minimum=0) for seed in seeds]
+    if not numbers or len(set(numbers)) != len(numbers):
+        raise InputError(f"seeds must be distinct numbers, at least one, got {numbers}.")
+    return numbers
+
+
+def find_device(device: str) -> torch.device:
+    """Return the torch device of a name; ``"auto"`` is a GPU if there is one.
+
+    Examples
+    --------
+    >>> find_device("cpu")
+    device(type='cpu')
+    """
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise InputError(f"device must be 'cpu', 'cuda', 'cuda:N' or 'auto', got {device!r}.") from error
+    if found.type not in ("cpu", "cuda"):
+        raise InputError(f"device must be 'cpu', 'cuda', 'cuda:N' or 'auto', got {device!r}.")
+    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
+        raise InputError(f"device {device!r} is not there: torch sees {torch.cuda.device_count()} CUDA devices.")
+    return found
+
+
+def check_runs(problem: Problem, runs: Sequence[Run]) -> None:
+    """Raise for splits that do not fit the graph; warn of a class without training nodes."""
+    labels, classes = problem.graph.labels, problem.graph.num_classes
+    if labels is None:
+        raise InputError("the graph has no labels to learn from.")
+    if not runs:
+        raise InputError("splits must hold at least one split.")
+    names: dict[str, Split] = {}
+    for split in {id(run.split): run.split for run in runs}.values():
+        if names.setdefault(split.name, split) is not split:
+            raise InputError(f"splits must have distinct names, got {split.name!r} twice.")
+        split.check(problem.graph.num_nodes)
+        for part in ("train", "val", "test"):
+            nodes = getattr(split, part)
+            if len(nodes) == 0:
+                raise InputError(f"split {split.name!r} has no {part} nodes; at least one is needed.")
+            unknown = nodes[labels[nodes] < 0]
+            if len(unknown):
+                raise InputError(f"split {split.name!r}: {part} node {unknown[0]} has no label.")
+        missing = np.flatnonzero(np.bincount(labels[split.train], minlength=classes) == 0)
+        if len(missing):
+            warnings.warn(f"split {split.name!r} has no training node of class {missing[0]}.", UserWarning, stacklevel=3)
+
+
+def chunk_size(problem: Problem, device: torch.device) -> int:
+    """Return how many runs are trained side by side: one on the CPU, as many as fit in memory on a GPU."""
+    if device.type == "cpu":
+        return 1
+    free, _ = torch.cuda.mem_get_info(device)
+    config, graph = problem.config, problem.graph
+    bytes_each = 4 if config.dtype == "float32" else 8
+    widths = sum(config.hidden) + graph.num_classes
+    parameters = (graph.num_features + widths) * max(config.hidden, default=1)
+    # About ten arrays of activations are alive in a step; weights, gradients, moments and copies make six.
+    each = bytes_each * (10 * graph.num_nodes * widths * problem.samples + 6 * parameters)
+    return int(np.clip(0.6 * free / each, 1, 1024))
+
+
+class _Bar:
+    """A progress bar, or nothing."""
+
+    def __init__(self, runs: int, title: str, shown: bool) -> None:
+        self._bar: Any = None
+        self._accuracies: list[float] = []
+        if shown:
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(),
+                TextColumn("{task.fields[note]}"),
+                console=Console(stderr=True),
+            )
+            self._task = self._bar.add_task(title, total=runs, note="")
+
+    def __enter__(self) -> _Bar:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def epoch(self, state: Progress) -> None:
+        if self._bar is not None:
+            note = f"epoch {state.epoch}, validation {state.val_accuracy:.1%}"
+            self._bar.update(self._task, note=note + self._so_far())
+
+    def finished(self, records: list[RunRecord]) -> None:
+        self._accuracies += [record.test_accuracy for record in records if record.status == "ok"]
+        if self._bar is not None:
+            self._bar.update(self._task, advance=len(records), note=self._so_far().lstrip(", "))
+
+    def _so_far(self) -> str:
+        return f", test so far {np.mean(self._accuracies):.2%}" if self._accuracies else ""
