@@ -52,7 +52,7 @@ def compiled(adjacency: Any) -> Any:
 
 
 def without_numba(adjacency: Any) -> Any:
-    propagation._compiled_rows = propagation._scipy_rows
+    propagation._has_numba = lambda: False
     return propagation.high_order(adjacency, ORDER, THRESHOLD)
 
 

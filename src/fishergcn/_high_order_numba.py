@@ -13,7 +13,7 @@ from typing import Any
 
 import numba
 import numpy as np
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped, unused-ignore]
 from numba.extending import intrinsic
 
 from fishergcn._types import AnyArray, FloatArray
@@ -59,10 +59,9 @@ def _advance(
             total[node] += weight
             for link in range(indptr[node], indptr[node + _ONE]):
                 neighbor = np.uint64(indices[link])
-                before = following[neighbor]
-                following[neighbor] = before + weight * data[link]
-                if before == 0.0:
-                    following_set[neighbor >> _SIX] |= _ONE << (neighbor & _LOW)
+                following[neighbor] += weight * data[link]
+                # Without asking whether it is there already: a branch that cannot be foreseen costs more.
+                following_set[neighbor >> _SIX] |= _ONE << (neighbor & _LOW)
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
@@ -114,7 +113,7 @@ def fill_rows(
     Parameters
     ----------
     indptr, indices, data : arrays
-        P in CSR with sorted indices.
+        P in CSR with sorted indices. Unsigned integers spare numba a test for negative ones.
     start : int
         First row to compute.
     order, threshold : int, float
@@ -146,15 +145,11 @@ def fill_rows(
             power[neighbor] = data[link]
             power_set[neighbor >> _SIX] |= _ONE << (neighbor & _LOW)
         for _ in range(order - 1):
-            _advance(
-                indptr, indices, data, power, power_set, following, following_set, total, total_set
-            )
+            _advance(indptr, indices, data, power, power_set, following, following_set, total, total_set)
             power, following = following, power
             power_set, following_set = following_set, power_set
         before = used
-        used = _collect(
-            row, order, threshold, power, power_set, total, total_set, columns, values, used
-        )
+        used = _collect(row, order, threshold, power, power_set, total, total_set, columns, values, used)
         counts[row] = used - before
     return n
 

@@ -2,7 +2,8 @@
 
 A split is three disjoint lists of node indices. The two protocols of the paper are :func:`public` (the fixed
 Planetoid split) and :func:`shuffled` (the same nodes, dealt again at random); :func:`per_class` draws a
-split that is balanced by class on any labeled graph.
+split that is balanced by class on any labeled graph; :func:`held_out` is for one's own data, where all labels
+are there to learn from.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from fishergcn.errors import InputError, suggestion
 if TYPE_CHECKING:
     from fishergcn.graph import Graph
 
-__all__ = ["Split", "parse", "per_class", "public", "shuffled"]
+__all__ = ["Split", "held_out", "parse", "per_class", "public", "shuffled"]
 
 _PARTS = ("train", "val", "test")
 _MAX_SEED = 2**32 - 1
-_FORMS = "'public', 'shuffled:SEED', 'per-class:SEED' or 'per-class:TRAIN+VAL:SEED'"
+_FORMS = "'public', 'shuffled:SEED', 'per-class:SEED', 'per-class:TRAIN+VAL:SEED' or 'held-out:PERCENT%:SEED'"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -179,6 +180,50 @@ def per_class(graph: Graph, train: int = 20, val: int = 30, *, seed: int = 0) ->
     return Split(f"per-class:{train}+{val}:{seed}", **parts)
 
 
+def held_out(graph: Graph, percent: int = 20, *, seed: int = 0) -> Split:
+    """Learn from all labeled nodes but ``percent`` of every class, which validate; none are for testing.
+
+    A class keeps at least one training node, and with two members or more gives at least one away: a class
+    with a single member is learned but not validated.
+
+    Parameters
+    ----------
+    graph
+        A graph with labels; nodes with label -1 are in no part.
+    percent
+        The share of each class to hold out, 1 to 99, rounded to whole nodes.
+    seed
+        Seed of the draw. Each part is sorted.
+
+    Examples
+    --------
+    >>> from fishergcn import Graph
+    >>> path = Graph.from_edges([(0, 1), (1, 2), (2, 3), (3, 4)], labels=[0, 0, 0, 1, -1])
+    >>> held_out(path)
+    Split('held-out:20%:0', train=3, val=1, test=0)
+    """
+    percent = check_integer("percent", percent, minimum=1, maximum=99)
+    seed = check_integer("seed", seed, minimum=0, maximum=_MAX_SEED)
+    if graph.labels is None or graph.labels.max() < 0:
+        raise InputError(f"Holding out nodes needs labels, and graph {graph.name or 'given'!r} has none.")
+    generator = np.random.default_rng(seed)
+    train, val = [], []
+    for label in range(graph.num_classes):
+        members = generator.permutation(np.flatnonzero(graph.labels == label))
+        wanted = (members.size * percent + 50) // 100
+        count = min(max(wanted, 1), max(members.size - 1, 0))
+        val.append(members[:count])
+        train.append(members[count:])
+    held = np.sort(np.concatenate(val))
+    if held.size == 0:
+        raise InputError(
+            "Holding out validation nodes needs a class with two labeled nodes or more; each has one."
+        )
+    return Split(
+        f"held-out:{percent}%:{seed}", np.sort(np.concatenate(train)), held, np.empty(0, dtype=np.int64)
+    )
+
+
 def parse(graph: Graph, text: str) -> Split:
     """Make the split that ``text`` names; the ``name`` of every split made here is such a text.
 
@@ -187,8 +232,8 @@ def parse(graph: Graph, text: str) -> Split:
     graph
         The graph to split.
     text
-        ``"public"``, ``"shuffled:SEED"``, ``"per-class:SEED"`` (20 + 30 nodes per class) or
-        ``"per-class:TRAIN+VAL:SEED"``.
+        ``"public"``, ``"shuffled:SEED"``, ``"per-class:SEED"`` (20 + 30 nodes per class),
+        ``"per-class:TRAIN+VAL:SEED"``, ``"held-out:SEED"`` (20 %) or ``"held-out:PERCENT%:SEED"``.
 
     Examples
     --------
@@ -205,7 +250,10 @@ def parse(graph: Graph, text: str) -> Split:
     if match := re.fullmatch(r"per-class:(?:([0-9]{1,9})\+([0-9]{1,9}):)?([0-9]{1,10})", text):
         sizes = {} if match[1] is None else {"train": int(match[1]), "val": int(match[2])}
         return per_class(graph, **sizes, seed=int(match[3]))
-    hint = suggestion(text.partition(":")[0], ("public", "shuffled", "per-class"))
+    if match := re.fullmatch(r"held-out:(?:([0-9]{1,2})%:)?([0-9]{1,10})", text):
+        share = {} if match[1] is None else {"percent": int(match[1])}
+        return held_out(graph, **share, seed=int(match[2]))
+    hint = suggestion(text.partition(":")[0], ("public", "shuffled", "per-class", "held-out"))
     raise InputError(f"A split must be {_FORMS}, got {text!r}{hint}.")
 
 
@@ -213,7 +261,8 @@ def _standard_split(graph: Graph, wanted: str) -> dict[str, IntArray]:
     if graph.standard_split is None:
         raise InputError(
             f"A {wanted} split needs a graph that comes with a standard split, and graph "
-            f"{graph.name or 'given'!r} has none; use splits.per_class, or the name 'per-class:SEED'."
+            f"{graph.name or 'given'!r} has none; use splits.per_class or splits.held_out, or the name "
+            f"'per-class:SEED' or 'held-out:SEED'."
         )
     return {part: graph.standard_split[part] for part in _PARTS}
 

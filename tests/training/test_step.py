@@ -22,12 +22,14 @@ FAR = {"rtol": 0, "atol": 1e-10}
 
 @pytest.fixture(scope="module")
 def graph():
-    """Two components (45 + 15 nodes), random weights so that no eigenvalue is double, a node without features."""
+    """Two components (45 + 15 nodes), weights so that no eigenvalue is double, a node without features."""
     rng = np.random.default_rng(3)
     links = np.zeros((NODES, NODES))
     for first, last, density in ((0, 45, 0.1), (45, NODES, 0.3)):
         size = last - first
-        links[first:last, first:last] = (rng.random((size, size)) < density) * rng.uniform(0.5, 1.5, (size, size))
+        links[first:last, first:last] = (rng.random((size, size)) < density) * rng.uniform(
+            0.5, 1.5, (size, size)
+        )
         links[np.arange(first, last - 1), np.arange(first + 1, last)] = 1.0
     links = np.triu(links, 1)
     adjacency = links + links.T + np.diag((rng.random(NODES) < 0.1) * 1.0)
@@ -75,7 +77,7 @@ def perturbed(operator, shape, noise):
 
 
 def feature_masks(graph, keys, samples, epoch, dropout):
-    """Masks of X as dense matrices, (R, M, n, D): the bits stand for the non-zeros, row by row, column by column."""
+    """Masks of X as dense matrices, (R, M, n, D): a bit for each non-zero, row by row, column by column."""
     where = np.argwhere(graph.features.toarray() != 0)
     words = draw_words(keys, samples, 0, epoch, (len(where) + 31) // 32, dropout)
     masks = torch.zeros(len(words), NODES, FEATURES, dtype=torch.float64)
@@ -98,7 +100,9 @@ class Dense:
         self.graph, self.method, self.config, self.trainer = graph, method, config, trainer
         self.weights = [each.detach().clone().requires_grad_() for each in trainer.stack.weights]
         self.xi = None if trainer.stack.xi is None else trainer.stack.xi.detach().clone().requires_grad_()
-        groups = [{"params": self.weights}] + ([] if self.xi is None else [{"params": [self.xi], "maximize": True}])
+        groups = [{"params": self.weights}] + (
+            [] if self.xi is None else [{"params": [self.xi], "maximize": True}]
+        )
         self.optimizer = torch.optim.Adam(groups, lr=config.learning_rate, foreach=False, fused=False)
         raw = graph.features.toarray().astype(float)
         self.x = torch.tensor(raw / np.maximum(raw.sum(1, keepdims=True), 1))

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from fishergcn._version import __version__
-from fishergcn.cli import data, geometry, spectrum
+from fishergcn.cli import data, geometry, predict, report, reproduce, runs, spectrum, train
 from fishergcn.errors import FisherGCNError
 
 __all__ = ["app", "main"]
@@ -23,7 +23,12 @@ app = typer.Typer(
 )
 app.add_typer(data.app, name="data")
 app.add_typer(geometry.app, name="geometry")
+app.add_typer(runs.app, name="runs")
 app.command(name="spectrum")(spectrum.spectrum)
+app.command(name="train")(train.train)
+app.command(name="predict")(predict.predict)
+app.command(name="report")(report.report)
+app.command(name="reproduce")(reproduce.reproduce)
 
 
 def _show_version(wanted: bool) -> None:

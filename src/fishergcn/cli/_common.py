@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import sys
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,7 +20,17 @@ if TYPE_CHECKING:
 
     from fishergcn.graph import Graph
 
-__all__ = ["check_picture", "console", "load_graph", "print_json", "save_picture", "table"]
+__all__ = [
+    "check_picture",
+    "console",
+    "load_graph",
+    "note",
+    "parse_header",
+    "print_json",
+    "save_picture",
+    "table",
+    "warnings_as_notes",
+]
 
 _PICTURES = (".pdf", ".png", ".svg")
 
@@ -50,6 +64,24 @@ def table(
 def print_json(value: Any) -> None:
     """Print a result for programs: one JSON document on standard output."""
     print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def note(text: str) -> None:
+    """Say something about the work on standard error, where it does not mix with results."""
+    print(f"fishergcn: {text}", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Show warnings as notes instead of with a line of source code."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: note(f"warning: {message}")
+        yield
+
+
+def parse_header(text: str) -> bool | list[str]:
+    """Turn the option --header into the argument of ``Graph.from_files``."""
+    return {"none": False, "all": True}.get(text, [word.strip() for word in text.split(",")])
 
 
 def check_picture(path: Path | None) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fishergcn.cli._common import console, load_graph, print_json, table
+from fishergcn.cli._common import console, load_graph, parse_header, print_json, table
 
 if TYPE_CHECKING:
     from fishergcn.graph import Graph
@@ -115,11 +115,6 @@ def import_(
     )
     graph.save(out)
     console().print(f"{out}: {graph!r}", soft_wrap=True)
-
-
-def parse_header(text: str) -> bool | list[str]:
-    """Turn the option --header into the argument of ``Graph.from_files``."""
-    return {"none": False, "all": True}.get(text, [word.strip() for word in text.split(",")])
 
 
 def _facts(graph: Graph, *, high_order: bool) -> dict[str, Any]:

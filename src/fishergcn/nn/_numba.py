@@ -1,13 +1,13 @@
 """The CPU kernels, compiled: imported only where they run, so that the package works without numba.
 
-Every kernel is single-threaded (several processes use several cores better, see the benchmarks) and loops over
-nodes outside, over samples inside, so that a row of the sparse matrix is read once for all samples.
+Every kernel is single-threaded (several processes use several cores better, see the benchmarks) and loops
+over nodes outside, over samples inside, so that a row of the sparse matrix is read once for all samples.
 Arrays are node-major: activations have shape (rows, batch, width).
 """
 
 from __future__ import annotations
 
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
+# mypy: disable-error-code="assignment,no-untyped-def,no-untyped-call,untyped-decorator"
 import numpy as np
 from numba import njit
 
@@ -82,20 +82,20 @@ def _longest(indptr):
     return longest
 
 
-# The usual widths of a hidden layer are compile-time constants, which saves the checks and remainders of a loop of
-# unknown length (a third of the time): `lanes` is a tuple of width / 16 zeros, whose length is part of its type.
-# Other widths pass an empty tuple and are read from the arrays.
+# The usual widths of a hidden layer are compile-time constants, which saves the checks and remainders of a
+# loop of unknown length (a third of the time): `lanes` is a tuple of width / 16 zeros, whose length is part
+# of its type. Other widths pass an empty tuple and are read from the arrays.
 _USUAL_WIDTHS = frozenset({16, 32, 64, 128})
 
 
-def lanes_of(width):
+def lanes_of(width: int) -> tuple[int, ...]:
     """Return the tuple that tells a kernel its number of columns."""
     return (0,) * (width // 16) if width in _USUAL_WIDTHS else ()
 
 
 @njit(inline="always", **_FAST)
 def _combine(lanes, target, table, columns, factors, start, stop):
-    """target = Σ_t factors[t] table[columns[t]], four rows at a time to load and store target less often."""
+    """Set target = Σ_t factors[t] table[columns[t]], four rows at a time to touch target less often."""
     width = 16 * len(lanes) if len(lanes) > 0 else target.shape[0]
     for h in range(width):
         target[h] = 0
@@ -207,7 +207,7 @@ def csr_times_dense(lanes, out, indptr, indices, values, dense):
 
 @njit(**_FAST)
 def relu_dropout(out, values, rows, words, scale):
-    """out[p, b, h] = scale * bit[b, rows[p], h] * max(values[p, b, h], 0); words is (batch, nodes, words a row)."""
+    """out[p, b, h] = scale * bit[b, rows[p], h] * max(values[p, b, h], 0), words (batch, nodes, stride)."""
     count, batch, width = values.shape
     zero = values.dtype.type(0)
     for p in range(count):
@@ -227,7 +227,7 @@ def relu_dropout(out, values, rows, words, scale):
 
 @njit(**_FAST)
 def relu_dropout_backward(out, grad, result, scale):
-    """out = scale * grad where result > 0, else 0: a unit passes its gradient iff it was active and kept."""
+    """Set out = scale * grad where result > 0, else 0: a unit passes its gradient iff active and kept."""
     flat_out, flat_grad, flat_result = out.ravel(), grad.ravel(), result.ravel()
     zero = out.dtype.type(0)
     for t in range(flat_out.shape[0]):

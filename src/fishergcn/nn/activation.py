@@ -2,7 +2,8 @@
 
     Y[p, b, h] = mask[b, i(p), h] max(V[p, b, h], 0) / keep
 
-where i(p) is the node of row p: the mask belongs to nodes, so it does not change when only some rows are computed.
+where i(p) is the node of row p: the mask belongs to nodes, so it does not change when only some rows are
+computed.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ class _Activation(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         (out,) = ctx.saved_tensors
         grad = grad.contiguous()

@@ -27,7 +27,7 @@ def backend_of(tensor: Tensor) -> str:
     """
     if tensor.dtype not in (torch.float32, torch.float64):
         return "reference"
-    if tensor.is_cuda and _installed("triton"):
+    if tensor.is_cuda and tensor.dtype == torch.float32 and _installed("triton"):
         return "triton"
     if tensor.device.type == "cpu" and _installed("numba"):
         return "numba"

@@ -24,7 +24,11 @@ __all__ = ["DenseFeatures", "SparseFeatures", "make_features"]
 
 
 def make_features(
-    features: Any, *, normalize: bool = True, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
+    features: Any,
+    *,
+    normalize: bool = True,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
 ) -> SparseFeatures | DenseFeatures:
     """Prepare a feature matrix for training.
 
@@ -49,8 +53,8 @@ def make_features(
         if normalize:
             dense *= _row_factors(dense.sum(axis=1))[:, None]
         return DenseFeatures(torch.as_tensor(dense, dtype=dtype, device=device))
-    matrix: Any = sparse.csr_array(features, dtype=np.float64, copy=True)
-    matrix.sum_duplicates()  # also sorts: masks count stored entries, so their order must not depend on history
+    matrix: Any = sparse.csr_array(features, dtype=np.float64, copy=True)  # type: ignore[call-overload]
+    matrix.sum_duplicates()  # also sorts: masks count stored entries, so their order must be a fixed one
     if normalize:
         matrix.data *= np.repeat(_row_factors(matrix.sum(axis=1)), np.diff(matrix.indptr))
     return SparseFeatures(matrix, device, dtype)
@@ -82,7 +86,7 @@ class DenseFeatures:
         return DenseFeatures(self.values, rows)
 
     def times(self, weight: Tensor, words: Tensor | None, samples: int, dropout: float) -> Tensor:
-        """Return Z of shape (rows, R * M, H) for weights (R, D, H); without words there is no dropout and M = 1."""
+        """Return Z of shape (rows, R * M, H) for weights (R, D, H); no words, no dropout, M = 1."""
         values = self.values if self.rows is None else self.values[self.rows]
         if words is None:
             return torch.einsum("nd,rdh->nrh", values, weight)
@@ -96,7 +100,9 @@ class DenseFeatures:
 class SparseFeatures:
     """X in compressed rows, n x D, with its columns for the backward pass on a GPU."""
 
-    def __init__(self, matrix: Any, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> None:
+    def __init__(
+        self, matrix: Any, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
+    ) -> None:
         self.shape = (int(matrix.shape[0]), int(matrix.shape[1]))
         self.indptr = torch.tensor(matrix.indptr, dtype=torch.int32, device=device)
         self.indices = torch.tensor(matrix.indices, dtype=torch.int32, device=device)
@@ -126,7 +132,12 @@ class SparseFeatures:
         if self._columns is None:
             chosen = self.rows.cpu().numpy()
             entry = sparse.csr_array(
-                (np.arange(1, self._matrix.nnz + 1, dtype=np.int64), self._matrix.indices, self._matrix.indptr), self.shape
+                (
+                    np.arange(1, self._matrix.nnz + 1, dtype=np.int64),
+                    self._matrix.indices,
+                    self._matrix.indptr,
+                ),
+                self.shape,
             )
             by_column = sparse.csc_array(entry[chosen])
             device = self.values.device
@@ -138,20 +149,24 @@ class SparseFeatures:
         return self._columns  # type: ignore[return-value]
 
     def times(self, weight: Tensor, words: Tensor | None, samples: int, dropout: float) -> Tensor:
-        """Return Z of shape (rows, R * M, H) for weights (R, D, H); without words there is no dropout and M = 1."""
+        """Return Z of shape (rows, R * M, H) for weights (R, D, H); no words, no dropout, M = 1."""
         if backend_of(weight) == "reference":
             return reference(self, weight, words, samples, dropout)
         result: Tensor = _Product.apply(weight, self, words, samples, dropout)  # type: ignore[no-untyped-call]
         return result
 
 
-def reference(features: SparseFeatures, weight: Tensor, words: Tensor | None, samples: int, dropout: float) -> Tensor:
-    """The kernel in plain differentiable torch: gather the weight rows of all entries, then add them up by row."""
+def reference(
+    features: SparseFeatures, weight: Tensor, words: Tensor | None, samples: int, dropout: float
+) -> Tensor:
+    """The kernel in plain differentiable torch: gather the weights of all entries, then add by row."""
     runs, _, width = weight.shape
     starts, stops = features.indptr[:-1].long()[features.rows], features.indptr[1:].long()[features.rows]
     lengths = stops - starts
     row = torch.repeat_interleave(torch.arange(len(lengths), device=weight.device), lengths)
-    offset = torch.arange(len(row), device=weight.device) - torch.repeat_interleave(lengths.cumsum(0) - lengths, lengths)
+    offset = torch.arange(len(row), device=weight.device) - torch.repeat_interleave(
+        lengths.cumsum(0) - lengths, lengths
+    )
     entry = torch.repeat_interleave(starts, lengths) + offset
     terms = features.values[entry][None, :, None] * weight[:, features.indices.long()[entry]]
     if words is None:
@@ -164,7 +179,9 @@ def reference(features: SparseFeatures, weight: Tensor, words: Tensor | None, sa
     return out.index_add(1, row, scaled).movedim(0, 1)
 
 
-def _launch(features: SparseFeatures, weight: Tensor, words: Tensor | None, samples: int, dropout: float) -> Tensor:
+def _launch(
+    features: SparseFeatures, weight: Tensor, words: Tensor | None, samples: int, dropout: float
+) -> Tensor:
     runs, _, width = weight.shape
     batch = runs if words is None else runs * samples
     out = weight.new_empty(len(features.rows), batch, width)
@@ -176,7 +193,10 @@ def _launch(features: SparseFeatures, weight: Tensor, words: Tensor | None, samp
     from fishergcn.nn import _numba
 
     lanes = _numba.lanes_of(width)
-    arrays = [part.numpy() for part in (out, features.rows, features.indptr, features.indices, features.values, weight)]
+    arrays = [
+        part.numpy()
+        for part in (out, features.rows, features.indptr, features.indices, features.values, weight)
+    ]
     if words is None:
         _numba.features_forward_plain(lanes, *arrays)
     else:
@@ -186,7 +206,12 @@ def _launch(features: SparseFeatures, weight: Tensor, words: Tensor | None, samp
 
 
 def _launch_backward(
-    features: SparseFeatures, shape: torch.Size, grad: Tensor, words: Tensor | None, samples: int, dropout: float
+    features: SparseFeatures,
+    shape: torch.Size,
+    grad: Tensor,
+    words: Tensor | None,
+    samples: int,
+    dropout: float,
 ) -> Tensor:
     grad = grad.contiguous()
     if backend_of(grad) == "triton":
@@ -199,7 +224,10 @@ def _launch_backward(
 
     result = grad.new_zeros(shape)
     lanes = _numba.lanes_of(shape[2])
-    arrays = [part.numpy() for part in (result, features.rows, features.indptr, features.indices, features.values, grad)]
+    arrays = [
+        part.numpy()
+        for part in (result, features.rows, features.indptr, features.indices, features.values, grad)
+    ]
     if words is None:
         _numba.features_backward_plain(lanes, *arrays)
     else:
@@ -220,7 +248,7 @@ class _Product(torch.autograd.Function):
         return _launch(features, weight.detach().contiguous(), words, samples, dropout)
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         features, words, samples, dropout = ctx.arguments
         return _launch_backward(features, ctx.shape, grad, words, samples, dropout), None, None, None, None

@@ -8,8 +8,9 @@ with ReLU σ, no bias, and dropout on the input of every layer.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -129,7 +130,7 @@ class GCN(nn.Module):
         sizes = layer_sizes(in_features, hidden, num_classes)
         self.dropout = check_real("dropout", dropout, minimum=0.0, below=1.0)
         self.weights = nn.ParameterList(
-            nn.Parameter(_glorot(fan_in, fan_out, generator, dtype)) for fan_in, fan_out in zip(sizes, sizes[1:])
+            nn.Parameter(_glorot(fan_in, fan_out, generator, dtype)) for fan_in, fan_out in pairwise(sizes)
         )
 
     def forward(self, features: Any, operator: Any) -> Tensor:
@@ -138,8 +139,8 @@ class GCN(nn.Module):
         Parameters
         ----------
         features
-            X: a SciPy sparse matrix, an array, a tensor, or prepared by ``make_features``. Rows are taken as they
-            are; normalize them first if the network was trained so.
+            X: a SciPy sparse matrix, an array, a tensor, or prepared by ``make_features``. Rows are taken as
+            they are; normalize them first if the network was trained so.
         operator
             Ã: a SciPy sparse matrix, a ``SparseMatrix``, or a ``SparsePlusLowRank``, plain or batched.
         """
@@ -150,12 +151,14 @@ class GCN(nn.Module):
         linear = _prepare_operator(operator, weight)
         rows = linear.shape[0]  # type: ignore[attr-defined]
         if rows != prepared.shape[0]:
-            raise InputError(f"operator and features must have as many rows, got {rows} and {prepared.shape[0]}.")
+            raise InputError(
+                f"operator and features must have as many rows, got {rows} and {prepared.shape[0]}."
+            )
         batch = getattr(linear, "batch_shape", ())
         samples = math.prod(batch)
-        training = self.training and self.dropout > 0
-        key = torch.randint(2**62, (1,), dtype=torch.int64).to(weight.device)
-        dropout = Dropout(key, samples, 0, self.dropout if training else 0.0)
+        rate = self.dropout if self.training else 0.0
+        key = torch.randint(2**62, (1,)) if rate else torch.zeros(1, dtype=torch.int64)
+        dropout = Dropout(key.to(weight.device), samples, 0, rate)
         view = full_view(prepared, linear, len(self.weights))
         out = logits([each.unsqueeze(0) for each in self.weights], view, dropout)
         return out.movedim(1, 0).reshape(*batch, rows, -1) if batch else out[:, 0]
@@ -163,7 +166,7 @@ class GCN(nn.Module):
 
 def layer_sizes(in_features: int, hidden: int | Sequence[int], num_classes: int) -> tuple[int, ...]:
     """Return the sizes of all layers, checked."""
-    inner = (hidden,) if isinstance(hidden, int) else tuple(hidden)
+    inner = tuple(hidden) if isinstance(hidden, Iterable) else (hidden,)
     return (
         check_integer("in_features", in_features, minimum=1),
         *(check_integer("hidden", size, minimum=1) for size in inner),
@@ -178,9 +181,11 @@ def _glorot(fan_in: int, fan_out: int, generator: torch.Generator | None, dtype:
 
 def _prepare_features(features: Any, weight: Tensor) -> Features:
     if isinstance(features, SparseFeatures | DenseFeatures):
+        if features.values.dtype != weight.dtype:
+            raise InputError(f"features must be prepared in {weight.dtype}, got {features.values.dtype}.")
         return features
-    if isinstance(features, Tensor) and features.layout == torch.strided:
-        return DenseFeatures(features.to(weight))
+    if isinstance(features, Tensor):
+        return DenseFeatures(features.to_dense().to(weight))
     return make_features(features, normalize=False, device=weight.device, dtype=weight.dtype)
 
 

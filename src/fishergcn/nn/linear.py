@@ -1,7 +1,4 @@
-"""Hidden activations times each run's own weights.
-
-    Z[p, r, m] = H[p, r, m] W[r]
-"""
+"""Hidden activations times each run's own weights: Z[p, r, m] = H[p, r, m] W[r]."""
 
 from __future__ import annotations
 
@@ -10,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+
+from fishergcn.nn.backend import backend_of
 
 __all__ = ["times_weight"]
 
@@ -28,6 +27,9 @@ def times_weight(hidden: Tensor, weight: Tensor) -> Tensor:
     if runs == 1:
         flat: Tensor = _TallProduct.apply(hidden.reshape(rows * batch, width), weight[0])  # type: ignore[no-untyped-call]
         return flat.view(rows, batch, -1)
+    if backend_of(hidden) == "triton":
+        result: Tensor = _StackedProduct.apply(hidden, weight)  # type: ignore[no-untyped-call]
+        return result
     grouped = hidden.view(rows, runs, batch // runs, width)
     return torch.einsum("prmh,rhc->prmc", grouped, weight).reshape(rows, batch, -1)
 
@@ -46,7 +48,7 @@ class _TallProduct(torch.autograd.Function):
         return (weight.T.contiguous() @ hidden.T).T.contiguous()
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
         hidden, weight = ctx.saved_tensors
         grad_hidden = grad @ weight.T if ctx.needs_input_grad[0] else None
@@ -56,7 +58,28 @@ class _TallProduct(torch.autograd.Function):
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor | None, weight_tangent: Tensor | None) -> Tensor:
         hidden, weight = ctx.saved_tensors
-        terms = [] if tangent is None else [tangent @ weight]
+        terms: list[Tensor] = [] if tangent is None else [tangent @ weight]
         if weight_tangent is not None:
             terms.append(hidden @ weight_tangent)
         return terms[0] if len(terms) == 1 else terms[0] + terms[1]
+
+
+class _StackedProduct(torch.autograd.Function):
+    """H W[r] for many runs at once on a GPU, without bringing each run's rows together first."""
+
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, weight: Tensor) -> Tensor:
+        from fishergcn.nn import _triton
+
+        hidden, weight = hidden.detach().contiguous(), weight.detach().contiguous()
+        ctx.save_for_backward(hidden, weight)
+        out = hidden.new_empty(*hidden.shape[:2], weight.shape[2])
+        _triton.times_weight(out, hidden, weight)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        from fishergcn.nn import _triton
+
+        return _triton.times_weight_backward(*ctx.saved_tensors, grad)

@@ -1,7 +1,7 @@
 """Dropout masks as packed random bits, one stream for every run, sample and layer.
 
-A mask is an int32 tensor of 32-bit words. Bit t of word w of row b decides over element 32 w + t in batch entry
-b = run * samples + sample. It is computed from the run's key alone (see ``philox``), so a run's masks
+A mask is an int32 tensor of 32-bit words. Bit t of word w of row b decides over element 32 w + t in batch
+entry b = run * samples + sample. It is computed from the run's key alone (see ``philox``), so a run's masks
 are the same whichever runs stand beside it, on every device.
 """
 
@@ -28,7 +28,7 @@ def keep_probability(dropout: float) -> float:
     0.5
     """
     numerator, digits = digits_of(1.0 - dropout)
-    return numerator / 2**digits
+    return numerator / float(2**digits)
 
 
 def draw_words(keys: Tensor, samples: int, purpose: int, epoch: int, count: int, dropout: float) -> Tensor:
@@ -73,7 +73,9 @@ def draw_words(keys: Tensor, samples: int, purpose: int, epoch: int, count: int,
     else:
         for row, key in enumerate(keys.cpu().numpy().view(np.uint64)):
             for sample in range(samples):
-                drawn = bernoulli_words(int(key), 4 * blocks, stream_id(purpose, sample), epoch, 1.0 - dropout)
+                drawn = bernoulli_words(
+                    int(key), 4 * blocks, stream_id(purpose, sample), epoch, 1.0 - dropout
+                )
                 words[row * samples + sample] = torch.from_numpy(drawn.view(np.int32)).view(blocks, 4)
     return words.view(len(words), 4 * blocks)
 

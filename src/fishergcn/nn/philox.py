@@ -85,8 +85,8 @@ def bernoulli_words(key: int, count: int, stream: int, epoch: int, probability: 
     """Return ``count`` words of 32 bits, each bit 1 with the given probability.
 
     A coin of probability 0.b₁b₂…b_d (binary) is made from d fair coins r: start with 0 and, from the last
-    digit to the first, take ``r | coin`` where the digit is 1 and ``r & coin`` where it is 0. So a fair coin costs
-    one random bit, not one random float.
+    digit to the first, take ``r | coin`` where the digit is 1 and ``r & coin`` where it is 0. So a fair coin
+    costs one random bit, not one random float.
     """
     numerator, digits = digits_of(probability)
     if digits == 0:
@@ -100,7 +100,7 @@ def bernoulli_words(key: int, count: int, stream: int, epoch: int, probability: 
 
 
 def uniforms(key: npt.ArrayLike, count: int, stream: int, epoch: npt.ArrayLike) -> FloatArray:
-    """Return ``count`` numbers uniform on the open interval (0, 1) for each (key, epoch), shape (..., count)."""
+    """Return ``count`` numbers uniform on the open interval (0, 1) for each (key, epoch): (..., count)."""
     keys, epochs = (np.asarray(part, dtype=np.uint64)[..., None] for part in (key, epoch))
     words = philox(keys, np.arange((count + 3) // 4), stream, epochs, 0)
     flat = words.reshape(*words.shape[:-2], -1)[..., :count]

@@ -2,8 +2,8 @@
 
     Y[:, b] = S Z[:, b] - U (c[b] ∘ (Uᵀ Z[:, b]))
 
-for a batch of activations Z[:, b], stored node-major: shape (n, B, d), so that one pass over S serves the whole
-batch and, on a GPU, the batch is one wide matrix product.
+for a batch of activations Z[:, b], stored node-major: shape (n, B, d), so that one pass over S serves the
+whole batch and, on a GPU, the batch is one wide matrix product.
 """
 
 from __future__ import annotations
@@ -65,31 +65,38 @@ def reference(
     return plain - torch.einsum("nk,bk,kbd->nbd", basis, coefficients, moments)
 
 
-def _times(matrix: SparseMatrix, dense: Tensor, *, transposed: bool = False) -> Tensor:
-    """S Z, or Sᵀ Z, for Z of shape (n, B, d)."""
+def _product(
+    matrix: SparseMatrix,
+    dense: Tensor,
+    basis: Tensor | None,
+    weighted: Tensor | None,
+    *,
+    transposed: bool = False,
+) -> Tensor:
+    """S Z - U V, or Sᵀ Z - U V, for Z of shape (n, B, d) and V of shape (k, B, d)."""
     dense = dense.contiguous()
     csr = matrix.backward if transposed else matrix.forward
-    rows, (_, batch, width) = csr.shape[0], dense.shape
-    if backend_of(dense) == "triton":
-        from fishergcn.nn import _triton
+    if backend_of(dense) == "numba":
+        from fishergcn.nn import _numba
 
-        if dense.dtype == torch.float32 and csr.values().numel() > _DENSE_SHARE * csr.shape[0] * csr.shape[1]:
-            return _triton.half_product(matrix, dense, transposed)
-        out = dense.new_empty(rows, batch, width)
-        _triton.csr_times_dense(out, csr, dense)
-        return out
-    from fishergcn.nn import _numba
+        out = dense.new_empty(csr.shape[0], *dense.shape[1:])
+        parts = [part.numpy() for part in (csr.crow_indices(), csr.col_indices(), csr.values())]
+        _numba.csr_times_dense(_numba.lanes_of(dense.shape[2]), out.numpy(), *parts, dense.numpy())
+        return _subtract(out, basis, weighted)
+    from fishergcn.nn import _triton
 
-    out = dense.new_empty(rows, batch, width)
-    parts = [part.numpy() for part in (csr.crow_indices(), csr.col_indices(), csr.values())]
-    _numba.csr_times_dense(_numba.lanes_of(width), out.numpy(), *parts, dense.numpy())
+    if csr.values().numel() > _DENSE_SHARE * csr.shape[0] * csr.shape[1]:
+        return _subtract(_triton.half_product(matrix, dense, transposed), basis, weighted)
+    out = dense.new_empty(csr.shape[0], *dense.shape[1:])
+    _triton.csr_times_dense(out, csr, dense, basis, weighted)
     return out
 
 
-def _subtract(out: Tensor, basis: Tensor, weighted: Tensor) -> Tensor:
+def _subtract(out: Tensor, basis: Tensor | None, weighted: Tensor | None) -> Tensor:
     """Subtract U V in place, as one matrix product over the whole batch."""
-    flat = out.view(len(out), -1)
-    torch.addmm(flat, basis, weighted.reshape(len(weighted), -1), alpha=-1, out=flat)
+    if basis is not None and weighted is not None:
+        flat = out.view(len(out), -1)
+        torch.addmm(flat, basis, weighted.reshape(len(weighted), -1), alpha=-1, out=flat)
     return out
 
 
@@ -111,39 +118,39 @@ class _Propagation(torch.autograd.Function):
     ) -> Tensor:
         ctx.matrix, ctx.basis = matrix, basis
         dense = dense.detach()
-        out = _times(matrix, dense)
         if basis is None or coefficients is None:
-            return out
+            return _product(matrix, dense, None, None)
         coefficients = coefficients.detach()
         moments = _moments(basis, dense)
         ctx.save_for_backward(coefficients, moments)
         ctx.save_for_forward(coefficients, moments)
-        return _subtract(out, basis, _weighted(coefficients, moments))
+        return _product(matrix, dense, basis, _weighted(coefficients, moments))
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         grad = grad.contiguous()
         wanted, wanted_coefficients = ctx.needs_input_grad[:2]
-        plain = _times(ctx.matrix, grad, transposed=True) if wanted else None
         if ctx.basis is None or not ctx.saved_tensors:
+            plain = _product(ctx.matrix, grad, None, None, transposed=True) if wanted else None
             return plain, None, None, None
         coefficients, moments = ctx.saved_tensors
         grad_moments = _moments(ctx.basis, grad)
-        if plain is not None:
-            plain = _subtract(plain, ctx.basis, _weighted(coefficients, grad_moments))
+        result = None
+        if wanted:
+            result = _product(
+                ctx.matrix, grad, ctx.basis, _weighted(coefficients, grad_moments), transposed=True
+            )
         grad_coefficients = -(grad_moments * moments).sum(-1).T if wanted_coefficients else None
-        return plain, grad_coefficients, None, None
+        return result, grad_coefficients, None, None
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor | None, coefficients_tangent: Tensor | None, *_: None) -> Tensor:
         coefficients, moments = ctx.saved_tensors if ctx.saved_tensors else (None, None)
         terms = []
         if tangent is not None:
-            out = _times(ctx.matrix, tangent)
-            if coefficients is not None:
-                out = _subtract(out, ctx.basis, _weighted(coefficients, _moments(ctx.basis, tangent)))
-            terms.append(out)
+            weighted = None if coefficients is None else _weighted(coefficients, _moments(ctx.basis, tangent))
+            terms.append(_product(ctx.matrix, tangent, ctx.basis, weighted))
         if coefficients_tangent is not None and moments is not None:
             weighted = _weighted(coefficients_tangent, moments)
             terms.append(-(ctx.basis @ weighted.reshape(len(weighted), -1)).view(-1, *moments.shape[1:]))

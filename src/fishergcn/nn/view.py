@@ -1,13 +1,12 @@
 """What a set of nodes sees of the graph through a network of given depth.
 
-The output of node i after l layers depends on the nodes within l links of i and on nothing else. For a few hundred
-labeled nodes that is often a small part of the graph, and rows outside it need not be computed. Dropout masks
-belong to nodes and stored entries of the whole graph, so leaving rows out changes no result.
+The output of node i after l layers depends on the nodes within l links of i and on nothing else. For a few
+hundred labeled nodes that is often a small part of the graph, and rows outside it need not be computed.
+Dropout masks belong to nodes and stored entries of the whole graph, so leaving rows out changes no result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -16,7 +15,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from fishergcn._types import CSRArray, IntArray
+from fishergcn._types import AnyArray, CSRArray, IntArray
 from fishergcn.nn.features import DenseFeatures, SparseFeatures
 from fishergcn.nn.spmm import SparseMatrix
 
@@ -62,7 +61,13 @@ def full_view(features: Features, operator: Operator, depth: int) -> View:
 
 
 def local_view(
-    features: Features, propagation: CSRArray, nodes: IntArray, depth: int, *, device: torch.device | str, dtype: torch.dtype
+    features: Features,
+    propagation: CSRArray,
+    nodes: IntArray,
+    depth: int,
+    *,
+    device: torch.device | str,
+    dtype: torch.dtype,
 ) -> View:
     """Return the view of some nodes: each layer only outputs what the next one needs.
 
@@ -93,8 +98,10 @@ def local_view(
     return View(features.restrict(entering), tuple(reversed(operators)), tuple(reversed(rows)))
 
 
-def _columns(block: Any, kept: Sequence[int] | IntArray, total: int) -> Any:
+def _columns(block: Any, kept: AnyArray, total: int) -> Any:
     """Return the block with only the columns that hold entries, renumbered in order."""
     number = np.zeros(total, dtype=np.int32)
     number[kept] = np.arange(len(kept), dtype=np.int32)
-    return sparse.csr_array((block.data, number[block.indices], block.indptr), shape=(block.shape[0], len(kept)))
+    return sparse.csr_array(
+        (block.data, number[block.indices], block.indptr), shape=(block.shape[0], len(kept))
+    )

@@ -1,7 +1,7 @@
 """Keep freed memory for the next step.
 
-A training step allocates and frees the same large arrays again and again. By default glibc hands such arrays back to
-the system each time, and the page faults of getting them again cost up to a third of a step.
+A training step allocates and frees the same large arrays again and again. By default glibc hands such arrays
+back to the system each time, and the page faults of getting them again cost up to a third of a step.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,11 +13,12 @@ from fishergcn.errors import InputError
 from fishergcn.graph import Graph
 from fishergcn.splits import Split
 from fishergcn.training.config import TrainConfig
-from fishergcn.training.engine import Progress, Run
+from fishergcn.training.engine import Run
 from fishergcn.training.executors import LocalExecutor, ProcessExecutor
 from fishergcn.training.jobs import Executor, Job
 from fishergcn.training.methods import parse_method
 from fishergcn.training.problem import Problem, prepare
+from fishergcn.training.progress import make_display
 from fishergcn.training.records import RunRecord
 
 __all__ = ["FIRST_SEED", "check_runs", "chunk_size", "find_device", "train"]
@@ -48,7 +48,8 @@ def train(
         ``gcn``, ``gcn-x5``, ``fishergcn``, ``gcn-t``, ``gcn-t-x5`` or ``fishergcn-t``; with suffix ``-c`` the
         predictions of the samples are drawn together on all nodes.
     splits
-        Which nodes to learn from, to stop by and to test on; see :mod:`fishergcn.splits`.
+        Which nodes to learn from, to stop by and to test on; see :mod:`fishergcn.splits`. Without test nodes
+        the test scores are NaN.
     seeds
         The seeds of initialization, dropout and perturbation; a number n means 2019, …, 2018 + n.
     config
@@ -58,7 +59,7 @@ def train(
     workers
         Processes on the CPU, one thread each.
     progress
-        Show a progress bar on standard error.
+        Show runs, epochs and accuracy so far on standard error: a bar on a terminal, plain lines elsewhere.
     keep_weights
         Attach the tested weights to the records.
 
@@ -92,18 +93,18 @@ def train(
     check_runs(problem, runs)
     size = chunk_size(problem, place)
     jobs = [Job(problem, tuple(runs[start : start + size]), keep_weights) for start in range(0, len(runs), size)]
-    with _Bar(len(runs), method, progress) as bar:
+    with make_display(method, len(runs), shown=progress) as display:
         executor: Executor = (
             ProcessExecutor(min(workers, len(jobs)))
             if place.type == "cpu" and workers > 1
-            else LocalExecutor(place, bar.epoch if progress else None)
+            else LocalExecutor(place, display.epoch if progress else None)
         )
         try:
             found: dict[int, list[RunRecord]] = {}
             position = {id(job): index for index, job in enumerate(jobs)}
             for job, records in executor.run(jobs):
                 found[position[id(job)]] = records
-                bar.finished(records)
+                display.finished(records)
         finally:
             executor.close()
     return [record for index in range(len(jobs)) for record in found[index]]
@@ -153,7 +154,7 @@ def check_runs(problem: Problem, runs: Sequence[Run]) -> None:
         split.check(problem.graph.num_nodes)
         for part in ("train", "val", "test"):
             nodes = getattr(split, part)
-            if len(nodes) == 0:
+            if len(nodes) == 0 and part != "test":
                 raise InputError(f"split {split.name!r} has no {part} nodes; at least one is needed.")
             unknown = nodes[labels[nodes] < 0]
             if len(unknown):
@@ -175,46 +176,3 @@ def chunk_size(problem: Problem, device: torch.device) -> int:
     # About ten arrays of activations are alive in a step; weights, gradients, moments and copies make six.
     each = bytes_each * (10 * graph.num_nodes * widths * problem.samples + 6 * parameters)
     return int(np.clip(0.6 * free / each, 1, 1024))
-
-
-class _Bar:
-    """A progress bar, or nothing."""
-
-    def __init__(self, runs: int, title: str, shown: bool) -> None:
-        self._bar: Any = None
-        self._accuracies: list[float] = []
-        if shown:
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeRemainingColumn(),
-                TextColumn("{task.fields[note]}"),
-                console=Console(stderr=True),
-            )
-            self._task = self._bar.add_task(title, total=runs, note="")
-
-    def __enter__(self) -> _Bar:
-        if self._bar is not None:
-            self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def epoch(self, state: Progress) -> None:
-        if self._bar is not None:
-            note = f"epoch {state.epoch}, validation {state.val_accuracy:.1%}"
-            self._bar.update(self._task, note=note + self._so_far())
-
-    def finished(self, records: list[RunRecord]) -> None:
-        self._accuracies += [record.test_accuracy for record in records if record.status == "ok"]
-        if self._bar is not None:
-            self._bar.update(self._task, advance=len(records), note=self._so_far().lstrip(", "))
-
-    def _so_far(self) -> str:
-        return f", test so far {np.mean(self._accuracies):.2%}" if self._accuracies else ""

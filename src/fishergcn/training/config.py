@@ -30,9 +30,9 @@ class TrainConfig:
     max_epochs
         At most so many steps.
     stopping
-        ``"paper"``: stop when the mean validation loss of the last 10 epochs exceeds that of the last 100 and the
-        mean accuracy is below (checked from epoch 102); ``"patience"``: when the validation loss has not improved
-        for ``patience`` epochs; ``"none"``.
+        ``"paper"``: stop when the mean validation loss of the last 10 epochs exceeds that of the last 100 and
+        the mean accuracy is below (checked from epoch 102); ``"patience"``: when the validation loss has not
+        improved for ``patience`` epochs; ``"none"``.
     patience
         For ``stopping="patience"``.
     test_at
@@ -47,8 +47,8 @@ class TrainConfig:
     adversarial
         Learn the shape of the neighborhood by gradient ascent; if False the noise is isotropic, ϕ = ε 1.
     perturbation
-        ``"spectral"``, or for comparison ``"link-flip"`` (each sample removes a share of the links and adds as
-        many random ones) or ``"link-drop"`` (removes only).
+        ``"spectral"``, or for comparison ``"link-flip"`` (each sample removes a share of the links and adds
+        as many random ones) or ``"link-drop"`` (removes only).
     link_rate
         That share.
     order, threshold

@@ -1,7 +1,7 @@
 """The stacked engine: many runs of one method on one graph, trained side by side.
 
-All runs of a chunk go through every kernel together, as batch entries run * M + sample; each has its own weights,
-random streams, labeled nodes and moment to stop. Runs that have stopped leave the stack.
+All runs of a chunk go through every kernel together, as batch entries run * M + sample; each has its own
+weights, random streams, labeled nodes and moment to stop. Runs that have stopped leave the stack.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -64,7 +65,7 @@ class Stack:
         self.keys = keys.to(device)
         self.weights = [
             nn.Parameter(initial_weights(keys, layer, fan_in, fan_out, self.dtype).to(device))
-            for layer, (fan_in, fan_out) in enumerate(zip(sizes, sizes[1:], strict=False))
+            for layer, (fan_in, fan_out) in enumerate(pairwise(sizes))
         ]
         self.xi: nn.Parameter | None = None
         if problem.neighborhood is not None and config.adversarial:
@@ -139,8 +140,10 @@ class Trainer:
         )
 
     def _training_view(self) -> View:
-        """A perturbation or the consistency term involves every node; otherwise the labeled ones' reach will do."""
-        whole = self.problem.neighborhood is not None or self.links is not None or self.problem.method.consistent
+        """Return all nodes if a perturbation or the consistency term involves them, else the labeled ones' reach."""
+        whole = (
+            self.problem.neighborhood is not None or self.links is not None or self.problem.method.consistent
+        )
         if not whole:
             return self._view("train")
         plain = SparseMatrix.from_scipy(self.problem.propagation, device=self.device, dtype=self.dtype)
@@ -158,7 +161,9 @@ class Trainer:
             return None
         radius = self.problem.config.radius
         if self.stack.xi is None:
-            return torch.full((len(self.stack), self.neighborhood.rank), radius, dtype=torch.float64, device=self.device)
+            return torch.full(
+                (len(self.stack), self.neighborhood.rank), radius, dtype=torch.float64, device=self.device
+            )
         return radius * torch.sigmoid(self.stack.xi)
 
     def noise(self, epoch: int) -> Tensor:
@@ -167,7 +172,9 @@ class Trainer:
         if epoch not in block or drawn.shape[1] != len(self.stack):
             block = range(epoch, epoch + _NOISE_EPOCHS)
             config = self.problem.config
-            drawn = noise_block(self.stack.keys, block, self.problem.samples, self.neighborhood.rank, config.noise)
+            drawn = noise_block(
+                self.stack.keys, block, self.problem.samples, self.neighborhood.rank, config.noise
+            )
             self._noise = (block, drawn)
         return torch.from_numpy(drawn[epoch - block.start]).to(self.device)
 
@@ -202,7 +209,7 @@ class Trainer:
         """Take one step of Adam for the weights (down) and ξ (up); return loss and accuracy before it."""
         self.stack.optimizer.zero_grad(set_to_none=True)
         loss, accuracy = self.objective(epoch)
-        loss.sum().backward()
+        loss.sum().backward()  # type: ignore[no-untyped-call]
         self.stack.optimizer.step()
         return loss.detach(), accuracy
 
@@ -221,11 +228,16 @@ class Trainer:
 
     @torch.no_grad()
     def final_scores(self, weights: Sequence[Tensor], part: str) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return loss, cross entropy and accuracy of all runs on the val or test nodes with these weights."""
+        """Return loss, cross entropy and accuracy of all runs on val or test nodes; NaN where there are none."""
+        tested = np.array([len(nodes) > 0 for nodes in self._nodes(part)])
+        if not tested.any():
+            nothing = np.full(len(tested), np.nan)
+            return nothing, nothing, nothing
         view = self._view(part)
         cross_entropy, accuracy = scores(logits(weights, view), self._targets(part, view))
         loss = cross_entropy + penalty(weights, self.problem.config.weight_decay)
-        return tuple(each.double().cpu().numpy() for each in (loss, cross_entropy, accuracy))  # type: ignore[return-value]
+        measured = torch.stack([loss.double(), cross_entropy.double(), accuracy]).cpu().numpy()
+        return tuple(np.where(tested, each, np.nan) for each in measured)  # type: ignore[return-value]
 
 
 def train_chunk(
@@ -332,7 +344,9 @@ class _Finals:
 
 def _named(part: str, values: tuple[FloatArray, ...], index: int, diverged: bool) -> dict[str, float]:
     names = (f"{part}_loss", f"{part}_cross_entropy", f"{part}_accuracy")
-    return {name: math.nan if diverged else float(value[index]) for name, value in zip(names, values, strict=True)}
+    return {
+        name: math.nan if diverged else float(value[index]) for name, value in zip(names, values, strict=True)
+    }
 
 
 def _slices(arrays: list[AnyArray], index: int) -> tuple[AnyArray, ...] | None:
@@ -360,7 +374,9 @@ def _train(
         broken = ~np.isfinite(measured[:, active]).all(axis=0)
         history.diverged[names[broken]] = True
         _, _, losses, accuracies = history.values[:, names, : epoch + 1]
-        stop = should_stop(config.stopping, losses, accuracies, config.patience) | (epoch + 1 == config.max_epochs)
+        stop = should_stop(config.stopping, losses, accuracies, config.patience) | (
+            epoch + 1 == config.max_epochs
+        )
         if config.test_at == "best-val":
             better = losses[:, -1] < finals.best[names]
             finals.best[names[better]] = losses[better, -1]
@@ -369,7 +385,14 @@ def _train(
             finals.store(names[stop], active[stop])
         done[active[stop | broken]] = True
         if on_epoch is not None:
-            on_epoch(Progress(epoch + 1, int((~done).sum()), len(runs) - int((~done).sum()), float(np.nanmean(accuracies[:, -1]))))
+            on_epoch(
+                Progress(
+                    epoch + 1,
+                    int((~done).sum()),
+                    len(runs) - int((~done).sum()),
+                    float(np.nanmean(accuracies[:, -1])),
+                )
+            )
         if done.all():
             break
         if done.mean() >= _LEAVE_SHARE:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import math
 import os
 import queue
 import shutil
@@ -20,12 +21,13 @@ import torch
 
 import fishergcn
 from fishergcn._npz import read_arrays
-from fishergcn.errors import FisherGCNError
+from fishergcn.errors import FisherGCNError, reason
 from fishergcn.training.engine import Progress, train_chunk
 from fishergcn.training.jobs import Job, problem_key, run_to_dict, save_problem
+from fishergcn.training.provenance import versions
 from fishergcn.training.records import RunRecord
 
-__all__ = ["LocalExecutor", "ProcessExecutor"]
+__all__ = ["LocalExecutor", "ProcessExecutor", "StopWork", "failed_records"]
 
 _ATTEMPTS = 3
 
@@ -33,24 +35,93 @@ _ATTEMPTS = 3
 class LocalExecutor:
     """Runs jobs one after the other in this process; on the CPU with one thread.
 
-    On matrices of this size two threads are often slower than one; several processes are the way to use several cores.
+    On matrices of this size two threads are often slower than one; several processes are the way to use
+    several cores. A job for which the GPU's memory does not suffice is done in two halves.
+
+    Parameters
+    ----------
+    device
+        Where.
+    on_epoch
+        Called after every epoch.
+    keep_going
+        Whether a job that fails gives records that say so, instead of an error.
     """
 
-    def __init__(self, device: torch.device, on_epoch: Callable[[Progress], None] | None = None) -> None:
+    def __init__(
+        self,
+        device: torch.device,
+        on_epoch: Callable[[Progress], None] | None = None,
+        *,
+        keep_going: bool = False,
+    ) -> None:
         self.device = device
         self.on_epoch = on_epoch
+        self.keep_going = keep_going
 
     def run(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, list[RunRecord]]]:
         """Yield each job with its records, in order."""
         for job in jobs:
-            with _one_thread(self.device):
-                records = train_chunk(
-                    job.problem, job.runs, self.device, keep_weights=job.keep_weights, on_epoch=self.on_epoch
-                )
+            try:
+                with _one_thread(self.device):
+                    records = self._train(job)
+            except Exception as error:
+                if not self.keep_going or isinstance(error, StopWork):
+                    raise
+                records = failed_records(job, error)
             yield job, records
+
+    def _train(self, job: Job) -> list[RunRecord]:
+        try:
+            return train_chunk(
+                job.problem, job.runs, self.device, keep_weights=job.keep_weights, on_epoch=self.on_epoch
+            )
+        except torch.OutOfMemoryError:
+            if len(job.runs) == 1:
+                raise
+        torch.cuda.empty_cache()  # outside the handler, where the error no longer keeps the tensors alive
+        half = len(job.runs) // 2
+        parts = (job.runs[:half], job.runs[half:])
+        return [record for runs in parts for record in self._train(dataclasses.replace(job, runs=runs))]
 
     def close(self) -> None:
         """Nothing to stop."""
+
+
+class StopWork(Exception):
+    """Raised inside a job, e.g. by a signal handler, to end the work and not just the job."""
+
+
+def failed_records(job: Job, error: BaseException) -> list[RunRecord]:
+    """Return records that say why a job has no results: status ``"failed: …"``, scores NaN."""
+    why = f"failed: {reason(error)}"
+    if not isinstance(error, FisherGCNError):
+        why = f"failed: {type(error).__name__}: {reason(error)}"
+    graph = job.problem.graph
+    scores: dict[str, Any] = {
+        f"{part}_{name}": math.nan
+        for part in ("test", "val")
+        for name in ("accuracy", "loss", "cross_entropy")
+    }
+    return [
+        RunRecord(
+            dataset=graph.name or graph.digest,
+            method=job.problem.method.name,
+            split=run.split.name,
+            seed=run.seed,
+            status=why,
+            epochs=0,
+            **scores,
+            curves={},
+            shape=[],
+            seconds=0.0,
+            device="",
+            versions=versions(),
+            config=job.problem.config.to_dict(),
+            graph_digest=graph.digest,
+        )
+        for run in job.runs
+    ]
 
 
 @contextlib.contextmanager
@@ -67,39 +138,57 @@ def _one_thread(device: torch.device) -> Iterator[None]:
 class ProcessExecutor:
     """Runs jobs on the CPU in worker processes with one thread each.
 
-    A worker that dies is replaced and its job is tried again, three times in all.
+    A worker that dies is replaced and its job is tried again, three times in all. Jobs are taken from their
+    source only as workers need them.
+
+    Parameters
+    ----------
+    workers
+        How many processes.
+    keep_going
+        Whether a job that fails gives records that say so, instead of an error.
     """
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, *, keep_going: bool = False) -> None:
         self.workers = workers
+        self.keep_going = keep_going
         self._folder = Path(tempfile.mkdtemp(prefix="fishergcn-"))
-        self._problems: dict[str, Path] = {}
+        self._problems: dict[str, int] = {}  # how many jobs use the folder of this name
         self._lock = threading.Lock()
         self._alive: set[subprocess.Popen[str]] = set()
 
     def run(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, list[RunRecord]]]:
         """Yield each job with its records as it finishes."""
-        waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        waiting: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         finished: queue.SimpleQueue[tuple[Job, list[RunRecord] | BaseException]] = queue.SimpleQueue()
-        count = 0
-        for job in jobs:
-            waiting.put(job)
-            count += 1
         stop = threading.Event()
-        threads = [
-            threading.Thread(target=self._serve, args=(waiting, finished, stop), daemon=True)
-            for _ in range(min(self.workers, count))
-        ]
-        for thread in threads:
-            thread.start()
+        threads = 0
+        taken = 0
+        source = iter(jobs)
         try:
-            for _ in range(count):
+            while True:
+                # One job waits for each worker that is busy, so that none is idle while results are consumed.
+                while taken < 2 * self.workers and (job := next(source, None)) is not None:
+                    waiting.put(job)
+                    taken += 1
+                    if threads < self.workers:
+                        threading.Thread(
+                            target=self._serve, args=(waiting, finished, stop), daemon=True
+                        ).start()
+                        threads += 1
+                if taken == 0:
+                    break
                 job, result = finished.get()
+                taken -= 1
                 if isinstance(result, BaseException):
-                    raise result
+                    if not self.keep_going or not isinstance(result, Exception):
+                        raise result
+                    result = failed_records(job, result)
                 yield job, result
         finally:
             stop.set()
+            for _ in range(threads):
+                waiting.put(None)
             self._kill_workers()
 
     def close(self) -> None:
@@ -117,16 +206,12 @@ class ProcessExecutor:
 
     def _serve(
         self,
-        waiting: queue.SimpleQueue[Job],
+        waiting: queue.SimpleQueue[Job | None],
         finished: queue.SimpleQueue[tuple[Job, list[RunRecord] | BaseException]],
         stop: threading.Event,
     ) -> None:
         worker: subprocess.Popen[str] | None = None
-        while not stop.is_set():
-            try:
-                job = waiting.get_nowait()
-            except queue.Empty:
-                break
+        while (job := waiting.get()) is not None and not stop.is_set():
             try:
                 for attempt in range(1, _ATTEMPTS + 1):
                     if worker is None or worker.poll() is not None:
@@ -149,7 +234,7 @@ class ProcessExecutor:
     def _start(self, stop: threading.Event) -> subprocess.Popen[str]:
         source = str(Path(fishergcn.__file__).resolve().parents[1])
         paths = [source, *filter(None, [os.environ.get("PYTHONPATH")])]
-        threads = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")}
+        threads = dict.fromkeys((f"{name}_NUM_THREADS" for name in ("OMP", "MKL", "OPENBLAS", "NUMBA")), "1")
         with self._lock:
             if stop.is_set():
                 raise FisherGCNError("the work was stopped.")
@@ -170,17 +255,18 @@ class ProcessExecutor:
         if worker.stdin is None or worker.stdout is None:
             raise AssertionError("workers are started with pipes")
         weights = Path(tempfile.mkdtemp(dir=self._folder)) if job.keep_weights else None
-        message = {
-            "problem": str(self._problem_folder(job)),
-            "runs": [run_to_dict(run) for run in job.runs],
-            "weights": None if weights is None else str(weights),
-        }
-        try:
-            worker.stdin.write(json.dumps(message) + "\n")
-            worker.stdin.flush()
-            line = worker.stdout.readline()
-        except OSError:
-            return None
+        with self._problem_folder(job) as folder:
+            message = {
+                "problem": str(folder),
+                "runs": [run_to_dict(run) for run in job.runs],
+                "weights": None if weights is None else str(weights),
+            }
+            try:
+                worker.stdin.write(json.dumps(message) + "\n")
+                worker.stdin.flush()
+                line = worker.stdout.readline()
+            except OSError:
+                return None
         if not line.endswith("\n"):
             return None
         answer: dict[str, Any] = json.loads(line)
@@ -191,14 +277,24 @@ class ProcessExecutor:
             return records
         return [_with_weights(record, weights / f"{index}.npz") for index, record in enumerate(records)]
 
-    def _problem_folder(self, job: Job) -> Path:
+    @contextlib.contextmanager
+    def _problem_folder(self, job: Job) -> Iterator[Path]:
+        """Yield the folder of a job's problem, written if it is not there; folders out of use are removed."""
         key = problem_key(job.problem)
         with self._lock:
             if key not in self._problems:
-                folder = self._folder / key
-                save_problem(job.problem, folder)
-                self._problems[key] = folder
-        return self._problems[key]
+                for old in [name for name, users in self._problems.items() if users == 0]:
+                    del self._problems[old]
+                    shutil.rmtree(self._folder / old, ignore_errors=True)
+                shutil.rmtree(self._folder / key, ignore_errors=True)  # left by a disk that was full
+                save_problem(job.problem, self._folder / key)
+                self._problems[key] = 0
+            self._problems[key] += 1
+        try:
+            yield self._folder / key
+        finally:
+            with self._lock:
+                self._problems[key] -= 1
 
 
 def _with_weights(record: RunRecord, path: Path) -> RunRecord:

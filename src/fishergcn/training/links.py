@@ -1,8 +1,8 @@
 """Random links removed and added: the other way to perturb a graph, for comparison.
 
-Each sample b has its own graph A_b and Ã_b = (D_b + I)^-1/2 (A_b + I) (D_b + I)^-1/2. Removing drops each link with
-probability ``rate``; flipping also adds round(rate * m) random pairs, so that the number of links stays about the same.
-A random pair that is linked already gains weight. Self-links stay.
+Each sample b has its own graph A_b and Ã_b = (D_b + I)^-1/2 (A_b + I) (D_b + I)^-1/2. Removing drops each
+link with probability ``rate``; flipping also adds round(rate * m) random pairs, so that the number of links
+stays about the same. A random pair that is linked already gains weight. Self-links stay.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ __all__ = ["LinkNoise"]
 class LinkNoise:
     """Draws perturbed graphs for a batch of samples."""
 
-    def __init__(self, adjacency: CSRArray, rate: float, flip: bool, device: torch.device, dtype: torch.dtype) -> None:
+    def __init__(
+        self, adjacency: CSRArray, rate: float, flip: bool, device: torch.device, dtype: torch.dtype
+    ) -> None:
         links = sparse.coo_array(sparse.triu(adjacency, 1))
         self.nodes = adjacency.shape[0]
         self.rate = rate

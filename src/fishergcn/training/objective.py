@@ -1,6 +1,8 @@
 """The loss of a batch of runs, and how well they do.
 
     loss_r = (1 / N_r M) Σ_i Σ_m -log p(y_i | sample m) + (wd/2) Σ_l ‖W_r^l‖² [+ λ · consistency]
+
+for run r with its N_r labeled nodes i and M samples m.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ class Targets:
     shares: Tensor
 
     @classmethod
-    def of(cls, nodes: Sequence[IntArray], labels: IntArray, view: View, device: torch.device, dtype: torch.dtype) -> Targets:
+    def of(
+        cls, nodes: Sequence[IntArray], labels: IntArray, view: View, device: torch.device, dtype: torch.dtype
+    ) -> Targets:
         """Place each run's nodes in the output of ``view``."""
         longest = max(len(each) for each in nodes)
         rows = np.zeros((len(nodes), longest), dtype=np.int64)
@@ -59,7 +63,7 @@ class Targets:
 
 
 def scores(logits: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:
-    """Return mean cross entropy and accuracy of each run over its nodes and samples, two tensors of shape (R,).
+    """Return mean cross entropy and accuracy of each run over its nodes and samples, two of shape (R,).
 
     The accuracy is in float64.
 
@@ -75,7 +79,9 @@ def scores(logits: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:
     run = torch.arange(runs, device=logits.device).unsqueeze(1)
     chosen = grouped[targets.rows, run]  # (R, N, M, C)
     labels = targets.labels.unsqueeze(-1).expand(chosen.shape[:-1])
-    losses = functional.cross_entropy(chosen.flatten(0, 2), labels.flatten(), reduction="none").view(labels.shape)
+    losses = functional.cross_entropy(chosen.flatten(0, 2), labels.flatten(), reduction="none").view(
+        labels.shape
+    )
     hits = (chosen.detach().argmax(-1) == labels) & (targets.shares > 0).unsqueeze(-1)
     # Counted, not summed in floating point: a stopping rule must see equal accuracies as equal.
     accuracy = hits.sum((1, 2)).double() / ((targets.shares > 0).sum(1) * chosen.shape[2])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fishergcn.training.config import TrainConfig
     from fishergcn.training.methods import Method
 
-__all__ = ["Problem", "prepare", "samples_of"]
+__all__ = ["Problem", "prepare", "propagation_of", "samples_of"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,13 @@ def samples_of(method: Method, config: TrainConfig) -> int:
     return config.samples if method.samples is None else method.samples
 
 
+def propagation_of(graph: Graph, method: Method, config: TrainConfig) -> CSRArray:
+    """Return Ã of a method on a graph: renormalized, or of high order (suffix ``-t``)."""
+    if method.high_order:
+        return high_order(graph.adjacency, order=config.order, threshold=config.threshold)
+    return renormalized(graph.adjacency)
+
+
 def prepare(
     graph: Graph,
     method: Method,
@@ -66,20 +73,20 @@ def prepare(
     A radius of 0 is no perturbation at all, so ``fishergcn`` with radius 0 *is* the control.
     """
     if graph.features is None:
-        raise InputError("the graph has no features; give it some, e.g. the identity matrix (one feature per node).")
+        raise InputError(
+            "the graph has no features; give it some, e.g. the identity matrix (one feature per node)."
+        )
     if graph.labels is None:
         raise InputError("the graph has no labels to learn from.")
     if method.consistent and samples_of(method, config) < 2:
         raise InputError(f"method {method.name!r} needs samples to be at least 2, got {config.samples}.")
     by_links = method.perturbed and config.perturbation != "spectral"
     if by_links and method.high_order:
-        raise InputError(f"perturbation={config.perturbation!r} works on the renormalized graph, not with {method.name!r}.")
-    if propagation is None:
-        propagation = (
-            high_order(graph.adjacency, order=config.order, threshold=config.threshold)
-            if method.high_order
-            else renormalized(graph.adjacency)
+        raise InputError(
+            f"perturbation={config.perturbation!r} works on the renormalized graph, not with {method.name!r}."
         )
+    if propagation is None:
+        propagation = propagation_of(graph, method, config)
     neighborhood = None
     if method.perturbed and not by_links and config.radius > 0:
         neighborhood = _neighborhood(propagation, config, spectrum)

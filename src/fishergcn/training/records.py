@@ -35,8 +35,8 @@ class RunRecord:
     val_accuracy, val_loss, val_cross_entropy
         The same on the validation nodes, with the same weights.
     curves
-        Per epoch: ``train_loss`` (the objective, dropout and perturbation included), ``train_accuracy`` (likewise, mean over
-        the samples), ``val_loss``, ``val_accuracy``.
+        Per epoch: ``train_loss`` (the objective, dropout and perturbation included), ``train_accuracy``
+        (likewise, mean over the samples), ``val_loss``, ``val_accuracy``.
     shape
         The learned scale ϕ of each direction of the neighborhood; empty without perturbation.
     seconds
@@ -48,7 +48,8 @@ class RunRecord:
     graph_digest
         SHA-256 of the graph's content.
     weights
-        The weights that were tested, one array per layer, if they were asked for; not part of the record's plain values.
+        The weights that were tested, one array per layer, if they were asked for; not part of the record's
+        plain values.
     """
 
     dataset: str

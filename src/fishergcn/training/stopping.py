@@ -10,14 +10,14 @@ from fishergcn._types import FloatArray
 __all__ = ["paper_rule", "patience_rule", "should_stop"]
 
 _SHORT, _LONG, _FIRST = 10, 100, 102
-_TIE = 1e-12  # means of equal accuracies differ by rounding, others by far more
+_TIE = 1e-12  # means of equal numbers differ by rounding, others by far more
 
 
 def paper_rule(losses: npt.ArrayLike, accuracies: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     """Stop when the last 10 epochs are worse than the last 100, in mean loss and in mean accuracy.
 
-    Never before epoch 102. The last axis of ``losses`` and ``accuracies`` holds one value per epoch so far; other
-    axes are runs, each judged by itself.
+    Never before epoch 102. The last axis of ``losses`` and ``accuracies`` holds one value per epoch so far;
+    other axes are runs, each judged by itself.
 
     Examples
     --------
@@ -29,7 +29,7 @@ def paper_rule(losses: npt.ArrayLike, accuracies: npt.ArrayLike) -> npt.NDArray[
     loss, accuracy = np.asarray(losses, dtype=np.float64), np.asarray(accuracies, dtype=np.float64)
     if loss.shape[-1] < _FIRST:
         return np.zeros(loss.shape[:-1], dtype=np.bool_)
-    worse_loss = _mean(loss, _SHORT) > _mean(loss, _LONG)
+    worse_loss = _mean(loss, _SHORT) > _mean(loss, _LONG) + _TIE
     worse_accuracy = _mean(accuracy, _SHORT) < _mean(accuracy, _LONG) - _TIE
     return np.asarray(worse_loss & worse_accuracy)
 

@@ -1,8 +1,9 @@
 """A run's random streams, derived from what the run is.
 
-The key of a run is a hash of (data set, split, seed). Methods share it on purpose: `fishergcn` and its control start
-from the same weights and drop the same units, so that a paired comparison sees the perturbation and nothing else.
-What a method needs beyond that (the noise of the perturbation) comes from streams of its own under the same key.
+The key of a run is a hash of (data set, split, seed). Methods share it on purpose: `fishergcn` and its
+control start from the same weights and drop the same units, so that a paired comparison sees the perturbation
+and nothing else. What a method needs beyond that (the noise of the perturbation) comes from streams of its
+own under the same key.
 """
 
 from __future__ import annotations

@@ -1,0 +1,233 @@
+"""Turn benchmarks/results/*.json into markdown.
+
+    python benchmarks/table.py                            print all tables
+    python benchmarks/table.py --into docs/benchmarks.md  put them between the marks of that file
+
+A mark is a line ``<!-- table NAME -->``; what follows, up to ``<!-- end -->``, is replaced by the table of
+``NAME.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from _process import RESULTS
+
+from fishergcn._files import write_text
+
+Record = dict[str, Any]
+LABELS = {
+    "pyg": "PyTorch Geometric",
+    "sparse": "torch sparse",
+    "sparse-bits": "torch sparse, random bits",
+    "gcn": "ours, `gcn`",
+    "fishergcn": "ours, `fishergcn`",
+}
+
+
+def markdown(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    titles = list(header)
+    lines = [titles, ["---"] * len(titles), *([str(cell) for cell in row] for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def number(value: float) -> str:
+    """Three significant digits, without an exponent."""
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if abs(value) >= 1e-3 or value == 0 else f"{value:.2e}"
+
+
+def against(value: float, required: float | None, at_least: bool = True) -> str:
+    """Return a value with what is required of it."""
+    if required is None:
+        return number(value)
+    return f"{number(value)} ({'≥' if at_least else '≤'} {required:g})"
+
+
+def machine_line(record: Record) -> str:
+    facts = record["machine"]
+    names = ("torch", "torch_geometric", "numpy", "scipy", "numba", "cuda")
+    versions = ", ".join(f"{name} {facts[name]}" for name in names if facts.get(name))
+    gpu = f"{facts['gpu']}; " if facts.get("gpu") else ""
+    return f"{gpu}{facts['cpu']}, {facts['cores']} cores; Python {facts['python']}, {versions}."
+
+
+def training(record: Record) -> str:
+    results, threads = record["results"], record["threads"]
+    names = [result["data"] for result in results]
+    times = []
+    for name in threads:
+        learned = " / ".join(f"{100 * result['val_accuracy'][name]:.1f}" for result in results)
+        cells = [number(result["ms_per_epoch"][name]) for result in results]
+        times.append([LABELS[name], threads[name], *cells, learned])
+    accuracy = f"validation accuracy after {record['accuracy_after']} epochs, %"
+    first = markdown(["ms per epoch", "threads", *names, accuracy], times)
+    ratios = [
+        [f"{LABELS[rows[0]['peer']]} / {LABELS[rows[0]['ours']]}"]
+        + [against(row["ratio"], row["required"]) for row in rows]
+        for rows in zip(*(result["ratios"] for result in results), strict=True)
+    ]
+    second = markdown(["times slower (required)", *names], ratios)
+    workers = record["workers"]
+    rates = workers["runs_per_second"]
+    third = (
+        f"Runs per second of `{workers['method']}` on {workers['data']} ({workers['epochs']} epochs a run): "
+        f"{number(rates['1'])} with one worker, {number(rates['2'])} with two: "
+        f"{against(workers['ratio'], workers['required'])} times as many."
+    )
+    return "\n\n".join([first, second, third])
+
+
+def gpu(record: Record) -> str:
+    peer, accuracy = record["peer"], record["val_accuracy"]
+    rows = [
+        [
+            peer["what"],
+            peer["runs"],
+            number(peer["run_epochs_per_second"]),
+            "",
+            f"{100 * accuracy['peer']:.1f}",
+        ]
+    ]
+    for method, row in record["ours"].items():
+        ratio = against(row["ratio"], row["required"])
+        speed = number(row["run_epochs_per_second"])
+        rows.append([LABELS[method], row["runs"], speed, ratio, f"{100 * accuracy[method]:.1f}"])
+    header = [
+        record["data"],
+        "runs side by side",
+        "run-epochs per second",
+        "ratio (required)",
+        "validation accuracy, %",
+    ]
+    return markdown(header, rows)
+
+
+def gpu_table(record: Record) -> str:
+    rows = []
+    for row in record["rows"]:
+        name = [row["dataset"], f"`{row['method']}`"]
+        if "error" in row:
+            rows.append([*name, "", row["error"], "", "", number(row["seconds"])])
+            continue
+        accuracy = f"{100 * row['mean_test_accuracy']:.2f} ± {100 * row['std_test_accuracy']:.2f}"
+        loss = f"{row['mean_test_loss']:.3f}"
+        rows.append([*name, row["runs"], accuracy, loss, number(row["mean_epochs"]), number(row["seconds"])])
+    header = ["data", "method", "runs", "test accuracy, %", "test loss", "epochs", "seconds"]
+    minutes = against(record["minutes"], record["required_minutes"], at_least=False)
+    return f"{markdown(header, rows)}\n\n{len(rows)} of {record['cells']} cells in {minutes} minutes."
+
+
+def memory(record: Record) -> str:
+    peaks = record["peak_mb_up_to"]
+    rows = [[f"up to {stage}", number(value / 1e3)] for stage, value in peaks.items()]
+    total = against(record["peak_gb"], record["required_gb"], at_least=False)
+    header = [f"{record['data']}, `{record['method']}`", "peak memory, GB"]
+    stored = f"the propagation matrix has {record['stored_entries']:,} stored entries"
+    return f"{markdown(header, rows)}\n\nIn all {total} GB; {stored}."
+
+
+def scaling(record: Record) -> str:
+    rows = [
+        [
+            f"`{row['method']}`",
+            f"{row['nodes']:,}",
+            number(row["seconds_per_epoch"]),
+            number(row["memory_mb"] / 1e3),
+            number(row["preprocessing_seconds"]),
+            f"{100 * row['val_accuracy']:.1f}",
+        ]
+        for row in record["rows"]
+    ]
+    header = [
+        "method",
+        "nodes",
+        "seconds per epoch",
+        "memory, GB",
+        "preprocessing, s",
+        "validation accuracy, %",
+    ]
+    slopes = " ".join(
+        f"`{method}`: time grows as n^{found['time']:.2f}, memory as n^{found['memory']:.2f}."
+        for method, found in record["exponents"].items()
+    )
+    settings = f"{record['hidden']} hidden units, M = {record['samples']} samples for `fishergcn`."
+    return f"{markdown(header, rows)}\n\n{slopes} {settings}"
+
+
+def preprocessing(record: Record) -> str:
+    rows = [
+        [
+            name.replace("_", " "),
+            number(row["seconds"]),
+            number(row["times_faster"]),
+            number(row["working_mb"]),
+        ]
+        for name, row in record["results"].items()
+    ]
+    return markdown([record["data"], "seconds", "times faster", "working memory, MB"], rows)
+
+
+def spectrum(record: Record) -> str:
+    rows = [
+        [f"{record[name]:,}" for name in ("nodes", "links", "rank")]
+        + [number(record[name]) for name in ("seconds", "peak_memory_mb", "relative_residual")]
+    ]
+    return markdown(["nodes", "links", "eigenpairs", "seconds", "peak memory, MB", "relative residual"], rows)
+
+
+def perturbed_product(record: Record) -> str:
+    columns = ("plain_ms", "perturbed_ms", "ratio")
+    rows = [[row["case"], row["dtype"], *(number(row[name]) for name in columns)] for row in record["rows"]]
+    return markdown(["operands", "precision", "M plain products, ms", "perturbed, ms", "ratio"], rows)
+
+
+TABLES: dict[str, Callable[[Record], str]] = {
+    each.__name__: each
+    for each in (training, gpu, gpu_table, memory, scaling, preprocessing, spectrum, perturbed_product)
+}
+
+
+def table(name: str, results: Path, beside: Path | None = None) -> str:
+    """Return the table of a benchmark, or a line that says that it has not been run."""
+    path = results / f"{name}.json"
+    if not path.exists():
+        return f"*No `{name}.json` yet.*"
+    record = json.loads(path.read_text(encoding="utf-8"))
+    parts = [TABLES[name](record), machine_line(record)]
+    picture = path.with_suffix(".png")
+    if beside is not None and picture.exists():
+        parts.insert(1, f"![{name}]({Path(os.path.relpath(picture, beside.parent)).as_posix()})")
+    return "\n\n".join(parts)
+
+
+def fill(text: str, results: Path, beside: Path) -> str:
+    """Replace what stands between the marks."""
+
+    def block(found: re.Match[str]) -> str:
+        return f"{found[1]}\n\n{table(found[2], results, beside)}\n\n{found[3]}"
+
+    return re.sub(r"(<!-- table (\w+) -->).*?(<!-- end -->)", block, text, flags=re.DOTALL)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--into", type=Path, help="a markdown file with marks")
+    options = parser.parse_args()
+    if options.into is None:
+        print("\n\n".join(f"## {name}\n\n{table(name, options.results)}" for name in TABLES))
+        return
+    path = options.into.resolve()
+    write_text(path, fill(path.read_text(encoding="utf-8"), options.results.resolve(), path))
+
+
+if __name__ == "__main__":
+    main()

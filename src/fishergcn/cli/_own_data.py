@@ -1,0 +1,77 @@
+"""The graph of ``fishergcn train``: an embedded data set, a graph file, or text files of one's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fishergcn.cli._common import load_graph, note, parse_header
+from fishergcn.errors import InputError
+
+if TYPE_CHECKING:
+    from fishergcn.graph import Graph
+
+__all__ = ["Source"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the graph comes from: exactly one of ``dataset``, ``graph`` and ``edges``."""
+
+    dataset: str | None
+    graph: Path | None
+    edges: Path | None
+    features: Path | None
+    labels: Path | None
+    header: str
+    directed: str
+    self_links: str
+    name: str | None
+
+    def load(self) -> Graph:
+        """Read the graph and see to it that one can learn from it."""
+        graph = self._read()
+        if graph.labels is None or graph.labels.max() < 0:
+            raise InputError(
+                f"graph {graph.name!r} has no labels to learn from; give some with --edges and --labels."
+            )
+        if graph.num_classes < 2:
+            only = graph.class_names[0] if graph.class_names else "0"
+            raise InputError(f"labels must name at least two classes, got only {only!r}.")
+        if graph.features is None:
+            graph = _with_identity(graph)
+        return graph
+
+    def _read(self) -> Graph:
+        from fishergcn.graph import Graph
+
+        given = [option for option in ("dataset", "graph", "edges") if getattr(self, option) is not None]
+        if len(given) != 1:
+            got = " and ".join(f"--{option}" for option in given) or "none"
+            raise InputError(f"exactly one of --dataset, --graph and --edges must be given, got {got}.")
+        if self.edges is None:
+            for option in ("features", "labels"):
+                if getattr(self, option) is not None:
+                    raise InputError(f"--{option} goes with --edges, not with --{given[0]}.")
+            return load_graph(self.dataset) if self.dataset is not None else Graph.load(str(self.graph))
+        if self.labels is None:
+            raise InputError(
+                "--labels must be given with --edges: a CSV with a node id and a class name a line."
+            )
+        return Graph.from_files(
+            self.edges,
+            self.features,
+            self.labels,
+            header=parse_header(self.header),
+            directed=self.directed,
+            self_links=self.self_links,
+            name=self.name or self.edges.stem,
+        )
+
+
+def _with_identity(graph: Graph) -> Graph:
+    from scipy import sparse
+
+    note(f"there are no features: each of the {graph.num_nodes} nodes gets one of its own (identity matrix).")
+    return graph.replace(features=sparse.eye_array(graph.num_nodes, format="csr"))

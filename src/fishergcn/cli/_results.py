@@ -1,0 +1,150 @@
+"""Tables of ``fishergcn train``: each run, the mean of each method, and how methods compare."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fishergcn.cli._common import table
+from fishergcn.training.methods import parse_method
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from fishergcn.training.records import RunRecord
+
+__all__ = ["differences", "differences_table", "means", "means_table", "reference_of", "runs_table"]
+
+Results = Mapping[str, "Sequence[RunRecord]"]  # the runs of each method
+_SCORES = {  # column: field of a record
+    "test %": "test_accuracy",
+    "test loss": "test_loss",
+    "cross entropy": "test_cross_entropy",
+    "val. %": "val_accuracy",
+    "val. loss": "val_loss",
+}
+_MAIN_SCORES = ("test %", "test loss", "val. %")  # so that the table of means fits a terminal
+
+
+def runs_table(results: Results, title: str) -> Table:
+    """Return a table with a row for each run."""
+    rows = [
+        [
+            method,
+            record.split,
+            str(record.seed),
+            *(_number(column, getattr(record, name)) for column, name in _SCORES.items()),
+            f"{record.epochs}" if record.status == "ok" else f"{record.epochs} ({record.status})",
+            f"{record.seconds:.1f}",
+        ]
+        for method, records in results.items()
+        for record in records
+    ]
+    return table(f"Runs on {title}", ["method", "split", "seed", *_SCORES, "epochs", "seconds"], rows)
+
+
+def means_table(results: Results, title: str) -> Table:
+    """Return a table with a row for each method: mean ± sample standard deviation over its runs."""
+    rows = []
+    for fact in means(results):
+        diverged = f" ({fact['diverged']} diverged)" if fact["diverged"] else ""
+        row = [fact["method"], f"{fact['runs']}{diverged}"]
+        row += [_mean(column, fact[_SCORES[column]]) for column in _MAIN_SCORES]
+        rows.append([*row, f"{fact['epochs']['mean']:.0f}", f"{fact['seconds']['mean']:.1f}"])
+    return table(
+        f"Mean ± standard deviation on {title}",
+        ["method", "runs", *_MAIN_SCORES, "epochs", "seconds"],
+        rows,
+    )
+
+
+def differences_table(results: Results) -> Table | None:
+    """Return a table of paired differences between methods, or None if there is nothing to compare."""
+    found = differences(results)
+    if not found:
+        return None
+    rows = []
+    for each in found:
+        interval = "-" if each["low"] is None else f"[{100 * each['low']:+.2f}, {100 * each['high']:+.2f}]"
+        rows.append([each["method"], each["reference"], f"{100 * each['mean']:+.2f}", interval])
+    what = "test" if found[0]["measure"] == "test_accuracy" else "validation"
+    return table(
+        f"Paired differences in {what} accuracy",
+        ["method", "minus", "points", f"95 % interval over {found[0]['unit']}"],
+        rows,
+    )
+
+
+def reference_of(method: str, methods: Sequence[str]) -> str | None:
+    """Return what a method is compared with: its control if that was trained too, else the first method."""
+    parsed = parse_method(method)
+    if parsed.perturbed and parsed.control in methods:
+        return parsed.control
+    return None if method == methods[0] else methods[0]
+
+
+def means(results: Results) -> list[dict[str, Any]]:
+    """Return mean and standard deviation of every score, a dictionary for each method."""
+    return [
+        {
+            "method": method,
+            "runs": len(records),
+            "diverged": sum(record.status != "ok" for record in records),
+            **{
+                name: _spread([getattr(record, name) for record in records])
+                for name in (*_SCORES.values(), "epochs", "seconds")
+            },
+        }
+        for method, records in results.items()
+    ]
+
+
+def differences(results: Results) -> list[dict[str, Any]]:
+    """Return the paired differences between methods, a dictionary for each pair."""
+    from fishergcn.experiments.statistics import paired_difference
+
+    tested = any(not math.isnan(record.test_accuracy) for records in results.values() for record in records)
+    measure = "test_accuracy" if tested else "val_accuracy"
+    values = {
+        method: {
+            (record.split, record.seed): getattr(record, measure) for record in records if record.status == "ok"
+        }
+        for method, records in results.items()
+    }
+    found = []
+    for method in results:
+        reference = reference_of(method, list(results))
+        if reference is None or not values[method].keys() & values[reference].keys():
+            continue
+        difference, *_ = paired_difference(values[method], values[reference])
+        numbers = {name: _plain(getattr(difference, name)) for name in ("mean", "low", "high")}
+        names = {"method": method, "reference": reference, "measure": measure, "unit": difference.unit}
+        found.append({**names, **numbers})
+    return found
+
+
+def _spread(values: Sequence[float]) -> dict[str, float | None]:
+    known = np.array([value for value in values if not math.isnan(value)], dtype=np.float64)
+    return {
+        "mean": float(known.mean()) if known.size else None,
+        "std": float(known.std(ddof=1)) if known.size > 1 else None,
+    }
+
+
+def _plain(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _number(column: str, value: float | None) -> str:
+    if value is None or math.isnan(value):
+        return "-"
+    return f"{100 * value:.2f}" if "%" in column else f"{value:.3f}"
+
+
+def _mean(column: str, found: Mapping[str, float | None]) -> str:
+    if found["std"] is None:
+        return _number(column, found["mean"])
+    return f"{_number(column, found['mean'])}±{_number(column, found['std'])}"

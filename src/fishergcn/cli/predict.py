@@ -1,0 +1,32 @@
+"""``fishergcn predict``: classes and probabilities from a saved model."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fishergcn.cli._common import note
+
+__all__ = ["predict"]
+
+
+def predict(
+    folder: Annotated[Path, typer.Argument(help="A model folder, as written by fishergcn train --out.")],
+    out: Annotated[
+        Path | None, typer.Option(help="The CSV file to write; standard output by default.")
+    ] = None,
+) -> None:
+    """Name the class of every node, with probabilities, as CSV."""
+    from fishergcn._files import write_text
+    from fishergcn.training.saved import load_model
+
+    saved = load_model(folder)
+    text = saved.predictions_csv()
+    if out is None:
+        sys.stdout.write(text)
+        return
+    write_text(out, text)
+    note(f"{out}: {saved.graph.num_nodes} nodes, {len(saved.class_names)} classes.")

@@ -1,0 +1,283 @@
+"""``fishergcn train``: train one method or several, compare them, save what was learned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fishergcn.cli._common import console, note, print_json, warnings_as_notes
+
+if TYPE_CHECKING:
+    from fishergcn.graph import Graph
+    from fishergcn.splits import Split
+    from fishergcn.training.records import RunRecord
+
+__all__ = ["train"]
+
+_DATA, _SETTINGS, _RUNS = "Data", "Settings (the paper's by default)", "Runs and results"
+
+
+def train(
+    dataset: Annotated[
+        str | None, typer.Option(help="A data set that ships with the package.", rich_help_panel=_DATA)
+    ] = None,
+    graph: Annotated[Path | None, typer.Option(help="A graph file (.npz).", rich_help_panel=_DATA)] = None,
+    edges: Annotated[
+        Path | None,
+        typer.Option(
+            help="Links: CSV with two node ids and, optionally, a weight a line.", rich_help_panel=_DATA
+        ),
+    ] = None,
+    features: Annotated[
+        Path | None,
+        typer.Option(help="Features: CSV with a node id and numbers a line, or .npz.", rich_help_panel=_DATA),
+    ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            help="Labels: CSV with a node id and a class name a line; leave out unlabeled nodes.",
+            rich_help_panel=_DATA,
+        ),
+    ] = None,
+    header: Annotated[
+        str,
+        typer.Option(
+            help="Which files begin with a header: none, all, or some of edges,features,labels.",
+            rich_help_panel=_DATA,
+        ),
+    ] = "none",
+    directed: Annotated[
+        str,
+        typer.Option(
+            help="A line of --edges is a link (undirected), an arc to mirror (symmetrize), or one of "
+            "two arcs (refuse).",
+            rich_help_panel=_DATA,
+        ),
+    ] = "undirected",
+    self_links: Annotated[
+        str, typer.Option(help="keep or drop links from a node to itself.", rich_help_panel=_DATA)
+    ] = "keep",
+    name: Annotated[
+        str | None,
+        typer.Option(
+            help="A name for the graph of --edges; that of the file by default.", rich_help_panel=_DATA
+        ),
+    ] = None,
+    split: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="public, shuffled:SEED, per-class:SEED, per-class:TRAIN+VAL:SEED or held-out:PERCENT%:SEED; "
+            "may be repeated. By default the public split, or for a graph without one held-out:20%:0.",
+            rich_help_panel=_DATA,
+        ),
+    ] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="gcn, gcn-x5, fishergcn, gcn-t, gcn-t-x5 or fishergcn-t, with suffix -c for consistency; "
+            "repeat to compare. fishergcn-t by default.",
+            rich_help_panel=_RUNS,
+        ),
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="How many seeds per split.", rich_help_panel=_RUNS)] = 1,
+    first_seed: Annotated[int, typer.Option(help="The first seed.", rich_help_panel=_RUNS)] = 2019,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N or auto.", rich_help_panel=_RUNS)] = "cpu",
+    workers: Annotated[int, typer.Option(help="Processes on the CPU.", rich_help_panel=_RUNS)] = 1,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Save model and predictions to this new folder; of several methods, to a folder each.",
+            rich_help_panel=_RUNS,
+        ),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace models saved in --out.", rich_help_panel=_RUNS)
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.", rich_help_panel=_RUNS)] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print JSON instead of tables.", rich_help_panel=_RUNS)
+    ] = False,
+    epochs: Annotated[
+        int | None,
+        typer.Option("--epochs", "--max-epochs", help="Epochs at most.", rich_help_panel=_SETTINGS),
+    ] = None,
+    hidden: Annotated[
+        str | None, typer.Option(help="Sizes of hidden layers, as 64 or 64,64.", rich_help_panel=_SETTINGS)
+    ] = None,
+    lr: Annotated[
+        float | None,
+        typer.Option("--lr", "--learning-rate", help="Learning rate.", rich_help_panel=_SETTINGS),
+    ] = None,
+    dropout: Annotated[float | None, typer.Option(help="Dropout rate.", rich_help_panel=_SETTINGS)] = None,
+    weight_decay: Annotated[
+        float | None, typer.Option(help="wd of (wd/2) ‖W‖².", rich_help_panel=_SETTINGS)
+    ] = None,
+    stopping: Annotated[
+        str | None, typer.Option(help="paper, patience or none.", rich_help_panel=_SETTINGS)
+    ] = None,
+    patience: Annotated[
+        int | None, typer.Option(help="Epochs, for --stopping patience.", rich_help_panel=_SETTINGS)
+    ] = None,
+    test_at: Annotated[
+        str | None,
+        typer.Option(help="Take the weights of epoch last or best-val.", rich_help_panel=_SETTINGS),
+    ] = None,
+    samples: Annotated[
+        int | None, typer.Option(help="Perturbed graphs a step, M.", rich_help_panel=_SETTINGS)
+    ] = None,
+    rank: Annotated[
+        int | None, typer.Option(help="Perturbed eigenvalues, k.", rich_help_panel=_SETTINGS)
+    ] = None,
+    radius: Annotated[
+        float | None, typer.Option(help="Size of the neighborhood, ε.", rich_help_panel=_SETTINGS)
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any other setting of TrainConfig; may be repeated.",
+            rich_help_panel=_SETTINGS,
+        ),
+    ] = None,
+) -> None:
+    """Train graph convolutional networks on a data set or on your own files.
+
+    Own data in one command:
+    fishergcn train --edges links.csv --features nodes.csv --labels labels.csv --out model
+    """
+    from fishergcn.cli._own_data import Source
+    from fishergcn.cli._settings import make_config
+    from fishergcn.training import api
+    from fishergcn.training.saved import check_model_target
+
+    # All that can be wrong with the options is found before the work begins.
+    methods = _methods(method)
+    api.find_device(device)
+    if out is not None:
+        check_model_target(out, overwrite=overwrite)
+    loaded = Source(dataset, graph, edges, features, labels, header, directed, self_links, name).load()
+    options = {
+        "max_epochs": epochs,
+        "hidden": hidden,
+        "learning_rate": lr,
+        "dropout": dropout,
+        "weight_decay": weight_decay,
+        "stopping": stopping,
+        "patience": patience,
+        "test_at": test_at,
+        "samples": samples,
+        "rank": rank,
+        "radius": radius,
+    }
+    config = make_config(options, setting or [], loaded)
+    chosen = _splits(loaded, split)
+    numbers = _seeds(seeds, first_seed)
+    with warnings_as_notes():
+        results = {
+            each: api.train(
+                loaded,
+                each,
+                chosen,
+                numbers,
+                config,
+                device,
+                workers,
+                not quiet,
+                keep_weights=out is not None,
+            )
+            for each in methods
+        }
+    _show(loaded, results, as_json=json)
+    if out is not None:
+        _save(out, loaded, chosen, results, overwrite=overwrite)
+
+
+def _methods(names: Sequence[str] | None) -> list[str]:
+    from fishergcn.errors import InputError
+    from fishergcn.training.methods import parse_method
+
+    methods = [parse_method(name).name for name in names or ["fishergcn-t"]]
+    if len(set(methods)) != len(methods):
+        raise InputError(f"--method must name distinct methods, got {', '.join(methods)}.")
+    return methods
+
+
+def _seeds(count: int, first: int) -> list[int]:
+    from fishergcn._checks import check_integer
+
+    first = check_integer("--first-seed", first, minimum=0)
+    return list(range(first, first + check_integer("--seeds", count, minimum=1)))
+
+
+def _splits(graph: Graph, texts: Sequence[str] | None) -> list[Split]:
+    from fishergcn import splits
+
+    if texts:
+        return [splits.parse(graph, text) for text in texts]
+    if graph.standard_split is not None:
+        return [splits.public(graph)]
+    held = splits.held_out(graph)
+    labeled = len(held.train) + len(held.val)
+    note(
+        f"{len(held.val)} of {labeled} labeled nodes, about 20 % of each class, are held out for validation."
+    )
+    _note_single_members(graph)
+    return [held]
+
+
+def _note_single_members(graph: Graph) -> None:
+    import numpy as np
+
+    labels = graph.labels
+    if labels is None:
+        return
+    counts = np.bincount(labels[labels >= 0], minlength=graph.num_classes)
+    names = graph.class_names or [str(label) for label in range(graph.num_classes)]
+    single = [repr(names[label]) for label in np.flatnonzero(counts == 1)]
+    if single:
+        note(f"with one labeled node, a class is learned but not validated: {', '.join(single)}.")
+
+
+def _show(graph: Graph, results: dict[str, list[RunRecord]], *, as_json: bool) -> None:
+    from fishergcn.cli._results import differences, differences_table, means, means_table, runs_table
+
+    if as_json:
+        runs = [record.to_dict() for records in results.values() for record in records]
+        print_json({"methods": means(results), "differences": differences(results), "runs": runs})
+        return
+    title = graph.name or "the graph"
+    screen = console()
+    if len(results) == 1:
+        screen.print(runs_table(results, title))
+    screen.print(means_table(results, title))
+    compared = differences_table(results)
+    if compared is not None:
+        screen.print(compared)
+
+
+def _save(
+    out: Path,
+    graph: Graph,
+    splits: Sequence[Split],
+    results: dict[str, list[RunRecord]],
+    *,
+    overwrite: bool,
+) -> None:
+    from fishergcn.training._folder import atomic_folder
+    from fishergcn.training.saved import best_run, check_model_target, write_model, write_runs
+
+    by_name = {split.name: split for split in splits}
+    target = check_model_target(out, overwrite=overwrite)
+    with atomic_folder(target) as folder:
+        write_runs(folder, [record for records in results.values() for record in records])
+        for method, records in results.items():
+            best = best_run(records)
+            place = folder / method if len(results) > 1 else folder
+            write_model(place, graph, best, by_name[best.split], chosen_from=len(records))
+            shown = out / method if len(results) > 1 else out
+            rule = f", the best of {len(records)} by validation accuracy" if len(records) > 1 else ""
+            note(f"saved {shown}: {method}, split {best.split}, seed {best.seed}{rule}.")

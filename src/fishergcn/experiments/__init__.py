@@ -1,0 +1,3 @@
+"""Experiments: presets, plans, a runner that survives interruptions, and honest statistics."""
+
+from __future__ import annotations

@@ -1,0 +1,210 @@
+"""The result table beside the paper's: for the page, as Markdown and as CSV."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+from fishergcn.experiments.plan import Cell
+from fishergcn.experiments.statistics import CellSummary, Comparison
+from fishergcn.report._drawing import csv_text
+from fishergcn.report._forest import points
+from fishergcn.report._html import Html, tag
+from fishergcn.report._palette import Look
+from fishergcn.report._study import Study
+
+__all__ = ["result_table", "swatch", "tables_csv", "tables_markdown"]
+
+Column = tuple[str, str, Callable[[CellSummary], float | None], Callable[[float], str]]
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.2f}"
+
+
+def _published(key: str) -> Callable[[CellSummary], float | None]:
+    return lambda summary: summary.published[key] if summary.published else None
+
+
+def _accuracy(part: str) -> Callable[[CellSummary], float | None]:
+    return lambda summary: float(getattr(summary.accuracy, part))
+
+
+def _loss(part: str) -> Callable[[CellSummary], float | None]:
+    return lambda summary: float(getattr(summary.loss, part))
+
+
+def _difference(summary: CellSummary) -> float | None:
+    published = summary.published["accuracy"] if summary.published else None
+    return None if published is None or summary.accuracy is None else summary.accuracy.mean - published
+
+
+def _signed(value: float) -> str:
+    text = f"{value:+.1f}"
+    return "0.0" if float(text) == 0 else text.replace("-", "−")
+
+
+# Name in files, head on the page, value, how it is shown. Accuracies are fractions, shown in percent.
+_COLUMNS: tuple[Column, ...] = (
+    ("runs", "runs", lambda summary: summary.ok, lambda value: f"{value:,.0f}"),
+    ("accuracy", "accuracy %", _accuracy("mean"), _percent),
+    ("accuracy_low", "low", _accuracy("low"), _percent),
+    ("accuracy_high", "high", _accuracy("high"), _percent),
+    ("accuracy_std", "std", _accuracy("std"), _percent),
+    ("loss", "loss", _loss("mean"), lambda value: f"{value:.3f}"),
+    ("published_accuracy", "accuracy %", _published("accuracy"), _percent),
+    ("published_accuracy_std", "std", _published("accuracy_std"), lambda value: f"{100 * value:.1f}"),
+    ("published_loss", "loss", _published("loss"), lambda value: f"{value:.2f}"),
+    ("accuracy_difference", "points", _difference, points),
+    ("accuracy_gap", "std. errors", lambda summary: summary.accuracy_gap, _signed),
+)
+_GROUPS = (("", 1), ("ours", 5), ("paper", 3), ("ours − paper", 2))
+_SOFT = frozenset({"runs", "accuracy_low", "accuracy_high", "accuracy_std"})
+
+
+def result_table(study: Study, dataset: str, looks: Mapping[str, Look]) -> Html:
+    """Return the results on one data set; every number cell carries its full value in ``data-value``."""
+    groups = [
+        tag("th", text, class_="group", colspan=str(_page_span(text, span)), scope="colgroup")
+        for text, span in _GROUPS
+    ]
+    heads = [
+        tag("th", "95 % interval" if name == "accuracy_low" else head, class_="number", scope="col")
+        for name, head, _, _ in _COLUMNS
+        if name != "accuracy_high"
+    ]
+    rows = [
+        tag("tr", _name_cell(cell, looks), *_number_cells(study.summaries[cell]))
+        for cell in study.cells(dataset).values()
+    ]
+    head = tag(
+        "thead", tag("tr", tag("td", ""), *groups), tag("tr", tag("th", "method", scope="col"), *heads)
+    )
+    table = tag("table", head, tag("tbody", *rows), class_="results", data_dataset=dataset)
+    return tag("div", table, class_="scroll", tabindex="0", role="region", aria_label=f"Results on {dataset}")
+
+
+def tables_csv(study: Study) -> str:
+    """Return all results, one row for each cell, with every digit."""
+    columns = ["dataset", "cell", "method", "variant", *(name for name, _, _, _ in _COLUMNS)]
+    rows = [
+        [
+            cell.dataset,
+            cell.name,
+            cell.method,
+            cell.variant,
+            *(_known(value(summary)) for _, _, value, _ in _COLUMNS),
+        ]
+        for cell, summary in study.summaries.items()
+    ]
+    return csv_text(columns, rows)
+
+
+def tables_markdown(study: Study) -> str:
+    """Return results and paired differences as Markdown."""
+    heads = ["data set", "method", "runs", "accuracy % [95 % interval]", "std", "loss", "paper: accuracy %", "paper: loss",
+             "difference, points", "in std. errors"]  # fmt: skip
+    results = [
+        [cell.dataset, cell.name, *_markdown_cells(summary)] for cell, summary in study.summaries.items()
+    ]
+    paired = [
+        "data set",
+        "method − reference",
+        "reference is",
+        "difference, points [95 % interval]",
+        "won / tied / lost",
+        "Wilcoxon p",
+    ]
+    differences = [_markdown_difference(comparison) for comparison in study.comparisons]
+    parts = [f"# {_plain(study.plan.title)}", "## Results", _markdown(heads, results, numbers_from=2)]
+    if differences:
+        parts += ["## Paired differences", _markdown(paired, differences, numbers_from=3)]
+    return "\n\n".join(parts) + "\n"
+
+
+def swatch(look: Look) -> Html:
+    """Return a short line in a method's look."""
+    dash = " ".join(f"{length:g}" for length in look.dash)
+    line = tag(
+        "line", x1="1", x2="25", y1="4", y2="4", stroke=look.color, stroke_width="2.5", stroke_dasharray=dash
+    )
+    return tag("svg", line, viewBox="0 0 26 8", class_="swatch", aria_hidden="true")
+
+
+def _page_span(text: str, span: int) -> int:
+    return span - 1 if text == "ours" else span  # low and high share a column
+
+
+def _name_cell(cell: Cell, looks: Mapping[str, Look]) -> Html:
+    return tag("th", tag("span", swatch(looks[cell.name]), cell.name, class_="name"), scope="row")
+
+
+def _number_cells(summary: CellSummary) -> list[Html]:
+    cells = []
+    for name, _, value, shown in _COLUMNS:
+        number = _known(value(summary))
+        if name == "accuracy_high":
+            continue
+        if name == "accuracy_low":
+            cells.append(_interval_cell(summary))
+            continue
+        kind = (
+            "main"
+            if name == "accuracy"
+            else "published"
+            if name.startswith("published") or name in _SOFT
+            else ""
+        )
+        text = "–" if number is None else shown(number)
+        cells.append(tag("td", text, class_=f"number {kind}".strip(), data_column=name, data_value=number))
+    return cells
+
+
+def _interval_cell(summary: CellSummary) -> Html:
+    low, high = _known(_accuracy("low")(summary)), _known(_accuracy("high")(summary))
+    text = "–" if low is None or high is None else f"{_percent(low)} – {_percent(high)}"
+    return tag("td", text, class_="number published", data_column="interval", data_low=low, data_high=high)
+
+
+def _known(value: float | None) -> float | None:
+    return None if value is None or math.isnan(value) else value
+
+
+def _markdown_cells(summary: CellSummary) -> list[str]:
+    shown = {}
+    for name, _, value, text in _COLUMNS:
+        number = _known(value(summary))
+        shown[name] = "–" if number is None else text(number)
+    paper = shown["published_accuracy"]
+    if shown["published_accuracy_std"] != "–":
+        paper += f" ± {shown['published_accuracy_std']}"
+    interval = f"{shown['accuracy']} [{shown['accuracy_low']}, {shown['accuracy_high']}]"
+    return [shown["runs"], interval, shown["accuracy_std"], shown["loss"], paper, shown["published_loss"],
+            shown["accuracy_difference"], shown["accuracy_gap"]]  # fmt: skip
+
+
+def _markdown_difference(comparison: Comparison) -> list[str]:
+    found = comparison.difference
+    interval = f" [{points(found.low)}, {points(found.high)}]" if found.low <= found.high else ""
+    return [
+        comparison.dataset,
+        f"{comparison.cell} − {comparison.reference}",
+        comparison.role,
+        points(found.mean) + interval,
+        f"{comparison.won} / {comparison.tied} / {comparison.lost}",
+        f"{comparison.p_value:.2g}",
+    ]
+
+
+def _markdown(heads: list[str], rows: list[list[str]], numbers_from: int) -> str:
+    rule = ["---" if place < numbers_from else "---:" for place in range(len(heads))]
+    lines = [heads, rule, *([_plain(cell) for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _plain(text: str) -> str:
+    """Keep a name from being read as markup or as the end of a cell."""
+    for character in "\\|<>`*_[]":
+        if character in text and character not in "[]":
+            text = text.replace(character, "\\" + character)
+    return " ".join(text.split())

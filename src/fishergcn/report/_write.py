@@ -1,0 +1,93 @@
+"""From a folder of runs to a folder with a report."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from fishergcn._files import atomic_path, write_text
+from fishergcn.errors import DataFileError
+from fishergcn.experiments.store import open_runs
+from fishergcn.report import _sections as parts
+from fishergcn.report._drawing import Picture
+from fishergcn.report._geometry import geometry_figures
+from fishergcn.report._page import assemble
+from fishergcn.report._palette import looks
+from fishergcn.report._study import Study, read_study
+from fishergcn.report._tables import tables_csv, tables_markdown
+
+__all__ = ["write_report"]
+
+
+def write_report(folder: str | os.PathLike[str]) -> Path:
+    """Write the report of an experiment beside its runs and return the path of the page.
+
+    Writes ``report.html`` (one file that works offline), ``tables.md``, ``tables.csv``, and every figure as SVG and
+    PNG, with its data as CSV, in ``figures/``. Pictures ``figures/geometry-*.svg`` that are there already are shown
+    too. Each file is written wholly or not at all; equal runs give equal files.
+
+    Parameters
+    ----------
+    folder
+        Holds the runs: a database or an archive; see :func:`fishergcn.experiments.store.open_runs`.
+
+    Raises
+    ------
+    DataFileError
+        If there are no runs, or a file cannot be read or written.
+    """
+    target = Path(folder)
+    source = open_runs(target)
+    try:
+        study = read_study(source)
+    finally:
+        source.close()
+    figures = target / "figures"
+    sections = _sections(study, figures)
+    for section in sections:
+        for picture in section.pictures:
+            _write_picture(figures, picture)
+    write_text(target / "tables.csv", tables_csv(study))
+    write_text(target / "tables.md", tables_markdown(study))
+    page = target / "report.html"
+    write_text(page, assemble(study.plan.title, _lead(study), sections))
+    return page
+
+
+def _sections(study: Study, figures: Path) -> list[parts.Section]:
+    chosen = looks(cell.name for cell in study.plan.cells)
+    made = [
+        parts.protocol(study),
+        parts.results(study, chosen),
+        parts.forest(study, chosen),
+        parts.curves(study, chosen),
+        parts.spectra(study, chosen),
+        parts.ablation(study, chosen),
+        parts.failures(study),
+    ]
+    pictures = geometry_figures(figures)
+    if pictures:
+        made.insert(-1, parts.Section("geometry", "Geometry of the trained model", pictures))
+    return [section for section in made if section is not None]
+
+
+def _lead(study: Study) -> str:
+    done, planned = sum(map(len, study.runs.values())), len(study.plan)
+    methods = len({cell.name for cell in study.runs})
+    noun = "method" if methods == 1 else "methods"
+    text = f"{done:,} finished runs of {methods} {noun} on {', '.join(study.datasets)}."
+    missing = planned - done - len(study.failed)
+    if missing:
+        text += f" {missing:,} of {planned:,} planned runs are not done yet: all numbers are preliminary."
+    return text + (f" {len(study.failed):,} failed." if study.failed else "")
+
+
+def _write_picture(folder: Path, picture: Picture) -> None:
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise DataFileError(f"Cannot write {folder}: {error.strerror}.") from error
+    write_text(folder / f"{picture.name}.svg", picture.svg_file)
+    write_text(folder / f"{picture.name}.csv", picture.data)
+    with atomic_path(folder / f"{picture.name}.png") as temporary:
+        temporary.write_bytes(picture.png)

@@ -1,0 +1,74 @@
+"""A folder that is wholly written or not there, and never takes the place of someone else's files."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from fishergcn.errors import DataFileError, reason
+
+__all__ = ["atomic_folder", "check_target"]
+
+
+def check_target(folder: str | os.PathLike[str], *, overwrite: bool, ours: Callable[[Path], bool]) -> Path:
+    """Return the real path of a folder to write, or raise if something is there that must not be replaced.
+
+    Parameters
+    ----------
+    folder
+        Where to write: a new or an empty folder, or one to replace.
+    overwrite
+        Whether a folder of ours may be replaced.
+    ours
+        Says whether all that a folder holds was written by us.
+    """
+    target = Path(os.path.realpath(folder))
+    try:
+        if not os.path.lexists(target):
+            return target
+        if not target.is_dir():
+            raise DataFileError(f"Cannot write the folder {folder}: a file with that name exists.")
+        if not any(target.iterdir()):
+            return target
+    except OSError as error:
+        raise DataFileError(
+            f"Cannot write the folder {folder}: {error.strerror or reason(error)}."
+        ) from error
+    if not ours(target):
+        raise DataFileError(f"The folder {folder} holds other files; give a new or an empty folder.")
+    if not overwrite:
+        raise DataFileError(
+            f"The folder {folder} holds a saved model already; --overwrite (overwrite=True) replaces it."
+        )
+    return target
+
+
+@contextlib.contextmanager
+def atomic_folder(target: Path) -> Iterator[Path]:
+    """Yield a new folder beside ``target`` and rename it to ``target`` on success; remove it on failure.
+
+    What ``target`` held before is removed last, once the new folder has its place.
+    """
+    temporary, old = (target.with_name(f".{target.name[:64]}-{secrets.token_hex(8)}") for _ in range(2))
+    try:
+        temporary.mkdir(parents=True)
+        yield temporary
+        if target.exists():
+            target.rename(old)
+        try:
+            temporary.rename(target)
+        except OSError:
+            if old.exists():
+                old.rename(target)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:
+        raise DataFileError(
+            f"Cannot write the folder {target}: {error.strerror or reason(error)}."
+        ) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

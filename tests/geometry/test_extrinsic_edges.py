@@ -1,0 +1,242 @@
+"""Sensitivity to links: against finite differences and brute force, with and without the normalization."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+from torch.nn import functional
+
+from fishergcn import high_order, renormalized
+from fishergcn.errors import InputError
+from fishergcn.geometry._extrinsic_links import LinkScores, largest
+from fishergcn.geometry.extrinsic import edge_sensitivity
+from fishergcn.graph import Graph
+from fishergcn.nn.gcn import GCN
+
+
+def random_graph(n=9, classes=3, dim=4, seed=0, weighted=True, self_link=True):
+    rng = np.random.default_rng(seed)
+    links = np.triu(rng.random((n, n)) < 0.3, 1) | (np.eye(n, k=1) > 0)
+    weights = np.where(links, rng.uniform(0.5, 2, (n, n)) if weighted else 1.0, 0.0)
+    weights = weights + weights.T
+    if self_link:
+        weights[2, 2] = 0.7
+    return Graph(weights, features=rng.random((n, dim)).astype(np.float32), labels=rng.integers(classes, size=n))
+
+
+def network(graph, hidden=(5,), seed=0, classes=3):
+    generator = torch.Generator().manual_seed(seed)
+    model = GCN(graph.num_features, hidden, classes, generator=generator, dtype=torch.float64)
+    with torch.no_grad():
+        for weight in model.weights:
+            weight *= 2
+    return model
+
+
+def dense_loss(model, graph, operator, nodes=None, score_of=None):
+    """The network in plain dense torch, on any n x n operator."""
+    hidden = torch.tensor(graph.features.astype(np.float64))
+    hidden = hidden / hidden.sum(1, keepdim=True)
+    for layer, weight in enumerate(model.weights):
+        hidden = operator @ hidden @ weight.detach()
+        if layer < len(model.weights) - 1:
+            hidden = torch.relu(hidden)
+    if score_of is not None:
+        return torch.log_softmax(hidden, dim=1)[score_of]
+    nodes = list(range(graph.num_nodes)) if nodes is None else nodes
+    return functional.cross_entropy(hidden[nodes], torch.tensor(graph.labels)[nodes])
+
+
+def normalized(A):
+    B = A + torch.eye(len(A), dtype=torch.float64)
+    root = B.sum(1).sqrt()
+    return B / root[:, None] / root[None, :]
+
+
+def raw_derivative(model, graph, i, j, **options):
+    """Central differences of fourth order in the weight of a link."""
+    A = torch.tensor(graph.adjacency.toarray())
+    step = torch.zeros_like(A)
+    step[i, j] = step[j, i] = 1e-3
+    value = {t: float(dense_loss(model, graph, normalized(A + t * step), **options)) for t in (-2, -1, 1, 2)}
+    return (8 * (value[1] - value[-1]) - (value[2] - value[-2])) / 12e-3
+
+
+def entry_derivative(model, graph, propagation, i, j, **options):
+    operator = torch.tensor(propagation.toarray(), requires_grad=True)
+    dense_loss(model, graph, operator, **options).backward()
+    return float(operator.grad[i, j] + operator.grad[j, i]) if i != j else float(operator.grad[i, i])
+
+
+ALL = list(itertools.combinations_with_replacement(range(9), 2))
+
+
+@pytest.mark.parametrize("hidden", [(), (5,), (5, 4)])
+def test_raw_links_against_finite_differences(hidden):
+    graph = random_graph()
+    model = network(graph, hidden)
+    found = edge_sensitivity(model, graph, links=ALL)  # there and absent, to others and to itself
+    expected = [raw_derivative(model, graph, i, j) for i, j in ALL]
+    np.testing.assert_allclose(found.values, expected, atol=1e-9)
+    dense = graph.adjacency.toarray()
+    np.testing.assert_array_equal(found.present, [dense[i, j] > 0 for i, j in ALL])
+    assert found.present.any()
+    assert (~found.present).any()
+
+
+@pytest.mark.parametrize("hidden", [(), (5,), (5, 4)])
+@pytest.mark.parametrize("propagate", [renormalized, high_order])
+def test_entries_of_the_propagation_matrix_against_autograd(hidden, propagate):
+    graph = random_graph()
+    model = network(graph, hidden)
+    propagation = propagate(graph.adjacency)
+    found = edge_sensitivity(model, graph, None, False, links=ALL, propagation=propagation)
+    expected = [entry_derivative(model, graph, propagation, i, j) for i, j in ALL]
+    np.testing.assert_allclose(found.values, expected, atol=1e-14)
+
+
+def test_some_nodes_and_one_score():
+    graph = random_graph()
+    model = network(graph)
+    pairs = ALL[::3]
+    some = edge_sensitivity(model, graph, nodes=[7, 1], links=pairs)
+    np.testing.assert_allclose(
+        some.values, [raw_derivative(model, graph, i, j, nodes=[7, 1]) for i, j in pairs], atol=1e-9
+    )
+    given = edge_sensitivity(model, graph, links=pairs, score_of=(4, 2))
+    np.testing.assert_allclose(
+        given.values, [raw_derivative(model, graph, i, j, score_of=(4, 2)) for i, j in pairs], atol=1e-9
+    )
+    logits = model.eval()(
+        (graph.features.astype(np.float64).T / graph.features.astype(np.float64).sum(1)).T,
+        renormalized(graph.adjacency),
+    )
+    best = int(logits[4].argmax())
+    predicted = edge_sensitivity(model, graph.replace(labels=None), links=pairs, score_of=4)
+    np.testing.assert_allclose(
+        predicted.values, edge_sensitivity(model, graph, links=pairs, score_of=(4, best)).values, atol=1e-15
+    )
+
+
+def test_links_that_are_there_are_the_default():
+    graph = random_graph()
+    found = edge_sensitivity(network(graph), graph)
+    expected = sorted((i, j) for i, j in zip(*graph.adjacency.nonzero(), strict=True) if i < j)
+    assert [tuple(pair) for pair in found.links] == expected
+    assert found.present.all()
+    assert len(found) == graph.num_edges
+    high = edge_sensitivity(network(graph), graph, None, False, propagation=high_order(graph.adjacency))
+    assert len(high) > len(found)
+
+
+def test_a_callable_has_the_same_sensitivities_however_it_multiplies():
+    graph = random_graph()
+    model = network(graph)
+    X = torch.tensor(graph.features.astype(np.float64))
+    X = X / X.sum(1, keepdim=True)
+    weights = [each.detach() for each in model.weights]
+    expected = edge_sensitivity(model, graph, links=ALL).values
+    by_hand = edge_sensitivity(
+        lambda operator: operator @ (torch.relu(operator @ (X @ weights[0])) @ weights[1]), graph, links=ALL
+    )
+    np.testing.assert_allclose(by_hand.values, expected, atol=1e-14)
+    moved = edge_sensitivity(lambda operator: model.eval()(X, operator), graph, links=ALL)
+    np.testing.assert_allclose(moved.values, expected, atol=1e-14)
+
+
+def brute_force(found, order, count):
+    key = {"magnitude": np.abs(found.values), "increase": found.values, "decrease": -found.values}[order]
+    best = np.argsort(-key, kind="stable")[:count]
+    return found.links[best], found.values[best]
+
+
+@pytest.mark.parametrize("order", ["magnitude", "increase", "decrease"])
+@pytest.mark.parametrize("links", ["all", "absent"])
+@pytest.mark.parametrize("through", [True, False])
+def test_top_links_equal_brute_force_on_200_nodes(order, links, through):
+    graph = random_graph(200, dim=6, weighted=False)
+    model = network(graph)
+    pairs = np.array(list(itertools.combinations(range(200), 2)))
+    everything = edge_sensitivity(model, graph, None, through, links=pairs)
+    if links == "absent":
+        kept = ~everything.present
+        everything = type(everything)(pairs[kept], everything.values[kept], everything.present[kept])
+    expected, values = brute_force(everything, order, 150)
+    for limit in (1, 40 * 200 * 7, 2**30):  # one row a block, seven rows, all at once
+        found = edge_sensitivity(
+            model, graph, None, through, links=links, top=150, order=order, memory_limit=limit
+        )
+        np.testing.assert_array_equal(found.links, expected)
+        np.testing.assert_allclose(found.values, values, rtol=1e-10)
+    assert found.present.any() == (links == "all")
+
+
+def test_ties_go_to_the_first_pairs_whatever_the_blocks():
+    same = LinkScores(np.ones((6, 1)), np.ones((6, 1)), np.ones(6))
+    expected = [(0, 1), (0, 2), (0, 3), (0, 4), (0, 5), (1, 2), (1, 3)]
+    for limit in (1, 40 * 6 * 2, 40 * 6 * 4, 2**20):
+        found, _ = largest(same, 7, "increase", None, limit)
+        assert [tuple(pair) for pair in found] == expected
+
+
+def test_fewer_pairs_than_asked_for():
+    same = LinkScores(np.arange(4.0)[:, None], np.arange(4.0)[:, None], np.ones(4))
+    found, values = largest(same, 100, "magnitude", sparse.csr_array(np.eye(4, k=1)), 2**20)
+    assert [tuple(pair) for pair in found] == [(1, 3), (0, 2), (0, 3)]
+    assert values.tolist() == [3.0, 0.0, 0.0]
+
+
+def test_top_of_given_links():
+    graph = random_graph()
+    found = edge_sensitivity(network(graph), graph)
+    best = edge_sensitivity(network(graph), graph, top=3, order="decrease")
+    np.testing.assert_array_equal(best.values, np.sort(found.values)[:3])
+    np.testing.assert_array_equal(best.links, found.top(3, "decrease").links)
+
+
+def test_links_out_of_reach_do_not_matter():
+    path = Graph.from_edges([(i, i + 1) for i in range(9)], features=np.eye(10), labels=np.arange(10) % 3)
+    found = edge_sensitivity(network(path), path, score_of=0)
+    # Two layers see links (0,1), (1,2) and, through the degree of node 2, (2,3).
+    np.testing.assert_array_equal(found.values[3:], 0.0)
+    assert (np.abs(found.values[:3]) > 0).all()
+
+
+def test_bad_input_is_one_sentence():
+    graph = random_graph()
+    model = network(graph)
+    cases = {
+        r"links='all' needs top": {"links": "all"},
+        r"links must be one of 'present', 'absent', 'all'": {"links": "both"},
+        r"links must be 'present'.*or pairs": {"links": [(0, 1, 2)]},
+        r"links must be between 0 and 8, got 9": {"links": [(0, 9)]},
+        r"top must be at least 1": {"top": 0},
+        r"order must be one of": {"order": "size"},
+        r"score_of must be between 0 and 8, got 9": {"score_of": 9},
+        r"class of score_of must be between 0 and 2, got 3": {"score_of": (0, 3)},
+        r"nodes must not be given with score_of": {"score_of": 1, "nodes": [1]},
+        r"memory_limit must be at least 1": {"links": "all", "top": 1, "memory_limit": 0},
+        r"has no derivative in a raw link; use through_normalization=False": {
+            "propagation": high_order(graph.adjacency)
+        },
+    }
+    for message, options in cases.items():
+        with pytest.raises(InputError, match=message):
+            edge_sensitivity(model, graph, **options)
+    with pytest.raises(InputError, match=r"node 3 has no label"):
+        edge_sensitivity(model, graph.replace(labels=[0, 1, 2, -1, 0, 1, 2, 0, 1]), nodes=[3])
+    with pytest.raises(InputError, match=r"no labels"):
+        edge_sensitivity(model, graph.replace(labels=None))
+    with pytest.raises(InputError, match=r"never multiplies"):
+        edge_sensitivity(lambda operator: torch.eye(9, 3, dtype=torch.float64), graph)
+
+
+def test_the_renormalized_matrix_may_be_given():
+    graph = random_graph()
+    model = network(graph)
+    given = edge_sensitivity(model, graph, propagation=renormalized(graph.adjacency))
+    np.testing.assert_array_equal(given.values, edge_sensitivity(model, graph).values)

@@ -1,0 +1,77 @@
+"""A local view computes fewer rows and changes no result."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+
+from fishergcn import renormalized
+from fishergcn.nn.features import make_features
+from fishergcn.nn.gcn import Dropout, logits
+from fishergcn.nn.spmm import SparseMatrix
+from fishergcn.nn.view import full_view, local_view
+
+NODES, FEATURES = 40, 12
+KEYS = torch.tensor([4, 5], dtype=torch.int64)
+
+
+@pytest.fixture(scope="module")
+def ring():
+    """Each node linked to the next two: reach grows by four nodes a layer. One node has no links."""
+    links = sparse.lil_array((NODES, NODES))
+    for i in range(NODES - 1):
+        for step in (1, 2):
+            j = (i + step) % (NODES - 1)
+            links[i, j] = links[j, i] = 1.0
+    return renormalized(links.tocsr())
+
+
+def weights(depth):
+    sizes = [FEATURES, *[7, 16][: depth - 1], 3]
+    generator = torch.Generator().manual_seed(0)
+    return [
+        torch.randn(2, fan_in, fan_out, dtype=torch.float64, generator=generator).requires_grad_()
+        for fan_in, fan_out in pairwise(sizes)
+    ]
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("dropout", [None, Dropout(KEYS, 3, 8, 0.5)])
+@pytest.mark.parametrize("stored", [True, False])
+def test_same_logits_and_gradients(ring, depth, dropout, stored):
+    x = (np.random.default_rng(0).random((NODES, FEATURES)) < 0.4) * 1.0
+    features = make_features(sparse.csr_array(x) if stored else x, dtype=torch.float64)
+    nodes = np.array([20, 3, NODES - 1])
+    parameters = weights(depth)
+    full = full_view(features, SparseMatrix.from_scipy(ring), depth)
+    local = local_view(features, ring, nodes, depth, device="cpu", dtype=torch.float64)
+    whole, part = logits(parameters, full, dropout), logits(parameters, local, dropout)
+    assert whole.shape == (NODES, 2 if dropout is None else 6, 3)
+    assert part.shape == (3, *whole.shape[1:])
+    chosen, found = whole[full.position(nodes)], part[local.position(nodes)]
+    torch.testing.assert_close(found, chosen, rtol=0, atol=1e-13)
+    ours, theirs = (torch.autograd.grad(each.square().sum(), parameters) for each in (found, chosen))
+    for left, right in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(left, right, rtol=0, atol=1e-12)
+
+
+def test_only_the_rows_within_reach(ring):
+    features = make_features(sparse.csr_array(np.ones((NODES, 2))), dtype=torch.float64)
+    view = local_view(features, ring, np.array([10]), 2, device="cpu", dtype=torch.float64)
+    assert [rows.tolist() for rows in view.rows] == [[8, 9, 10, 11, 12], [10]]
+    assert view.features.rows.tolist() == list(range(6, 15))
+    assert [operator.shape for operator in view.operators] == [(5, 9), (1, 5)]
+    assert view.features.shape == (NODES, 2)
+
+
+def test_positions():
+    ring = renormalized(np.ones((6, 6)) - np.eye(6))
+    features = make_features(np.ones((6, 2)))
+    view = local_view(features, ring, np.array([5, 1, 3, 1]), 2, device="cpu", dtype=torch.float32)
+    assert view.rows[-1].tolist() == [1, 3, 5]
+    assert view.position(np.array([5, 1])).tolist() == [2, 0]
+    assert full_view(features, SparseMatrix.from_scipy(ring), 2).position(np.array([5, 1])).tolist() == [5, 1]

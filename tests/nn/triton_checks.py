@@ -1,0 +1,131 @@
+"""Run one comparison of a CUDA kernel with its reference: python triton_checks.py NAME."""
+
+import sys
+
+import numpy as np
+import torch
+from scipy import sparse
+
+from fishergcn.nn import _triton
+from fishergcn.nn.activation import reference as relu_reference
+from fishergcn.nn.activation import words_per_node
+from fishergcn.nn.features import SparseFeatures
+from fishergcn.nn.features import reference as features_reference
+from fishergcn.nn.masks import keep_probability
+from fishergcn.nn.philox import bernoulli_words, digits_of, stream_id
+from fishergcn.nn.propagate import reference as propagate_reference
+from fishergcn.nn.spmm import SparseMatrix
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+KEYS = torch.tensor([3, -7, 2**61 + 5], dtype=torch.int64, device=DEVICE)
+
+
+def close(got, wanted, tolerance=2e-6):
+    torch.testing.assert_close(got.double(), wanted.double(), rtol=tolerance, atol=tolerance * float(wanted.abs().max()))
+
+
+def draw(samples, purpose, epoch, count, dropout):
+    blocks = (count + 3) // 4
+    words = torch.empty((len(KEYS) * samples, blocks, 4), dtype=torch.int32, device=DEVICE)
+    _triton.bernoulli_words(words, KEYS, samples, purpose, epoch, *digits_of(1 - dropout))
+    return words.view(len(words), -1)
+
+
+def words():
+    for dropout, epoch in ((0.5, 0), (0.5, 1), (0.8, 7), (0.25, 300)):
+        got = draw(2, 1, epoch, 37, dropout).cpu().numpy().view(np.uint32)
+        for row, key in enumerate(KEYS.cpu().numpy().view(np.uint64)):
+            for sample in range(2):
+                wanted = bernoulli_words(int(key), 40, stream_id(1, sample), epoch, 1 - dropout)
+                assert (got[2 * row + sample] == wanted).all()
+
+
+def features():
+    generator = torch.Generator().manual_seed(0)
+    matrix = sparse.random_array((23, 19), density=0.4, rng=np.random.default_rng(0), format="csr", dtype=np.float64)
+    matrix = sparse.csr_array(matrix.toarray() * (np.arange(23) != 5)[:, None])  # a row without entries
+    made = SparseFeatures(sparse.csr_array(matrix), DEVICE).restrict(torch.tensor([1, 4, 5, 20, 22]))
+    for width, samples, dropout in ((64, 5, 0.5), (7, 1, 0.8), (20, 3, 0.5), (64, None, 0.0)):
+        weight = torch.rand(len(KEYS), 19, width, generator=generator).to(DEVICE)
+        mask = None if samples is None else draw(samples, 0, 3, made.mask_words, dropout)
+        count = samples or 1
+        reference_weight = weight.double().requires_grad_()
+        made64 = SparseFeatures(sparse.csr_array(matrix), DEVICE, torch.float64).restrict(made.rows)
+        wanted = features_reference(made64, reference_weight, mask, count, dropout)
+        got = torch.empty(5, len(KEYS) * count, width, device=DEVICE)
+        keep = keep_probability(dropout)
+        _triton.features_forward(got, made, weight, mask, count, keep)
+        close(got, wanted.detach())
+        upstream = torch.rand(got.shape, generator=generator).to(DEVICE)
+        wanted.backward(upstream.double())
+        back = torch.empty_like(weight)
+        _triton.features_backward(back, made, upstream, mask, count, keep)
+        close(back, reference_weight.grad)
+
+
+def csr():
+    matrix = SparseMatrix.from_scipy(
+        sparse.random_array((30, 17), density=0.2, rng=np.random.default_rng(1)), device=DEVICE, dtype=torch.float32
+    )
+    dense = torch.rand(17, 5, 130, generator=torch.Generator().manual_seed(0)).to(DEVICE)
+    got = torch.empty(30, 5, 130, device=DEVICE)
+    _triton.csr_times_dense(got, matrix.forward, dense)
+    wanted = propagate_reference(matrix.to(dtype=torch.float64), dense.double())
+    close(got, wanted)
+    basis, weighted = torch.rand(30, 3, device=DEVICE), torch.rand(3, 5, 130, device=DEVICE)
+    _triton.csr_times_dense(got, matrix.forward, dense, basis, weighted)
+    close(got, wanted - torch.einsum("nk,kbd->nbd", basis.double(), weighted.double()))
+
+
+def relu():
+    generator = torch.Generator().manual_seed(0)
+    for width in (7, 64):
+        values = (torch.rand(4, 6, width, generator=generator) - 0.5).to(DEVICE)
+        rows = torch.tensor([0, 3, 7, 9], dtype=torch.int32, device=DEVICE)
+        mask = draw(2, 1, 5, 10 * words_per_node(width), 0.5)
+        got = torch.empty_like(values)
+        _triton.relu_dropout(got, values, rows, mask, 2.0)
+        reference = values.double().requires_grad_()
+        wanted = relu_reference(reference, rows, mask, 0.5)
+        close(got, wanted.detach())
+        upstream = torch.rand(got.shape, generator=generator).to(DEVICE)
+        wanted.backward(upstream.double())
+        back = torch.empty_like(values)
+        _triton.relu_dropout_backward(back, upstream, got, 2.0)
+        close(back, reference.grad)
+
+
+def weight():
+    generator = torch.Generator().manual_seed(0)
+    for width, columns in ((64, 7), (20, 64)):
+        hidden = torch.rand(300, 6, width, generator=generator).to(DEVICE)
+        stacked = torch.rand(3, width, columns, generator=generator).to(DEVICE)
+        got = torch.empty(300, 6, columns, device=DEVICE)
+        _triton.times_weight(got, hidden, stacked)
+        a, b = hidden.double().requires_grad_(), stacked.double().requires_grad_()
+        wanted = torch.einsum("prmh,rhc->prmc", a.view(300, 3, 2, width), b).reshape(300, 6, columns)
+        close(got, wanted.detach())
+        upstream = torch.rand(got.shape, generator=generator).to(DEVICE)
+        wanted.backward(upstream.double())
+        for mine, theirs in zip(_triton.times_weight_backward(hidden, stacked, upstream), (a, b), strict=True):
+            close(mine, theirs.grad)
+
+
+def half():
+    rng = np.random.default_rng(2)
+    matrix = SparseMatrix.from_scipy(
+        sparse.random_array((203, 117), density=0.2, rng=rng), device=DEVICE, dtype=torch.float32
+    )
+    dense = torch.rand(117, 5, 13, generator=torch.Generator().manual_seed(0)).to(DEVICE)
+    dense[:, 1] *= 1e-9  # batch entries of very different size each keep their digits
+    dense[:, 2] *= 1e6
+    double = matrix.to(dtype=torch.float64)
+    for b in range(5):
+        close(_triton.half_product(matrix, dense, False)[:, b], propagate_reference(double, dense.double())[:, b], 1e-3)
+    back = torch.rand(203, 5, 13, device=DEVICE)
+    close(_triton.half_product(matrix, back, True), propagate_reference(double.T, back.double()), 1e-3)
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()
+    print(f"{sys.argv[1]} agrees")

@@ -1,0 +1,91 @@
+"""Records survive the way through JSON, numbers that JSON cannot say included."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+
+from fishergcn.errors import DataFileError
+from fishergcn.training.config import TrainConfig
+from fishergcn.training.records import RunRecord
+
+
+def record(**changes):
+    values = {
+        "dataset": "cora",
+        "method": "fishergcn",
+        "split": "shuffled:2019",
+        "seed": 2020,
+        "status": "ok",
+        "epochs": 2,
+        "test_accuracy": 0.8,
+        "test_loss": 1.1,
+        "test_cross_entropy": 0.9,
+        "val_accuracy": 0.79,
+        "val_loss": 1.2,
+        "val_cross_entropy": 1.0,
+        "curves": {"train_loss": [2.0, 1.5], "val_loss": [2.1, 1.7]},
+        "shape": [0.05, 0.06],
+        "seconds": 1.5,
+        "device": "cpu",
+        "versions": {"torch": "2"},
+        "config": TrainConfig().to_dict(),
+        "graph_digest": "0" * 64,
+    }
+    return RunRecord(**(values | changes))
+
+
+def through_json(each):
+    return RunRecord.from_dict(json.loads(json.dumps(each.to_dict(), allow_nan=False)))
+
+
+def test_round_trip():
+    assert through_json(record()) == record()
+    assert record().identity == ("cora", "fishergcn", "shuffled:2019", 2020)
+
+
+def test_round_trip_of_a_run_that_diverged():
+    names = [f"{part}_{score}" for part in ("test", "val") for score in ("loss", "accuracy", "cross_entropy")]
+    broken = record(
+        status="diverged",
+        curves={"train_loss": [2.0, math.nan], "val_loss": [math.inf, 1.0]},
+        shape=[math.nan, 0.1],
+        **dict.fromkeys(names, math.nan),
+    )
+    again = through_json(broken)
+    assert all(math.isnan(getattr(again, name)) for name in names)
+    assert again.curves["train_loss"][0] == 2.0
+    assert math.isnan(again.curves["train_loss"][1])
+    assert math.isnan(again.curves["val_loss"][0])
+    assert math.isnan(again.shape[0])
+    assert again.shape[1] == 0.1
+    assert again.status == "diverged"
+
+
+def test_weights_are_not_part_of_the_plain_values():
+    kept = record(weights=(np.ones((2, 2)),))
+    assert "weights" not in kept.to_dict()
+    assert kept == record()
+    assert through_json(kept).weights is None
+
+
+def test_none_in_the_configuration_stays():
+    assert through_json(record(config={"a": None})).config == {"a": None}
+
+
+def test_wrong_fields():
+    values = record().to_dict()
+    with pytest.raises(DataFileError, match=r"wrong fields \(colour\)"):
+        RunRecord.from_dict(values | {"colour": "red"})
+    del values["seed"]
+    with pytest.raises(DataFileError, match=r"wrong fields \(seed\)"):
+        RunRecord.from_dict(values)
+
+
+def test_a_record_cannot_be_changed():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        record().seed = 1

@@ -1,0 +1,450 @@
+"""Model folders: what is written can be read again, and nothing else can."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import load_file, save_file
+
+from fishergcn import Graph, TrainConfig, datasets, splits, train
+from fishergcn.errors import DataFileError, InputError
+from fishergcn.propagation import high_order
+from fishergcn.training import best_run, load_model, save_model
+from fishergcn.training import saved as saved_module
+
+CONFIG = TrainConfig(max_epochs=3, hidden=(5, 4), rank=3)
+
+
+def make_graph(n=24, seed=0):
+    generator = np.random.default_rng(seed)
+    labels = np.arange(n) % 3
+    same = labels[:, None] == labels
+    upper = np.triu(generator.random((n, n)) < np.where(same, 0.5, 0.05), 1)
+    features = generator.random((n, 6)) + np.eye(3, 6)[labels]
+    known = np.where(np.arange(n) < n - 3, labels, -1)
+    return Graph(
+        upper | upper.T,
+        features,
+        known,
+        name="mine",
+        node_ids=[f"Knoten ä, {node}" for node in range(n)],
+        class_names=["rot", "grün", "1|2"],
+    )
+
+
+GRAPH = make_graph()
+SPLIT = splits.per_class(GRAPH, 3, 2, seed=1)
+
+
+@pytest.fixture(scope="module")
+def records():
+    return train(GRAPH, "gcn", SPLIT, 3, CONFIG, keep_weights=True)
+
+
+@pytest.fixture
+def folder(tmp_path, records):
+    save_model(tmp_path / "model", GRAPH, records[0], SPLIT)
+    return tmp_path / "model"
+
+
+def softmax(logits):
+    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return shifted / shifted.sum(axis=1, keepdims=True)
+
+
+def dense_prediction(graph, weights, propagation=None):
+    """The network of the paper in dense float64."""
+    loops = graph.adjacency.toarray() + np.eye(graph.num_nodes)
+    scale = 1 / np.sqrt(loops.sum(axis=1))
+    operator = scale[:, None] * loops * scale if propagation is None else propagation.toarray()
+    hidden = np.asarray(graph.features, dtype=np.float64)
+    hidden = hidden / hidden.sum(axis=1, keepdims=True)
+    for layer, weight in enumerate(weights):
+        hidden = operator @ (hidden if layer == 0 else np.maximum(hidden, 0)) @ weight.astype(np.float64)
+    return softmax(hidden)
+
+
+class TestRoundTrip:
+    def test_files(self, folder):
+        assert sorted(os.listdir(folder)) == [
+            "README.md",
+            "graph.npz",
+            "model.json",
+            "predictions.csv",
+            "runs.json",
+            "weights.safetensors",
+        ]
+        assert os.listdir(folder.parent) == ["model"]
+
+    def test_everything_comes_back(self, folder, records):
+        loaded = load_model(folder)
+        assert loaded.graph.digest == GRAPH.digest
+        assert (loaded.graph.node_ids, loaded.class_names) == (GRAPH.node_ids, GRAPH.class_names)
+        assert (loaded.method.name, loaded.config) == ("gcn", CONFIG)
+        assert loaded.record == dataclasses.replace(records[0], curves={})
+        assert loaded.split_sizes == {"train": 9, "val": 6, "test": 6}
+        for parameter, weight in zip(loaded.model.weights, records[0].weights, strict=True):
+            np.testing.assert_array_equal(parameter.detach().numpy(), weight)
+        assert not loaded.model.training
+
+    def test_probabilities_are_those_of_the_plain_network(self, folder, records):
+        expected = dense_prediction(GRAPH, records[0].weights)
+        np.testing.assert_allclose(load_model(folder).probabilities(), expected, atol=1e-6)
+
+    def test_float64_and_high_order(self, tmp_path):
+        config = dataclasses.replace(CONFIG, dtype="float64", order=3, threshold=1e-3)
+        [record] = train(GRAPH, "fishergcn-t", SPLIT, config=config, keep_weights=True)
+        save_model(tmp_path / "m", GRAPH, record, SPLIT)
+        loaded = load_model(tmp_path / "m")
+        expected = dense_prediction(
+            GRAPH, record.weights, high_order(GRAPH.adjacency, order=3, threshold=1e-3)
+        )
+        np.testing.assert_allclose(loaded.probabilities(), expected, atol=1e-12)
+        assert loaded.record.shape == record.shape
+
+    def test_the_tested_accuracy_can_be_had_again(self, folder, records):
+        found = load_model(folder).probabilities().argmax(axis=1)
+        accuracy = np.mean(found[SPLIT.test] == GRAPH.labels[SPLIT.test])
+        assert accuracy == pytest.approx(records[0].test_accuracy, abs=1e-12)
+
+    def test_predictions(self, folder):
+        loaded = load_model(folder)
+        text = (folder / "predictions.csv").read_text(encoding="utf-8")
+        assert text == loaded.predictions_csv()
+        head, *rows = csv.reader(io.StringIO(text))
+        assert head == ["node", "class", "p:rot", "p:grün", "p:1|2"]
+        assert tuple(row[0] for row in rows) == GRAPH.node_ids
+        numbers = np.array([row[2:] for row in rows], dtype=np.float64)
+        np.testing.assert_allclose(numbers, loaded.probabilities(), rtol=1e-8)
+        assert [row[1] for row in rows] == [GRAPH.class_names[label] for label in numbers.argmax(axis=1)]
+
+    def test_a_data_set_is_named_rather_than_copied(self, tmp_path):
+        cora = datasets.load("cora")
+        split = splits.public(cora)
+        [record] = train(cora, "gcn", split, config=TrainConfig(max_epochs=1, hidden=3), keep_weights=True)
+        save_model(tmp_path / "m", cora, record, split)
+        assert not (tmp_path / "m" / "graph.npz").exists()
+        assert load_model(tmp_path / "m").graph is cora
+
+    def test_another_graph_of_the_same_name_is_copied(self, tmp_path):
+        graph = GRAPH.replace(name="cora")
+        [record] = train(graph, "gcn", SPLIT, config=CONFIG, keep_weights=True)
+        save_model(tmp_path / "m", graph, record, SPLIT)
+        assert load_model(tmp_path / "m").graph.num_nodes == 24
+
+    def test_bare_graph(self, tmp_path):
+        graph = Graph(GRAPH.adjacency, GRAPH.features, GRAPH.labels)
+        [record] = train(graph, "gcn", SPLIT, config=CONFIG, keep_weights=True)
+        save_model(tmp_path / "m", graph, record, SPLIT)
+        lines = load_model(tmp_path / "m").predictions_csv().splitlines()
+        assert lines[0] == "node,class,p:0,p:1,p:2"
+        assert lines[1].startswith("0,")
+
+    def test_loading_leaves_the_random_numbers_alone(self, folder):
+        torch.manual_seed(3)
+        expected = torch.rand(2)
+        torch.manual_seed(3)
+        load_model(folder)
+        assert torch.equal(torch.rand(2), expected)
+
+    def test_card(self, folder):
+        card = (folder / "README.md").read_text(encoding="utf-8")
+        assert card.startswith("# gcn on mine\n")
+        assert "rot, grün, 1\\|2" in card
+        assert "9 nodes to learn from, 6 to validate, 6 to test" in card
+        assert "| hidden | (5, 4) | (64,) |" in card
+        assert "It is the only run." in card
+
+    def test_all_runs(self, tmp_path, records):
+        save_model(tmp_path / "m", GRAPH, best_run(records), SPLIT, runs=records)
+        kept = json.loads((tmp_path / "m" / "runs.json").read_text(encoding="utf-8"))
+        assert kept["runs"] == [record.to_dict() for record in records]
+        assert load_model(tmp_path / "m").chosen_from == 3
+        assert "Chosen from 3 runs: best validation accuracy" in (tmp_path / "m" / "README.md").read_text()
+
+
+class TestBestRun:
+    def test_by_validation_then_loss_and_never_by_test(self, records):
+        def made(seed, accuracy, loss, test, status="ok"):
+            changes = {"val_accuracy": accuracy, "val_loss": loss, "test_accuracy": test, "status": status}
+            return dataclasses.replace(records[0], seed=seed, **changes)
+
+        runs = [
+            made(1, 0.8, 0.5, 1.0),
+            made(2, 0.9, 0.6, 0.1),
+            made(3, 0.9, 0.4, 0.0),
+            made(4, float("nan"), float("nan"), float("nan"), "diverged"),
+        ]
+        assert best_run(runs).seed == 3
+
+    def test_all_diverged(self, records):
+        broken = dataclasses.replace(records[0], status="diverged")
+        with pytest.raises(InputError, match="2 of 2 diverged"):
+            best_run([broken, broken])
+
+
+class TestRefusedToSave:
+    def test_no_weights(self, tmp_path, records):
+        with pytest.raises(InputError, match="keep_weights=True"):
+            save_model(tmp_path / "m", GRAPH, dataclasses.replace(records[0], weights=None), SPLIT)
+        assert os.listdir(tmp_path) == []
+
+    def test_not_of_one_run(self, tmp_path, records):
+        for graph, split in ((make_graph(seed=1), SPLIT), (GRAPH, splits.per_class(GRAPH, 3, 2, seed=2))):
+            with pytest.raises(InputError, match="do not belong together"):
+                save_model(tmp_path / "m", graph, records[0], split)
+        assert os.listdir(tmp_path) == []
+
+    def test_other_files(self, tmp_path, records):
+        (tmp_path / "thesis.txt").write_text("years of work")
+        for overwrite in (False, True):
+            with pytest.raises(DataFileError, match="holds other files"):
+                save_model(tmp_path, GRAPH, records[0], SPLIT, overwrite=overwrite)
+        assert os.listdir(tmp_path) == ["thesis.txt"]
+
+    @pytest.mark.parametrize("name", ["notes.txt", "sub/notes.txt"])
+    def test_own_notes_in_a_model_folder(self, folder, records, name):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("mine")
+        with pytest.raises(DataFileError, match="holds other files"):
+            save_model(folder, GRAPH, records[1], SPLIT, overwrite=True)
+        assert (folder / name).read_text() == "mine"
+
+    def test_a_file(self, tmp_path, records):
+        (tmp_path / "m").write_text("x")
+        with pytest.raises(DataFileError, match="a file with that name exists"):
+            save_model(tmp_path / "m", GRAPH, records[0], SPLIT, overwrite=True)
+        with pytest.raises(DataFileError, match="is not a folder that one can write to"):
+            save_model(tmp_path / "m" / "deeper" / "n", GRAPH, records[0], SPLIT)
+
+    def test_overwrite(self, folder, records):
+        with pytest.raises(DataFileError, match="holds a saved model already"):
+            save_model(folder, GRAPH, records[1], SPLIT)
+        assert load_model(folder).record.seed == 2019
+        save_model(folder, GRAPH, records[1], SPLIT, overwrite=True)
+        assert load_model(folder).record.seed == 2020
+        assert os.listdir(folder.parent) == ["model"]
+
+    def test_empty_folder_and_new_parents(self, tmp_path, records):
+        (tmp_path / "empty").mkdir()
+        for place in (tmp_path / "empty", tmp_path / "a" / "b"):
+            save_model(place, GRAPH, records[0], SPLIT)
+            assert load_model(place).record.seed == 2019
+
+    def test_a_failure_leaves_what_was_there(self, folder, records, monkeypatch):
+        def fail(*_, **__):
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(saved_module, "write_weights", fail)
+        with pytest.raises(DataFileError, match="No space left on device"):
+            save_model(folder, GRAPH, records[1], SPLIT, overwrite=True)
+        assert os.listdir(folder.parent) == ["model"]
+        assert load_model(folder).record.seed == 2019
+
+
+def refused(folder, message):
+    with pytest.raises(DataFileError) as caught:
+        load_model(folder)
+    sentence = str(caught.value)
+    assert re.search(message, sentence), sentence
+    assert "\n" not in sentence
+    assert sentence.endswith(".")
+    assert str(folder) in sentence
+
+
+def change(folder, edit, *, sums=False):
+    path = folder / "model.json"
+    values = json.loads(path.read_text(encoding="utf-8"))
+    edit(values)
+    if sums:
+        for name in values["sha256"]:
+            values["sha256"][name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    path.write_text(json.dumps(values), encoding="utf-8")
+
+
+class TestDamagedWeights:
+    """Every sum is made to fit, so that what is tested is the check behind it."""
+
+    @pytest.mark.parametrize(
+        ("edit", "message"),
+        [
+            (lambda data: data[:-7], "damaged or truncated"),
+            (lambda data: data + b"more", "damaged or truncated"),
+            (lambda data: data[:5], "its header does not fit"),
+            (lambda data: b"", "its header does not fit"),
+            (lambda data: (1 << 62).to_bytes(8, "little") + data[8:], "its header does not fit"),
+            (lambda data: (len(data)).to_bytes(8, "little") + data[8:], "its header does not fit"),
+            (lambda data: data[:8] + b"x" + data[9:], "its header is not JSON"),
+            (lambda data: (2).to_bytes(8, "little") + b"[]" + data, "not a JSON object"),
+            (lambda data: data + bytes(2 << 20), "must have at most .* bytes"),
+        ],
+    )
+    def test_bytes(self, folder, edit, message):
+        path = folder / "weights.safetensors"
+        path.write_bytes(edit(path.read_bytes()))
+        change(folder, lambda values: None, sums=True)
+        refused(folder, message)
+
+    @pytest.mark.parametrize(
+        ("edit", "message"),
+        [
+            (lambda w: w.update({"weights.1": w["weights.1"][:, :-1]}), r"must be F32 of shape \[5, 4\]"),
+            (lambda w: w.update({"weights.0": w["weights.0"].astype(np.float64)}), "must be F32 .* got F64"),
+            (lambda w: w.pop("weights.2"), r"weights.2 must be F32 of shape \[4, 3\], got None"),
+            (lambda w: w.update({"weights.3": w["weights.2"]}), "the network does not have: weights.3"),
+            (lambda w: w["weights.2"].fill(np.nan), "weights.2 must be finite"),
+            (lambda w: w["weights.0"].fill(np.inf), "weights.0 must be finite"),
+        ],
+    )
+    def test_tensors(self, folder, edit, message):
+        path = folder / "weights.safetensors"
+        weights = {name: array.copy() for name, array in load_file(path).items()}
+        edit(weights)
+        save_file({name: np.ascontiguousarray(array) for name, array in weights.items()}, path)
+        change(folder, lambda values: None, sums=True)
+        refused(folder, message)
+
+    def test_overlapping_offsets(self, folder):
+        path = folder / "weights.safetensors"
+        data = path.read_bytes()
+        length = int.from_bytes(data[:8], "little")
+        header = json.loads(data[8 : 8 + length])
+        header["weights.0"]["data_offsets"] = [0, 10**15]
+        head = json.dumps(header).encode()
+        path.write_bytes(len(head).to_bytes(8, "little") + head + data[8 + length :])
+        change(folder, lambda values: None, sums=True)
+        refused(folder, "damaged or truncated")
+
+    def test_other_weights_of_the_same_shape(self, folder, tmp_path, records):
+        save_model(tmp_path / "other", GRAPH, records[1], SPLIT)
+        shutil.copy(tmp_path / "other" / "weights.safetensors", folder)
+        refused(folder, "its SHA-256 is not that in model.json")
+
+
+@pytest.mark.parametrize("name", ["model.json", "weights.safetensors", "graph.npz"])
+def test_missing_file(folder, name):
+    (folder / name).unlink()
+    refused(folder, "is not a model folder" if name == "model.json" else f"{name} does not exist")
+
+
+def test_files_for_people_are_not_needed(folder):
+    for name in ("README.md", "predictions.csv", "runs.json"):
+        (folder / name).unlink()
+    load_model(folder)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="POSIX pipes")
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(folder):
+    (folder / "weights.safetensors").unlink()
+    os.mkfifo(folder / "weights.safetensors")
+    refused(folder, "does not exist or is not a file")
+
+
+def test_folder_of_models(folder):
+    refused(folder.parent, "has no model.json; its folders model have one")
+
+
+class TestAlteredGraph:
+    def test_another_file(self, folder):
+        make_graph(seed=5).save(folder / "graph.npz")
+        refused(folder, "graph.npz is damaged or was altered")
+
+    def test_another_graph_with_its_sum(self, folder):
+        make_graph(seed=5).save(folder / "graph.npz")
+        change(folder, lambda values: None, sums=True)
+        refused(folder, "its digest differs")
+
+    def test_renamed_classes(self, folder):
+        GRAPH.replace(class_names=["a", "b", "c"]).save(folder / "graph.npz")
+        change(folder, lambda values: None, sums=True)
+        refused(folder, "classes of the graph are not those")
+
+    def test_a_data_set_that_it_was_not_trained_on(self, folder):
+        change(folder, lambda values: (values.update(graph="embedded"), values["run"].update(dataset="cora")))
+        refused(folder, "its digest differs")
+
+
+class TestAlteredDescription:
+    @pytest.mark.parametrize(
+        ("edit", "message"),
+        [
+            (lambda v: v.update(format="other"), "format must be 'fishergcn-model'"),
+            (lambda v: v.update(version=2), "version must be 1, got 2"),
+            (lambda v: v.pop("run"), "'run' is missing"),
+            (lambda v: v["run"].pop("seed"), "wrong fields"),
+            (lambda v: v["run"].update(more=1), "wrong fields"),
+            (lambda v: v["run"].update(method="gnc"), "did you mean 'gcn'"),
+            (lambda v: v["run"]["config"].update(hidden=[7, 4]), r"must be F32 of shape \[6, 7\]"),
+            (lambda v: v["run"]["config"].update(hidden=[10**12]), "must be F32 of shape"),
+            (lambda v: v["run"]["config"].update(hidden=[0]), "hidden must be at least 1"),
+            (lambda v: v["run"]["config"].update(colour=1), "unknown setting 'colour'"),
+            (lambda v: v["run"]["config"].update(dtype="float16"), "dtype must be one of"),
+            (lambda v: v["run"].update(seed="1"), "seed must be int, got '1'"),
+            (lambda v: v["run"].update(epochs=True), "epochs must be int, got True"),
+            (lambda v: v.update(graph="../../secret.npz"), "graph must be 'embedded' or 'graph.npz'"),
+            (lambda v: v.update(graph="embedded"), "'mine' is not an embedded data set"),
+            (lambda v: v.update(class_names=["a", "b"]), "classes of the graph are not those"),
+            (lambda v: v.update(class_names=[1, 2, 3]), "class_names must be str"),
+            (lambda v: v.update(num_features=7), "has 6 features, the model 7"),
+            (lambda v: v["run"].update(graph_digest="0"), "its digest differs"),
+            (lambda v: v["sha256"].clear(), "graph.npz is damaged or was altered"),
+            (lambda v: v["split_sizes"].pop("val"), "'val' is missing"),
+        ],
+    )
+    def test_entry(self, folder, edit, message):
+        change(folder, edit)
+        refused(folder, message)
+
+    @pytest.mark.parametrize(
+        "text", ["", "[]", "{", "null", "\xff", "[" * 100_000, '{"format": NaN}', "1" * 10_000]
+    )
+    def test_not_a_description(self, folder, text):
+        (folder / "model.json").write_bytes(text.encode("latin-1"))
+        refused(folder, r"model\.json")
+
+    def test_too_large(self, folder, monkeypatch):
+        monkeypatch.setattr("fishergcn.training._model_facts._LARGEST", 1000)
+        refused(folder, "must have at most 1000 bytes")
+
+    def test_any_entry_replaced_by_anything(self, folder):
+        """Loading succeeds or says what is wrong; it never breaks in another way."""
+        original = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+
+        def places(value, path=()):
+            yield path
+            if isinstance(value, dict):
+                for key, item in value.items():
+                    yield from places(item, (*path, key))
+
+        found = [path for path in places(original) if path]
+
+        @settings(deadline=None, derandomize=True, max_examples=50)
+        @given(
+            st.sampled_from(found),
+            st.sampled_from([None, True, -1, 10**30, 0.5, "x", "", [], {}, [[]], [None]]),
+        )
+        def check(path, value):
+            changed = json.loads(json.dumps(original))
+            inner = changed
+            for key in path[:-1]:
+                inner = inner[key]
+            inner[path[-1]] = value
+            (folder / "model.json").write_text(json.dumps(changed), encoding="utf-8")
+            try:
+                load_model(folder)
+            except DataFileError as error:
+                assert "\n" not in str(error)
+
+        check()
