@@ -106,9 +106,7 @@ def message_passing(graph: Graph, split: Split, hidden: int, device: str, use_py
     if use_pyg:
         from torch_geometric.nn import GCNConv as conv  # type: ignore[no-redef]
     features = torch.as_tensor(row_normalized(graph).toarray(), device=device)
-    links = torch.as_tensor(
-        np.stack(sparse.coo_array(graph.adjacency).coords).astype(np.int64), device=device
-    )
+    links = torch.as_tensor(np.stack(sparse.coo_array(graph.adjacency).coords).astype(np.int64), device=device)
     model = MessagePassing(conv, features, links, [graph.num_features, hidden, graph.num_classes]).to(device)
     groups = [
         {"params": model.conv1.parameters(), "weight_decay": WEIGHT_DECAY},
@@ -187,9 +185,7 @@ def bit_dropout(values: Tensor) -> Tensor:
 class SparseGCN(nn.Module):
     """Two convolutions with sparse features and torch's sparse products."""
 
-    def __init__(
-        self, features: Any, propagation: Any, sizes: list[int], dropout: Callable[[Tensor], Tensor]
-    ):
+    def __init__(self, features: Any, propagation: Any, sizes: list[int], dropout: Callable[[Tensor], Tensor]):
         super().__init__()
         self.pattern, self.values = Pattern(features), torch.tensor(features.data)
         graph = Pattern(propagation)

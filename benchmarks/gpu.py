@@ -61,9 +61,7 @@ def shuffled_splits(graph: fishergcn.Graph, count: int) -> list[Any]:
     return [fishergcn.splits.shuffled(graph, FIRST_SEED + index) for index in range(count)]
 
 
-def rate(
-    epoch: Callable[[int], object], runs: int, epochs: int, warm_up: int, device: str
-) -> dict[str, float]:
+def rate(epoch: Callable[[int], object], runs: int, epochs: int, warm_up: int, device: str) -> dict[str, float]:
     """Return run-epochs per second after a warm-up."""
     for index in range(warm_up):
         epoch(index)
@@ -95,11 +93,7 @@ def side_by_side(data: str, splits: int, seeds: int, epochs: int, device: str) -
     def plain(_: int) -> None:
         scores["peer"] = loop.epoch()[1]
 
-    name = (
-        "PyTorch Geometric's GCNConv"
-        if has_pyg()
-        else "GCNConv written in plain torch (no torch_geometric here)"
-    )
+    name = "PyTorch Geometric's GCNConv" if has_pyg() else "GCNConv written in plain torch (no torch_geometric here)"
     peer = rate(plain, 1, epochs, 10, device) | {"what": name}
     ours = {}
     for method, required in REQUIRED.items():

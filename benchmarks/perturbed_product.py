@@ -41,9 +41,7 @@ def side_by_side(first: Callable[[], Any], second: Callable[[], Any], repeats: i
     return statistics.median(times[0]), statistics.median(times[1])
 
 
-def measure(
-    data: str, columns: int, samples: int, rank: int, dtype: str, repeats: int
-) -> list[dict[str, Any]]:
+def measure(data: str, columns: int, samples: int, rank: int, dtype: str, repeats: int) -> list[dict[str, Any]]:
     propagation = fishergcn.renormalized(fishergcn.datasets.load(data).adjacency)
     neighborhood = Neighborhood(propagation, rank=rank).to(dtype=DTYPES[dtype])
     operator = neighborhood.operator(neighborhood.sample(samples))
@@ -65,9 +63,7 @@ def measure(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="pubmed")
     parser.add_argument("--columns", type=int, default=64)
     parser.add_argument("--samples", type=int, default=5)

@@ -175,9 +175,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--hidden", type=int, default=64)
     parser.add_argument("--samples", type=int, default=5)
-    parser.add_argument(
-        "--out", type=Path, default=RESULTS / "scaling.json", help="the pictures go beside it"
-    )
+    parser.add_argument("--out", type=Path, default=RESULTS / "scaling.json", help="the pictures go beside it")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     settings = {name: getattr(options, name) for name in ("epochs", "hidden", "samples")}

@@ -216,9 +216,7 @@ def main() -> None:
         __file__, "--workers-only", "--datasets", options.datasets[0], "--worker-runs", few, many,
         "--worker-epochs", options.worker_epochs, "--worker-rounds", options.worker_rounds,
     )  # fmt: skip
-    print(
-        f"\ntwo workers / one: {workers['ratio']:.2f} times the runs per second, required {REQUIRED_WORKERS}"
-    )
+    print(f"\ntwo workers / one: {workers['ratio']:.2f} times the runs per second, required {REQUIRED_WORKERS}")
     record = {
         "benchmark": "training",
         "hidden": HIDDEN,

@@ -32,9 +32,7 @@ class GAT(torch.nn.Module):
 
 
 def main() -> float:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epochs", type=int, default=200)
     parser.add_argument("--hidden", type=int, default=8)
     parser.add_argument("--heads", type=int, default=8)

@@ -30,9 +30,7 @@ class GCN(torch.nn.Module):
 
 
 def main() -> float:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epochs", type=int, default=200)
     parser.add_argument("--hidden", type=int, default=16)
     parser.add_argument("--lr", type=float, default=0.01)

@@ -173,7 +173,5 @@ class TestImports:
     def test_missing(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "matplotlib", None)
         monkeypatch.delitem(sys.modules, "matplotlib.figure", raising=False)
-        with pytest.raises(
-            MissingExtraError, match=r"A picture needs .*'matplotlib'.* 'fishergcn\[report\]'"
-        ):
+        with pytest.raises(MissingExtraError, match=r"A picture needs .*'matplotlib'.* 'fishergcn\[report\]'"):
             require("matplotlib.figure", extra="report", purpose="A picture")

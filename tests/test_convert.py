@@ -112,9 +112,7 @@ class TestPyg:
 
     def test_label_column_sparse_x_and_many_masks(self):
         masks = {f"{part}_mask": torch.ones(3, 10, dtype=torch.bool) for part in ("train", "val", "test")}
-        graph = Graph.from_pyg(
-            self.data(x=torch.eye(3).to_sparse(), y=torch.tensor([[0], [1], [1]]), **masks)
-        )
+        graph = Graph.from_pyg(self.data(x=torch.eye(3).to_sparse(), y=torch.tensor([[0], [1], [1]]), **masks))
         np.testing.assert_array_equal(graph.features, np.eye(3))
         np.testing.assert_array_equal(graph.labels, [0, 1, 1])
         assert graph.standard_split is None

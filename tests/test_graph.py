@@ -95,9 +95,7 @@ class TestCanonicalForm:
 
 
 class TestImmutable:
-    graph = Graph(
-        PATH, sparse.eye_array(3), [0, 1, 0], standard_split={"train": [0], "val": [1], "test": [2]}
-    )
+    graph = Graph(PATH, sparse.eye_array(3), [0, 1, 0], standard_split={"train": [0], "val": [1], "test": [2]})
 
     def test_attributes(self):
         with pytest.raises(AttributeError, match="immutable"):
@@ -157,9 +155,7 @@ class TestDigest:
 
     def test_it_is_stable(self):
         # Records of earlier runs refer to graphs by this number.
-        assert Graph([[0, 1], [1, 0]]).digest == (
-            "e90078cc7d494d61150d7adbdf7b5097a8ef654dc97b5b16c79c2f302f2c35e6"
-        )
+        assert Graph([[0, 1], [1, 0]]).digest == ("e90078cc7d494d61150d7adbdf7b5097a8ef654dc97b5b16c79c2f302f2c35e6")
 
 
 class TestFromEdges:
@@ -232,15 +228,11 @@ class TestFromEdges:
         n = data.draw(st.integers(2, 6))
         node = st.integers(0, n - 1)
         pairs = data.draw(st.lists(st.tuples(node, node), max_size=20))
-        weights = data.draw(
-            st.lists(st.sampled_from([0.5, 1.0, 3.0]), min_size=len(pairs), max_size=len(pairs))
-        )
+        weights = data.draw(st.lists(st.sampled_from([0.5, 1.0, 3.0]), min_size=len(pairs), max_size=len(pairs)))
         graph = Graph.from_edges(pairs, num_nodes=n, weights=weights, directed="symmetrize")
         np.testing.assert_array_equal(graph.adjacency.toarray(), adjacency_oracle(pairs, weights, n))
         ones = Graph.from_edges(pairs, num_nodes=n)
-        np.testing.assert_array_equal(
-            ones.adjacency.toarray(), adjacency_oracle(pairs, [1.0] * len(pairs), n)
-        )
+        np.testing.assert_array_equal(ones.adjacency.toarray(), adjacency_oracle(pairs, [1.0] * len(pairs), n))
         assert ones.num_edges == len({frozenset(pair) for pair in pairs if pair[0] != pair[1]})
 
     @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=12))

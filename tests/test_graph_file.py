@@ -80,9 +80,7 @@ class TestRoundTrip:
         generator = np.random.default_rng(seed)
         n = int(generator.integers(2, 400))
         edges = generator.integers(0, n, (int(generator.integers(0, 3 * n)), 2))
-        graph = Graph.from_edges(
-            edges, num_nodes=n, weights=generator.random(len(edges)) + 0.1, directed="symmetrize"
-        )
+        graph = Graph.from_edges(edges, num_nodes=n, weights=generator.random(len(edges)) + 0.1, directed="symmetrize")
         path = tmp_path_factory.mktemp("random") / "g.npz"
         graph.save(path)
         assert Graph.load(path).digest == graph.digest
@@ -164,13 +162,7 @@ class TestHostile:
     @staticmethod
     def npy(header, content=b"", version=b"\x01\x00"):
         text = (header + "\n").encode("latin1")
-        return (
-            b"\x93NUMPY"
-            + version
-            + len(text).to_bytes(2 if version[0] == 1 else 4, "little")
-            + text
-            + content
-        )
+        return b"\x93NUMPY" + version + len(text).to_bytes(2 if version[0] == 1 else 4, "little") + text + content
 
     def test_a_pickle_that_would_run_a_command(self, tmp_path):
         proof = tmp_path / "ran"

@@ -68,9 +68,7 @@ def test_equals_dense_eigh_on_data(name, propagate):
 def test_equals_dense_eigh_on_pubmed():
     propagation = renormalized(datasets.load("pubmed").adjacency)
     n = propagation.shape[0]
-    values, vectors = linalg.eigh(
-        np.eye(n) - propagation.toarray(), subset_by_index=[n - 10, n - 1], overwrite_a=True
-    )
+    values, vectors = linalg.eigh(np.eye(n) - propagation.toarray(), subset_by_index=[n - 10, n - 1], overwrite_a=True)
     spectrum = top_spectrum(propagation)
     np.testing.assert_allclose(spectrum.eigenvalues, values[::-1], atol=1e-10)
     assert distance_to_span(spectrum.eigenvectors, vectors) < 1e-8
@@ -104,9 +102,7 @@ def test_signs_do_not_depend_on_rounding():
     for seed in range(3):
         spectrum = top_spectrum(renormalized(cycle), 1, seed=seed)
         np.testing.assert_allclose(spectrum.eigenvalues, [4 / 3], atol=1e-12)
-        np.testing.assert_allclose(
-            spectrum.eigenvectors[:, 0], (-1.0) ** np.arange(n) / np.sqrt(n), atol=1e-7
-        )
+        np.testing.assert_allclose(spectrum.eigenvectors[:, 0], (-1.0) ** np.arange(n) / np.sqrt(n), atol=1e-7)
 
 
 @pytest.mark.parametrize("solver", ["_arpack", "_lobpcg", "_block_krylov"])

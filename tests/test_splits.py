@@ -90,10 +90,7 @@ def test_per_class_counts(name, train, val):
     split = splits.per_class(graph, train, val, seed=3)
     assert split.name == f"per-class:{train}+{val}:3"
     assert np.bincount(graph.labels[split.train]).tolist() == [train] * graph.num_classes
-    assert (
-        np.bincount(graph.labels[split.val], minlength=graph.num_classes).tolist()
-        == [val] * graph.num_classes
-    )
+    assert np.bincount(graph.labels[split.val], minlength=graph.num_classes).tolist() == [val] * graph.num_classes
     together = np.sort(np.concatenate([split.train, split.val, split.test]))
     assert np.array_equal(together, np.flatnonzero(graph.labels >= 0))
 
@@ -132,9 +129,7 @@ def test_per_class_needs_enough_members(graph, match):
         splits.per_class(graph, 1, 2, seed=0)
 
 
-@pytest.mark.parametrize(
-    "arguments", [{"train": 0}, {"val": -1}, {"seed": -1}, {"train": 1.5}, {"seed": 2**32}]
-)
+@pytest.mark.parametrize("arguments", [{"train": 0}, {"val": -1}, {"seed": -1}, {"train": 1.5}, {"seed": 2**32}])
 def test_per_class_arguments(arguments):
     with pytest.raises(InputError, match=next(iter(arguments))):
         splits.per_class(ring([0, 0, 0, 1, 1, 1]), **arguments)
@@ -259,3 +254,46 @@ def test_shuffled_keeps_nodes_and_sizes(seed, nodes):
     dealt = np.concatenate([split.train, split.val, split.test]).tolist()
     assert sorted(dealt) == sorted(nodes)
     assert dealt == reference_shuffle(nodes, seed)
+
+
+class TestHeldOut:
+    LABELS = np.repeat([0, 1, 2, 3, -1], [10, 4, 2, 1, 5])
+
+    def graph(self, labels=None):
+        count = len(self.LABELS if labels is None else labels)
+        links = [(node, node + 1) for node in range(count - 1)]
+        return Graph.from_edges(links, labels=self.LABELS if labels is None else labels)
+
+    @pytest.mark.parametrize(
+        ("percent", "held"), [(20, [2, 1, 1, 0]), (1, [1, 1, 1, 0]), (50, [5, 2, 1, 0]), (99, [9, 3, 1, 0])]
+    )
+    def test_share_of_each_class(self, percent, held):
+        split = splits.held_out(self.graph(), percent, seed=3)
+        assert split.name == f"held-out:{percent}%:3"
+        np.testing.assert_array_equal(np.bincount(self.LABELS[split.val], minlength=4), held)
+        np.testing.assert_array_equal(np.sort(np.concatenate([split.train, split.val])), np.arange(17))
+        assert split.test.size == 0
+        assert (np.diff(split.train) > 0).all()
+        assert (np.diff(split.val) > 0).all()
+
+    def test_seeds(self):
+        graph = self.graph()
+        assert splits.held_out(graph, seed=1) == splits.held_out(graph, seed=1)
+        assert len({tuple(splits.held_out(graph, seed=seed).val) for seed in range(10)}) > 5
+
+    def test_by_name(self):
+        graph = self.graph()
+        assert splits.parse(graph, "held-out:4") == splits.held_out(graph, 20, seed=4)
+        for text in ("held-out:20%:4", "held-out:35%:0"):
+            assert splits.parse(graph, text).name == text
+
+    def test_refused(self):
+        with pytest.raises(InputError, match="needs a class with two labeled nodes or more"):
+            splits.held_out(self.graph([0, 1, 2, -1]))
+        with pytest.raises(InputError, match="needs labels"):
+            splits.held_out(self.graph([-1, -1]))
+        for percent in (0, 100, 0.2):
+            with pytest.raises(InputError, match="percent must be"):
+                splits.held_out(self.graph(), percent)
+        with pytest.raises(InputError, match="percent must be between 1 and 99"):
+            splits.parse(self.graph(), "held-out:0%:1")

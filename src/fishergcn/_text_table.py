@@ -45,9 +45,7 @@ def read_rows(path: Path, *, skip_header: bool) -> Iterator[Row]:
             yield skipped + reader.line_num, cells
     except csv.Error as error:
         line = skipped + reader.line_num
-        raise DataFileError(
-            f"{path} line {line}: the quoting or a cell is broken ({reason(error)})."
-        ) from error
+        raise DataFileError(f"{path} line {line}: the quoting or a cell is broken ({reason(error)}).") from error
 
 
 def _decoded(path: Path) -> str:
@@ -65,9 +63,7 @@ def _decoded(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         byte = error.object[error.start]
-        raise DataFileError(
-            f"{path} line {line}: the file must be UTF-8 text, got byte 0x{byte:02x}."
-        ) from None
+        raise DataFileError(f"{path} line {line}: the file must be UTF-8 text, got byte 0x{byte:02x}.") from None
 
 
 def _delimiter(path: Path, sample: str) -> str:
@@ -84,9 +80,7 @@ def _delimiter(path: Path, sample: str) -> str:
 def require_width(path: Path, line: int, cells: list[str], width: int) -> None:
     """Raise if a row is shorter or longer than the first one."""
     if len(cells) != width:
-        raise DataFileError(
-            f"{path} line {line}: expected {width} cells as in the lines before, got {len(cells)}."
-        )
+        raise DataFileError(f"{path} line {line}: expected {width} cells as in the lines before, got {len(cells)}.")
 
 
 def is_number(text: str) -> bool:

@@ -218,9 +218,7 @@ def _stacked(blocks: Iterable[Rows]) -> Any:
     indptr = np.concatenate([[0], np.cumsum(counts)])
     # S + Sᵀ + 2I holds up to twice as many entries, and n.
     index_type = columns.dtype if 2 * indptr[-1] + n <= np.iinfo(columns.dtype).max else np.int64
-    return sparse.csr_array(
-        (values, columns.astype(index_type, copy=False), indptr.astype(index_type)), shape=(n, n)
-    )
+    return sparse.csr_array((values, columns.astype(index_type, copy=False), indptr.astype(index_type)), shape=(n, n))
 
 
 def _compiled_assembly(steps: Any) -> CSRArray:

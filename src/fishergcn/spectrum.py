@@ -216,18 +216,14 @@ def _check_propagation(propagation: MatrixLike) -> tuple[CSRArray, float]:
     csr = symmetric_or_raise(csr, name="propagation", rounding=SYMMETRY)
     trace = csr.shape[0] - float(csr.trace())
     if trace <= KERNEL:
-        raise InputError(
-            f"propagation must leave a Laplacian I - Ã of positive trace, got {trace:.3g} (no links?)."
-        )
+        raise InputError(f"propagation must leave a Laplacian I - Ã of positive trace, got {trace:.3g} (no links?).")
     return csr, trace
 
 
 def _check_rank(rank: int, maximum: int, n: int) -> int:
     rank = check_integer("rank", rank)
     if not 1 <= rank <= maximum:
-        raise InputError(
-            f"rank must be between 1 and {maximum} on this component of a graph of {n} nodes, got {rank}."
-        )
+        raise InputError(f"rank must be between 1 and {maximum} on this component of a graph of {n} nodes, got {rank}.")
     return rank
 
 

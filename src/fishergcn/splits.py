@@ -76,9 +76,7 @@ class Split:
         for part in _PARTS:
             nodes = getattr(self, part)
             if nodes.size and nodes.max() >= num_nodes:
-                raise InputError(
-                    f"{part} of split {self.name!r} must list nodes below {num_nodes}, got {nodes.max()}."
-                )
+                raise InputError(f"{part} of split {self.name!r} must list nodes below {num_nodes}, got {nodes.max()}.")
         return self
 
     def __repr__(self) -> str:
@@ -216,12 +214,8 @@ def held_out(graph: Graph, percent: int = 20, *, seed: int = 0) -> Split:
         train.append(members[count:])
     held = np.sort(np.concatenate(val))
     if held.size == 0:
-        raise InputError(
-            "Holding out validation nodes needs a class with two labeled nodes or more; each has one."
-        )
-    return Split(
-        f"held-out:{percent}%:{seed}", np.sort(np.concatenate(train)), held, np.empty(0, dtype=np.int64)
-    )
+        raise InputError("Holding out validation nodes needs a class with two labeled nodes or more; each has one.")
+    return Split(f"held-out:{percent}%:{seed}", np.sort(np.concatenate(train)), held, np.empty(0, dtype=np.int64))
 
 
 def parse(graph: Graph, text: str) -> Split:
@@ -280,8 +274,7 @@ def _indices(part: str, values: Any) -> IntArray:
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         hint = " (of a mask, take numpy.flatnonzero)" if array.dtype.kind == "b" else ""
         raise InputError(
-            f"{part} must be a list of node indices, "
-            f"got an array of {array.dtype} with shape {array.shape}{hint}."
+            f"{part} must be a list of node indices, got an array of {array.dtype} with shape {array.shape}{hint}."
         )
     nodes = array.astype(np.int64)
     if nodes.size and nodes.min() < 0:

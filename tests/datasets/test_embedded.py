@@ -39,9 +39,7 @@ def raw_graph(name: str):
     for row, node in enumerate(test):
         features[node] = tx[row]
         labels[node] = ty[row].argmax()
-    pairs = {
-        pair for node, others in links.items() for other in others for pair in ((node, other), (other, node))
-    }
+    pairs = {pair for node, others in links.items() for other in others for pair in ((node, other), (other, node))}
     split = {"train": list(range(len(x))), "val": list(range(len(x), len(x) + 500)), "test": sorted(test)}
     return pairs, features, labels, split
 
@@ -108,10 +106,7 @@ def test_cora_has_class_names():
     graph = datasets.load("cora")
     assert graph.class_names[0] == "Theory"
     assert np.bincount(graph.labels).tolist() == [351, 217, 418, 818, 426, 298, 180]
-    assert (
-        dict(zip(graph.class_names, np.bincount(graph.labels).tolist(), strict=True))["Neural_Networks"]
-        == 818
-    )
+    assert dict(zip(graph.class_names, np.bincount(graph.labels).tolist(), strict=True))["Neural_Networks"] == 818
 
 
 def test_load_returns_the_same_object():

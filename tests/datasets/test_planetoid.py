@@ -86,9 +86,7 @@ def test_plain_dict_and_protocol_3_are_read_alike(toy):
     assert read_planetoid(toy, "toy").digest == digest
 
 
-def python_2_array(
-    code: bytes, order: bytes, shape: tuple[int, int], raw: bytes, fortran: bool = False
-) -> bytes:
+def python_2_array(code: bytes, order: bytes, shape: tuple[int, int], raw: bytes, fortran: bool = False) -> bytes:
     """An array as cPickle of Python 2 wrote it: protocol 2, bytes as a string."""
     return (
         b"\x80\x02cnumpy.core.multiarray\n_reconstruct\nq\x01cnumpy\nndarray\nq\x02K\x00\x85U\x01b\x87R"
@@ -106,9 +104,7 @@ def test_python_2_arrays_are_read(tmp_path, code, order, fortran):
     expected = np.array([[0, 1, 200], [255, 13, 10]], dtype=order + code)
     path = tmp_path / "array"
     path.write_bytes(
-        python_2_array(
-            code.encode(), order.encode(), (2, 3), expected.tobytes("F" if fortran else "C"), fortran
-        )
+        python_2_array(code.encode(), order.encode(), (2, 3), expected.tobytes("F" if fortran else "C"), fortran)
     )
     found = _unpickle.read_array(path)
     assert found.dtype == np.dtype(code)

@@ -27,9 +27,7 @@ def torch_divergence(W: np.ndarray, Y: torch.Tensor) -> torch.Tensor:
     return (weights[kept] * (weights[kept].log() - log_model[kept])).sum()
 
 
-def random_problem(
-    seed: int, n: int = 7, dim: int = 2, empty_row: bool = False
-) -> tuple[np.ndarray, np.ndarray]:
+def random_problem(seed: int, n: int = 7, dim: int = 2, empty_row: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """W with about half of its entries, not symmetric, and positions of order one."""
     rng = np.random.default_rng(seed)
     W = rng.random((n, n)) * (rng.random((n, n)) < 0.6)
@@ -103,9 +101,7 @@ def test_model_similarities_follow_the_definition_and_survive_large_distances() 
     np.testing.assert_allclose(
         geometry.model_similarities(Y), kernel / kernel.sum(1, keepdims=True), rtol=1e-13, atol=1e-16
     )
-    np.testing.assert_array_equal(
-        geometry.model_similarities(Y, slice(2, 5)), geometry.model_similarities(Y)[2:5]
-    )
+    np.testing.assert_array_equal(geometry.model_similarities(Y, slice(2, 5)), geometry.model_similarities(Y)[2:5])
     far = geometry.model_similarities(1e6 * Y + 1e9)
     assert np.isfinite(far).all()
     np.testing.assert_allclose(far.sum(axis=1), 1, rtol=1e-14)
@@ -204,9 +200,7 @@ def test_length_is_the_quadratic_form(kind: str) -> None:
     W, Y = random_problem(13, dim=3)
     motion = np.random.default_rng(1).standard_normal(Y.shape)
     wanted = sum(
-        motion[:, k] @ geometry.fisher_blocks(W, Y, k, l, kind) @ motion[:, l]
-        for k in range(3)
-        for l in range(3)
+        motion[:, k] @ geometry.fisher_blocks(W, Y, k, l, kind) @ motion[:, l] for k in range(3) for l in range(3)
     )
     assert geometry.length(W, Y, motion, kind) == pytest.approx(wanted, rel=1e-11)
     if kind == "expected":
@@ -238,9 +232,7 @@ def test_rigid_motions_are_orthonormal_and_free(dim: int) -> None:
 
 @pytest.mark.parametrize("kind", ["expected", "observed"])
 @pytest.mark.parametrize("dense", [True, False])
-def test_extreme_motions_bound_the_rayleigh_quotient(
-    kind: str, dense: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_extreme_motions_bound_the_rayleigh_quotient(kind: str, dense: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     W, Y = random_problem(19, n=25)
     if not dense:
         monkeypatch.setattr(_embedding_motions, "DENSE_COORDINATES", 0)

@@ -30,18 +30,12 @@ def laplacian(M: np.ndarray, symmetrize: bool = True) -> np.ndarray:
     return np.diag(M.sum(axis=1)) - M
 
 
-def theorem(
-    W: np.ndarray, Y: np.ndarray, k: int, *, pull_symmetrized: bool, others_symmetrized: bool
-) -> np.ndarray:
+def theorem(W: np.ndarray, Y: np.ndarray, k: int, *, pull_symmetrized: bool, others_symmetrized: bool) -> np.ndarray:
     """Theorem 6 with every Laplacian read one way or the other."""
     P = geometry.model_similarities(Y)
     difference = Y[:, k, None] - Y[:, k]
     B = laplacian(P * difference, symmetrize=pull_symmetrized)
-    return (
-        4 * laplacian(W - P, others_symmetrized)
-        + 8 * laplacian(P * difference**2, others_symmetrized)
-        - 4 * B.T @ B
-    )
+    return 4 * laplacian(W - P, others_symmetrized) + 8 * laplacian(P * difference**2, others_symmetrized) - 4 * B.T @ B
 
 
 def test_theorem_6_needs_two_symmetrized_laplacians_and_one_that_is_not() -> None:
@@ -70,9 +64,7 @@ def test_the_observed_information_is_the_expected_one_where_the_model_is_true() 
     for k, l in ((0, 0), (0, 1), (1, 1)):
         observed, expected = (geometry.fisher_blocks(P, Y, k, l, kind) for kind in ("observed", "expected"))
         np.testing.assert_allclose(observed, expected, atol=1e-14)
-    assert (
-        np.abs(geometry.fisher_blocks(W, Y, 0) - geometry.fisher_blocks(W, Y, 0, kind="expected")).max() > 0.1
-    )
+    assert np.abs(geometry.fisher_blocks(W, Y, 0) - geometry.fisher_blocks(W, Y, 0, kind="expected")).max() > 0.1
 
 
 @pytest.mark.parametrize("kind", ["expected", "observed"])

@@ -22,9 +22,7 @@ V = np.array([1.0, 0.0, -1.0])  # the curve φ(t) = t V, so that t is the scalar
 def example(depth):
     """A triangle with a tail of two nodes, three classes, and a network with random weights."""
     rng = np.random.default_rng(SEED)
-    graph = Graph.from_edges(
-        [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4)], features=np.eye(5), labels=[0, 1, 2, 0, 1]
-    )
+    graph = Graph.from_edges([(0, 1), (1, 2), (2, 0), (2, 3), (3, 4)], features=np.eye(5), labels=[0, 1, 2, 0, 1])
     model = GCN(5, DEPTHS[depth], 3, dtype=torch.float64)
     with torch.no_grad():
         for weight in model.weights:
@@ -73,9 +71,7 @@ def dense_loss(graph, model, operator):
 def printed(graph, model, near):
     """(1/N) Σ_i (Σ_l (H^l W^l S_lᵀ ∂Ã/∂φ)_ii)², the first expression of Theorem 5, and the numbers squared."""
     _, H, W, _, S = layers(graph, model)
-    inside = sum(
-        np.diag(h @ weight @ error.T @ operator_slope(near)) for h, weight, error in zip(H, W, S, strict=True)
-    )
+    inside = sum(np.diag(h @ weight @ error.T @ operator_slope(near)) for h, weight, error in zip(H, W, S, strict=True))
     return (inside**2).mean(), inside
 
 
@@ -110,9 +106,7 @@ NUMBERS = {
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_theorem_5_as_printed_is_neither_the_exact_nor_the_empirical_information(depth):
     graph, model, near = example(depth)
-    exact, empirical = (
-        V @ fisher_information(model, graph, near, kind=kind) @ V for kind in ("exact", "empirical")
-    )
+    exact, empirical = (V @ fisher_information(model, graph, near, kind=kind) @ V for kind in ("exact", "empirical"))
     paper, _ = printed(graph, model, near)
     np.testing.assert_allclose([paper, empirical, exact], NUMBERS[depth], rtol=1e-5)
     values = [paper, empirical, exact]

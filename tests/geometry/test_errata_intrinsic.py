@@ -245,9 +245,7 @@ def test_scaling_all_links_moves_nothing(kind):
 
 def test_scaling_all_links_moves_the_renormalized_graph():
     graph = weighted_graph()
-    before, after = (
-        intrinsic.density_matrix(intrinsic.graph_laplacian(c * graph, "renormalized")) for c in (1.0, 3.0)
-    )
+    before, after = (intrinsic.density_matrix(intrinsic.graph_laplacian(c * graph, "renormalized")) for c in (1.0, 3.0))
     assert intrinsic.bures_distance(before, after) > 0.01
 
 
@@ -274,10 +272,7 @@ def test_projection_is_the_numerical_minimum(n, rank):
 
     starts = generator.standard_normal((6, n * rank))
     found = min(
-        (
-            scipy.optimize.minimize(squared, start, jac=True, method="BFGS", options={"gtol": 1e-10})
-            for start in starts
-        ),
+        (scipy.optimize.minimize(squared, start, jac=True, method="BFGS", options={"gtol": 1e-10}) for start in starts),
         key=lambda outcome: outcome.fun,
     )
     projection = intrinsic.rank_projection(rho, rank)
@@ -296,9 +291,7 @@ def test_projection_is_the_renormalized_top_at_the_closed_form_distance(rank):
     np.testing.assert_allclose(projection.to_dense(), expected, atol=1e-13)
     assert projection.captured_mass == pytest.approx(mass, rel=1e-13)
     assert projection.distance**2 == pytest.approx(2 * (1 - np.sqrt(mass)), abs=1e-13)
-    assert intrinsic.bures_distance(rho, projection.to_dense()) == pytest.approx(
-        projection.distance, abs=1e-12
-    )
+    assert intrinsic.bures_distance(rho, projection.to_dense()) == pytest.approx(projection.distance, abs=1e-12)
     assert projection.eigenvalues.sum() == pytest.approx(1, abs=1e-14)
     assert (np.diff(projection.eigenvalues) <= 0).all()
 
@@ -327,10 +320,7 @@ def test_large_sparse_projection_agrees_with_the_known_spectrum_of_a_grid():
 
     # The Laplacian of a path is diagonalized by cosines, that of a grid by their sums.
     shape = (61, 113)
-    paths = [
-        sparse.diags_array([-np.ones(n - 1), np.full(n, 2.0), -np.ones(n - 1)], offsets=[-1, 0, 1])
-        for n in shape
-    ]
+    paths = [sparse.diags_array([-np.ones(n - 1), np.full(n, 2.0), -np.ones(n - 1)], offsets=[-1, 0, 1]) for n in shape]
     grid = sparse.kronsum(paths[1], paths[0])
     rho = intrinsic.density_matrix(grid)
     assert rho.shape[0] > intrinsic.DENSE_LIMIT

@@ -167,9 +167,7 @@ def test_top_links_equal_brute_force_on_200_nodes(order, links, through):
         everything = type(everything)(pairs[kept], everything.values[kept], everything.present[kept])
     expected, values = brute_force(everything, order, 150)
     for limit in (1, 40 * 200 * 7, 2**30):  # one row a block, seven rows, all at once
-        found = edge_sensitivity(
-            model, graph, None, through, links=links, top=150, order=order, memory_limit=limit
-        )
+        found = edge_sensitivity(model, graph, None, through, links=links, top=150, order=order, memory_limit=limit)
         np.testing.assert_array_equal(found.links, expected)
         np.testing.assert_allclose(found.values, values, rtol=1e-10)
     assert found.present.any() == (links == "all")

@@ -108,9 +108,7 @@ def test_exact_information_of_some_nodes():
     graph = random_graph()
     model = network(graph, (4,))
     log_p, slopes = scores(dense_log_probabilities(model, graph), 0 * PHI)
-    expected = np.mean(
-        [np.einsum("c,ca,cb->ab", np.exp(log_p[i]), slopes[i], slopes[i]) for i in (1, 3)], axis=0
-    )
+    expected = np.mean([np.einsum("c,ca,cb->ab", np.exp(log_p[i]), slopes[i], slopes[i]) for i in (1, 3)], axis=0)
     found = fisher_information(model, graph, around(graph), nodes=np.array([1, 3]))
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
@@ -126,8 +124,7 @@ def test_monte_carlo_tends_to_the_exact_information():
     assert errors[0] > errors[1] > errors[2]
     assert errors[2] < 0.02 * np.abs(exact).max()
     one, other = (
-        fisher_information(model, graph, around(graph), kind="monte-carlo", samples=5, seed=seed)
-        for seed in (0, 1)
+        fisher_information(model, graph, around(graph), kind="monte-carlo", samples=5, seed=seed) for seed in (0, 1)
     )
     assert np.abs(one - other).max() > 0
     again = fisher_information(model, graph, around(graph), kind="monte-carlo", samples=5, seed=0)
@@ -168,9 +165,7 @@ def test_any_callable_will_do_and_a_constant_added_to_all_logits_changes_nothing
     expected = fisher_information(model, graph, around(graph), PHI)
     shift = torch.randn(12, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) * 10
     for function in (callable_network(model, graph), callable_network(model, graph, shift)):
-        np.testing.assert_allclose(
-            fisher_information(function, graph, around(graph), PHI), expected, atol=1e-13
-        )
+        np.testing.assert_allclose(fisher_information(function, graph, around(graph), PHI), expected, atol=1e-13)
 
 
 def test_a_callable_works_in_its_own_precision():
@@ -201,9 +196,7 @@ def test_second_order_of_the_divergence_is_half_of_the_information():
     direction = torch.tensor(PHI)
     fisher = fisher_information(model, graph, around(graph))
     step = 1e-4
-    change = [
-        float((before.exp() * (before - function(sign * step * direction))).sum(1).mean()) for sign in (1, -1)
-    ]
+    change = [float((before.exp() * (before - function(sign * step * direction))).sum(1).mean()) for sign in (1, -1)]
     assert np.mean(change) / step**2 == pytest.approx(PHI @ fisher @ PHI / 2, rel=1e-4)
 
 

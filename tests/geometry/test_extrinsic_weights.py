@@ -180,9 +180,7 @@ def test_a_step_reduces_the_loss_of_a_deep_network():
     X = X / X.sum(1, keepdims=True)
 
     def loss():
-        return float(
-            torch.nn.functional.cross_entropy(model.eval()(X, renormalized(graph.adjacency)), labels).detach()
-        )
+        return float(torch.nn.functional.cross_entropy(model.eval()(X, renormalized(graph.adjacency)), labels).detach())
 
     for layer in (0, 1):
         before = loss()

@@ -38,10 +38,7 @@ def exact_distance(a, b, digits=60):
         return float(mpmath.sqrt(abs(traces - 2 * sum(mpmath.sqrt(max(value, 0)) for value in overlap))))
 
 
-PAIRS = [
-    (random_density(n, n, seed), random_density(n, n, seed + 50))
-    for seed, n in enumerate([2, 3, 5, 8, 20, 40])
-]
+PAIRS = [(random_density(n, n, seed), random_density(n, n, seed + 50)) for seed, n in enumerate([2, 3, 5, 8, 20, 40])]
 
 
 @pytest.mark.parametrize(("a", "b"), PAIRS)
@@ -93,14 +90,10 @@ def test_distance_to_itself_is_rounding_noise_also_for_singular_matrices():
 def test_commuting_matrices_give_the_hellinger_distance():
     p, q = np.array([0.5, 0.3, 0.2, 0.0]), np.array([0.1, 0.1, 0.3, 0.5])
     hellinger = np.sqrt(((np.sqrt(p) - np.sqrt(q)) ** 2).sum() / 2)
-    assert intrinsic.bures_distance(np.diag(p), np.diag(q)) == pytest.approx(
-        np.sqrt(2) * hellinger, abs=1e-14
-    )
+    assert intrinsic.bures_distance(np.diag(p), np.diag(q)) == pytest.approx(np.sqrt(2) * hellinger, abs=1e-14)
 
 
-@pytest.mark.parametrize(
-    "container", [sparse.csr_array, sparse.csc_matrix, sparse.coo_array, np.ndarray.tolist]
-)
+@pytest.mark.parametrize("container", [sparse.csr_array, sparse.csc_matrix, sparse.coo_array, np.ndarray.tolist])
 def test_every_container_gives_the_same_numbers(container):
     a, b = random_density(6, 6, seed=1), random_density(6, 4, seed=2)
     assert intrinsic.bures_distance(container(a), container(b)) == intrinsic.bures_distance(a, b)
@@ -191,9 +184,7 @@ def test_geodesic_runs_at_constant_speed_through_density_matrices(rank_a, rank_b
         assert np.trace(first) == pytest.approx(1, abs=1e-14)
         assert np.linalg.eigvalsh(first)[0] > -1e-15
         for j, second in enumerate(points):
-            assert intrinsic.bures_angle(first, second) == pytest.approx(
-                abs(times[i] - times[j]) * angle, abs=1e-7
-            )
+            assert intrinsic.bures_angle(first, second) == pytest.approx(abs(times[i] - times[j]) * angle, abs=1e-7)
 
 
 def test_geodesic_between_pure_states_is_the_great_circle():

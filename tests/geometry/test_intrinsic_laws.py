@@ -33,9 +33,7 @@ def orthogonal(seed, n):
 @given(seeds, sizes)
 def test_symmetry_and_bounds(seed, n):
     a, b = densities(seed, n, 2)
-    distance, overlap, angle = (
-        f(a, b) for f in (intrinsic.bures_distance, intrinsic.fidelity, intrinsic.bures_angle)
-    )
+    distance, overlap, angle = (f(a, b) for f in (intrinsic.bures_distance, intrinsic.fidelity, intrinsic.bures_angle))
     assert intrinsic.bures_distance(b, a) == pytest.approx(distance, abs=1e-11)
     assert intrinsic.fidelity(b, a) == pytest.approx(overlap, abs=1e-12)
     assert 0 <= distance <= np.sqrt(2)
@@ -103,15 +101,9 @@ def test_projection_beats_random_candidates_of_the_same_rank(seed, n):
     rho = factor @ factor.T / np.square(factor).sum()
     rank = int(generator.integers(1, n))
     projection = intrinsic.rank_projection(rho, rank)
-    assert intrinsic.bures_distance(rho, projection.to_dense()) == pytest.approx(
-        projection.distance, abs=1e-11
-    )
+    assert intrinsic.bures_distance(rho, projection.to_dense()) == pytest.approx(projection.distance, abs=1e-11)
     for spread in (1.0, 0.1, 1e-3):
-        near = (
-            np.zeros((n, rank))
-            if spread == 1.0
-            else projection.eigenvectors * np.sqrt(projection.eigenvalues)
-        )
+        near = np.zeros((n, rank)) if spread == 1.0 else projection.eigenvectors * np.sqrt(projection.eigenvalues)
         root = near + spread * generator.standard_normal((n, rank))
         candidate = root @ root.T / np.square(root).sum()
         assert intrinsic.bures_distance(rho, candidate) >= projection.distance - 1e-12
@@ -125,9 +117,7 @@ def test_geodesics_are_additive_and_reversible(seed, n, s, t):
     angle = intrinsic.bures_angle(a, b)
     assert intrinsic.bures_angle(first, second) == pytest.approx(abs(s - t) * angle, abs=1e-7)
     assert intrinsic.bures_angle(a, first) == pytest.approx(s * angle, abs=1e-7)
-    assert intrinsic.bures_angle(intrinsic.geodesic(b, a, 1 - s), b) == pytest.approx(
-        (1 - s) * angle, abs=1e-7
-    )
+    assert intrinsic.bures_angle(intrinsic.geodesic(b, a, 1 - s), b) == pytest.approx((1 - s) * angle, abs=1e-7)
 
 
 @laws

@@ -36,9 +36,7 @@ def full(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return pairs, matrix.flatten()
 
 
-def on_dense_graph(
-    kind: type[Any], *arguments: Any, **options: Any
-) -> tuple[Any, Callable[..., torch.Tensor]]:
+def on_dense_graph(kind: type[Any], *arguments: Any, **options: Any) -> tuple[Any, Callable[..., torch.Tensor]]:
     """A layer that normalizes its graph, and the same layer on a matrix taken as it is."""
     layer = kind(*arguments, **options).double()
     bare = kind(*arguments, normalize=False, **options).double()
@@ -52,8 +50,7 @@ def powers(layer: Any) -> Callable[..., torch.Tensor]:
 
 def mixed(layer: Any) -> Callable[..., torch.Tensor]:
     return lambda x, matrix: (
-        torch.cat([layer.lins[p](torch.linalg.matrix_power(matrix, p) @ x) for p in layer.powers], -1)
-        + layer.bias
+        torch.cat([layer.lins[p](torch.linalg.matrix_power(matrix, p) @ x) for p in layer.powers], -1) + layer.bias
     )
 
 
@@ -99,9 +96,7 @@ def test_a_layer_that_multiplies_with_the_normalized_graph(data, self_links, lay
     operator = adversary.neighborhood.operator(phi)
     torch.testing.assert_close(result, reference(data.x, matrix=operator.to_dense()), rtol=0, atol=1e-12)
     plain = adversary.neighborhood.operator().to_dense()
-    torch.testing.assert_close(
-        layer(data.x, data.edge_index), reference(data.x, matrix=plain), rtol=0, atol=1e-12
-    )
+    torch.testing.assert_close(layer(data.x, data.edge_index), reference(data.x, matrix=plain), rtol=0, atol=1e-12)
     assert (result - layer(data.x, data.edge_index)).abs().max() > 1e-3
 
 
@@ -177,9 +172,7 @@ def test_attention_with_all_weights_of_the_normalized_graph_is_gcn(data) -> None
 def test_sparse_adjacencies_take_the_fused_path_with_the_same_result(data, form) -> None:
     layer = pyg.GCNConv(WIDTH, 3).double()
     adversary = BuresAdversary(data, rank=5, radius=1.0).attach(layer)
-    adjacency = torch.sparse_coo_tensor(
-        data.edge_index, torch.ones(data.num_edges).double(), (NODES, NODES)
-    ).coalesce()
+    adjacency = torch.sparse_coo_tensor(data.edge_index, torch.ones(data.num_edges).double(), (NODES, NODES)).coalesce()
     if form == "csr":
         adjacency = adjacency.to_sparse_csr()
     with adversary.perturbed(adversary.draw()[0]):

@@ -59,9 +59,7 @@ CASES = [
 @pytest.mark.parametrize(("width", "runs", "samples", "dropout"), CASES)
 @pytest.mark.parametrize("rows", [None, [1, 2, 5, 9], [5], []])
 def test_kernel_equals_reference(width, runs, samples, dropout, rows):
-    features = prepared(torch.float64).restrict(
-        None if rows is None else torch.tensor(rows, dtype=torch.int64)
-    )
+    features = prepared(torch.float64).restrict(None if rows is None else torch.tensor(rows, dtype=torch.int64))
     weight = weights(runs, 37, width, torch.float64)
     words = masks_for(features, runs, samples, dropout)
     (out, grad), (expected, expected_grad) = both(features, weight, words, samples, dropout)
@@ -84,9 +82,7 @@ def test_kernel_in_float32(width, runs, samples, dropout):
 @pytest.mark.parametrize("width", [1, 7, 16, 33, 64])
 def test_without_dropout(width):
     features = prepared(torch.float64).restrict(torch.tensor([10, 1, 3]))
-    (out, grad), (expected, expected_grad) = both(
-        features, weights(2, 37, width, torch.float64), None, 1, 0.0
-    )
+    (out, grad), (expected, expected_grad) = both(features, weights(2, 37, width, torch.float64), None, 1, 0.0)
     torch.testing.assert_close(out, expected, **TOLERANCE[torch.float64])
     torch.testing.assert_close(grad, expected_grad, **TOLERANCE[torch.float64])
 

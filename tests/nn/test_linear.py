@@ -22,9 +22,7 @@ def test_values_and_gradients(runs, samples, dtype):
     tolerance = {"rtol": 0, "atol": 1e-12} if dtype == torch.float64 else {"rtol": 1e-5, "atol": 1e-5}
     torch.testing.assert_close(out, expected, **tolerance)
     direction = normal(*out.shape, seed=2, dtype=dtype)
-    ours, theirs = (
-        torch.autograd.grad((each * direction).sum(), (hidden, weight)) for each in (out, expected)
-    )
+    ours, theirs = (torch.autograd.grad((each * direction).sum(), (hidden, weight)) for each in (out, expected))
     for left, right in zip(ours, theirs, strict=True):
         torch.testing.assert_close(left, right, **tolerance)
 

@@ -7,6 +7,7 @@ import torch
 from scipy import sparse
 
 from fishergcn.nn import _triton
+from fishergcn.nn import features as features_module
 from fishergcn.nn.activation import reference as relu_reference
 from fishergcn.nn.activation import words_per_node
 from fishergcn.nn.features import SparseFeatures
@@ -21,7 +22,9 @@ KEYS = torch.tensor([3, -7, 2**61 + 5], dtype=torch.int64, device=DEVICE)
 
 
 def close(got, wanted, tolerance=2e-6):
-    torch.testing.assert_close(got.double(), wanted.double(), rtol=tolerance, atol=tolerance * float(wanted.abs().max()))
+    torch.testing.assert_close(
+        got.double(), wanted.double(), rtol=tolerance, atol=tolerance * float(wanted.abs().max())
+    )
 
 
 def draw(samples, purpose, epoch, count, dropout):
@@ -41,6 +44,7 @@ def words():
 
 
 def features():
+    features_module._CHUNK_ROWS = 2  # several chunks of rows even here
     generator = torch.Generator().manual_seed(0)
     matrix = sparse.random_array((23, 19), density=0.4, rng=np.random.default_rng(0), format="csr", dtype=np.float64)
     matrix = sparse.csr_array(matrix.toarray() * (np.arange(23) != 5)[:, None])  # a row without entries
@@ -65,7 +69,9 @@ def features():
 
 def csr():
     matrix = SparseMatrix.from_scipy(
-        sparse.random_array((30, 17), density=0.2, rng=np.random.default_rng(1)), device=DEVICE, dtype=torch.float32
+        sparse.random_array((30, 17), density=0.2, rng=np.random.default_rng(1)),
+        device=DEVICE,
+        dtype=torch.float32,
     )
     dense = torch.rand(17, 5, 130, generator=torch.Generator().manual_seed(0)).to(DEVICE)
     got = torch.empty(30, 5, 130, device=DEVICE)
@@ -121,7 +127,11 @@ def half():
     dense[:, 2] *= 1e6
     double = matrix.to(dtype=torch.float64)
     for b in range(5):
-        close(_triton.half_product(matrix, dense, False)[:, b], propagate_reference(double, dense.double())[:, b], 1e-3)
+        close(
+            _triton.half_product(matrix, dense, False)[:, b],
+            propagate_reference(double, dense.double())[:, b],
+            1e-3,
+        )
     back = torch.rand(203, 5, 13, device=DEVICE)
     close(_triton.half_product(matrix, back, True), propagate_reference(double.T, back.double()), 1e-3)
 

@@ -34,9 +34,7 @@ def literal(cora):
 def literal_scale(neighborhood):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PerturbationWarning)
-        return Neighborhood.from_spectrum(
-            neighborhood.propagation.scipy, neighborhood.spectrum, scale="trace"
-        )
+        return Neighborhood.from_spectrum(neighborhood.propagation.scipy, neighborhood.spectrum, scale="trace")
 
 
 def flat_neighborhood(k=10, noise="gaussian", radius=1.0):
@@ -87,9 +85,7 @@ def test_literal_scale_is_psd_exactly_under_its_criterion(seed, size, nodes):
     literal = literal_scale(projected)
     phi = projected.sample(DRAWS, torch.Generator().manual_seed(seed), shape=size)
     lam = projected.projected_spectrum
-    margin = (phi - torch.logsumexp(lam.log() + phi, -1, keepdim=True)).amin(-1) - math.log1p(
-        -projected.captured_mass
-    )
+    margin = (phi - torch.logsumexp(lam.log() + phi, -1, keepdim=True)).amin(-1) - math.log1p(-projected.captured_mass)
     smallest = literal.perturbed_eigenvalues(phi).amin(-1)
     clear = margin.abs() > 1e-12
     assert torch.equal((margin >= 0)[clear], (smallest >= 0)[clear])

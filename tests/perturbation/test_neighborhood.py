@@ -119,9 +119,7 @@ def test_shift_along_one_changes_nothing(shift, seed):
     neighborhood = Neighborhood(fishergcn.renormalized(random_graph(60, seed=1)), rank=5)
     phi = neighborhood.sample(3, torch.Generator().manual_seed(seed))
     rounding = 1e-15 * (1 + abs(shift))
-    assert (
-        neighborhood.coefficients(phi + shift) - neighborhood.coefficients(phi)
-    ).abs().max() < 10 * rounding
+    assert (neighborhood.coefficients(phi + shift) - neighborhood.coefficients(phi)).abs().max() < 10 * rounding
     constant = torch.full((5,), shift, dtype=torch.float64)
     assert torch.equal(neighborhood.coefficients(constant), torch.zeros(5, dtype=torch.float64))
 
@@ -140,9 +138,7 @@ def test_radius_zero_is_the_plain_graph(propagation):
 
 @pytest.mark.parametrize("kind", ["uniform", "gaussian"])
 def test_noise_has_variance_one_twelfth(neighborhood, kind):
-    other = Neighborhood.from_spectrum(
-        neighborhood.propagation.scipy, neighborhood.spectrum, noise=kind, radius=0.3
-    )
+    other = Neighborhood.from_spectrum(neighborhood.propagation.scipy, neighborhood.spectrum, noise=kind, radius=0.3)
     e = other.noise(40_000, torch.Generator().manual_seed(1))
     assert e.shape == (40_000, 10)
     assert (e.mean(0).abs() < 0.01).all()

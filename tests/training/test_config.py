@@ -106,9 +106,7 @@ def test_settings_cannot_be_changed():
 
 
 def test_unknown_settings():
-    with pytest.raises(
-        InputError, match=r"unknown setting 'learning_rat' \(did you mean 'learning_rate'\?\)"
-    ):
+    with pytest.raises(InputError, match=r"unknown setting 'learning_rat' \(did you mean 'learning_rate'\?\)"):
         TrainConfig.from_dict({"learning_rat": 0.1})
     with pytest.raises(InputError, match="hidden must be a whole number"):
         TrainConfig.from_dict({"hidden": None})

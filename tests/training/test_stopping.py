@@ -13,8 +13,7 @@ def by_hand(losses, accuracies):
     if len(losses) < 102:
         return False
     return (
-        sum(losses[-10:]) / 10 > sum(losses[-100:]) / 100
-        and sum(accuracies[-10:]) / 10 < sum(accuracies[-100:]) / 100
+        sum(losses[-10:]) / 10 > sum(losses[-100:]) / 100 and sum(accuracies[-10:]) / 10 < sum(accuracies[-100:]) / 100
     )
 
 

@@ -72,9 +72,7 @@ def test_noise_does_not_depend_on_company_or_on_when_it_is_drawn(kind):
 def test_streams_do_not_overlap():
     """Dropout, weights, ξ, noise and links draw from different counters: no word appears twice."""
     key = KEYS[:1]
-    words = [
-        draw_words(key, 3, purpose, 0, 64, 0.5).numpy().ravel() for purpose in (0, 1, 2, LINKS, LINKS + 1)
-    ]
+    words = [draw_words(key, 3, purpose, 0, 64, 0.5).numpy().ravel() for purpose in (0, 1, 2, LINKS, LINKS + 1)]
     drawn = [
         (initial_weights(key, 0, 64, 1, torch.float64).numpy() / math.sqrt(6 / 65) + 1) / 2,
         (initial_xi(key, 64).numpy() / math.sqrt(6 / 65) + 1) / 2,

@@ -51,9 +51,7 @@ def main() -> None:
     """Run the command line; what goes wrong is one sentence on standard error and a non-zero exit status."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(
-                errors="replace"
-            )  # a terminal without Greek letters shows '?' instead of failing
+            stream.reconfigure(errors="replace")  # a terminal without Greek letters shows '?' instead of failing
     try:
         app()
     except FisherGCNError as error:

@@ -108,8 +108,7 @@ def load_graph(text: str) -> Graph:
     if os.path.isfile(path):
         if path.suffix != ".npz":
             raise DataFileError(
-                f"{path} is not an .npz graph file; "
-                f"make one with: fishergcn data import --edges {path} --out my.npz"
+                f"{path} is not an .npz graph file; make one with: fishergcn data import --edges {path} --out my.npz"
             )
         return Graph.load(path)
     if path.suffix or path.parent != Path():

@@ -33,9 +33,7 @@ class Source:
         """Read the graph and see to it that one can learn from it."""
         graph = self._read()
         if graph.labels is None or graph.labels.max() < 0:
-            raise InputError(
-                f"graph {graph.name!r} has no labels to learn from; give some with --edges and --labels."
-            )
+            raise InputError(f"graph {graph.name!r} has no labels to learn from; give some with --edges and --labels.")
         if graph.num_classes < 2:
             only = graph.class_names[0] if graph.class_names else "0"
             raise InputError(f"labels must name at least two classes, got only {only!r}.")
@@ -56,9 +54,7 @@ class Source:
                     raise InputError(f"--{option} goes with --edges, not with --{given[0]}.")
             return load_graph(self.dataset) if self.dataset is not None else Graph.load(str(self.graph))
         if self.labels is None:
-            raise InputError(
-                "--labels must be given with --edges: a CSV with a node id and a class name a line."
-            )
+            raise InputError("--labels must be given with --edges: a CSV with a node id and a class name a line.")
         return Graph.from_files(
             self.edges,
             self.features,

@@ -67,9 +67,7 @@ class Display:
         for record in records:
             self._count((cell.dataset, cell.name), record, fresh=True)
         now = time.monotonic()
-        if self._live is None and (
-            now - self._shown > _LINE_EVERY or self._done + self._failed == self._total
-        ):
+        if self._live is None and (now - self._shown > _LINE_EVERY or self._done + self._failed == self._total):
             self._shown = now
             count, total = self._sums[cell.dataset, cell.name]
             mean = f"; {cell.name} on {cell.dataset}: {total / count:.2%} after {count} runs" if count else ""
@@ -103,9 +101,7 @@ class Display:
             count, total = self._sums[dataset, name]
             rows.append([dataset, name, f"{count}/{planned}", f"{total / count:.2%}" if count else "-"])
         bar = ProgressBar(total=self._total, completed=self._done + self._failed, width=60)
-        return Group(
-            table("", ["data set", "method", "runs", "mean accuracy"], rows), bar, self._line() + self._epoch
-        )
+        return Group(table("", ["data set", "method", "runs", "mean accuracy"], rows), bar, self._line() + self._epoch)
 
 
 def _duration(seconds: float) -> str:

@@ -31,32 +31,34 @@ _MAIN_SCORES = ("test %", "test loss", "val. %")  # so that the table of means f
 
 def runs_table(results: Results, title: str) -> Table:
     """Return a table with a row for each run."""
+    scores = {column: name for column, name in _SCORES.items() if _known(results, name)}
     rows = [
         [
             method,
             record.split,
             str(record.seed),
-            *(_number(column, getattr(record, name)) for column, name in _SCORES.items()),
+            *(_number(column, getattr(record, name)) for column, name in scores.items()),
             f"{record.epochs}" if record.status == "ok" else f"{record.epochs} ({record.status})",
             f"{record.seconds:.1f}",
         ]
         for method, records in results.items()
         for record in records
     ]
-    return table(f"Runs on {title}", ["method", "split", "seed", *_SCORES, "epochs", "seconds"], rows)
+    return table(f"Runs on {title}", ["method", "split", "seed", *scores, "epochs", "seconds"], rows)
 
 
 def means_table(results: Results, title: str) -> Table:
     """Return a table with a row for each method: mean ± sample standard deviation over its runs."""
+    scores = [column for column in _MAIN_SCORES if _known(results, _SCORES[column])]
     rows = []
     for fact in means(results):
         diverged = f" ({fact['diverged']} diverged)" if fact["diverged"] else ""
         row = [fact["method"], f"{fact['runs']}{diverged}"]
-        row += [_mean(column, fact[_SCORES[column]]) for column in _MAIN_SCORES]
+        row += [_mean(column, fact[_SCORES[column]]) for column in scores]
         rows.append([*row, f"{fact['epochs']['mean']:.0f}", f"{fact['seconds']['mean']:.1f}"])
     return table(
         f"Mean ± standard deviation on {title}",
-        ["method", "runs", *_MAIN_SCORES, "epochs", "seconds"],
+        ["method", "runs", *scores, "epochs", "seconds"],
         rows,
     )
 
@@ -106,12 +108,9 @@ def differences(results: Results) -> list[dict[str, Any]]:
     """Return the paired differences between methods, a dictionary for each pair."""
     from fishergcn.experiments.statistics import paired_difference
 
-    tested = any(not math.isnan(record.test_accuracy) for records in results.values() for record in records)
-    measure = "test_accuracy" if tested else "val_accuracy"
+    measure = "test_accuracy" if _known(results, "test_accuracy") else "val_accuracy"
     values = {
-        method: {
-            (record.split, record.seed): getattr(record, measure) for record in records if record.status == "ok"
-        }
+        method: {(record.split, record.seed): getattr(record, measure) for record in records if record.status == "ok"}
         for method, records in results.items()
     }
     found = []
@@ -124,6 +123,11 @@ def differences(results: Results) -> list[dict[str, Any]]:
         names = {"method": method, "reference": reference, "measure": measure, "unit": difference.unit}
         found.append({**names, **numbers})
     return found
+
+
+def _known(results: Results, name: str) -> bool:
+    """Say whether any run has this score: without test nodes, none has been tested."""
+    return any(not math.isnan(getattr(record, name)) for records in results.values() for record in records)
 
 
 def _spread(values: Sequence[float]) -> dict[str, float | None]:

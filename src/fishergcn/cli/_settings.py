@@ -36,10 +36,7 @@ def make_config(options: dict[str, Any], settings: Sequence[str], graph: Graph) 
             raise InputError(f"{name} must be set once, got it twice.")
         values[name] = value
     if "normalize_features" not in values and _has_negative(graph.features):
-        note(
-            "some features are negative, so rows are not divided by their sum; "
-            "--set normalize_features=true does it."
-        )
+        note("some features are negative, so rows are not divided by their sum; --set normalize_features=true does it.")
         values["normalize_features"] = False
     return TrainConfig(**values)
 

@@ -54,9 +54,7 @@ def info(
     name: Annotated[str, typer.Argument(help="A data set or a graph file (.npz).")],
     high_order: Annotated[
         bool,
-        typer.Option(
-            "--high-order", help="Also count the high-order propagation matrix; large graphs take long."
-        ),
+        typer.Option("--high-order", help="Also count the high-order propagation matrix; large graphs take long."),
     ] = False,
     json: _JSON = False,
 ) -> None:
@@ -72,31 +70,23 @@ def info(
 
 @app.command(name="import")
 def import_(
-    edges: Annotated[
-        Path, typer.Option(help="Links: CSV or TSV with two node ids and, optionally, a weight a line.")
-    ],
+    edges: Annotated[Path, typer.Option(help="Links: CSV or TSV with two node ids and, optionally, a weight a line.")],
     out: Annotated[Path, typer.Option(help="The graph file to write (.npz).")],
     features: Annotated[
         Path | None,
         typer.Option(help="Features: CSV with a node id and numbers a line, or .npz in node order."),
     ] = None,
-    labels: Annotated[
-        Path | None, typer.Option(help="Labels: CSV with a node id and a class name a line.")
-    ] = None,
+    labels: Annotated[Path | None, typer.Option(help="Labels: CSV with a node id and a class name a line.")] = None,
     header: Annotated[
         str,
         typer.Option(help="Which files begin with a header: none, all, or some of edges,features,labels."),
     ] = "none",
     directed: Annotated[
         str,
-        typer.Option(
-            help="A line is a link (undirected), an arc to mirror (symmetrize), or one of two arcs (refuse)."
-        ),
+        typer.Option(help="A line is a link (undirected), an arc to mirror (symmetrize), or one of two arcs (refuse)."),
     ] = "undirected",
     self_links: Annotated[str, typer.Option(help="keep or drop links from a node to itself.")] = "keep",
-    name: Annotated[
-        str | None, typer.Option(help="A name for the graph; that of the file by default.")
-    ] = None,
+    name: Annotated[str | None, typer.Option(help="A name for the graph; that of the file by default.")] = None,
 ) -> None:
     """Turn text files into one graph file."""
     from fishergcn.errors import InputError

@@ -1,4 +1,4 @@
-"""``fishergcn geometry``: how far apart two graphs are, and how far a perturbation carries one."""
+"""``fishergcn geometry``: how far apart two graphs are, how far a perturbation carries one, what a model feels."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fishergcn.cli import geometry_edges, geometry_embed, geometry_fisher
 from fishergcn.cli._common import console, load_graph, print_json, table
 from fishergcn.errors import InputError
 
@@ -17,7 +18,12 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Measure graphs as density matrices under the Bures metric.", no_args_is_help=True)
+app = typer.Typer(
+    help="Measure graphs: as density matrices, as a network feels them, and as embeddings.", no_args_is_help=True
+)
+app.command(name="fisher")(geometry_fisher.fisher)
+app.command(name="edges")(geometry_edges.edges)
+app.command(name="embed")(geometry_embed.embed)
 
 _JSON = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -53,9 +59,7 @@ def distance(
         "components": [graph.num_components for graph in graphs],
         "trace": traces,
         "entropy": [intrinsic.von_neumann_entropy(rho) for rho in (first, second)],
-        "top_eigenvalues": [
-            (trace * values[:rank]).tolist() for trace, values in zip(traces, spectra, strict=True)
-        ],
+        "top_eigenvalues": [(trace * values[:rank]).tolist() for trace, values in zip(traces, spectra, strict=True)],
     }
     if json:
         print_json(facts)
@@ -70,13 +74,9 @@ def neighborhood(
     radius: Annotated[float, typer.Option(help="ε, the radius of the perturbation.")] = 0.1,
     samples: Annotated[int, typer.Option(help="How many perturbations to draw.")] = 1000,
     noise: Annotated[str, typer.Option(help="uniform or gaussian.")] = "uniform",
-    high_order: Annotated[
-        bool, typer.Option("--high-order", help="Use the high-order propagation matrix.")
-    ] = False,
+    high_order: Annotated[bool, typer.Option("--high-order", help="Use the high-order propagation matrix.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the draws and of the eigen-solver.")] = 0,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw the histogram to this file (.png, .svg, .pdf).")
-    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the histogram to this file (.png, .svg, .pdf).")] = None,
     json: _JSON = False,
 ) -> None:
     """Draw perturbations of a graph and show how far they move it."""
@@ -89,9 +89,7 @@ def neighborhood(
     phi = around.sample(samples)
     distances: FloatArray = around.distance(phi).numpy()
     facts = _neighborhood_facts(around, distances, around.perturbed_eigenvalues(phi).numpy())
-    title = (
-        f"{graph.name or name}, {'high-order' if high_order else 'renormalized'}, k = {rank}, ε = {radius:g}"
-    )
+    title = f"{graph.name or name}, {'high-order' if high_order else 'renormalized'}, k = {rank}, ε = {radius:g}"
     if plot is not None:
         _draw(distances, title, plot)
     if json:
@@ -158,15 +156,10 @@ def _show_distance(a: str, b: str, facts: dict[str, Any]) -> None:
     ]
     out = console()
     out.print(table(f"{facts['laplacian']} Laplacian", ["", a, b, "change"], rows))
-    out.print(
-        f"Bures distance {facts['distance']:.8g} (of at most 1.4142136), "
-        f"root fidelity {facts['fidelity']:.8g}"
-    )
+    out.print(f"Bures distance {facts['distance']:.8g} (of at most 1.4142136), root fidelity {facts['fidelity']:.8g}")
 
 
-def _neighborhood_facts(
-    around: Neighborhood, distances: FloatArray, eigenvalues: FloatArray
-) -> dict[str, float]:
+def _neighborhood_facts(around: Neighborhood, distances: FloatArray, eigenvalues: FloatArray) -> dict[str, float]:
     import numpy as np
 
     quantiles = np.quantile(distances, _QUANTILES)

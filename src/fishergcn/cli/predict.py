@@ -15,9 +15,7 @@ __all__ = ["predict"]
 
 def predict(
     folder: Annotated[Path, typer.Argument(help="A model folder, as written by fishergcn train --out.")],
-    out: Annotated[
-        Path | None, typer.Option(help="The CSV file to write; standard output by default.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The CSV file to write; standard output by default.")] = None,
 ) -> None:
     """Name the class of every node, with probabilities, as CSV."""
     from fishergcn._files import write_text

@@ -13,9 +13,7 @@ __all__ = ["report"]
 
 
 def report(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A folder with runs, made by `fishergcn reproduce`.")
-    ],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with runs, made by `fishergcn reproduce`.")],
     open_page: Annotated[bool, typer.Option("--open", help="Show the page in the browser.")] = False,
 ) -> None:
     """Write DIR/report.html (one file, works offline), tables.md, tables.csv and figures/."""

@@ -25,9 +25,7 @@ def reproduce(
             metavar="PRESET",
         ),
     ],
-    out: Annotated[
-        Path, typer.Option(help="The folder for the results; work begun there is taken up.", metavar="DIR")
-    ],
+    out: Annotated[Path, typer.Option(help="The folder for the results; work begun there is taken up.", metavar="DIR")],
     datasets: Annotated[str | None, typer.Option(help="Instead of the preset's, e.g. cora,pubmed.")] = None,
     methods: Annotated[
         str | None,
@@ -37,9 +35,7 @@ def reproduce(
     seeds: Annotated[int | None, typer.Option(help="How many initializations of each split.")] = None,
     epochs: Annotated[int | None, typer.Option(help="At most so many steps a run.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    workers: Annotated[
-        int | None, typer.Option(help="Processes on the CPU; one for each core by default.")
-    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes on the CPU; one for each core by default.")] = None,
     cluster: Annotated[
         str | None, typer.Option(help="Run on a Ray cluster: auto, or its address.", metavar="auto|ADDRESS")
     ] = None,
@@ -99,9 +95,7 @@ def _print_end(out: Path) -> None:
         name = f"{cell} on {record.dataset}, split {record.split}, seed {record.seed}"
         console(stderr=True).print(f"{name}: {record.status}", soft_wrap=True)
     if failed:
-        console(stderr=True).print(
-            f"{len(failed)} runs failed; the same command tries them again.", soft_wrap=True
-        )
+        console(stderr=True).print(f"{len(failed)} runs failed; the same command tries them again.", soft_wrap=True)
     console().print(f"A page to look at: fishergcn report {out}", soft_wrap=True)
     if failed:
         raise typer.Exit(1)

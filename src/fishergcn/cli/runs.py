@@ -98,9 +98,7 @@ def export(
 def archive(
     folder: _FOLDER,
     out: Annotated[Path, typer.Option(help="The folder to write.")],
-    curves: Annotated[
-        str, typer.Option(help="Learning curves: mean (bands of each cell), none or all.")
-    ] = "mean",
+    curves: Annotated[str, typer.Option(help="Learning curves: mean (bands of each cell), none or all.")] = "mean",
     epochs: Annotated[int, typer.Option(help="How many epochs of the bands.")] = 100,
 ) -> None:
     """Write a small text copy of the results, from which tables and report can be made again."""

@@ -18,16 +18,12 @@ __all__ = ["spectrum"]
 def spectrum(
     graph: Annotated[str, typer.Argument(help="A data set or a graph file (.npz).")],
     rank: Annotated[int, typer.Option(help="How many eigenpairs.")] = 10,
-    high_order: Annotated[
-        bool, typer.Option("--high-order", help="Use the high-order propagation matrix.")
-    ] = False,
+    high_order: Annotated[bool, typer.Option("--high-order", help="Use the high-order propagation matrix.")] = False,
     order: Annotated[int, typer.Option(help="T of the high-order matrix.")] = 5,
     threshold: Annotated[float, typer.Option(help="ν of the high-order matrix.")] = 1e-4,
     component: Annotated[str, typer.Option(help="largest or all connected components.")] = "largest",
     seed: Annotated[int, typer.Option(help="Seed of the solver's starting vector.")] = 0,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw the eigenvalues to this file (.png, .svg, .pdf).")
-    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the eigenvalues to this file (.png, .svg, .pdf).")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Show the k largest eigenvalues of the Laplacian L = I - Ã and how much of its trace they carry."""
@@ -54,8 +50,7 @@ def spectrum(
     out = console()
     out.print(table(title, ["i", "eigenvalue of L", "share of the top"], rows))
     out.print(
-        f"trace of L {found.trace:.6f}, captured mass {found.captured_mass:.6f}, "
-        f"relative residual {found.residual:.1e}"
+        f"trace of L {found.trace:.6f}, captured mass {found.captured_mass:.6f}, relative residual {found.residual:.1e}"
     )
     if plot is not None:
         out.print(f"picture: {plot}")

@@ -27,9 +27,7 @@ def train(
     graph: Annotated[Path | None, typer.Option(help="A graph file (.npz).", rich_help_panel=_DATA)] = None,
     edges: Annotated[
         Path | None,
-        typer.Option(
-            help="Links: CSV with two node ids and, optionally, a weight a line.", rich_help_panel=_DATA
-        ),
+        typer.Option(help="Links: CSV with two node ids and, optionally, a weight a line.", rich_help_panel=_DATA),
     ] = None,
     features: Annotated[
         Path | None,
@@ -62,9 +60,7 @@ def train(
     ] = "keep",
     name: Annotated[
         str | None,
-        typer.Option(
-            help="A name for the graph of --edges; that of the file by default.", rich_help_panel=_DATA
-        ),
+        typer.Option(help="A name for the graph of --edges; that of the file by default.", rich_help_panel=_DATA),
     ] = None,
     split: Annotated[
         list[str] | None,
@@ -97,9 +93,7 @@ def train(
         bool, typer.Option("--overwrite", help="Replace models saved in --out.", rich_help_panel=_RUNS)
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.", rich_help_panel=_RUNS)] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print JSON instead of tables.", rich_help_panel=_RUNS)
-    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.", rich_help_panel=_RUNS)] = False,
     epochs: Annotated[
         int | None,
         typer.Option("--epochs", "--max-epochs", help="Epochs at most.", rich_help_panel=_SETTINGS),
@@ -112,12 +106,8 @@ def train(
         typer.Option("--lr", "--learning-rate", help="Learning rate.", rich_help_panel=_SETTINGS),
     ] = None,
     dropout: Annotated[float | None, typer.Option(help="Dropout rate.", rich_help_panel=_SETTINGS)] = None,
-    weight_decay: Annotated[
-        float | None, typer.Option(help="wd of (wd/2) ‖W‖².", rich_help_panel=_SETTINGS)
-    ] = None,
-    stopping: Annotated[
-        str | None, typer.Option(help="paper, patience or none.", rich_help_panel=_SETTINGS)
-    ] = None,
+    weight_decay: Annotated[float | None, typer.Option(help="wd of (wd/2) ‖W‖².", rich_help_panel=_SETTINGS)] = None,
+    stopping: Annotated[str | None, typer.Option(help="paper, patience or none.", rich_help_panel=_SETTINGS)] = None,
     patience: Annotated[
         int | None, typer.Option(help="Epochs, for --stopping patience.", rich_help_panel=_SETTINGS)
     ] = None,
@@ -125,12 +115,8 @@ def train(
         str | None,
         typer.Option(help="Take the weights of epoch last or best-val.", rich_help_panel=_SETTINGS),
     ] = None,
-    samples: Annotated[
-        int | None, typer.Option(help="Perturbed graphs a step, M.", rich_help_panel=_SETTINGS)
-    ] = None,
-    rank: Annotated[
-        int | None, typer.Option(help="Perturbed eigenvalues, k.", rich_help_panel=_SETTINGS)
-    ] = None,
+    samples: Annotated[int | None, typer.Option(help="Perturbed graphs a step, M.", rich_help_panel=_SETTINGS)] = None,
+    rank: Annotated[int | None, typer.Option(help="Perturbed eigenvalues, k.", rich_help_panel=_SETTINGS)] = None,
     radius: Annotated[
         float | None, typer.Option(help="Size of the neighborhood, ε.", rich_help_panel=_SETTINGS)
     ] = None,
@@ -223,7 +209,8 @@ def _splits(graph: Graph, texts: Sequence[str] | None) -> list[Split]:
     held = splits.held_out(graph)
     labeled = len(held.train) + len(held.val)
     note(
-        f"{len(held.val)} of {labeled} labeled nodes, about 20 % of each class, are held out for validation."
+        f"{len(held.val)} of {labeled} labeled nodes are held out for validation "
+        "(20 % of each class, at least one where it has two)."
     )
     _note_single_members(graph)
     return [held]

@@ -50,8 +50,7 @@ def load(name: str) -> Graph:
         raise InputError(f"The name of a data set must be a string, got {name!r}.")
     if name not in _NAMES:
         raise InputError(
-            f"Data set {name!r} is unknown{suggestion(name, _NAMES)}; "
-            f"the embedded ones are {', '.join(_NAMES)}."
+            f"Data set {name!r} is unknown{suggestion(name, _NAMES)}; the embedded ones are {', '.join(_NAMES)}."
         )
     return _load(name)
 

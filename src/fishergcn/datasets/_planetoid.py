@@ -117,8 +117,7 @@ def _features_and_labels(folder: Path, name: str, x: str, y: str) -> tuple[AnyCS
     labels = _read_labels(folder / f"ind.{name}.{y}")
     if features.shape[0] != labels.size:
         raise DataFileError(
-            f"{folder}/ind.{name}.{x} and .{y} must have equally many rows, "
-            f"got {features.shape[0]} and {labels.size}."
+            f"{folder}/ind.{name}.{x} and .{y} must have equally many rows, got {features.shape[0]} and {labels.size}."
         )
     return features, labels
 
@@ -130,9 +129,7 @@ def _read_labels(path: Path) -> IntArray:
         raise DataFileError(f"{path} must hold one-hot rows of 0 and 1, and it does not.")
     ones = np.count_nonzero(one_hot, axis=1)
     if (ones > 1).any():
-        raise DataFileError(
-            f"{path} must give every node one class, and row {np.argmax(ones > 1)} has {ones.max()}."
-        )
+        raise DataFileError(f"{path} must give every node one class, and row {np.argmax(ones > 1)} has {ones.max()}.")
     return np.where(ones == 1, one_hot.argmax(axis=1), -1).astype(np.int64)
 
 
@@ -141,9 +138,7 @@ def _read_test_index(path: Path, low: int, high: int) -> IntArray:
     lines = read_bytes(path).decode("ascii", errors="replace").split()
     for line, word in enumerate(lines, start=1):
         if not re.fullmatch("[0-9]{1,18}", word) or not low <= int(word) < high:
-            raise DataFileError(
-                f"{path} must list nodes from {low} to {high - 1}, got {word[:20]!r} as entry {line}."
-            )
+            raise DataFileError(f"{path} must list nodes from {low} to {high - 1}, got {word[:20]!r} as entry {line}.")
     test = np.array(lines, dtype=np.int64)
     if np.unique(test).size < test.size:
         raise DataFileError(f"{path} must list every node once, and some are repeated.")
@@ -153,9 +148,7 @@ def _read_test_index(path: Path, low: int, high: int) -> IntArray:
 def _adjacency(path: Path, neighbors: dict[int, list[int]]) -> Any:
     """Return A with a_ij = 1 if either of the nodes i and j lists the other."""
     num_nodes = len(neighbors)
-    rows = np.repeat(
-        _node_ids(path, list(neighbors), num_nodes), [len(nodes) for nodes in neighbors.values()]
-    )
+    rows = np.repeat(_node_ids(path, list(neighbors), num_nodes), [len(nodes) for nodes in neighbors.values()])
     columns = _node_ids(path, [node for nodes in neighbors.values() for node in nodes], num_nodes)
     # Links are listed from one end or both, some of them repeatedly; each counts once.
     pairs = np.unique(np.stack([np.concatenate([rows, columns]), np.concatenate([columns, rows])]), axis=1)

@@ -117,9 +117,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     """Return the content of a file of at most ``MAX_FILE_BYTES`` bytes."""
     try:
         with open(path, "rb") as file:
-            data = (
-                file.read(MAX_FILE_BYTES + 1) if os.fstat(file.fileno()).st_size <= MAX_FILE_BYTES else None
-            )
+            data = file.read(MAX_FILE_BYTES + 1) if os.fstat(file.fileno()).st_size <= MAX_FILE_BYTES else None
     except OSError as error:
         raise DataFileError(f"Cannot read {path}: {error.strerror or error}.") from error
     if data is None or len(data) > MAX_FILE_BYTES:
@@ -142,9 +140,7 @@ def read_matrix(path: Path) -> AnyCSR:
     if not _is_shape(shape, (2,)):
         raise DataFileError(f"{path} must hold a matrix of two dimensions, and its shape is not that.")
     if indices.dtype.kind != "i" or indptr.dtype.kind != "i":
-        raise DataFileError(
-            f"{path} must index its matrix by signed integers, got {indices.dtype}, {indptr.dtype}."
-        )
+        raise DataFileError(f"{path} must index its matrix by signed integers, got {indices.dtype}, {indptr.dtype}.")
     if not np.isfinite(data).all():
         raise DataFileError(f"{path} must hold finite numbers, and some are NaN or infinite.")
     try:
@@ -162,9 +158,7 @@ def read_lists(path: Path) -> dict[int, list[int]]:
         raise DataFileError(f"{path} must hold a dict of lists, and it holds something else.")
     for key, items in value.items():
         if type(key) is not int or type(items) is not list or any(type(item) is not int for item in items):
-            raise DataFileError(
-                f"{path} must map integers to lists of integers, and entry {key!r:.60} does not."
-            )
+            raise DataFileError(f"{path} must map integers to lists of integers, and entry {key!r:.60} does not.")
     return dict(value)
 
 
@@ -218,11 +212,7 @@ def _to_array(path: Path, value: Any) -> AnyArray:
     dtype = _to_dtype(path, kind)
     if isinstance(raw, str):  # a Python 2 string, decoded by the unpickler
         raw = raw.encode("latin1")
-    if (
-        not _is_shape(shape, (1, 2))
-        or not isinstance(raw, bytes)
-        or math.prod(shape) * dtype.itemsize != len(raw)
-    ):
+    if not _is_shape(shape, (1, 2)) or not isinstance(raw, bytes) or math.prod(shape) * dtype.itemsize != len(raw):
         raise DataFileError(f"{path} holds a damaged array: its shape and its length do not agree.")
     array = np.frombuffer(raw, dtype=dtype).reshape(shape, order="F" if column_major else "C")
     return array.astype(dtype.newbyteorder("="), order="C")
@@ -232,12 +222,7 @@ def _to_dtype(path: Path, value: Any) -> np.dtype[Any]:
     """Build the number type that a stand-in describes: args = (code, …), state = (version, byte order, …)."""
     if isinstance(value, _Type) and value.args and isinstance(value.state, tuple) and len(value.state) > 1:
         code, order = value.args[0], value.state[1]
-        if (
-            isinstance(code, str)
-            and isinstance(order, str)
-            and code in _NUMBER_TYPES
-            and order in _BYTE_ORDERS
-        ):
+        if isinstance(code, str) and isinstance(order, str) and code in _NUMBER_TYPES and order in _BYTE_ORDERS:
             return np.dtype(order + code)
     raise DataFileError(f"{path} must hold arrays of plain numbers, and the type of one is another.")
 

@@ -23,9 +23,7 @@ def folder_lock(folder: Path) -> Iterator[None]:
         raise DataFileError(f"cannot write to {folder}: {error.strerror}.") from error
     try:
         if not _try_lock(descriptor):
-            holder = (
-                os.pread(descriptor, 32, 1).decode("ascii", "replace").strip() if os.name == "posix" else ""
-            )
+            holder = os.pread(descriptor, 32, 1).decode("ascii", "replace").strip() if os.name == "posix" else ""
             raise DataFileError(
                 f"another runner (process {holder or 'unknown'}) is at work in {folder}; wait or stop it."
             )

@@ -28,9 +28,7 @@ from fishergcn.training.records import RunRecord
 __all__ = ["Archive", "read_archive", "write_archive"]
 
 FORMAT = 1
-_SCORES = tuple(
-    f"{part}_{name}" for part in ("test", "val") for name in ("accuracy", "loss", "cross_entropy")
-)
+_SCORES = tuple(f"{part}_{name}" for part in ("test", "val") for name in ("accuracy", "loss", "cross_entropy"))
 _RUN_COLUMNS = ("dataset", "cell", "split", "seed", "status", "epochs", *_SCORES, "seconds", "made", "shape")
 _CURVE_COLUMNS = ("dataset", "cell", "curve", "epoch", "mean", "low", "high", "runs")
 
@@ -58,9 +56,7 @@ def write_archive(folder: str | Path, runs: Runs, *, curves: str = "mean", epoch
     except OSError as error:
         raise DataFileError(f"cannot make the folder {folder}: {error.strerror}.") from error
     made: dict[str, int] = {}  # device and versions, as JSON, numbered
-    _write_csv(
-        folder / "runs.csv", _RUN_COLUMNS, (_line(cell, record, made) for cell, record in runs.entries())
-    )
+    _write_csv(folder / "runs.csv", _RUN_COLUMNS, (_line(cell, record, made) for cell, record in runs.entries()))
     places = [json.loads(text) for text in made]
     for name in ("curves.csv", "curves.npz"):
         (folder / name).unlink(missing_ok=True)  # of an earlier archive
@@ -70,9 +66,7 @@ def write_archive(folder: str | Path, runs: Runs, *, curves: str = "mean", epoch
         with atomic_path(folder / "curves.npz") as temporary:
             np.savez_compressed(temporary, allow_pickle=False, **dict(_all_curves(runs)))
     # Last, since an archive is there when its plan is.
-    write_text(
-        folder / "plan.json", json.dumps({**runs.plan, "format": FORMAT, "made": places}, indent=1) + "\n"
-    )
+    write_text(folder / "plan.json", json.dumps({**runs.plan, "format": FORMAT, "made": places}, indent=1) + "\n")
 
 
 def _write_csv(path: Path, columns: tuple[str, ...], lines: Iterator[list[Any]]) -> None:
@@ -144,9 +138,7 @@ def read_archive(folder: str | Path) -> Archive:
     try:
         plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
         if plan.get("format") != FORMAT:
-            raise DataFileError(
-                f"{folder} has archive format {plan.get('format')}, and this version reads {FORMAT}."
-            )
+            raise DataFileError(f"{folder} has archive format {plan.get('format')}, and this version reads {FORMAT}.")
         cells = {(cell["dataset"], cell["name"]): cell for cell in plan["cells"]}
         lines = _read_csv(folder / "runs.csv", _RUN_COLUMNS)
         curves = _read_all_curves(folder / "curves.npz", len(lines))

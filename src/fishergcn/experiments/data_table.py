@@ -76,15 +76,11 @@ def write_data_table(preset: Preset, rows: list[dict[str, Any]], folder: str | P
         raise DataFileError(f"cannot make the folder {folder}: {error.strerror}.") from error
     paths = [folder / f"{preset.name}.csv", folder / f"{preset.name}.md"]
     with atomic_path(paths[0]) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(
-            stream, ["dataset", "quantity", "computed", "published", "equal"], lineterminator="\n"
-        )
+        writer = csv.DictWriter(stream, ["dataset", "quantity", "computed", "published", "equal"], lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
     lines = [f"# {preset.title}", "", "| data set | quantity | computed | published |", "|---|---|---:|---:|"]
-    lines += [
-        f"| {row['dataset']} | {row['quantity']} | {row['computed']} | {row['published']} |" for row in rows
-    ]
+    lines += [f"| {row['dataset']} | {row['quantity']} | {row['computed']} | {row['published']} |" for row in rows]
     notes = ["", f"Published: {preset.source}.", *preset.notes, ""]
     write_text(paths[1], "\n".join(lines + notes))
     return paths

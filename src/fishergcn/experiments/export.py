@@ -87,9 +87,7 @@ def _write_parquet(path: Path, rows: Iterator[dict[str, Any]]) -> int:
 def _schema(pyarrow: Any) -> Any:
     kinds = {"int": pyarrow.int64(), "float": pyarrow.float64(), "str": pyarrow.string()}
     numbers = pyarrow.list_(pyarrow.float64())
-    types = {
-        field.name: kinds.get(str(field.type), pyarrow.string()) for field in dataclasses.fields(RunRecord)
-    }
+    types = {field.name: kinds.get(str(field.type), pyarrow.string()) for field in dataclasses.fields(RunRecord)}
     types |= {"cell": pyarrow.string(), "shape": numbers}
     types["curves"] = pyarrow.struct([(name, numbers) for name in CURVES])
     return pyarrow.schema([(name, types[name]) for name in _COLUMNS])

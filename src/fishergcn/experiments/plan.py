@@ -152,9 +152,7 @@ class Plan:
             if here != there:
                 found.append(f"{name} {_shown(here)} instead of {_shown(there)}")
         found += [
-            f"data of {name}"
-            for name, digest in self.digests.items()
-            if other.digests.get(name, digest) != digest
+            f"data of {name}" for name, digest in self.digests.items() if other.digests.get(name, digest) != digest
         ]
         return found + _cell_differences(self.cells, other.cells)
 
@@ -292,9 +290,7 @@ def _split_names(preset: Preset, count: int) -> tuple[str, ...]:
     check_integer("splits", count, minimum=1)
     if preset.split_rule == "public":
         if count != 1:
-            raise InputError(
-                f"preset {preset.name!r} uses the public split, of which there is 1, got splits={count}."
-            )
+            raise InputError(f"preset {preset.name!r} uses the public split, of which there is 1, got splits={count}.")
         return ("public",)
     rule = "per-class:20+30" if preset.split_rule == "per-class" else preset.split_rule
     return tuple(f"{rule}:{seed}" for seed in range(FIRST_SEED, FIRST_SEED + count))

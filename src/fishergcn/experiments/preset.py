@@ -142,9 +142,7 @@ def load(name: str | Path) -> Preset:
     path = Path(name)
     if path.suffix != ".toml":
         hint = suggestion(str(name), available())
-        raise InputError(
-            f"preset {str(name)!r} is unknown{hint}; there are {', '.join(available())}, or a .toml file."
-        )
+        raise InputError(f"preset {str(name)!r} is unknown{hint}; there are {', '.join(available())}, or a .toml file.")
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -230,6 +228,4 @@ def _published(values: dict[str, Any]) -> Published:
 def _only(values: Mapping[str, Any], known: set[str], what: str) -> None:
     for key in values:
         if key not in known:
-            raise InputError(
-                f"unknown {what} {key!r}{suggestion(key, known)}; known are {', '.join(sorted(known))}."
-            )
+            raise InputError(f"unknown {what} {key!r}{suggestion(key, known)}; known are {', '.join(sorted(known))}.")

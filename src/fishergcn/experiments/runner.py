@@ -31,9 +31,7 @@ from fishergcn.training.records import RunRecord
 
 __all__ = ["Listener", "choose_executor", "run_plan"]
 
-_CLUSTER_CHUNK = (
-    32  # runs side by side on a GPU that this process cannot see; halved there if they do not fit
-)
+_CLUSTER_CHUNK = 32  # runs side by side on a GPU that this process cannot see; halved there if they do not fit
 
 
 class Listener(Protocol):

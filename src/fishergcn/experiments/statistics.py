@@ -1,4 +1,4 @@
-"""Honest numbers: every cell with an interval over splits, beside the published value and against its references.
+"""Honest numbers: every cell with an interval over splits, beside the published value, against references.
 
 See :mod:`fishergcn.experiments.resampling` for how intervals and differences are made.
 """
@@ -106,10 +106,7 @@ def summarize(runs: Runs) -> list[CellSummary]:
     plan = runs.plan
     planned = len(plan["splits"]) * len(plan["seeds"])
     published = {(entry["dataset"], entry["method"]): entry for entry in plan["published"]}
-    return [
-        _summary(cell, _scalars(runs, cell["dataset"], cell["name"]), planned, published)
-        for cell in plan["cells"]
-    ]
+    return [_summary(cell, _scalars(runs, cell["dataset"], cell["name"]), planned, published) for cell in plan["cells"]]
 
 
 _METRICS = ("test_accuracy", "test_loss", "test_cross_entropy")
@@ -179,9 +176,7 @@ def compare(runs: Runs, metric: str = "test_accuracy") -> list[Comparison]:
         In the order of the plan; cells and references that share no finished run are left out.
     """
     if metric not in RunRecord.__dataclass_fields__ or not metric.startswith(("test_", "val_")):
-        raise InputError(
-            f"metric must be a score of a run, such as 'test_accuracy' or 'val_loss', got {metric!r}."
-        )
+        raise InputError(f"metric must be a score of a run, such as 'test_accuracy' or 'val_loss', got {metric!r}.")
     values: dict[tuple[str, str], dict[Key, float]] = defaultdict(dict)
     for cell, record in runs.entries():
         if record.status == "ok":

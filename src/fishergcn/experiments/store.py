@@ -84,9 +84,7 @@ class RunStore:
         problems = [row[0] for row in self._connection.execute("PRAGMA integrity_check(1)")]
         if problems != ["ok"]:
             raise _damaged(self.path, problems[0].splitlines()[-1])
-        tables = {
-            row[0] for row in self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        }
+        tables = {row[0] for row in self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if not tables and writable:
             with self._connection:
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -152,9 +150,7 @@ class RunStore:
 
     def counts(self) -> dict[str, int]:
         """Return how many runs have which status: ok, diverged, failed."""
-        query = (
-            "SELECT substr(status || ':', 1, instr(status || ':', ':') - 1), count(*) FROM runs GROUP BY 1"
-        )
+        query = "SELECT substr(status || ':', 1, instr(status || ':', ':') - 1), count(*) FROM runs GROUP BY 1"
         with _explained(self.path):
             return dict(self._connection.execute(query))
 
@@ -204,11 +200,7 @@ def _connect(path: Path, writable: bool) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = FULL")  # safe even if the power fails
         return connection
     # A folder that may not be written can be read too, as nobody is writing there.
-    still = (
-        ""
-        if path.with_name(f"{path.name}-wal").exists() or os.access(path.parent, os.W_OK)
-        else "&immutable=1"
-    )
+    still = "" if path.with_name(f"{path.name}-wal").exists() or os.access(path.parent, os.W_OK) else "&immutable=1"
     return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro{still}", timeout=30.0, uri=True)
 
 
@@ -222,9 +214,7 @@ def _record(path: Path, row: tuple[Any, ...]) -> RunRecord:
     *key, blob, checksum = row
     if _checksum(tuple(key), blob) != checksum:
         dataset, cell, _, split, seed, _ = key
-        raise _damaged(
-            path, f"the record of {cell} on {dataset}, split {split}, seed {seed} fails its checksum"
-        )
+        raise _damaged(path, f"the record of {cell} on {dataset}, split {split}, seed {seed} fails its checksum")
     return RunRecord.from_dict(json.loads(zlib.decompress(blob)))
 
 

@@ -153,8 +153,7 @@ def check_spectrum(eigenvalues: MatrixLike) -> FloatArray:
         raise InputError(f"eigenvalues must be finite, but entry {index} is {values[index]}.")
     if abs(values.sum() - 1) > _TOLERANCE:
         raise InputError(
-            f"eigenvalues must sum to 1 within {_TOLERANCE:g}, got {values.sum():.12g} "
-            f"(off by {values.sum() - 1:.3g})."
+            f"eigenvalues must sum to 1 within {_TOLERANCE:g}, got {values.sum():.12g} (off by {values.sum() - 1:.3g})."
         )
     return _clean("eigenvalues", values)
 
@@ -178,9 +177,7 @@ def _clean(name: str, eigenvalues: FloatArray) -> FloatArray:
     if eigenvalues[lowest] < allowed:
         what = f"entry {lowest}" if name == "eigenvalues" else "its smallest eigenvalue"
         must = "non-negative" if name == "eigenvalues" else "positive semi-definite"
-        raise InputError(
-            f"{name} must be {must}, but {what} is {eigenvalues[lowest]:.6g} (allowed: {allowed:.1g})."
-        )
+        raise InputError(f"{name} must be {must}, but {what} is {eigenvalues[lowest]:.6g} (allowed: {allowed:.1g}).")
     # The kernel of a Laplacian comes out of the solver as ±1e-17, whose square root is no longer small.
     kept = np.where(support(eigenvalues), eigenvalues, 0.0)
     return np.asarray(kept / kept.sum())
@@ -202,8 +199,7 @@ def positive_trace(trace: float) -> float:
     """Return the trace of a Laplacian, or refuse a graph without links."""
     if trace <= 0:
         raise InputError(
-            f"laplacian must have a positive trace, got {trace:g}; "
-            "a graph without links has no density matrix."
+            f"laplacian must have a positive trace, got {trace:g}; a graph without links has no density matrix."
         )
     return trace
 
@@ -229,9 +225,7 @@ def sparse_symmetric(name: str, value: Any) -> CSRArray:
     rows, columns = entries.coords
     if not np.isfinite(entries.data).all():
         bad = int(np.argmin(np.isfinite(entries.data)))
-        raise InputError(
-            f"{name} must be finite, but entry ({rows[bad]}, {columns[bad]}) is {entries.data[bad]}."
-        )
+        raise InputError(f"{name} must be finite, but entry ({rows[bad]}, {columns[bad]}) is {entries.data[bad]}.")
     difference = abs(matrix - matrix.T).tocoo()
     if difference.nnz and difference.data.max() > _TOLERANCE * np.abs(entries.data).max():
         i, j = (int(index[np.argmax(difference.data)]) for index in difference.coords)
@@ -240,8 +234,7 @@ def sparse_symmetric(name: str, value: Any) -> CSRArray:
     lowest = int(np.argmin(diagonal))
     if diagonal[lowest] < 0:
         raise InputError(
-            f"{name} must be positive semi-definite, but entry ({lowest}, {lowest}) "
-            f"is {diagonal[lowest]:.6g}."
+            f"{name} must be positive semi-definite, but entry ({lowest}, {lowest}) is {diagonal[lowest]:.6g}."
         )
     # Every 2 x 2 principal minor of a p.s.d. matrix is non-negative.
     excess = np.abs(entries.data) - np.sqrt(diagonal[rows] * diagonal[columns])

@@ -35,9 +35,7 @@ def check_embedding(Y: MatrixLike, num_nodes: int | None = None, name: str = "Y"
     if num_nodes is not None and len(array) != num_nodes:
         raise InputError(f"{name} must have {num_nodes} rows, one for each node of W, got {len(array)}.")
     if not np.isfinite(array).all():
-        raise InputError(
-            f"{name} must be finite, got {int((~np.isfinite(array)).sum())} entries that are not."
-        )
+        raise InputError(f"{name} must be finite, got {int((~np.isfinite(array)).sum())} entries that are not.")
     return array
 
 
@@ -49,15 +47,11 @@ def check_similarities(W: MatrixLike) -> CSRArray:
     matrix.eliminate_zeros()
     loops = np.flatnonzero(matrix.diagonal())
     if loops.size:
-        raise InputError(
-            f"W must have a zero diagonal, got {matrix.diagonal()[loops[0]]:g} at node {loops[0]}."
-        )
+        raise InputError(f"W must have a zero diagonal, got {matrix.diagonal()[loops[0]]:g} at node {loops[0]}.")
     sums: FloatArray = np.asarray(matrix.sum(axis=1)).ravel()
     wrong = np.flatnonzero((np.abs(sums - 1) > ROW_SUM_TOLERANCE) & (np.diff(matrix.indptr) > 0))
     if wrong.size:
-        raise InputError(
-            f"Each row of W must sum to 1 or be empty, got {sums[wrong[0]]:.9g} in row {wrong[0]}."
-        )
+        raise InputError(f"Each row of W must sum to 1 or be empty, got {sums[wrong[0]]:.9g} in row {wrong[0]}.")
     return matrix
 
 
@@ -122,9 +116,7 @@ def row_slices(num_nodes: int, memory_limit: int) -> Iterator[slice]:
 def model_rows(Y: FloatArray, rows: slice) -> tuple[FloatArray, FloatArray]:
     """Return P[rows] and log Z[rows], stable for any distances."""
     logits = np.zeros((rows.stop - rows.start, len(Y)))
-    for (
-        column
-    ) in Y.T:  # differences, not products: exact under translation and for points far from the origin
+    for column in Y.T:  # differences, not products: exact under translation and for points far from the origin
         difference = column[rows, None] - column
         difference *= difference
         logits -= difference

@@ -119,9 +119,7 @@ def extreme_motions(
         residuals.append(float(np.linalg.norm(image - values[-1] * vector)))
     residual = max(residuals) / max(abs(values[1]), np.finfo(float).tiny)
     if residual > tolerance:
-        raise ConvergenceError(
-            f"The extreme motions must be within {tolerance:g}, got a residual of {residual:.2g}."
-        )
+        raise ConvergenceError(f"The extreme motions must be within {tolerance:g}, got a residual of {residual:.2g}.")
     shape = positions.shape
     return ExtremeMotions(values[0], values[1], low.reshape(shape), high.reshape(shape), residual)
 
@@ -142,9 +140,7 @@ def _dense_extremes(operator: FisherOperator, rigid: FloatArray) -> tuple[FloatA
     return low[:, 0], high[:, 0]
 
 
-def _lanczos_extremes(
-    operator: FisherOperator, rigid: FloatArray, tolerance: float
-) -> tuple[FloatArray, FloatArray]:
+def _lanczos_extremes(operator: FisherOperator, rigid: FloatArray, tolerance: float) -> tuple[FloatArray, FloatArray]:
     """Lanczos on the projected operator, its smallest end turned up by a shift."""
     size = operator.shape[0]
     effort: dict[str, Any] = {"ncv": min(40, size), "maxiter": LANCZOS_RESTARTS}
@@ -157,9 +153,7 @@ def _lanczos_extremes(
             matvec=lambda x: _without(product(_without(x.ravel(), rigid)), rigid),
         )
         try:
-            _, vectors = sparse_linalg.eigsh(
-                projected, k=1, which="LA", v0=start, tol=tolerance / 10, **effort
-            )
+            _, vectors = sparse_linalg.eigsh(projected, k=1, which="LA", v0=start, tol=tolerance / 10, **effort)
         except sparse_linalg.ArpackNoConvergence as error:
             raise ConvergenceError(
                 f"The extreme motions must be within {tolerance:g}, but the Lanczos method gave up: {error}."

@@ -95,12 +95,7 @@ def _subgraph(adjacency: CSRArray, nodes: AnyArray | None) -> CSRArray:
         return adjacency
     index = np.asarray(nodes)
     total = adjacency.shape[0]
-    if (
-        index.ndim != 1
-        or index.dtype.kind not in "iu"
-        or len(index) < 2
-        or len(np.unique(index)) < len(index)
-    ):
+    if index.ndim != 1 or index.dtype.kind not in "iu" or len(index) < 2 or len(np.unique(index)) < len(index):
         raise InputError("nodes must be a list of at least two different node indices.")
     if index.min() < 0 or index.max() >= total:
         raise InputError(f"nodes must be between 0 and {total - 1}, got {index.min()} to {index.max()}.")

@@ -56,9 +56,7 @@ class EntropyEstimate:
     standard_error: float
 
 
-def estimate_entropy(
-    laplacian: MatrixLike, probes: int = 30, steps: int = 60, seed: int = 0
-) -> EntropyEstimate:
+def estimate_entropy(laplacian: MatrixLike, probes: int = 30, steps: int = 60, seed: int = 0) -> EntropyEstimate:
     """Von Neumann entropy of L / tr L by stochastic Lanczos quadrature, for sparse graphs of any size.
 
     H = log tr L - tr(L log L) / tr L. The trace is the expectation of zᵀ(L log L)z over random signs z, and
@@ -94,9 +92,7 @@ def estimate_entropy(
     check_integer("probes", probes, minimum=2)
     check_integer("steps", steps, minimum=2)
     check_integer("seed", seed, minimum=0)
-    matrix = sparse_symmetric(
-        "laplacian", laplacian if sparse.issparse(laplacian) else sparse.csr_array(laplacian)
-    )
+    matrix = sparse_symmetric("laplacian", laplacian if sparse.issparse(laplacian) else sparse.csr_array(laplacian))
     n = matrix.shape[0]
     # Work with n·ρ, whose eigenvalues have mean one: H = log n - tr(nρ log nρ)/n.
     scaled: CSRArray = sparse.csr_array(matrix * (n / positive_trace(float(matrix.trace()))))

@@ -159,9 +159,7 @@ def _scores(
         gradient = graph_gradient(network, lambda logits: network.loss(logits, chosen))
     else:
         if nodes is not None:
-            raise InputError(
-                "nodes must not be given with score_of: the one averages a loss, the other is a node."
-            )
+            raise InputError("nodes must not be given with score_of: the one averages a loss, the other is a node.")
         gradient = graph_gradient(network, lambda logits: _log_probability(network, logits, score_of))
     if not through_normalization:
         return entry_scores(gradient)

@@ -119,9 +119,7 @@ def jacobian(
     rows = torch.as_tensor(nodes, device=neighborhood.device)
     columns = []
     for direction in torch.eye(neighborhood.rank, dtype=torch.float64, device=neighborhood.device):
-        value, tangent = push_forward(
-            lambda dual: network.logits(neighborhood.operator(dual)), phi, direction
-        )
+        value, tangent = push_forward(lambda dual: network.logits(neighborhood.operator(dual)), phi, direction)
         columns.append(tangent[rows])
     return value[rows], torch.stack(columns, dim=-1)
 

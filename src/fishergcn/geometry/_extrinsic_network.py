@@ -79,9 +79,7 @@ class NetworkOnGraph:
         if (chosen < 0).any():
             raise InputError(f"nodes must be labeled, but node {nodes[chosen < 0][0]} has no label.")
         if chosen.max() >= logits.shape[1]:
-            raise InputError(
-                f"labels must be below {logits.shape[1]}, the model's classes, got {chosen.max()}."
-            )
+            raise InputError(f"labels must be below {logits.shape[1]}, the model's classes, got {chosen.max()}.")
         return torch.as_tensor(chosen, device=logits.device)
 
     def check_nodes(self, nodes: Sequence[int] | AnyArray | None, *, labeled: bool) -> IntArray:

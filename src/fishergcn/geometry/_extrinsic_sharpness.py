@@ -122,9 +122,7 @@ def sharpness(
     network, neighborhood = network_and_neighborhood(model, graph, neighborhood, normalize_features)
     length = typical_distance(neighborhood) if distance is None else check_real("distance", distance, above=0)
     chosen = network.check_nodes(nodes, labeled=True)
-    found = adversarial_direction(
-        model, graph, neighborhood, nodes=chosen, normalize_features=normalize_features
-    )
+    found = adversarial_direction(model, graph, neighborhood, nodes=chosen, normalize_features=normalize_features)
     columns = found.directions if directions is None else _check_directions(directions, neighborhood)
     frame = tangent_basis(neighborhood)
     drawn = frame @ np.random.default_rng(seed).standard_normal((frame.shape[1], count))
@@ -140,8 +138,7 @@ def sharpness(
     grown, changed = (np.reshape(each, (-1, 2)) for each in (growth, changes))
     tried = columns.shape[1]
     information, squared_speed = (
-        np.einsum("ad,ab,bd->d", columns, each, columns)
-        for each in (found.fisher, intrinsic_metric(neighborhood))
+        np.einsum("ad,ab,bd->d", columns, each, columns) for each in (found.fisher, intrinsic_metric(neighborhood))
     )
     return Sharpness(
         distance=length,
@@ -182,9 +179,7 @@ def at_distance(neighborhood: Neighborhood, directions: FloatArray, distance: fl
 def _check_directions(directions: AnyArray, neighborhood: Neighborhood) -> FloatArray:
     columns = np.asarray(directions, dtype=np.float64)
     if columns.ndim != 2 or columns.shape[0] != neighborhood.rank or not np.isfinite(columns).all():
-        raise InputError(
-            f"directions must be finite, of shape ({neighborhood.rank}, d), got {columns.shape}."
-        )
+        raise InputError(f"directions must be finite, of shape ({neighborhood.rank}, d), got {columns.shape}.")
     return columns
 
 

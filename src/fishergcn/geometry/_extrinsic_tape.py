@@ -69,9 +69,7 @@ class _Tape:
         if dense.ndim == 1:
             return (self @ dense.unsqueeze(-1)).squeeze(-1)
         if dense.ndim != 2:
-            raise InputError(
-                f"model must multiply the operator with a matrix, got shape {tuple(dense.shape)}."
-            )
+            raise InputError(f"model must multiply the operator with a matrix, got shape {tuple(dense.shape)}.")
         return self._noted(dense, spmm(self.matrix, dense))
 
 
@@ -85,8 +83,7 @@ def graph_gradient(network: NetworkOnGraph, output: Callable[[Tensor], Tensor]) 
         # A product that the output does not depend on has no derivative at all, which torch calls None.
         found = torch.autograd.grad(value, tape.probes, allow_unused=True)
     errors = [
-        torch.zeros_like(probe) if error is None else error
-        for error, probe in zip(found, tape.probes, strict=True)
+        torch.zeros_like(probe) if error is None else error for error, probe in zip(found, tape.probes, strict=True)
     ]
     return GraphGradient(
         np.concatenate([each.reshape(len(each), -1).numpy() for each in errors], axis=1),

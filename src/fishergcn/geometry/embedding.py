@@ -119,9 +119,7 @@ def gradient(W: MatrixLike, Y: MatrixLike, *, memory_limit: int = MEMORY_LIMIT) 
     return _value_and_gradient(W, Y, memory_limit)[1]
 
 
-def fisher_blocks(
-    W: MatrixLike, Y: MatrixLike, k: int, l: int | None = None, kind: str = "observed"
-) -> FloatArray:
+def fisher_blocks(W: MatrixLike, Y: MatrixLike, k: int, l: int | None = None, kind: str = "observed") -> FloatArray:
     """Return block (k, l) of the Fisher information of an embedding (Theorem 6, and its off-diagonal blocks).
 
     Ĝ(y^k, y^l) = [k = l] 4 L_sym(W - P) + 8 L_sym(P ∘ D^kl) - 4 B^kᵀ B^l; the expected information is the
@@ -160,8 +158,7 @@ def fisher_blocks(
     second = first if l is None else check_integer("l", l, minimum=0, maximum=dim - 1)
     if nodes > DENSE_NODES:
         raise InputError(
-            f"A dense block needs at most {DENSE_NODES} nodes, got {nodes}: "
-            "use fisher_operator(W, Y).block(k, l)."
+            f"A dense block needs at most {DENSE_NODES} nodes, got {nodes}: use fisher_operator(W, Y).block(k, l)."
         )
     return dense_block(model, positions, first, second, kind)
 

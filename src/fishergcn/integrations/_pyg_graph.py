@@ -39,9 +39,7 @@ def data_propagation(data: Any, self_links: int) -> CSRArray:
         ) from error
 
 
-def learned_propagation(
-    edge_index: Tensor, edge_weight: Tensor | None, nodes: int, self_links: int
-) -> CSRArray:
+def learned_propagation(edge_index: Tensor, edge_weight: Tensor | None, nodes: int, self_links: int) -> CSRArray:
     """Return Ã of (A + Aᵀ)/2 for a learned A; weights with several columns (heads) are averaged."""
     if edge_weight is not None and edge_weight.ndim > 1:
         edge_weight = edge_weight.flatten(1).mean(dim=1)

@@ -54,9 +54,7 @@ NORMALIZING = (
 )
 # What decides the result of ``propagate``: a subclass that changes one of these is another layer.
 STEPS = ("message", "message_and_aggregate", "aggregate", "update")
-ADVICE = (
-    "attach single layers, or name the tensor that a layer of your own multiplies with the graph in also="
-)
+ADVICE = "attach single layers, or name the tensor that a layer of your own multiplies with the graph in also="
 
 
 class Layer(NamedTuple):

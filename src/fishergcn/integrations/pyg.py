@@ -271,9 +271,7 @@ class BuresAdversary(SpectralAdversary):
             + (", since refresh() made its stored rows old." if self._refreshed else f", or {BASIS}.")
         )
 
-    def _correct(
-        self, layer: Layer, module: Any, inputs: tuple[Any, Any, dict[str, Any]], out: Tensor
-    ) -> Any:
+    def _correct(self, layer: Layer, module: Any, inputs: tuple[Any, Any, dict[str, Any]], out: Tensor) -> Any:
         """Subtract Ū diag(c) Ūᵀ x from what ``propagate`` returned; None leaves it as it is."""
         current = self._current
         if current is None:

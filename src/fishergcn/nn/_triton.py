@@ -34,7 +34,9 @@ __all__ = [
 
 
 @triton.jit
-def _bernoulli_words(words, keys, blocks, samples, purpose, epoch, numerator, DIGITS: tl.constexpr, BLOCK: tl.constexpr):
+def _bernoulli_words(
+    words, keys, blocks, samples, purpose, epoch, numerator, DIGITS: tl.constexpr, BLOCK: tl.constexpr
+):
     b = tl.program_id(1)
     key = tl.load(keys + b // samples)
     block = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -80,7 +82,9 @@ def bernoulli_words(
 
 
 @triton.jit
-def _bernoulli_words_launch(words, keys, blocks, samples, purpose, epoch, numerator, DIGITS: tl.constexpr, BLOCK: tl.constexpr):
+def _bernoulli_words_launch(
+    words, keys, blocks, samples, purpose, epoch, numerator, DIGITS: tl.constexpr, BLOCK: tl.constexpr
+):
     # The epoch comes from memory: as a plain argument its values 0 and 1 would be compiled as special cases.
     _bernoulli_words(words, keys, blocks, samples, purpose, tl.load(epoch), numerator, DIGITS, BLOCK)
 
@@ -138,9 +142,9 @@ def _features_backward(
     out, pointers, positions, entries, values, grad, words, stride, D, H, scale,
     M: tl.constexpr, MASKED: tl.constexpr, BH: tl.constexpr, BE: tl.constexpr,
 ):  # fmt: skip
-    j, r = tl.program_id(0), tl.program_id(1).to(tl.int64)
-    runs = tl.num_programs(1)
-    start, stop = tl.load(pointers + j), tl.load(pointers + j + 1)
+    j, chunk, r = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(tl.int64)
+    runs = tl.num_programs(2)
+    start, stop = tl.load(pointers + chunk * D + j), tl.load(pointers + (chunk + 1) * D + j)
     h = tl.arange(0, BH)
     total = tl.zeros((BE, BH), dtype=tl.float32)
     for first in range(start, stop, BE):
@@ -158,7 +162,7 @@ def _features_backward(
                 kept = kept & (((word >> (e & 31)) & 1) != 0)
             part += tl.load(place + m * H, mask=kept[:, None] & (h < H)[None, :], other=0.0)
         total += part * x[:, None]
-    tl.store(out + (r * D + j) * H + h, tl.sum(total, axis=0), mask=h < H)
+    tl.store(out + ((chunk * runs + r) * D + j) * H + h, tl.sum(total, axis=0), mask=h < H)
 
 
 def features_backward(
@@ -167,13 +171,17 @@ def features_backward(
     """out[r, j, :] = Σ_{p, m, e: j_e = j} bit[r, m, e] x_e grad[p, r*M+m, :] / keep."""
     runs, columns, width = out.shape
     pointers, positions, entries = features.columns
-    _features_backward[(columns, runs)](
-        out, pointers, positions, entries, features.values, grad,
+    chunks = len(pointers) - 1
+    partial = out if chunks == 1 else out.new_empty(chunks, *out.shape)
+    _features_backward[(columns, chunks, runs)](
+        partial, pointers, positions, entries, features.values, grad,
         entries if words is None else words, 0 if words is None else words.shape[1],
         columns, width, 1.0 if words is None else 1.0 / keep,
         M=1 if words is None else samples, MASKED=words is not None,
         BH=max(16, triton.next_power_of_2(width)), BE=16, num_warps=1,
     )  # fmt: skip
+    if chunks > 1:
+        torch.sum(partial, 0, out=out)
 
 
 @triton.jit
@@ -186,7 +194,9 @@ def _csr_times_dense(out, indptr, indices, values, dense, basis, weighted, width
         row = tl.load(indices + e).to(tl.int64)
         total += tl.load(values + e) * tl.load(dense + row * width + column, mask=inside, other=0.0)
     for k in tl.static_range(K):
-        total -= tl.load(basis + i.to(tl.int64) * K + k) * tl.load(weighted + k * width + column, mask=inside, other=0.0)
+        total -= tl.load(basis + i.to(tl.int64) * K + k) * tl.load(
+            weighted + k * width + column, mask=inside, other=0.0
+        )
     tl.store(out + i.to(tl.int64) * width + column, total, mask=inside)
 
 
@@ -197,11 +207,12 @@ def csr_times_dense(
     width = dense.shape[1] * dense.shape[2]
     block = min(512, max(16, triton.next_power_of_2(width)))
     grid = (out.shape[0], triton.cdiv(width, block))
-    plain = basis is None or weighted is None
+    if basis is None or weighted is None:
+        basis, weighted = dense[:0], dense[:0]  # nothing to subtract: K = 0
     _csr_times_dense[grid](
         out, csr.crow_indices(), csr.col_indices(), csr.values(), dense,
-        dense if plain else basis.contiguous(), dense if plain else weighted.contiguous(), width,
-        K=0 if plain else basis.shape[1], BLOCK=block, num_warps=4,
+        basis.contiguous(), weighted.contiguous(), width,
+        K=basis.shape[1] if len(basis) else 0, BLOCK=block, num_warps=4,
     )  # fmt: skip
 
 
@@ -240,7 +251,7 @@ def _relu_dropout_backward(out, grad, result, scale, count, BLOCK: tl.constexpr)
 
 
 def relu_dropout_backward(out: Tensor, grad: Tensor, result: Tensor, scale: float) -> None:
-    """out = scale * grad where result > 0, else 0."""
+    """Out = scale * grad where result > 0, else 0."""
     count = out.numel()
     _relu_dropout_backward[(triton.cdiv(count, 2048),)](out, grad, result, scale, count, BLOCK=2048, num_warps=8)
 
@@ -275,9 +286,9 @@ def _weight_gradient(
     part, r = tl.program_id(0), tl.program_id(1)
     h, c = tl.arange(0, BH), tl.arange(0, BC)
     total = tl.zeros((BH, BC), dtype=tl.float32)
-    for step in range(0, STEPS):
+    for step in range(STEPS):
         p = (part * STEPS + step) * BP + tl.arange(0, BP)
-        for m in range(0, M):
+        for m in range(M):
             row = p.to(tl.int64) * B + r * M + m
             x = tl.load(hidden + row[None, :] * H + h[:, None], mask=(p < P)[None, :] & (h < H)[:, None], other=0.0)
             g = tl.load(grad + row[:, None] * C + c[None, :], mask=(p < P)[:, None] & (c < C)[None, :], other=0.0)
@@ -298,7 +309,18 @@ def times_weight_backward(hidden: Tensor, weight: Tensor, grad: Tensor) -> tuple
     partial = hidden.new_empty(parts, runs, width, columns)
     sizes = {"BH": max(16, triton.next_power_of_2(width)), "BC": max(16, triton.next_power_of_2(columns))}
     _weight_gradient[(parts, runs)](
-        partial, hidden, grad, count, batch, batch // runs, width, columns, STEPS=steps, BP=32, num_warps=4, **sizes
+        partial,
+        hidden,
+        grad,
+        count,
+        batch,
+        batch // runs,
+        width,
+        columns,
+        STEPS=steps,
+        BP=32,
+        num_warps=4,
+        **sizes,
     )
     return grad_hidden, partial.sum(0)
 

@@ -22,6 +22,8 @@ from fishergcn.nn.masks import keep_probability, unpack
 
 __all__ = ["DenseFeatures", "SparseFeatures", "make_features"]
 
+_CHUNK_ROWS = 2048
+
 
 def make_features(
     features: Any,
@@ -100,9 +102,7 @@ class DenseFeatures:
 class SparseFeatures:
     """X in compressed rows, n x D, with its columns for the backward pass on a GPU."""
 
-    def __init__(
-        self, matrix: Any, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
-    ) -> None:
+    def __init__(self, matrix: Any, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> None:
         self.shape = (int(matrix.shape[0]), int(matrix.shape[1]))
         self.indptr = torch.tensor(matrix.indptr, dtype=torch.int32, device=device)
         self.indices = torch.tensor(matrix.indices, dtype=torch.int32, device=device)
@@ -128,23 +128,25 @@ class SparseFeatures:
 
     @property
     def columns(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Compressed columns of the chosen rows: pointers, position of the row, index of the stored entry."""
+        """The chosen rows by columns, in chunks of rows: pointers (chunks + 1, D), row positions, stored entries.
+
+        The entries of column j in chunk c are those from pointers[c, j] to pointers[c + 1, j]. A chunk's share of the
+        gradient fits in a GPU's cache, which makes the backward pass several times faster on large graphs.
+        """
         if self._columns is None:
             chosen = self.rows.cpu().numpy()
-            entry = sparse.csr_array(
-                (
-                    np.arange(1, self._matrix.nnz + 1, dtype=np.int64),
-                    self._matrix.indices,
-                    self._matrix.indptr,
-                ),
-                self.shape,
-            )
+            numbered = np.arange(1, self._matrix.nnz + 1, dtype=np.int64)
+            entry = sparse.csr_array((numbered, self._matrix.indices, self._matrix.indptr), self.shape)
             by_column = sparse.csc_array(entry[chosen])
-            device = self.values.device
-            self._columns = (
-                torch.as_tensor(by_column.indptr, dtype=torch.int32, device=device),
-                torch.as_tensor(by_column.indices, dtype=torch.int32, device=device),
-                torch.as_tensor(by_column.data - 1, dtype=torch.int32, device=device),
+            by_column.sort_indices()
+            column = np.repeat(np.arange(self.shape[1]), np.diff(by_column.indptr))
+            chunks = max(1, -(-len(chosen) // _CHUNK_ROWS))
+            cell = by_column.indices // _CHUNK_ROWS * self.shape[1] + column
+            counts = np.bincount(cell, minlength=chunks * self.shape[1]).reshape(chunks, self.shape[1])
+            pointers = by_column.indptr[:-1] + np.vstack([np.zeros_like(counts[:1]), counts.cumsum(axis=0)])
+            self._columns = tuple(
+                torch.as_tensor(part, dtype=torch.int32, device=self.values.device)
+                for part in (pointers, by_column.indices, by_column.data - 1)
             )
         return self._columns  # type: ignore[return-value]
 
@@ -156,9 +158,7 @@ class SparseFeatures:
         return result
 
 
-def reference(
-    features: SparseFeatures, weight: Tensor, words: Tensor | None, samples: int, dropout: float
-) -> Tensor:
+def reference(features: SparseFeatures, weight: Tensor, words: Tensor | None, samples: int, dropout: float) -> Tensor:
     """The kernel in plain differentiable torch: gather the weights of all entries, then add by row."""
     runs, _, width = weight.shape
     starts, stops = features.indptr[:-1].long()[features.rows], features.indptr[1:].long()[features.rows]
@@ -179,9 +179,7 @@ def reference(
     return out.index_add(1, row, scaled).movedim(0, 1)
 
 
-def _launch(
-    features: SparseFeatures, weight: Tensor, words: Tensor | None, samples: int, dropout: float
-) -> Tensor:
+def _launch(features: SparseFeatures, weight: Tensor, words: Tensor | None, samples: int, dropout: float) -> Tensor:
     runs, _, width = weight.shape
     batch = runs if words is None else runs * samples
     out = weight.new_empty(len(features.rows), batch, width)
@@ -193,10 +191,7 @@ def _launch(
     from fishergcn.nn import _numba
 
     lanes = _numba.lanes_of(width)
-    arrays = [
-        part.numpy()
-        for part in (out, features.rows, features.indptr, features.indices, features.values, weight)
-    ]
+    arrays = [part.numpy() for part in (out, features.rows, features.indptr, features.indices, features.values, weight)]
     if words is None:
         _numba.features_forward_plain(lanes, *arrays)
     else:
@@ -225,8 +220,7 @@ def _launch_backward(
     result = grad.new_zeros(shape)
     lanes = _numba.lanes_of(shape[2])
     arrays = [
-        part.numpy()
-        for part in (result, features.rows, features.indptr, features.indices, features.values, grad)
+        part.numpy() for part in (result, features.rows, features.indptr, features.indices, features.values, grad)
     ]
     if words is None:
         _numba.features_backward_plain(lanes, *arrays)

@@ -151,9 +151,7 @@ class GCN(nn.Module):
         linear = _prepare_operator(operator, weight)
         rows = linear.shape[0]  # type: ignore[attr-defined]
         if rows != prepared.shape[0]:
-            raise InputError(
-                f"operator and features must have as many rows, got {rows} and {prepared.shape[0]}."
-            )
+            raise InputError(f"operator and features must have as many rows, got {rows} and {prepared.shape[0]}.")
         batch = getattr(linear, "batch_shape", ())
         samples = math.prod(batch)
         rate = self.dropout if self.training else 0.0

@@ -82,4 +82,5 @@ class _StackedProduct(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
         from fishergcn.nn import _triton
 
-        return _triton.times_weight_backward(*ctx.saved_tensors, grad)
+        hidden, weight = ctx.saved_tensors
+        return _triton.times_weight_backward(hidden, weight, grad)

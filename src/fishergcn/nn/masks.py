@@ -73,9 +73,7 @@ def draw_words(keys: Tensor, samples: int, purpose: int, epoch: int, count: int,
     else:
         for row, key in enumerate(keys.cpu().numpy().view(np.uint64)):
             for sample in range(samples):
-                drawn = bernoulli_words(
-                    int(key), 4 * blocks, stream_id(purpose, sample), epoch, 1.0 - dropout
-                )
+                drawn = bernoulli_words(int(key), 4 * blocks, stream_id(purpose, sample), epoch, 1.0 - dropout)
                 words[row * samples + sample] = torch.from_numpy(drawn.view(np.int32)).view(blocks, 4)
     return words.view(len(words), 4 * blocks)
 

@@ -138,9 +138,7 @@ class _Propagation(torch.autograd.Function):
         grad_moments = _moments(ctx.basis, grad)
         result = None
         if wanted:
-            result = _product(
-                ctx.matrix, grad, ctx.basis, _weighted(coefficients, grad_moments), transposed=True
-            )
+            result = _product(ctx.matrix, grad, ctx.basis, _weighted(coefficients, grad_moments), transposed=True)
         grad_coefficients = -(grad_moments * moments).sum(-1).T if wanted_coefficients else None
         return result, grad_coefficients, None, None
 

@@ -202,9 +202,7 @@ def check_operand(matrix: SparseMatrix, dense: Tensor) -> None:
     if not isinstance(dense, Tensor):
         raise InputError(f"The dense operand must be a torch tensor, got {type(dense).__name__}.")
     if dense.ndim < 2 or dense.shape[-2] != matrix.shape[1]:
-        raise InputError(
-            f"The dense operand must have shape (..., {matrix.shape[1]}, d), got {tuple(dense.shape)}."
-        )
+        raise InputError(f"The dense operand must have shape (..., {matrix.shape[1]}, d), got {tuple(dense.shape)}.")
     if dense.dtype != matrix.dtype or dense.device != matrix.device:
         raise InputError(
             f"The dense operand must be {matrix.dtype} on {matrix.device} like the sparse matrix, got "
@@ -268,6 +266,7 @@ def _torch_csr(matrix: CSRArray, device: torch.device | str, dtype: torch.dtype)
     index = torch.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else torch.int64
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        warnings.filterwarnings("ignore", message="Sparse invariant checks are implicitly disabled")
         return torch.sparse_csr_tensor(
             torch.tensor(matrix.indptr, dtype=index),
             torch.tensor(matrix.indices, dtype=index),
@@ -280,6 +279,5 @@ def _torch_csr(matrix: CSRArray, device: torch.device | str, dtype: torch.dtype)
 def _same_entries(a: CSRArray, b: CSRArray) -> bool:
     b.sort_indices()
     return all(
-        np.array_equal(left, right)
-        for left, right in ((a.indptr, b.indptr), (a.indices, b.indices), (a.data, b.data))
+        np.array_equal(left, right) for left, right in ((a.indptr, b.indptr), (a.indices, b.indices), (a.data, b.data))
     )

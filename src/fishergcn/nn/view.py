@@ -102,6 +102,4 @@ def _columns(block: Any, kept: AnyArray, total: int) -> Any:
     """Return the block with only the columns that hold entries, renumbered in order."""
     number = np.zeros(total, dtype=np.int32)
     number[kept] = np.arange(len(kept), dtype=np.int32)
-    return sparse.csr_array(
-        (block.data, number[block.indices], block.indptr), shape=(block.shape[0], len(kept))
-    )
+    return sparse.csr_array((block.data, number[block.indices], block.indptr), shape=(block.shape[0], len(kept)))

@@ -58,9 +58,7 @@ def random_spectrum(propagation: CSRArray, rank: int, seed: int) -> Spectrum:
     """
     nodes = np.flatnonzero(largest_component(propagation))
     if rank >= nodes.size:
-        raise InputError(
-            f"rank must be less than the size of the largest component, {nodes.size} nodes, got {rank}."
-        )
+        raise InputError(f"rank must be less than the size of the largest component, {nodes.size} nodes, got {rank}.")
     block = propagation[nodes][:, nodes]
     rng = np.random.default_rng(seed)
     kernel = _kernel(block, rng)

@@ -61,9 +61,7 @@ class SpectralAdversary(nn.Module):
     ()
     """
 
-    def __init__(
-        self, neighborhood: Neighborhood, samples: int = 5, seed: int = 0, adversarial: bool = True
-    ) -> None:
+    def __init__(self, neighborhood: Neighborhood, samples: int = 5, seed: int = 0, adversarial: bool = True) -> None:
         super().__init__()
         self.neighborhood = neighborhood
         self.samples = check_integer("samples", samples, minimum=1)

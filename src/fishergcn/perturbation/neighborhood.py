@@ -224,13 +224,9 @@ class Neighborhood:
             φ, in float64.
         """
         e = self._coordinates("noise", noise)
-        scale = torch.as_tensor(
-            self.radius if shape is None else shape, dtype=torch.float64, device=self.device
-        )
+        scale = torch.as_tensor(self.radius if shape is None else shape, dtype=torch.float64, device=self.device)
         if scale.ndim > 1 or (scale.ndim == 1 and scale.shape[0] != self.rank):
-            raise InputError(
-                f"shape must be a number or have shape ({self.rank},), got {tuple(scale.shape)}."
-            )
+            raise InputError(f"shape must be a number or have shape ({self.rank},), got {tuple(scale.shape)}.")
         return scale * e / self.projected_spectrum.sqrt()
 
     def sample(

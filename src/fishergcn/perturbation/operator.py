@@ -54,9 +54,7 @@ class SparsePlusLowRank:
 
     __array_ufunc__ = None  # NumPy must not take `array @ operator` for an elementwise product of objects
 
-    def __init__(
-        self, sparse: SparseMatrix | MatrixLike, basis: ArrayOrTensor, coefficients: ArrayOrTensor
-    ) -> None:
+    def __init__(self, sparse: SparseMatrix | MatrixLike, basis: ArrayOrTensor, coefficients: ArrayOrTensor) -> None:
         if not isinstance(sparse, SparseMatrix):
             device = coefficients.device if isinstance(coefficients, Tensor) else "cpu"
             sparse = SparseMatrix.from_scipy(sparse, device=device)
@@ -107,9 +105,7 @@ class SparsePlusLowRank:
         """The transpose Sᵀ - U diag(c) Uᵀ; the low-rank part is symmetric."""
         return SparsePlusLowRank(self.sparse.T, self.basis, self.coefficients)
 
-    def to(
-        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
-    ) -> SparsePlusLowRank:
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> SparsePlusLowRank:
         """Return the operator on another device or in another precision; gradients still flow to c."""
         return SparsePlusLowRank(self.sparse.to(device, dtype), self.basis, self.coefficients)
 

@@ -34,7 +34,8 @@ def sweeps(results: Mapping[Cell, Estimate]) -> dict[tuple[str, str], list[Point
     Returns
     -------
     dict
-        (method, setting) -> values of the setting, ascending, each with its accuracy; the plain cell is one of them.
+        (method, setting) -> values of the setting, ascending, each with its accuracy; the plain cell
+        is one of them.
     """
     bases = {cell.method: cell for cell in results if not cell.variant}
     found: dict[tuple[str, str], list[Point]] = {}
@@ -49,9 +50,7 @@ def sweeps(results: Mapping[Cell, Estimate]) -> dict[tuple[str, str], list[Point
         start = [(float(getattr(base.config, setting)), results[base])]
         found.setdefault((cell.method, setting), start).append((float(value), accuracy))
     return {
-        key: sorted(points, key=lambda point: point[0])
-        for key, points in found.items()
-        if len(points) >= FEWEST_POINTS
+        key: sorted(points, key=lambda point: point[0]) for key, points in found.items() if len(points) >= FEWEST_POINTS
     }
 
 
@@ -63,18 +62,14 @@ def draw_sweep(
     control: tuple[str, Estimate, Look] | None,
     name: str,
 ) -> Picture:
-    """Draw accuracy with its interval against a setting; the control is a level line with its own interval."""
+    """Draw accuracy with its interval against a setting; the control is a level with its own interval."""
     values = [value for value, _ in points]
-    rows: list[list[object]] = [
-        [setting, value, found.mean, found.low, found.high] for value, found in points
-    ]
+    rows: list[list[object]] = [[setting, value, found.mean, found.low, found.high] for value, found in points]
     with new_axes() as (figure, axes):
         if control is not None:
             _draw_level(axes, *control)
             rows.append([control[0], None, control[1].mean, control[1].low, control[1].high])
-        low, mean, high = (
-            [100 * getattr(found, part) for _, found in points] for part in ("low", "mean", "high")
-        )
+        low, mean, high = ([100 * getattr(found, part) for _, found in points] for part in ("low", "mean", "high"))
         axes.vlines(values, low, high, color=look.color, linewidth=1.6)
         axes.plot(values, mean, "o-", color=look.color, markersize=5, linewidth=1.4)
         if min(values) > 0 and max(values) > 8 * min(values):

@@ -48,9 +48,7 @@ def curves_json(study: Study, looks: Mapping[str, Look]) -> dict[str, Any]:
     """Return what the script of the page draws, in plain numbers rounded to five digits."""
     datasets = []
     for dataset in study.datasets:
-        bands = {
-            name: study.bands[cell] for name, cell in study.cells(dataset).items() if study.bands.get(cell)
-        }
+        bands = {name: study.bands[cell] for name, cell in study.cells(dataset).items() if study.bands.get(cell)}
         if bands:
             datasets.append(_dataset_json(dataset, bands))
     present = list(dict.fromkeys(name for entry in datasets for name in entry["series"]))
@@ -80,13 +78,9 @@ def _draw_panel(
             axes.plot(epochs, factor * mean, color=look.color, linestyle=dash, linewidth=1.4, label=method)
             axes.fill_between(epochs, factor * low, factor * high, color=look.color, alpha=0.13, linewidth=0)
         for method, curves in dataset["series"].items():
-            points = zip(
-                dataset["epochs"], *(curves[key][part] for part in ("mean", "low", "high")), strict=True
-            )
+            points = zip(dataset["epochs"], *(curves[key][part] for part in ("mean", "low", "high")), strict=True)
             rows += [[method, *point] for point in points if point[1] is not None]
-        axes.set(
-            title=f"{dataset['name']}: {title.lower()}", xlabel="epoch", ylabel="%" if percent else "loss"
-        )
+        axes.set(title=f"{dataset['name']}: {title.lower()}", xlabel="epoch", ylabel="%" if percent else "loss")
         axes.grid(axis="y")
         axes.legend(fontsize=7)
         data = csv_text(["method", "epoch", "mean", "low", "high"], rows)

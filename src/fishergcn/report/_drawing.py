@@ -14,7 +14,7 @@ from fishergcn._imports import require
 
 __all__ = ["GRID", "INK", "PAPER", "Picture", "csv_text", "inline_svg", "new_axes", "render"]
 
-# Stand-ins that occur nowhere else: on a page they become the page's own colors, in a file dark gray on white.
+# Stand-ins that occur nowhere else: on a page they become the page's colors, in a file dark gray on white.
 INK, GRID, PAPER = "#010203", "#c0c1c2", "#fdfefc"
 _IN_FILES = {INK: "#22262b", GRID: "#d9dce0", PAPER: "#ffffff"}
 _ON_PAGES = {INK: "currentColor", GRID: "var(--line)", PAPER: "var(--page)"}

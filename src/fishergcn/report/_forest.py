@@ -12,6 +12,9 @@ from fishergcn.report._palette import Look
 
 __all__ = ["controls_first", "draw_forest", "finding", "forest_csv", "paired_table", "points", "verdict"]
 
+# In characters; rows with longer labels have them above instead of beside.
+LONGEST_LABEL = 26
+
 
 def points(value: float) -> str:
     """Return a difference of fractions as percentage points, signed, with a true minus.
@@ -26,7 +29,7 @@ def points(value: float) -> str:
 
 
 def verdict(difference: Estimate) -> str:
-    """Return ``"above"``, ``"below"`` or ``"zero"``, by where the interval lies; ``"unknown"`` without one."""
+    """Return ``"above"``, ``"below"`` or ``"zero"``, by where the interval lies, or ``"unknown"``."""
     if not difference.low <= difference.high:  # NaN: a single run has no interval
         return "unknown"
     return "above" if difference.low > 0 else "below" if difference.high < 0 else "zero"
@@ -61,9 +64,7 @@ def paired_table(comparisons: Sequence[Comparison]) -> Html:
         *(tag("th", text, class_="number", scope="col") for text in heads),
     )
     rows = [_paired_row(comparison) for comparison in comparisons]
-    table = tag(
-        "table", tag("thead", head), tag("tbody", *rows), class_="paired", data_dataset=comparisons[0].dataset
-    )
+    table = tag("table", tag("thead", head), tag("tbody", *rows), class_="paired", data_dataset=comparisons[0].dataset)
     return tag("div", table, class_="scroll", tabindex="0", role="region", aria_label="Paired differences")
 
 
@@ -101,31 +102,37 @@ def controls_first(comparisons: Iterable[Comparison]) -> list[Comparison]:
     return sorted(comparisons, key=lambda comparison: comparison.role != "control")
 
 
-def draw_forest(
-    title: str, comparisons: Sequence[Comparison], looks: Mapping[str, Look], name: str
-) -> Picture:
+def draw_forest(title: str, comparisons: Sequence[Comparison], looks: Mapping[str, Look], name: str) -> Picture:
     """Draw one row for each difference; filled against the control, hollow against the plain GCN."""
     labels = [f"{comparison.cell} − {comparison.reference}" for comparison in comparisons]
-    with new_axes(height=0.95 + 0.27 * len(labels)) as (figure, axes):
+    long = max(map(len, labels)) > LONGEST_LABEL
+    with new_axes(height=0.95 + (0.4 if long else 0.27) * len(labels)) as (figure, axes):
         axes.axvline(0, color=INK, linewidth=0.8)
         for place, comparison in enumerate(comparisons):
             _draw_row(axes, place, comparison, looks[comparison.cell].color)
         xlabel = "difference in test accuracy, percentage points"
-        axes.set(title=title, xlabel=xlabel, ylim=(len(labels) - 0.4, -0.6))
-        axes.set_yticks(range(len(labels)), labels)
-        axes.tick_params(axis="y", length=0)
+        axes.set(title=title, xlabel=xlabel, ylim=(len(labels) - 0.4, -0.9 if long else -0.6))
+        _label_rows(axes, labels, long)
         axes.spines["left"].set_visible(False)
         axes.grid(axis="x")
         shown = zip(labels, comparisons, strict=True)
-        label = "; ".join(
-            f"{text}: {points(comparison.difference.mean)} points" for text, comparison in shown
-        )
+        label = "; ".join(f"{text}: {points(comparison.difference.mean)} points" for text, comparison in shown)
         return render(figure, name, f"Paired differences, {title}. {label}", forest_csv(comparisons))
+
+
+def _label_rows(axes: Any, labels: Sequence[str], long: bool) -> None:
+    """Write labels beside the rows, or, where they would leave no room for the rows, above them."""
+    axes.set_yticks(range(len(labels)), [""] * len(labels) if long else labels)
+    axes.tick_params(axis="y", length=0)
+    if long:
+        for place, text in enumerate(labels):
+            axes.text(0, place - 0.3, text, transform=axes.get_yaxis_transform(), va="bottom", fontsize=8)
 
 
 def forest_csv(comparisons: Iterable[Comparison]) -> str:
     """Return paired differences as CSV; accuracies are fractions."""
-    columns = ["dataset", "cell", "reference", "role", "difference", "low", "high", "p_value", "won", "tied", "lost", "runs"]
+    columns = ["dataset", "cell", "reference", "role", "difference", "low", "high", "p_value", "won", "tied",
+               "lost", "runs"]  # fmt: skip
     rows = [
         [one.dataset, one.cell, one.reference, one.role, one.difference.mean, one.difference.low,
          one.difference.high, one.p_value, one.won, one.tied, one.lost, one.difference.runs]

@@ -15,8 +15,8 @@ __all__ = ["geometry_figures"]
 def geometry_figures(folder: Path) -> list[Html]:
     """Return a figure for each ``geometry-NAME.svg`` in a folder.
 
-    A file ``geometry-NAME.json`` beside it may hold ``{"title": …, "caption": …}``. The pictures enter the page as
-    images, so that nothing in them can run.
+    A file ``geometry-NAME.json`` beside it may hold ``{"title": …, "caption": …}``. The pictures enter the
+    page as images, so that nothing in them can run.
     """
     return [_figure(path) for path in sorted(folder.glob("geometry-*.svg"))]
 
@@ -39,7 +39,5 @@ def _words(path: Path) -> dict[str, str]:
     except (OSError, ValueError) as error:
         raise DataFileError(f"{path} cannot be read: {reason(error)}.") from error
     if not isinstance(values, dict):
-        raise DataFileError(
-            f"{path} must hold an object with title and caption, got {type(values).__name__}."
-        )
+        raise DataFileError(f"{path} must hold an object with title and caption, got {type(values).__name__}.")
     return {key: str(value) for key, value in values.items()}

@@ -49,12 +49,12 @@ def _attribute(key: str, value: str | bool | float | None) -> str:
 
 
 def json_script(identity: str, value: Any) -> Html:
-    """Return a data block for scripts; no text in it can close the element or open a comment.
+    r"""Return a data block for scripts; no text in it can close the element or open a comment.
 
     Examples
     --------
     >>> json_script("d", {"name": "</script>"})
-    '<script type="application/json" id="d">{"name":"\\\\u003c/script\\\\u003e"}</script>'
+    '<script type="application/json" id="d">{"name":"\\u003c/script\\u003e"}</script>'
     """
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     for character in "<>&":

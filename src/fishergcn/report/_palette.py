@@ -1,8 +1,8 @@
 """How methods look: one hue for each graph, one weight for each role.
 
 The hues are those of Okabe and Ito, which stay apart for color-blind readers; dashes and markers say the same
-again, for print. A method and its control share the hue: the perturbed one is solid, the control dashed, plain
-training dotted.
+again, for print. A method and its control share the hue: the perturbed one is solid, the control dashed,
+plain training dotted.
 """
 
 from __future__ import annotations

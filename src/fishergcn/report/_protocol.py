@@ -13,9 +13,9 @@ __all__ = ["duration", "number_ranges", "protocol_card", "split_rule"]
 _RULES = {
     "public": "public: the fixed training, validation and test nodes that come with the data",
     "shuffled": "shuffled: the nodes of the public split, dealt again at random with each seed",
-    "per-class": "per class: the same number of training and validation nodes of every class, drawn with each seed",
+    "per-class": "per class: as many training and validation nodes of every class, drawn with each seed",
 }
-_TUNING = "The paper chose its hyperparameters by test accuracy; runs that use them, these included, inherit that choice."
+_TUNING = "The paper chose its hyperparameters by test accuracy; runs that use them inherit that choice."
 
 
 def protocol_card(study: Study) -> Html:
@@ -54,11 +54,7 @@ def split_rule(splits: Sequence[str]) -> list[Html | str]:
         lines.append(_RULES.get(rule, rule))
         seeds = [name.rpartition(":")[2] for name in splits if name.startswith(f"{rule}:")]
         if seeds:
-            shown = (
-                number_ranges([int(seed) for seed in seeds])
-                if all(map(str.isdigit, seeds))
-                else ", ".join(seeds)
-            )
+            shown = number_ranges([int(seed) for seed in seeds]) if all(map(str.isdigit, seeds)) else ", ".join(seeds)
             lines.append(f"seeds {shown} ({_count(len(seeds), 'split')})")
     return lines
 
@@ -107,9 +103,7 @@ def _entry(term: str, lines: Sequence[Html | str]) -> Html:
 
 
 def _digest(name: str, digest: str) -> Html:
-    return Html(
-        tag("b", name) + " " + tag("code", f"sha256:{digest}", title="SHA-256 of the graph's content")
-    )
+    return Html(tag("b", name) + " " + tag("code", f"sha256:{digest}", title="SHA-256 of the graph's content"))
 
 
 def _run_counts(study: Study) -> str:
@@ -120,9 +114,7 @@ def _run_counts(study: Study) -> str:
 
 def _settings(study: Study) -> Html:
     configs = [cell.config.to_dict() for cell in study.plan.cells]
-    common = {
-        key: value for key, value in configs[0].items() if all(config[key] == value for config in configs)
-    }
+    common = {key: value for key, value in configs[0].items() if all(config[key] == value for config in configs)}
     text = ", ".join(f"{key} {_value(value)}" for key, value in common.items())
     return tag("details", tag("summary", "settings common to all runs"), tag("code", text))
 

@@ -64,11 +64,7 @@ def forest(study: Study, looks: Looks) -> Section | None:
             pictures.append(draw_forest(dataset, rows, looks, f"forest-{_slug(dataset)}"))
             tables += [tag("h3", dataset), paired_table(rows)]
     findings = [finding(one) for one in shown if one.role == "control"]
-    words = (
-        [tag("p", "In words, against the control:"), tag("ul", *findings, class_="findings")]
-        if findings
-        else []
-    )
+    words = [tag("p", "In words, against the control:"), tag("ul", *findings, class_="findings")] if findings else []
     figure = _figure("Paired differences", captions.FOREST.format(unit=_unit(study)), pictures)
     return Section("differences", "Does it help? Paired differences", [figure, *words, *tables], pictures)
 
@@ -85,9 +81,7 @@ def curves(study: Study, looks: Looks) -> Section | None:
     ]
     places = []
     for index, dataset in enumerate(values["datasets"]):
-        missing = tag(
-            "p", "The curves are drawn by a script in this page; static pictures of them are in figures/."
-        )
+        missing = tag("p", "The curves are drawn by a script in this page; static pictures of them are in figures/.")
         places += [tag("h3", dataset["name"]), tag("div", tag("noscript", missing), data_curves=str(index))]
     legend = tag("fieldset", tag("legend", "Methods shown"), class_="legend", id="curves-legend", hidden=True)
     link = tag(
@@ -128,6 +122,7 @@ def ablation(study: Study, looks: Looks) -> Section | None:
     variants = {cell.name for cell in study.runs if cell.variant}
     if not variants:
         return None
+    by_method = {cell.name: looks.get(cell.method, looks[cell.name]) for cell in study.runs}
     drawn: list[Picture] = []
     judged: list[Picture] = []
     for dataset in study.datasets:
@@ -139,7 +134,7 @@ def ablation(study: Study, looks: Looks) -> Section | None:
             if one.dataset == dataset and one.cell in variants and one.role == "control"
         ]
         if rows:
-            judged.append(draw_forest(f"{dataset}: variants", rows, looks, f"variants-{_slug(dataset)}"))
+            judged.append(draw_forest(f"{dataset}: variants", rows, by_method, f"variants-{_slug(dataset)}"))
     body = []
     if drawn:
         body.append(_figure("One setting at a time", captions.ABLATION, drawn))
@@ -158,7 +153,7 @@ def failures(study: Study) -> Section | None:
             tag("td", record.status, class_="wrap"), tag("td", str(record.epochs), class_="number"))
         for cell, record in study.failed
     ]  # fmt: skip
-    words = "These runs are in no mean, interval or curve above. A run diverges when its loss is no longer finite."
+    words = "These runs are in no mean, interval or curve above. A run diverges when its loss is not finite."
     table = tag(
         "table",
         tag("thead", tag("tr", *(tag("th", head, scope="col") for head in heads))),
@@ -174,11 +169,7 @@ def _sweep_pictures(dataset: str, accuracies: Mapping[Cell, Estimate], looks: Lo
     for (method, setting), points in sweeps(accuracies).items():
         name = by_name[method].control
         # With another number of samples the control is another one, so no level stands for all points.
-        control = (
-            (name, accuracies[by_name[name]], looks[name])
-            if name in by_name and setting != "samples"
-            else None
-        )
+        control = (name, accuracies[by_name[name]], looks[name]) if name in by_name and setting != "samples" else None
         title, stem = f"{dataset}: {method}", f"ablation-{_slug(dataset)}-{_slug(method)}-{_slug(setting)}"
         pictures.append(draw_sweep(title, setting, points, looks[method], control, stem))
     return pictures
@@ -186,15 +177,11 @@ def _sweep_pictures(dataset: str, accuracies: Mapping[Cell, Estimate], looks: Lo
 
 def _figure(title: str, caption: str, pictures: Sequence[Picture]) -> Html:
     drawn = [tag("div", _drawn(picture), _link(picture)) for picture in pictures]
-    return tag(
-        "figure", tag("div", *drawn, class_="pictures"), tag("figcaption", tag("b", f"{title}. "), caption)
-    )
+    return tag("figure", tag("div", *drawn, class_="pictures"), tag("figcaption", tag("b", f"{title}. "), caption))
 
 
 def _drawn(picture: Picture) -> Html:
-    return tag(
-        "div", Html(inline_svg(picture)), role="img", aria_label=picture.label, data_picture=picture.name
-    )
+    return tag("div", Html(inline_svg(picture)), role="img", aria_label=picture.label, data_picture=picture.name)
 
 
 def _link(picture: Picture) -> Html:

@@ -60,9 +60,7 @@ def draw_spectrum(cell: Cell, eigenvalues: FloatArray, look: Look, name: str) ->
             ylim=(0, 1.18 * float(eigenvalues[0])),
         )
         axes.text(0.5 + rank / 2, 1.08 * float(eigenvalues[0]), f"{rank} perturbed", ha="center", color=INK)
-        label = (
-            f"The {eigenvalues.size} largest eigenvalues on {cell.dataset}; the first {rank} are perturbed"
-        )
+        label = f"The {eigenvalues.size} largest eigenvalues on {cell.dataset}; the first {rank} are perturbed"
         data = csv_text(["direction", "eigenvalue", "perturbed"], rows)
         return render(figure, name, label, data)
 
@@ -77,8 +75,7 @@ def draw_shape(cell: Cell, records: Sequence[RunRecord], look: Look, name: str) 
     index = np.arange(1, values.shape[1] + 1)
     columns = ["direction", "mean", "low", "high", "radius"]
     rows = [
-        [int(i), float(m), float(lo), float(hi), radius]
-        for i, m, lo, hi in zip(index, middle, low, high, strict=True)
+        [int(i), float(m), float(lo), float(hi), radius] for i, m, lo, hi in zip(index, middle, low, high, strict=True)
     ]
     with new_axes() as (figure, axes):
         axes.axhline(radius, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))

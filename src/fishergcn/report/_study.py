@@ -29,7 +29,8 @@ class Study:
     command
         The command line that ran it; empty if unknown.
     runs
-        The finished runs of each cell, in the plan's order, without their curves; cells without any are left out.
+        The finished runs of each cell, in the plan's order, without their curves; cells without
+        any are left out.
     failed
         The runs that diverged or broke, each with its cell.
     bands
@@ -49,9 +50,7 @@ class Study:
     @property
     def records(self) -> list[RunRecord]:
         """All runs, failed ones included."""
-        return [record for records in self.runs.values() for record in records] + [
-            run for _, run in self.failed
-        ]
+        return [record for records in self.runs.values() for record in records] + [run for _, run in self.failed]
 
     @property
     def datasets(self) -> tuple[str, ...]:
@@ -69,18 +68,14 @@ def read_study(source: Runs) -> Study:
     plan = Plan.from_dict(memory.plan)
     every = {cell: memory.kept[cell.dataset, cell.name] for cell in plan.cells}
     if not any(every.values()):
-        raise DataFileError(
-            f"no run of the experiment {plan.preset!r} is finished yet, so there is nothing to report."
-        )
+        raise DataFileError(f"no run of the experiment {plan.preset!r} is finished yet, so there is nothing to report.")
     fine = {cell: [record for record in records if record.status == "ok"] for cell, records in every.items()}
     summaries = dict(zip(plan.cells, summarize(memory), strict=True))
     return Study(
         plan=plan,
         command=str(memory.plan.get("command") or ""),
         runs={cell: records for cell, records in fine.items() if records},
-        failed=[
-            (cell, record) for cell, records in every.items() for record in records if record.status != "ok"
-        ],
+        failed=[(cell, record) for cell, records in every.items() for record in records if record.status != "ok"],
         bands={cell: source.bands(*_identity(cell)) for cell, records in fine.items() if records},
         summaries={cell: summary for cell, summary in summaries.items() if summary.accuracy is not None},
         comparisons=compare(memory),
@@ -94,8 +89,7 @@ class _Memory:
         self.plan: dict[str, Any] = source.plan
         self.kept: dict[Identity, list[RunRecord]] = {
             (cell["dataset"], cell["name"]): [
-                dataclasses.replace(record, curves={})
-                for _, record in source.entries(cell["dataset"], cell["name"])
+                dataclasses.replace(record, curves={}) for _, record in source.entries(cell["dataset"], cell["name"])
             ]
             for cell in self.plan["cells"]
         }

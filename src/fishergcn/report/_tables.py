@@ -65,8 +65,7 @@ _SOFT = frozenset({"runs", "accuracy_low", "accuracy_high", "accuracy_std"})
 def result_table(study: Study, dataset: str, looks: Mapping[str, Look]) -> Html:
     """Return the results on one data set; every number cell carries its full value in ``data-value``."""
     groups = [
-        tag("th", text, class_="group", colspan=str(_page_span(text, span)), scope="colgroup")
-        for text, span in _GROUPS
+        tag("th", text, class_="group", colspan=str(_page_span(text, span)), scope="colgroup") for text, span in _GROUPS
     ]
     heads = [
         tag("th", "95 % interval" if name == "accuracy_low" else head, class_="number", scope="col")
@@ -77,9 +76,7 @@ def result_table(study: Study, dataset: str, looks: Mapping[str, Look]) -> Html:
         tag("tr", _name_cell(cell, looks), *_number_cells(study.summaries[cell]))
         for cell in study.cells(dataset).values()
     ]
-    head = tag(
-        "thead", tag("tr", tag("td", ""), *groups), tag("tr", tag("th", "method", scope="col"), *heads)
-    )
+    head = tag("thead", tag("tr", tag("td", ""), *groups), tag("tr", tag("th", "method", scope="col"), *heads))
     table = tag("table", head, tag("tbody", *rows), class_="results", data_dataset=dataset)
     return tag("div", table, class_="scroll", tabindex="0", role="region", aria_label=f"Results on {dataset}")
 
@@ -102,11 +99,9 @@ def tables_csv(study: Study) -> str:
 
 def tables_markdown(study: Study) -> str:
     """Return results and paired differences as Markdown."""
-    heads = ["data set", "method", "runs", "accuracy % [95 % interval]", "std", "loss", "paper: accuracy %", "paper: loss",
-             "difference, points", "in std. errors"]  # fmt: skip
-    results = [
-        [cell.dataset, cell.name, *_markdown_cells(summary)] for cell, summary in study.summaries.items()
-    ]
+    heads = ["data set", "method", "runs", "accuracy % [95 % interval]", "std", "loss", "paper: accuracy %",
+             "paper: loss", "difference, points", "in std. errors"]  # fmt: skip
+    results = [[cell.dataset, cell.name, *_markdown_cells(summary)] for cell, summary in study.summaries.items()]
     paired = [
         "data set",
         "method − reference",
@@ -125,9 +120,7 @@ def tables_markdown(study: Study) -> str:
 def swatch(look: Look) -> Html:
     """Return a short line in a method's look."""
     dash = " ".join(f"{length:g}" for length in look.dash)
-    line = tag(
-        "line", x1="1", x2="25", y1="4", y2="4", stroke=look.color, stroke_width="2.5", stroke_dasharray=dash
-    )
+    line = tag("line", x1="1", x2="25", y1="4", y2="4", stroke=look.color, stroke_width="2.5", stroke_dasharray=dash)
     return tag("svg", line, viewBox="0 0 26 8", class_="swatch", aria_hidden="true")
 
 
@@ -148,13 +141,7 @@ def _number_cells(summary: CellSummary) -> list[Html]:
         if name == "accuracy_low":
             cells.append(_interval_cell(summary))
             continue
-        kind = (
-            "main"
-            if name == "accuracy"
-            else "published"
-            if name.startswith("published") or name in _SOFT
-            else ""
-        )
+        kind = "main" if name == "accuracy" else "published" if name.startswith("published") or name in _SOFT else ""
         text = "–" if number is None else shown(number)
         cells.append(tag("td", text, class_=f"number {kind}".strip(), data_column=name, data_value=number))
     return cells

@@ -22,9 +22,9 @@ __all__ = ["write_report"]
 def write_report(folder: str | os.PathLike[str]) -> Path:
     """Write the report of an experiment beside its runs and return the path of the page.
 
-    Writes ``report.html`` (one file that works offline), ``tables.md``, ``tables.csv``, and every figure as SVG and
-    PNG, with its data as CSV, in ``figures/``. Pictures ``figures/geometry-*.svg`` that are there already are shown
-    too. Each file is written wholly or not at all; equal runs give equal files.
+    Writes ``report.html`` (one file that works offline), ``tables.md``, ``tables.csv``, and every figure as
+    SVG and PNG, with its data as CSV, in ``figures/``. Pictures ``figures/geometry-*.svg`` that are there
+    already are shown too. Each file is written wholly or not at all; equal runs give equal files.
 
     Parameters
     ----------

@@ -29,21 +29,27 @@ def check_target(folder: str | os.PathLike[str], *, overwrite: bool, ours: Calla
     target = Path(os.path.realpath(folder))
     try:
         if not os.path.lexists(target):
-            return target
+            return _writable(target, folder)
         if not target.is_dir():
             raise DataFileError(f"Cannot write the folder {folder}: a file with that name exists.")
         if not any(target.iterdir()):
             return target
     except OSError as error:
-        raise DataFileError(
-            f"Cannot write the folder {folder}: {error.strerror or reason(error)}."
-        ) from error
+        raise DataFileError(f"Cannot write the folder {folder}: {error.strerror or reason(error)}.") from error
     if not ours(target):
         raise DataFileError(f"The folder {folder} holds other files; give a new or an empty folder.")
     if not overwrite:
         raise DataFileError(
             f"The folder {folder} holds a saved model already; --overwrite (overwrite=True) replaces it."
         )
+    return target
+
+
+def _writable(target: Path, folder: str | os.PathLike[str]) -> Path:
+    """Raise now, before the work that is to be saved, if the folder cannot be made later."""
+    place = next(parent for parent in target.parents if os.path.lexists(parent))
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        raise DataFileError(f"Cannot write the folder {folder}: {place} is not a folder that one can write to.")
     return target
 
 
@@ -67,8 +73,6 @@ def atomic_folder(target: Path) -> Iterator[Path]:
             raise
         shutil.rmtree(old, ignore_errors=True)
     except OSError as error:
-        raise DataFileError(
-            f"Cannot write the folder {target}: {error.strerror or reason(error)}."
-        ) from error
+        raise DataFileError(f"Cannot write the folder {target}: {error.strerror or reason(error)}.") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -34,11 +34,7 @@ def model_card(saved: SavedModel) -> str:
         _scores("validation", record.val_accuracy, record.val_cross_entropy, record.val_loss),
         _scores("test", record.test_accuracy, record.test_cross_entropy, record.test_loss),
     ]
-    chosen = (
-        "It is the only run."
-        if saved.chosen_from == 1
-        else f"Chosen from {saved.chosen_from} runs: {SELECTION}."
-    )
+    chosen = "It is the only run." if saved.chosen_from == 1 else f"Chosen from {saved.chosen_from} runs: {SELECTION}."
     return "\n".join(
         [
             f"# {record.method} on {_cell(record.dataset)}",

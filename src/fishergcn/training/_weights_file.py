@@ -46,9 +46,7 @@ def read_weights(path: Path, shapes: Sequence[tuple[int, int]], dtype: str) -> t
                 f"got {kind.get('dtype')} of shape {kind.get('shape')}."
             )
     if declared:
-        raise DataFileError(
-            f"{path} holds tensors that the network does not have: {', '.join(sorted(declared))}."
-        )
+        raise DataFileError(f"{path} holds tensors that the network does not have: {', '.join(sorted(declared))}.")
     try:
         arrays = load(data)
     except (SafetensorError, ValueError, KeyError) as error:

@@ -52,7 +52,7 @@ def main() -> None:
             answer: dict[str, Any] = {"records": [record.to_dict() for record in records]}
         except FisherGCNError as error:
             answer = {"error": str(error)}
-        print(json.dumps(answer), file=answers, flush=True)  # noqa: T201
+        print(json.dumps(answer), file=answers, flush=True)
 
 
 def _problem(problems: OrderedDict[str, Problem], folder: str) -> Problem:

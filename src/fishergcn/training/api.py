@@ -161,7 +161,9 @@ def check_runs(problem: Problem, runs: Sequence[Run]) -> None:
                 raise InputError(f"split {split.name!r}: {part} node {unknown[0]} has no label.")
         missing = np.flatnonzero(np.bincount(labels[split.train], minlength=classes) == 0)
         if len(missing):
-            warnings.warn(f"split {split.name!r} has no training node of class {missing[0]}.", UserWarning, stacklevel=3)
+            warnings.warn(
+                f"split {split.name!r} has no training node of class {missing[0]}.", UserWarning, stacklevel=3
+            )
 
 
 def chunk_size(problem: Problem, device: torch.device) -> int:

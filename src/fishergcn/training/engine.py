@@ -64,7 +64,7 @@ class Stack:
         sizes = layer_sizes(problem.graph.num_features, config.hidden, problem.graph.num_classes)
         self.keys = keys.to(device)
         self.weights = [
-            nn.Parameter(initial_weights(keys, layer, fan_in, fan_out, self.dtype).to(device))
+            nn.Parameter(initial_weights(self.keys, layer, fan_in, fan_out, self.dtype))
             for layer, (fan_in, fan_out) in enumerate(pairwise(sizes))
         ]
         self.xi: nn.Parameter | None = None
@@ -140,10 +140,8 @@ class Trainer:
         )
 
     def _training_view(self) -> View:
-        """Return all nodes if a perturbation or the consistency term involves them, else the labeled ones' reach."""
-        whole = (
-            self.problem.neighborhood is not None or self.links is not None or self.problem.method.consistent
-        )
+        """Show all nodes where a perturbation or consistency involves them, else the labeled ones' reach."""
+        whole = self.problem.neighborhood is not None or self.links is not None or self.problem.method.consistent
         if not whole:
             return self._view("train")
         plain = SparseMatrix.from_scipy(self.problem.propagation, device=self.device, dtype=self.dtype)
@@ -172,9 +170,7 @@ class Trainer:
         if epoch not in block or drawn.shape[1] != len(self.stack):
             block = range(epoch, epoch + _NOISE_EPOCHS)
             config = self.problem.config
-            drawn = noise_block(
-                self.stack.keys, block, self.problem.samples, self.neighborhood.rank, config.noise
-            )
+            drawn = noise_block(self.stack.keys, block, self.problem.samples, self.neighborhood.rank, config.noise)
             self._noise = (block, drawn)
         return torch.from_numpy(drawn[epoch - block.start]).to(self.device)
 
@@ -228,7 +224,7 @@ class Trainer:
 
     @torch.no_grad()
     def final_scores(self, weights: Sequence[Tensor], part: str) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return loss, cross entropy and accuracy of all runs on val or test nodes; NaN where there are none."""
+        """Return loss, cross entropy and accuracy of all runs on val or test nodes, NaN without any."""
         tested = np.array([len(nodes) > 0 for nodes in self._nodes(part)])
         if not tested.any():
             nothing = np.full(len(tested), np.nan)
@@ -344,9 +340,7 @@ class _Finals:
 
 def _named(part: str, values: tuple[FloatArray, ...], index: int, diverged: bool) -> dict[str, float]:
     names = (f"{part}_loss", f"{part}_cross_entropy", f"{part}_accuracy")
-    return {
-        name: math.nan if diverged else float(value[index]) for name, value in zip(names, values, strict=True)
-    }
+    return {name: math.nan if diverged else float(value[index]) for name, value in zip(names, values, strict=True)}
 
 
 def _slices(arrays: list[AnyArray], index: int) -> tuple[AnyArray, ...] | None:
@@ -374,9 +368,7 @@ def _train(
         broken = ~np.isfinite(measured[:, active]).all(axis=0)
         history.diverged[names[broken]] = True
         _, _, losses, accuracies = history.values[:, names, : epoch + 1]
-        stop = should_stop(config.stopping, losses, accuracies, config.patience) | (
-            epoch + 1 == config.max_epochs
-        )
+        stop = should_stop(config.stopping, losses, accuracies, config.patience) | (epoch + 1 == config.max_epochs)
         if config.test_at == "best-val":
             better = losses[:, -1] < finals.best[names]
             finals.best[names[better]] = losses[better, -1]

@@ -99,9 +99,7 @@ def failed_records(job: Job, error: BaseException) -> list[RunRecord]:
         why = f"failed: {type(error).__name__}: {reason(error)}"
     graph = job.problem.graph
     scores: dict[str, Any] = {
-        f"{part}_{name}": math.nan
-        for part in ("test", "val")
-        for name in ("accuracy", "loss", "cross_entropy")
+        f"{part}_{name}": math.nan for part in ("test", "val") for name in ("accuracy", "loss", "cross_entropy")
     }
     return [
         RunRecord(
@@ -172,9 +170,7 @@ class ProcessExecutor:
                     waiting.put(job)
                     taken += 1
                     if threads < self.workers:
-                        threading.Thread(
-                            target=self._serve, args=(waiting, finished, stop), daemon=True
-                        ).start()
+                        threading.Thread(target=self._serve, args=(waiting, finished, stop), daemon=True).start()
                         threads += 1
                 if taken == 0:
                     break

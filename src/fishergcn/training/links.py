@@ -22,9 +22,7 @@ __all__ = ["LinkNoise"]
 class LinkNoise:
     """Draws perturbed graphs for a batch of samples."""
 
-    def __init__(
-        self, adjacency: CSRArray, rate: float, flip: bool, device: torch.device, dtype: torch.dtype
-    ) -> None:
+    def __init__(self, adjacency: CSRArray, rate: float, flip: bool, device: torch.device, dtype: torch.dtype) -> None:
         links = sparse.coo_array(sparse.triu(adjacency, 1))
         self.nodes = adjacency.shape[0]
         self.rate = rate

@@ -10,9 +10,7 @@ from fishergcn.errors import InputError, suggestion
 __all__ = ["METHODS", "Method", "parse_method"]
 
 METHODS = ("gcn", "gcn-x5", "fishergcn", "gcn-t", "gcn-t-x5", "fishergcn-t")
-_PATTERN = re.compile(
-    r"(?P<base>gcn|fishergcn)(?P<high>-t)?(-x(?P<samples>[1-9]\d{0,3}))?(?P<consistent>-c)?"
-)
+_PATTERN = re.compile(r"(?P<base>gcn|fishergcn)(?P<high>-t)?(-x(?P<samples>[1-9]\d{0,3}))?(?P<consistent>-c)?")
 
 
 @dataclass(frozen=True)
@@ -63,13 +61,9 @@ def parse_method(name: str) -> Method:
     found = _PATTERN.fullmatch(name) if isinstance(name, str) else None
     if found is None or (found["base"] == "fishergcn" and found["samples"]):
         hint = suggestion(name, METHODS) if isinstance(name, str) else ""
-        raise InputError(
-            f"method must be one of {', '.join(METHODS)}, or with suffix -c, got {name!r}{hint}."
-        )
+        raise InputError(f"method must be one of {', '.join(METHODS)}, or with suffix -c, got {name!r}{hint}.")
     perturbed = found["base"] == "fishergcn"
     samples = None if perturbed else int(found["samples"] or 1)
     if found["consistent"] and samples == 1:
-        raise InputError(
-            f"method {name!r} needs at least two samples to compare: use 'gcn{found['high'] or ''}-x5-c'."
-        )
+        raise InputError(f"method {name!r} needs at least two samples to compare: use 'gcn{found['high'] or ''}-x5-c'.")
     return Method(name, bool(found["high"]), perturbed, samples, bool(found["consistent"]))

@@ -79,9 +79,7 @@ def scores(logits: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:
     run = torch.arange(runs, device=logits.device).unsqueeze(1)
     chosen = grouped[targets.rows, run]  # (R, N, M, C)
     labels = targets.labels.unsqueeze(-1).expand(chosen.shape[:-1])
-    losses = functional.cross_entropy(chosen.flatten(0, 2), labels.flatten(), reduction="none").view(
-        labels.shape
-    )
+    losses = functional.cross_entropy(chosen.flatten(0, 2), labels.flatten(), reduction="none").view(labels.shape)
     hits = (chosen.detach().argmax(-1) == labels) & (targets.shares > 0).unsqueeze(-1)
     # Counted, not summed in floating point: a stopping rule must see equal accuracies as equal.
     accuracy = hits.sum((1, 2)).double() / ((targets.shares > 0).sum(1) * chosen.shape[2])

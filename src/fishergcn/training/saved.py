@@ -2,8 +2,8 @@
 
 ``weights.safetensors``, ``model.json`` (all that is needed to rebuild the network, and what is known of its
 run), ``README.md`` (the same for people), ``predictions.csv``, ``runs.json`` (all runs from which this one
-was chosen) and, unless the graph ships with the package, ``graph.npz``. Loading runs no code from the folder, and
-nothing that the files say is used as a path.
+was chosen) and, unless the graph ships with the package, ``graph.npz``. Loading runs no code from the folder,
+and nothing that the files say is used as a path.
 """
 
 from __future__ import annotations
@@ -198,9 +198,7 @@ def write_model(folder: Path, graph: Graph, record: RunRecord, split: Split, *, 
     embedded = _is_embedded(graph)
     if not embedded:
         graph.save(folder / "graph.npz")
-    sums = {
-        name: _sum(folder / name) for name in ("weights.safetensors", "graph.npz") if (folder / name).exists()
-    }
+    sums = {name: _sum(folder / name) for name in ("weights.safetensors", "graph.npz") if (folder / name).exists()}
     facts = Facts(record, sizes, chosen_from, embedded, saved.class_names, graph.num_features, sums)
     _write_json(folder / "model.json", facts.to_dict())
     write_text(folder / "predictions.csv", saved.predictions_csv())
@@ -229,29 +227,21 @@ def _saved_model(
     with torch.no_grad():
         for parameter, values in zip(model.weights, weights, strict=True):
             parameter.copy_(torch.from_numpy(np.array(values)))
-    return SavedModel(
-        model.eval(), graph, parse_method(record.method), config, record, dict(sizes), chosen_from
-    )
+    return SavedModel(model.eval(), graph, parse_method(record.method), config, record, dict(sizes), chosen_from)
 
 
 def _read_graph(folder: Path, facts: Facts) -> Graph:
     if facts.embedded:
         if facts.record.dataset not in datasets.available():
-            raise DataFileError(
-                f"{folder / 'model.json'}: {facts.record.dataset!r} is not an embedded data set."
-            )
+            raise DataFileError(f"{folder / 'model.json'}: {facts.record.dataset!r} is not an embedded data set.")
         graph = datasets.load(facts.record.dataset)
     else:
         _check_sum(folder, "graph.npz", facts)
         graph = Graph.load(folder / "graph.npz")
     if graph.digest != facts.record.graph_digest:
-        raise DataFileError(
-            f"{folder}: the graph is not the one the model was trained on (its digest differs)."
-        )
+        raise DataFileError(f"{folder}: the graph is not the one the model was trained on (its digest differs).")
     if graph.features is None or graph.num_features != facts.num_features:
-        raise DataFileError(
-            f"{folder}: the graph has {graph.num_features} features, the model {facts.num_features}."
-        )
+        raise DataFileError(f"{folder}: the graph has {graph.num_features} features, the model {facts.num_features}.")
     if _class_names(graph) != facts.class_names:
         raise DataFileError(f"{folder}: the classes of the graph are not those in model.json.")
     return graph
@@ -274,9 +264,7 @@ def _is_embedded(graph: Graph) -> bool:
 
 def _check_sum(folder: Path, name: str, facts: Facts) -> None:
     if facts.sums.get(name) != _sum(folder / name):
-        raise DataFileError(
-            f"{folder / name} is damaged or was altered: its SHA-256 is not that in model.json."
-        )
+        raise DataFileError(f"{folder / name} is damaged or was altered: its SHA-256 is not that in model.json.")
 
 
 def _sum(path: Path) -> str:
@@ -292,9 +280,7 @@ def _holds_models_only(folder: Path, depth: int = 1) -> bool:
     if not all(_is_ours(entry, depth) for entry in folder.iterdir()):
         return False
     places = [folder / "model.json", *folder.glob("*/model.json")]
-    return any(
-        FORMAT in place.read_text(encoding="utf-8", errors="replace") for place in places if place.is_file()
-    )
+    return any(FORMAT in place.read_text(encoding="utf-8", errors="replace") for place in places if place.is_file())
 
 
 def _is_ours(entry: Path, depth: int) -> bool:

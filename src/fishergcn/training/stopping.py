@@ -52,9 +52,7 @@ def patience_rule(losses: npt.ArrayLike, patience: int) -> npt.NDArray[np.bool_]
     return np.asarray(loss.shape[-1] - 1 - np.argmin(loss, axis=-1) >= patience)
 
 
-def should_stop(
-    rule: str, losses: npt.ArrayLike, accuracies: npt.ArrayLike, patience: int
-) -> npt.NDArray[np.bool_]:
+def should_stop(rule: str, losses: npt.ArrayLike, accuracies: npt.ArrayLike, patience: int) -> npt.NDArray[np.bool_]:
     """Apply the rule of a configuration: ``"paper"``, ``"patience"`` or ``"none"``.
 
     Examples

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from fishergcn._types import FloatArray
+from fishergcn.nn.masks import draw_words
 from fishergcn.nn.philox import normals, run_key, stream_id, uniforms
 
 __all__ = ["LINKS", "initial_weights", "initial_xi", "keys_of", "noise_block"]
@@ -30,7 +31,7 @@ def keys_of(dataset: str, runs: list[tuple[str, int]]) -> Tensor:
 
 
 def initial_weights(keys: Tensor, layer: int, fan_in: int, fan_out: int, dtype: torch.dtype) -> Tensor:
-    """Return Glorot-uniform weights, shape (R, fan_in, fan_out)."""
+    """Return Glorot-uniform weights on the device of the keys, shape (R, fan_in, fan_out)."""
     return _glorot(keys, _WEIGHTS + layer, fan_in, fan_out).to(dtype)
 
 
@@ -41,8 +42,10 @@ def initial_xi(keys: Tensor, rank: int) -> Tensor:
 
 def _glorot(keys: Tensor, purpose: int, fan_in: int, fan_out: int) -> Tensor:
     bound = math.sqrt(6.0 / (fan_in + fan_out))
-    drawn = uniforms(_unsigned(keys), fan_in * fan_out, stream_id(purpose, 0), 0)
-    return torch.from_numpy((2.0 * drawn - 1.0) * bound).view(len(keys), fan_in, fan_out)
+    # Fair coins are the raw words of the stream, so these are `philox.uniforms`, drawn where they are needed.
+    words = draw_words(keys, 1, purpose, 0, fan_in * fan_out, 0.5)[:, : fan_in * fan_out]
+    drawn = ((words.long() & 0xFFFFFFFF).double() + 0.5) / 2**32
+    return ((2.0 * drawn - 1.0) * bound).view(len(keys), fan_in, fan_out)
 
 
 def noise_block(keys: Tensor, epochs: range, samples: int, rank: int, kind: str) -> FloatArray:

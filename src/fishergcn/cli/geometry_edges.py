@@ -1,0 +1,103 @@
+"""``fishergcn geometry edges``: which links one prediction hangs on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fishergcn.cli._common import check_picture, console, print_json, save_picture, table
+from fishergcn.cli.geometry_fisher import link_rows, node_names
+from fishergcn.errors import InputError, suggestion
+
+if TYPE_CHECKING:
+    from fishergcn.geometry.extrinsic import EdgeSensitivity
+    from fishergcn.training.saved import SavedModel
+
+__all__ = ["edges"]
+
+# More links than this make a picture that nobody can read.
+_DRAWN = 120
+
+
+def edges(
+    folder: Annotated[Path, typer.Argument(help="A model folder, as written by fishergcn train --out.")],
+    node: Annotated[str, typer.Option(help="The id of the node whose prediction is asked about.")],
+    label: Annotated[
+        str | None, typer.Option("--class", help="The class whose probability is asked about; the predicted one.")
+    ] = None,
+    links: Annotated[
+        str, typer.Option(help="present: links that are there; absent: those that are not; all.")
+    ] = "present",
+    top: Annotated[int, typer.Option(help="How many links to list.")] = 10,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the links around the node to this file (.png, .svg, .pdf).")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """List the links on which the prediction at a node depends most."""
+    from fishergcn._checks import check_choice, check_integer
+    from fishergcn.training.saved import load_model
+
+    check_picture(plot)
+    check_choice("--links", links, ("present", "absent", "all"))
+    count = check_integer("--top", top, minimum=1)
+    saved = load_model(folder)
+    names = node_names(saved)
+    position = _position("node", node, names)
+    probabilities = saved.probabilities()
+    chosen = int(probabilities[position].argmax())
+    if label is not None:
+        chosen = _position("class", label, list(saved.class_names))
+    found = _sensitivity(saved, position, chosen, links, max(count, _DRAWN))
+    facts: dict[str, Any] = {
+        "node": node,
+        "class": saved.class_names[chosen],
+        "probability": float(probabilities[position, chosen]),
+        "links": link_rows(found.top(count), names),
+    }
+    if plot is not None:
+        from fishergcn.geometry._extrinsic_pictures import links_figure
+
+        title = f"node {node}: {facts['class']} ({facts['probability']:.1%})"
+        classes = probabilities.argmax(axis=1)
+        save_picture(links_figure(found.top(_DRAWN), position, classes, names, title), plot)
+    if json:
+        print_json(facts)
+        return
+    out = console()
+    rows = [
+        [" - ".join(row["link"]), "yes" if row["present"] else "no", f"{row['derivative']:+.4g}"]
+        for row in facts["links"]
+    ]
+    what = "its entry of the propagation matrix" if saved.method.high_order else "its weight"
+    title = f"node {node} is {facts['class']} with probability {facts['probability']:.4f}"
+    out.print(table(title, ["link", "is there", f"change of log p per unit of {what}"], rows))
+    if plot is not None:
+        out.print(f"picture: {plot}")
+
+
+def _sensitivity(saved: SavedModel, node: int, label: int, links: str, count: int) -> EdgeSensitivity:
+    """Return the links that matter at all, at most ``count``."""
+    from fishergcn.geometry.extrinsic import EdgeSensitivity, edge_sensitivity
+
+    found = edge_sensitivity(
+        saved.model,
+        saved.graph,
+        through_normalization=not saved.method.high_order,
+        links=links,
+        top=count,
+        score_of=(node, label),
+        propagation=saved.propagation,
+        normalize_features=saved.config.normalize_features,
+    )
+    kept = found.values != 0
+    return EdgeSensitivity(found.links[kept], found.values[kept], found.present[kept])
+
+
+def _position(what: str, name: str, names: list[str]) -> int:
+    if name in names:
+        return names.index(name)
+    known = f"there are {len(names)}, from {names[0]!r} to {names[-1]!r}"
+    raise InputError(f"{what} {name!r} is unknown{suggestion(name, names)}; {known}.")

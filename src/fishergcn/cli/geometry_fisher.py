@@ -1,0 +1,148 @@
+"""``fishergcn geometry fisher``: which moves of its graph a saved model feels most."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fishergcn.cli._common import check_picture, console, print_json, save_picture, table
+
+if TYPE_CHECKING:
+    from fishergcn.geometry.extrinsic import AdversarialDirection, EdgeSensitivity, Sharpness
+    from fishergcn.training.saved import SavedModel
+
+__all__ = ["fisher", "link_rows", "node_names"]
+
+_SHOWN = 10
+
+
+def fisher(
+    folder: Annotated[Path, typer.Argument(help="A model folder, as written by fishergcn train --out.")],
+    rank: Annotated[int | None, typer.Option(help="k, the number of directions; that of training by default.")] = None,
+    kind: Annotated[str, typer.Option(help="exact, empirical or monte-carlo.")] = "exact",
+    distance: Annotated[
+        float | None, typer.Option(help="Bures distance at which losses are compared; that of training's draws.")
+    ] = None,
+    random: Annotated[int, typer.Option(help="How many random directions to compare with.")] = 100,
+    seed: Annotated[int, typer.Option(help="Seed of the random directions and of labels drawn.")] = 0,
+    plot: Annotated[Path | None, typer.Option(help="Draw a picture to this file (.png, .svg, .pdf).")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+) -> None:
+    """Show the Fisher information of a model with respect to its graph, and what matters most in it."""
+    from fishergcn.geometry import extrinsic
+    from fishergcn.perturbation.neighborhood import Neighborhood
+    from fishergcn.training.saved import load_model
+
+    check_picture(plot)
+    saved = load_model(folder)
+    config = saved.config
+    around = Neighborhood(saved.propagation, rank=config.rank if rank is None else rank, radius=config.radius or 0.1)
+    normalize = config.normalize_features
+    found = extrinsic.adversarial_direction(
+        saved.model, saved.graph, around, kind, seed=seed, normalize_features=normalize
+    )
+    grown = extrinsic.sharpness(
+        saved.model,
+        saved.graph,
+        around,
+        distance,
+        directions=found.directions,
+        random=random,
+        seed=seed,
+        normalize_features=normalize,
+    )
+    links = extrinsic.edge_sensitivity(
+        saved.model,
+        saved.graph,
+        through_normalization=not saved.method.high_order,
+        top=_SHOWN,
+        propagation=saved.propagation,
+        normalize_features=normalize,
+    )
+    if plot is not None:
+        from fishergcn.geometry._extrinsic_pictures import fisher_figure
+
+        save_picture(fisher_figure(found, grown, _title(saved)), plot)
+    facts = _facts(saved, found, grown, links)
+    if json:
+        print_json(facts)
+    else:
+        _show(saved, facts)
+        if plot is not None:
+            console().print(f"picture: {plot}")
+
+
+def node_names(saved: SavedModel) -> list[str]:
+    """Return the names of the nodes; their numbers where they have none."""
+    graph = saved.graph
+    return list(graph.node_ids or [str(node) for node in range(graph.num_nodes)])
+
+
+def link_rows(found: EdgeSensitivity, names: list[str]) -> list[dict[str, Any]]:
+    """Return each link by the names of its ends, whether it is there, and its derivative."""
+    return [
+        {"link": [names[i], names[j]], "present": bool(present), "derivative": float(value)}
+        for (i, j), present, value in zip(found.links.tolist(), found.present, found.values, strict=True)
+    ]
+
+
+def _title(saved: SavedModel) -> str:
+    return f"{saved.method.name} on {saved.record.dataset}"
+
+
+def _facts(saved: SavedModel, found: AdversarialDirection, grown: Sharpness, links: EdgeSensitivity) -> dict[str, Any]:
+    import numpy as np
+
+    names = node_names(saved)
+    best = np.argsort(-found.node_shares, kind="stable")[:_SHOWN]
+    worst = grown.random.max(axis=1)
+    return {
+        "fisher_eigenvalues": np.linalg.eigvalsh(found.fisher)[::-1].tolist(),
+        "relative_eigenvalues": found.eigenvalues.tolist(),
+        "anisotropy": found.anisotropy,
+        "direction": found.direction.tolist(),
+        "distance": grown.distance,
+        "loss": grown.loss,
+        "loss_growth": grown.adversarial.max(axis=1).tolist(),
+        "loss_growth_random": np.quantile(worst, (0.05, 0.5, 0.95)).tolist() if len(worst) else [],
+        "random_directions_that_hurt_less": grown.rank_of_loss if len(worst) else None,
+        "divergence": grown.adversarial_change.mean(axis=1).tolist(),
+        "divergence_foretold": grown.foretold.tolist(),
+        "random_directions_that_change_less": grown.rank_of_change if len(worst) else None,
+        "links": link_rows(links, names),
+        "nodes": [{"node": names[found.nodes[each]], "share": float(found.node_shares[each])} for each in best],
+    }
+
+
+def _show(saved: SavedModel, facts: dict[str, Any]) -> None:
+    out = console()
+    rows = [
+        [str(index + 1), f"{value:.4g}", f"{foretold:.4g}", f"{change:.4g}", f"{growth:+.4g}"]
+        for index, (value, foretold, change, growth) in enumerate(
+            zip(
+                facts["relative_eigenvalues"],
+                facts["divergence_foretold"],
+                facts["divergence"],
+                facts["loss_growth"],
+                strict=True,
+            )
+        )
+    ]
+    columns = ["direction", "μ", "KL foretold", "KL found", "growth of the loss"]
+    out.print(table(f"{_title(saved)}: Fisher information per squared Bures distance", columns, rows))
+    out.print("most adversarial direction φ: " + ", ".join(f"{each:+.3g}" for each in facts["direction"]))
+    out.print(f"compared at Bures distance {facts['distance']:.4g}, where the loss is {facts['loss']:.4g} at 0")
+    if facts["loss_growth_random"]:
+        low, middle, high = facts["loss_growth_random"]
+        out.print(
+            f"random directions: growth {middle:+.3g} (5 % to 95 %: {low:+.3g} to {high:+.3g}); "
+            f"{facts['random_directions_that_hurt_less']:.0%} hurt less than the most adversarial one, "
+            f"{facts['random_directions_that_change_less']:.0%} change the predictions less"
+        )
+    entry = "an entry of the propagation matrix" if saved.method.high_order else "the weight of a link"
+    links = [[" - ".join(row["link"]), f"{row['derivative']:+.4g}"] for row in facts["links"]]
+    out.print(table(f"links that matter most to the loss (derivative in {entry})", ["link", "derivative"], links))
+    nodes = [[row["node"], f"{row['share']:.2%}"] for row in facts["nodes"]]
+    out.print(table("nodes whose predictions move most along the first direction", ["node", "share of μ"], nodes))
