@@ -1,8 +1,8 @@
 """The plain GCNs that ours is timed against, each as a training loop on one graph and split.
 
-- ``pyg``: PyTorch Geometric's ``GCNConv`` the way its example ``examples/gcn.py`` uses it: dense features,
-  cached normalization, Adam with weight decay on the first layer. Where that package is missing,
-  :class:`GatherConv` can stand in.
+- ``pyg``: PyTorch Geometric's ``GCNConv`` the way its example ``examples/gcn.py`` uses it: dense features, Adam
+  with weight decay on the first layer; the normalization is cached, which newer versions of the example leave
+  out. Where that package is missing, :class:`GatherConv` can stand in.
 - ``sparse``: what one can write with torch's sparse products: features and graph in compressed rows, dropout
   on the stored entries, the transposed pattern worked out once, fused Adam, freed memory kept.
 - ``sparse-bits``: the same with dropout masks from random bits, eight entries a byte, which torch's own

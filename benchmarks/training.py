@@ -27,7 +27,7 @@ from typing import Any
 from _process import RESULTS, environment, measure_apart
 from _record import machine, write_record
 
-HIDDEN, CHECK_EPOCH, WARM_UP = 64, 100, 5
+HIDDEN, WARM_UP = 64, 5
 THREADS = {"pyg": 2, "sparse": 2, "sparse-bits": 2, "gcn": 1, "fishergcn": 1}
 # How many times slower the peer's plain GCN must at least be.
 REQUIRED: dict[tuple[str, str], dict[str, float]] = {
@@ -111,7 +111,7 @@ class Contestant:
         self._process.wait()
 
 
-def compare(data: str, rounds: int, epochs: int) -> dict[str, Any]:
+def compare(data: str, rounds: int, epochs: int, check_epoch: int) -> dict[str, Any]:
     """Let all contestants take turns on one data set."""
     contestants = [Contestant(name, data) for name in THREADS]
     times: dict[str, list[float]] = {name: [] for name in THREADS}
@@ -122,7 +122,7 @@ def compare(data: str, rounds: int, epochs: int) -> dict[str, Any]:
             times[each.name].append(each.run(epochs))
     for each in contestants:
         # Untimed: few rounds may end before the epoch at which learning is checked.
-        each.run(max(1, CHECK_EPOCH - len(each.scores)))
+        each.run(max(1, check_epoch - len(each.scores)))
         each.close()
     medians = {name: statistics.median(values) for name, values in times.items()}
     ratios = [
@@ -140,7 +140,7 @@ def compare(data: str, rounds: int, epochs: int) -> dict[str, Any]:
         "ms_per_epoch": medians,
         "ms_by_round": times,
         "ratios": ratios,
-        "val_accuracy": {each.name: each.scores[CHECK_EPOCH - 1][1] for each in contestants},
+        "val_accuracy": {each.name: each.scores[check_epoch - 1][1] for each in contestants},
     }
 
 
@@ -174,8 +174,8 @@ def time_workers(data: str, rounds: int, epochs: int, few: int, many: int) -> di
     }
 
 
-def show(result: dict[str, Any]) -> None:
-    print(f"\n{result['data']}: ms per epoch, validation accuracy after {CHECK_EPOCH} epochs")
+def show(result: dict[str, Any], check_epoch: int) -> None:
+    print(f"\n{result['data']}: ms per epoch, validation accuracy after {check_epoch} epochs")
     for name, value in result["ms_per_epoch"].items():
         print(f"  {name:12} {THREADS[name]} threads {value:9.2f} ms   {result['val_accuracy'][name]:.3f}")
     for row in result["ratios"]:
@@ -189,6 +189,7 @@ def main() -> None:
     parser.add_argument("--datasets", nargs="+", default=["cora", "citeseer", "pubmed"])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--epochs", type=int, default=50, help="per round")
+    parser.add_argument("--check-epoch", type=int, default=100, help="compare accuracies after so many epochs")
     parser.add_argument("--worker-runs", type=int, nargs=2, default=[2, 10], metavar=("FEW", "MANY"))
     parser.add_argument("--worker-epochs", type=int, default=200)
     parser.add_argument("--worker-rounds", type=int, default=3)
@@ -210,8 +211,8 @@ def main() -> None:
         print(f"the machine is busy (load {load:.1f}): two threads suffer more from that than one.")
     results = []
     for data in options.datasets:
-        results.append(compare(data, options.rounds, options.epochs))
-        show(results[-1])
+        results.append(compare(data, options.rounds, options.epochs, options.check_epoch))
+        show(results[-1], options.check_epoch)
     workers = measure_apart(
         __file__, "--workers-only", "--datasets", options.datasets[0], "--worker-runs", few, many,
         "--worker-epochs", options.worker_epochs, "--worker-rounds", options.worker_rounds,
@@ -224,7 +225,7 @@ def main() -> None:
         "rounds": options.rounds,
         "epochs_per_round": options.epochs,
         "threads": THREADS,
-        "accuracy_after": CHECK_EPOCH,
+        "accuracy_after": options.check_epoch,
         "results": results,
         "workers": workers,
         "load_before": load,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -238,3 +240,23 @@ def test_the_renormalized_matrix_may_be_given():
     model = network(graph)
     given = edge_sensitivity(model, graph, propagation=renormalized(graph.adjacency))
     np.testing.assert_array_equal(given.values, edge_sensitivity(model, graph).values)
+
+
+PUBMED = """
+import resource, torch, fishergcn
+from fishergcn.geometry.extrinsic import edge_sensitivity
+from fishergcn.nn.gcn import GCN
+
+graph = fishergcn.datasets.load("pubmed")
+model = GCN(500, (16,), 3, generator=torch.Generator().manual_seed(0))
+found = edge_sensitivity(model, graph, links="all", top=100)
+print(len(found), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.slow
+def test_the_best_of_194_million_pairs_need_less_than_two_gigabytes():
+    done = subprocess.run([sys.executable, "-c", PUBMED], capture_output=True, text=True, check=True)
+    count, kilobytes = map(int, done.stdout.split())
+    assert count == 100
+    assert kilobytes < 2e6

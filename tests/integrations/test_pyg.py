@@ -16,6 +16,7 @@ from fishergcn.perturbation import PerturbationWarning
 
 pytest.importorskip("torch_geometric")
 from torch_geometric.data import Data
+from torch_geometric.loader import RandomNodeLoader
 from torch_geometric.nn import ChebConv, GATConv, GCNConv, SAGEConv, SGConv, TAGConv
 from torch_geometric.nn.conv import MessagePassing
 
@@ -337,3 +338,18 @@ def test_bad_graphs_are_refused(data) -> None:
 class Anonymous:
     edge_index = torch.tensor([[0, 1], [1, 0]])
     num_nodes = None
+
+
+def test_a_loader_of_pyg_brings_the_rows_along(data) -> None:
+    data = AddBuresSpectrum(rank=4)(data)
+    data.number = torch.arange(NODES)
+    model = Net()
+    adversary = BuresAdversary(data, radius=1.0, samples=2).attach(model)
+    for batch in RandomNodeLoader(data, num_parts=3, shuffle=True):
+        assert torch.equal(batch.bures_basis, data.bures_basis[batch.number])
+        state = adversary.get_generator_state()
+        loss = adversary.average(lambda batch=batch: loss_of(model, batch), batch)
+        loss.backward()
+        adversary.set_generator_state(state)
+        assert torch.equal(adversary.average(lambda batch=batch: loss_of(model, batch), batch.number), loss)
+    assert adversary.xi.grad.abs().max() > 0

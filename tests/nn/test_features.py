@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
 from scipy import sparse
 
+from fishergcn.errors import InputError
 from fishergcn.nn.features import DenseFeatures, SparseFeatures, make_features, reference
 from fishergcn.nn.masks import draw_words, keep_probability, unpack
 
@@ -166,11 +169,23 @@ def test_masks_do_not_depend_on_how_a_matrix_is_stored():
     assert messy.nnz == 4
 
 
-def test_columns_list_the_entries_of_the_chosen_rows():
-    features = prepared(torch.float64).restrict(torch.tensor([9, 2, 5]))
-    indptr, position, entry = features.columns
-    dense = np.zeros((3, 37))
-    for column in range(37):
-        for t in range(indptr[column], indptr[column + 1]):
-            dense[position[t], column] = features.values[entry[t]]
-    np.testing.assert_array_equal(dense, matrix().toarray()[[9, 2, 5]])
+@pytest.mark.parametrize("chunk", [1, 2, 3, 100])
+def test_columns_list_the_entries_of_the_chosen_rows(monkeypatch, chunk):
+    """Chunk by chunk, column by column, each entry once, and in a chunk only rows of that chunk."""
+    monkeypatch.setattr("fishergcn.nn.features._CHUNK_ROWS", chunk)
+    rows = [9, 2, 5, 7, 1]
+    features = prepared(torch.float64).restrict(torch.tensor(rows))
+    pointers, position, entry = (part.tolist() for part in features.columns)
+    assert len(pointers) == -(-len(rows) // chunk) + 1
+    dense = np.zeros((len(rows), 37))
+    for c, (starts, stops) in enumerate(pairwise(pointers)):
+        for column in range(37):
+            for t in range(starts[column], stops[column]):
+                assert position[t] // chunk == c
+                dense[position[t], column] += features.values[entry[t]]
+    np.testing.assert_array_equal(dense, matrix().toarray()[rows])
+
+
+def test_weights_that_do_not_fit():
+    with pytest.raises(InputError, match=r"weights must have 37 rows, got 36\."):
+        prepared(torch.float64).times(weights(1, 36, 4, torch.float64), None, 1, 0.0)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from scipy import sparse
 
+from fishergcn.errors import InputError
 from fishergcn.nn.propagate import propagate, reference
 from fishergcn.nn.spmm import SparseMatrix
 from fishergcn.perturbation import SparsePlusLowRank
@@ -110,3 +111,16 @@ def test_operators_propagate():
         operator.propagate(z), (operator @ z.movedim(1, 0)).movedim(0, 1), **TOLERANCE[torch.float64]
     )
     torch.testing.assert_close(s.propagate(z)[:, 1], s @ z[:, 1].contiguous(), **TOLERANCE[torch.float64])
+
+
+@pytest.mark.parametrize("shape", [(12, 3, 7), (14, 3, 7), (13, 7)])
+def test_operands_that_do_not_fit(shape):
+    with pytest.raises(InputError, match=r"activations must be torch.float64 of shape \(13, B, d\), got "):
+        propagate(matrix(9, 13), normal(*shape))
+
+
+def test_a_batch_or_precision_that_does_not_fit():
+    with pytest.raises(InputError, match=r"activations must be a batch of 3, got 2\."):
+        propagate(matrix(12, 12), normal(12, 2, 7), basis(12, 4), normal(3, 4))
+    with pytest.raises(InputError, match=r"got torch.float32 of shape \(13, 3, 7\)\."):
+        propagate(matrix(9, 13), normal(13, 3, 7, dtype=torch.float32))

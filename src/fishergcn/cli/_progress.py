@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["Display"]
 
 _LINE_EVERY = 10.0  # seconds between plain lines
-_DRAW_EVERY = 0.25
 
 
 class Display:
@@ -101,7 +100,9 @@ class Display:
             count, total = self._sums[dataset, name]
             rows.append([dataset, name, f"{count}/{planned}", f"{total / count:.2%}" if count else "-"])
         bar = ProgressBar(total=self._total, completed=self._done + self._failed, width=60)
-        return Group(table("", ["data set", "method", "runs", "mean accuracy"], rows), bar, self._line() + self._epoch)
+        # The table last: where the terminal is too low, its end is what is cut off.
+        shown = table("", ["data set", "method", "runs", "mean accuracy"], rows)
+        return Group(self._line() + self._epoch, bar, shown)
 
 
 def _duration(seconds: float) -> str:

@@ -58,7 +58,7 @@ def means_table(results: Results, title: str) -> Table:
         rows.append([*row, f"{fact['epochs']['mean']:.0f}", f"{fact['seconds']['mean']:.1f}"])
     return table(
         f"Mean ± standard deviation on {title}",
-        ["method", "runs", *scores, "epochs", "seconds"],
+        ["method", "runs", *scores, "epochs", "sec."],
         rows,
     )
 

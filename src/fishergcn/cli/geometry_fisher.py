@@ -133,7 +133,9 @@ def _show(saved: SavedModel, facts: dict[str, Any]) -> None:
     columns = ["direction", "μ", "KL foretold", "KL found", "growth of the loss"]
     out.print(table(f"{_title(saved)}: Fisher information per squared Bures distance", columns, rows))
     out.print("most adversarial direction φ: " + ", ".join(f"{each:+.3g}" for each in facts["direction"]))
-    out.print(f"compared at Bures distance {facts['distance']:.4g}, where the loss is {facts['loss']:.4g} at 0")
+    out.print(
+        f"compared at Bures distance {facts['distance']:.4g}; the loss on the graph itself is {facts['loss']:.4g}"
+    )
     if facts["loss_growth_random"]:
         low, middle, high = facts["loss_growth_random"]
         out.print(
@@ -142,7 +144,9 @@ def _show(saved: SavedModel, facts: dict[str, Any]) -> None:
             f"{facts['random_directions_that_change_less']:.0%} change the predictions less"
         )
     entry = "an entry of the propagation matrix" if saved.method.high_order else "the weight of a link"
+    out.print(f"links that matter most to the loss, with its derivative in {entry}:")
     links = [[" - ".join(row["link"]), f"{row['derivative']:+.4g}"] for row in facts["links"]]
-    out.print(table(f"links that matter most to the loss (derivative in {entry})", ["link", "derivative"], links))
+    out.print(table("", ["link", "derivative"], links))
+    out.print("nodes whose predictions move most along the first direction:")
     nodes = [[row["node"], f"{row['share']:.2%}"] for row in facts["nodes"]]
-    out.print(table("nodes whose predictions move most along the first direction", ["node", "share of μ"], nodes))
+    out.print(table("", ["node", "share of μ"], nodes))

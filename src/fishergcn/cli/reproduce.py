@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import sys
 from pathlib import Path
@@ -88,9 +89,9 @@ def _print_end(out: Path) -> None:
     from fishergcn.cli.runs import print_results
     from fishergcn.experiments.store import open_runs
 
-    runs = open_runs(out)
-    print_results(runs)
-    failed = [(cell, record) for cell, record in runs.entries() if record.status.startswith("failed")]
+    with contextlib.closing(open_runs(out)) as runs:
+        print_results(runs)
+        failed = [(cell, record) for cell, record in runs.entries() if record.status.startswith("failed")]
     for cell, record in failed[:5]:
         name = f"{cell} on {record.dataset}, split {record.split}, seed {record.seed}"
         console(stderr=True).print(f"{name}: {record.status}", soft_wrap=True)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fishergcn.cli._common import console, print_json, table
+
+if TYPE_CHECKING:
+    from fishergcn.experiments.runs import Runs
 
 __all__ = ["app", "print_results"]
 
@@ -20,24 +24,13 @@ _JSON = Annotated[bool, typer.Option("--json", help="Print JSON instead of a tab
 @app.command(name="list")
 def list_(folder: _FOLDER, json: _JSON = False) -> None:
     """Show every run: what it is, how it ended, its scores."""
-    from fishergcn.experiments.store import open_runs
-
-    names = (
-        "dataset",
-        "method",
-        "split",
-        "seed",
-        "status",
-        "epochs",
-        "test_accuracy",
-        "test_loss",
-        "seconds",
-    )
-    found = [
-        {"cell": cell, **{name: values[name] for name in names}}
-        for cell, record in open_runs(folder).entries()
-        for values in [record.to_dict()]
-    ]
+    scores = ("split", "seed", "status", "epochs", "test_accuracy", "test_loss", "seconds")
+    found = []
+    with _opened(folder) as runs:
+        for cell, record in runs.entries():
+            values = record.to_dict()
+            names = {"dataset": record.dataset, "cell": cell, "method": record.method}
+            found.append(names | {name: values[name] for name in scores})
     if json:
         print_json(found)
         return
@@ -50,17 +43,7 @@ def list_(folder: _FOLDER, json: _JSON = False) -> None:
         ]
         for each in found
     ]
-    columns = [
-        "data set",
-        "method",
-        "split",
-        "seed",
-        "status",
-        "epochs",
-        "test accuracy",
-        "test loss",
-        "seconds",
-    ]
+    columns = ["data set", "method", *scores[:4], "accuracy", "loss", "seconds"]
     console().print(table(f"{len(rows)} runs in {folder}", columns, rows))
 
 
@@ -70,15 +53,14 @@ def show(folder: _FOLDER, json: _JSON = False) -> None:
     from dataclasses import asdict
 
     from fishergcn.experiments import statistics
-    from fishergcn.experiments.store import open_runs
 
-    runs = open_runs(folder)
-    if json:
+    with _opened(folder) as runs:
+        if not json:
+            print_results(runs)
+            return
         compared = [asdict(each) for each in statistics.compare(runs)]
         cells = [asdict(each) for each in statistics.summarize(runs)]
         print_json(_plain({"plan": runs.plan, "cells": cells, "comparisons": compared}))
-        return
-    print_results(runs)
 
 
 @app.command()
@@ -88,9 +70,9 @@ def export(
 ) -> None:
     """Write all runs to one file, with columns named as in RunRecord."""
     from fishergcn.experiments.export import export_runs
-    from fishergcn.experiments.store import open_runs
 
-    count = export_runs(open_runs(folder), out)
+    with _opened(folder) as runs:
+        count = export_runs(runs, out)
     console().print(f"{out}: {count} runs", soft_wrap=True)
 
 
@@ -103,65 +85,61 @@ def archive(
 ) -> None:
     """Write a small text copy of the results, from which tables and report can be made again."""
     from fishergcn.experiments.archive import write_archive
-    from fishergcn.experiments.store import open_runs
 
-    write_archive(out, open_runs(folder), curves=curves, epochs=epochs)
+    with _opened(folder) as runs:
+        write_archive(out, runs, curves=curves, epochs=epochs)
     size = sum(path.stat().st_size for path in out.iterdir())
     console().print(f"{out}: {size / 1000:.0f} kB", soft_wrap=True)
 
 
-def print_results(runs: Any) -> None:
-    """Print the table of results and that of differences."""
+def _opened(folder: Path) -> contextlib.closing[Runs]:
+    from fishergcn.experiments.store import open_runs
+
+    return contextlib.closing(open_runs(folder))
+
+
+def print_results(runs: Runs) -> None:
+    """Print the results of each data set, then the differences."""
     from fishergcn.experiments import statistics
 
     plan, out = runs.plan, console()
-    cells = statistics.summarize(runs)
-    out.print(table(plan["title"], _RESULT_COLUMNS, [_result_row(each) for each in cells]))
-    compared = statistics.compare(runs)
-    if compared:
-        out.print(
-            table(
-                "Differences on the same splits and seeds",
-                _DIFFERENCE_COLUMNS,
-                [_difference_row(each) for each in compared],
-            )
-        )
+    cells, compared = statistics.summarize(runs), statistics.compare(runs)
+    for dataset in plan["datasets"]:
+        rows = [_result_row(each) for each in cells if each.dataset == dataset]
+        out.print(_narrow(table(f"{plan['title']}: {dataset}", _RESULT_COLUMNS, rows)))
+        rows = [_difference_row(each) for each in compared if each.dataset == dataset]
+        if rows:
+            title = f"Differences in accuracy on the same splits and seeds: {dataset}"
+            out.print(_narrow(table(title, _DIFFERENCE_COLUMNS, rows)))
     unit = next((each.accuracy.unit for each in cells if each.accuracy is not None), "splits")
     note = "" if unit == "splits" else " (there is one split, so they hold for it alone)"
-    out.print(f"Intervals: 95 %, from resampling {unit}{note}. gap: (ours - published) / our standard error.")
+    out.print(f"Intervals: 95 %, from resampling {unit}{note}. p: Wilcoxon signed-rank over {unit}.", soft_wrap=True)
+    out.print("Gap: (ours - published) / standard error of ours. In brackets: published.", soft_wrap=True)
 
 
-_RESULT_COLUMNS = [
-    "data set",
-    "method",
-    "accuracy",
-    "std",
-    "interval",
-    "published",
-    "gap",
-    "loss",
-    "published",
-    "runs",
-]
-_DIFFERENCE_COLUMNS = ["data set", "method", "minus", "", "points", "interval", "Wilcoxon p", "won:tied:lost"]
+_RESULT_COLUMNS = ["method", "accuracy", "interval", "published", "gap", "loss", "runs"]
+_DIFFERENCE_COLUMNS = ["method", "minus", "points", "interval", "p", "won:tied:lost"]
+
+
+def _narrow(made: Any) -> Any:
+    """Save blanks, so that a table fits on 80 columns."""
+    made.collapse_padding = True
+    return made
 
 
 def _result_row(each: Any) -> list[str]:
     count = f"{each.ok}/{each.planned}" + f", {each.diverged} diverged" * bool(each.diverged)
     count += f", {each.failed} failed" * bool(each.failed)
     if each.accuracy is None:
-        return [each.dataset, each.cell, "-", "-", "-", "-", "-", "-", "-", count]
+        return [each.cell, "-", "-", "-", "-", "-", count]
     known = each.published or {}
     return [
-        each.dataset,
         each.cell,
         f"{100 * each.accuracy.mean:.2f}",
-        f"{100 * each.accuracy.std:.2f}",
-        f"[{100 * each.accuracy.low:.2f}, {100 * each.accuracy.high:.2f}]",
+        f"{100 * each.accuracy.low:.2f} … {100 * each.accuracy.high:.2f}",
         _or_dash(known.get("accuracy"), 100, ".2f"),
         _or_dash(each.accuracy_gap, 1, "+.1f"),
-        f"{each.loss.mean:.3f}",
-        _or_dash(known.get("loss"), 1, ".2f"),
+        f"{each.loss.mean:.3f} ({_or_dash(known.get('loss'), 1, '.2f')})",
         count,
     ]
 
@@ -169,12 +147,10 @@ def _result_row(each: Any) -> list[str]:
 def _difference_row(each: Any) -> list[str]:
     found = each.difference
     return [
-        each.dataset,
         each.cell,
-        each.reference,
-        each.role,
+        f"{each.reference} ({each.role})",
         f"{100 * found.mean:+.2f}",
-        f"[{100 * found.low:+.2f}, {100 * found.high:+.2f}]",
+        f"{100 * found.low:+.2f} … {100 * found.high:+.2f}",
         f"{each.p_value:.2g}",
         f"{each.won}:{each.tied}:{each.lost}",
     ]

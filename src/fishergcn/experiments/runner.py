@@ -109,26 +109,32 @@ def run_plan(
     folder = Path(folder)
     listener = _Silence() if listener is None else listener
     curves = None if tensorboard is None else CurveWriter(tensorboard)
+    executor, chunk = choose_executor(device, workers, cluster, listener.epoch)
+    # Signals after the executor: a library that it starts may bring handlers of its own.
+    with Signals() as signals, contextlib.closing(executor), _opened(folder) as store:
+        store.begin(plan, command=command, created=datetime.now(timezone.utc).isoformat(timespec="seconds"))
+        listener.begin(plan, store)
+        jobs = _Jobs(plan, store, chunk, listener)
+        with contextlib.closing(_run(executor, jobs)) as results:
+            for job, records in results:
+                cell = jobs.taken.pop(id(job))
+                with signals.held():
+                    store.add(cell, records)
+                listener.finished(cell, records)
+                if curves is not None:
+                    curves.write(cell, records)
+        return store.counts()
+
+
+@contextlib.contextmanager
+def _opened(folder: Path) -> Iterator[RunStore]:
+    """Make the folder if needed, and be the only one who writes there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataFileError(f"cannot make the folder {folder}: {error.strerror}.") from error
     with folder_lock(folder), RunStore(folder, writable=True) as store:
-        store.begin(plan, command=command, created=datetime.now(timezone.utc).isoformat(timespec="seconds"))
-        executor, chunk = choose_executor(device, workers, cluster, listener.epoch)
-        # Signals last: a library that an executor starts may bring handlers of its own.
-        with Signals() as signals, contextlib.closing(executor):
-            listener.begin(plan, store)
-            jobs = _Jobs(plan, store, chunk, listener)
-            with contextlib.closing(_run(executor, jobs)) as results:
-                for job, records in results:
-                    cell = jobs.taken.pop(id(job))
-                    with signals.held():
-                        store.add(cell, records)
-                    listener.finished(cell, records)
-                    if curves is not None:
-                        curves.write(cell, records)
-        return store.counts()
+        yield store
 
 
 def _run(executor: Executor, jobs: _Jobs) -> Generator[tuple[Job, list[RunRecord]], None, None]:

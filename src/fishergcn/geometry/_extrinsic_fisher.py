@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -127,8 +126,8 @@ def jacobian(
 def push_forward(function: Callable[[Tensor], Tensor], x: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
     """Return f(x) and its derivative along a direction, by dual numbers."""
     with torch.no_grad(), forward_ad.dual_level():
-        dual: Any = forward_ad.make_dual(x, direction)
-        value, tangent = forward_ad.unpack_dual(function(dual))
+        dual = forward_ad.make_dual(x, direction)  # type: ignore[no-untyped-call]
+        value, tangent = forward_ad.unpack_dual(function(dual))  # type: ignore[no-untyped-call]
         return value, torch.zeros_like(value) if tangent is None else tangent
 
 

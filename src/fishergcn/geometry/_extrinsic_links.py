@@ -31,8 +31,7 @@ class LinkScores:
     def of(self, links: IntArray) -> FloatArray:
         """Return the scores of pairs (m, 2)."""
         i, j = links.T
-        scores = np.einsum("mw,mw->m", self.left[i], self.right[j])
-        return np.where(i == j, self.diagonal[i], scores)
+        return np.asarray(np.where(i == j, self.diagonal[i], (self.left[i] * self.right[j]).sum(axis=1)))
 
     def block(self, start: int, stop: int) -> FloatArray:
         """Return the scores of nodes start, …, stop-1 with all nodes from ``start`` on."""
@@ -42,7 +41,7 @@ class LinkScores:
 def entry_scores(gradient: GraphGradient) -> LinkScores:
     """∂ℓ/∂ã_ij for a change of both ã_ij and ã_ji: S_i·Z_j + Z_i·S_j, and S_i·Z_i on the diagonal."""
     S, Z = gradient.errors, gradient.inputs
-    return LinkScores(np.hstack([S, Z]), np.hstack([Z, S]), np.einsum("nw,nw->n", S, Z))
+    return LinkScores(np.hstack([S, Z]), np.hstack([Z, S]), (S * Z).sum(axis=1))
 
 
 def raw_scores(gradient: GraphGradient, adjacency: CSRArray, propagation: CSRArray) -> LinkScores:
@@ -56,13 +55,14 @@ def raw_scores(gradient: GraphGradient, adjacency: CSRArray, propagation: CSRArr
     A link of a node to itself changes one entry and one degree: S_i·Z_i / b_i - t_i.
     """
     S, Z = gradient.errors, gradient.inputs
-    degrees = 1 + np.asarray(adjacency.sum(axis=1)).ravel()
-    through = np.einsum("nw,nw->n", S, propagation @ Z) + np.einsum("nw,nw->n", Z, propagation.T @ S)
+    degrees: FloatArray = 1 + np.asarray(adjacency.sum(axis=1)).ravel()
+    forward, backward = np.asarray(propagation @ Z), np.asarray(propagation.T @ S)
+    through = (S * forward + Z * backward).sum(axis=1)
     t = (through / (2 * degrees))[:, None]
     root, one = np.sqrt(degrees)[:, None], np.ones((len(S), 1))
     left = np.hstack([S / root, Z / root, -t, one])
     right = np.hstack([Z / root, S / root, one, -t])
-    return LinkScores(left, right, np.einsum("nw,nw->n", S, Z) / degrees - t[:, 0])
+    return LinkScores(left, right, (S * Z).sum(axis=1) / degrees - t[:, 0])
 
 
 def largest(

@@ -87,10 +87,9 @@ class NetworkOnGraph:
         if nodes is None:
             if not labeled:
                 return np.arange(self.num_nodes, dtype=np.int64)
-            known = [] if self.labels is None else np.flatnonzero(self.labels >= 0)
-            if len(known) == 0:
+            if self.labels is None or (self.labels < 0).all():
                 raise InputError("the graph has no labels, which this needs.")
-            return np.asarray(known, dtype=np.int64)
+            return np.flatnonzero(self.labels >= 0).astype(np.int64)
         index = np.asarray(nodes)
         if index.ndim != 1 or index.dtype.kind not in "iu" or len(index) == 0:
             raise InputError("nodes must be a list of node indices, at least one.")

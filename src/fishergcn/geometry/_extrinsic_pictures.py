@@ -88,32 +88,54 @@ def links_figure(found: EdgeSensitivity, node: int, classes: IntArray, names: li
 def radial_layout(node: int, links: IntArray) -> dict[int, FloatArray]:
     """Place a node at the origin and the others on rings by their distance along the links.
 
-    A node stands near the angle of the one through which it was reached; nodes that are not reached make a
-    ring of their own.
+    Each node owns a sector of the circle, as wide as its share of the leaves of the breadth-first tree, so that
+    no two links of the tree cross. Parts that the node does not reach hang from it by nothing, further out.
 
     Examples
     --------
     >>> import numpy as np
-    >>> {name: place.round(6).tolist() for name, place in radial_layout(3, np.array([[3, 5]])).items()}
-    {3: [0.0, 0.0], 5: [1.0, 0.0]}
+    >>> {name: (place.round(6) + 0.0).tolist() for name, place in radial_layout(3, np.array([[3, 5]])).items()}
+    {3: [0.0, 0.0], 5: [-1.0, 0.0]}
     """
-    neighbors: dict[int, list[int]] = {}
+    children, ring = _breadth_first_tree(node, links)
+    leaves: dict[int, int] = {}
+    for each in reversed(ring):  # from the outside in
+        leaves[each] = max(1, sum(leaves[child] for child in children[each]))
+    places: dict[int, FloatArray] = {}
+    sectors = {node: (0.0, 2 * np.pi)}
+    for each, radius in ring.items():
+        start, width = sectors[each]
+        middle = start + width / 2
+        places[each] = radius * np.array([np.cos(middle), np.sin(middle)])
+        for child in children[each]:
+            share = width * leaves[child] / leaves[each]
+            sectors[child] = (start, share)
+            start += share
+    return places
+
+
+def _breadth_first_tree(node: int, links: IntArray) -> tuple[dict[int, list[int]], dict[int, int]]:
+    """Return the children of each node and the ring of each, in an order in which parents come first."""
+    neighbors: dict[int, list[int]] = {node: []}
     for i, j in links.tolist():
         neighbors.setdefault(i, []).append(j)
         neighbors.setdefault(j, []).append(i)
-    angles, places = {node: 0.0}, {node: np.zeros(2)}
-    ring, radius = [node], 0
-    while ring or len(places) < len(neighbors):
-        found = {far: angles[near] for near in reversed(ring) for far in neighbors.get(near, [])}
-        reached = sorted((angle, far) for far, angle in found.items() if far not in places)
-        if not reached and len(places) < len(neighbors.keys() | {node}):
-            reached = sorted((0.0, far) for far in neighbors if far not in places)
-        radius += 1
-        ring = [far for _, far in reached]
-        for position, far in enumerate(ring):
-            angles[far] = 2 * np.pi * position / len(ring)
-            places[far] = radius * np.array([np.cos(angles[far]), np.sin(angles[far])])
-    return places
+    children: dict[int, list[int]] = {each: [] for each in neighbors}
+    ring: dict[int, int] = {}
+    for root in [node, *sorted(neighbors)]:
+        if root in ring:
+            continue
+        ring[root] = max(ring.values()) + 1 if ring else 0
+        if root != node:
+            children[node].append(root)
+        waiting = [root]
+        for near in waiting:
+            for far in sorted(neighbors[near]):
+                if far not in ring:
+                    ring[far] = ring[near] + 1
+                    children[near].append(far)
+                    waiting.append(far)
+    return children, ring
 
 
 def _figure(width: float, height: float) -> Any:

@@ -24,7 +24,7 @@ __all__ = ["NaturalGradientStep", "WeightFisher", "natural_gradient_step", "weig
 DENSE_PARAMETERS = 4096
 
 
-class WeightFisher(sparse_linalg.LinearOperator):  # type: ignore[misc]
+class WeightFisher(sparse_linalg.LinearOperator):
     """G = (1/N) Σ_i J_iᵀ F_i J_i with J_i = ∂logits_i/∂vec W^l, as products.
 
     ``G @ v`` is one forward-mode pass (J v), the metric of the outputs (F), and one backward pass (Jᵀ): a
@@ -58,7 +58,8 @@ class WeightFisher(sparse_linalg.LinearOperator):  # type: ignore[misc]
         targets = network.targets(self._logits, nodes) if kind == "empirical" else None
         self._metric = output_metric(self._logits, kind, targets, samples=samples, seed=seed)
         self.weight_shape: tuple[int, int] = (self._weight.shape[0], self._weight.shape[1])
-        super().__init__(dtype=np.dtype(np.float64), shape=(self._weight.numel(),) * 2)
+        size = self._weight.numel()
+        super().__init__(np.dtype(np.float64), (size, size))  # type: ignore[call-arg]
 
     def _function(self, weight: Tensor) -> Tensor:
         weights = list(self._network.weights)

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from fishergcn._types import FloatArray
+from fishergcn.errors import InputError
 from fishergcn.nn.backend import backend_of
 from fishergcn.nn.masks import keep_probability, unpack
 
@@ -152,6 +153,8 @@ class SparseFeatures:
 
     def times(self, weight: Tensor, words: Tensor | None, samples: int, dropout: float) -> Tensor:
         """Return Z of shape (rows, R * M, H) for weights (R, D, H); no words, no dropout, M = 1."""
+        if weight.shape[1] != self.shape[1]:  # compiled code does not check its bounds
+            raise InputError(f"weights must have {self.shape[1]} rows, got {weight.shape[1]}.")
         if backend_of(weight) == "reference":
             return reference(self, weight, words, samples, dropout)
         result: Tensor = _Product.apply(weight, self, words, samples, dropout)  # type: ignore[no-untyped-call]

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from fishergcn.errors import InputError
 from fishergcn.nn.backend import backend_of
 
 if TYPE_CHECKING:
@@ -45,6 +46,12 @@ def propagate(
     -------
     Tensor of shape (p, B, d)
     """
+    # Compiled code does not check its bounds.
+    if dense.ndim != 3 or dense.shape[0] != matrix.shape[1] or dense.dtype != matrix.dtype:
+        wanted = f"{matrix.dtype} of shape ({matrix.shape[1]}, B, d)"
+        raise InputError(f"activations must be {wanted}, got {dense.dtype} of shape {tuple(dense.shape)}.")
+    if coefficients is not None and len(coefficients) != dense.shape[1]:
+        raise InputError(f"activations must be a batch of {len(coefficients)}, got {dense.shape[1]}.")
     if backend_of(dense) == "reference":
         return reference(matrix, dense, basis, coefficients)
     result: Tensor = _Propagation.apply(dense, coefficients, basis, matrix)  # type: ignore[no-untyped-call]

@@ -5,45 +5,45 @@ from __future__ import annotations
 __all__ = ["ABLATION", "CURVES", "FOREST", "RESULTS", "SPECTRUM", "VARIANTS"]
 
 RESULTS = (
-    "Test accuracy is the share of test nodes whose class was predicted correctly. The 95 % interval says "
-    "how well the mean is known; it comes from resampling whole {unit}, because runs that share a split "
-    "are not independent. “std” is the spread of single runs, as papers report it, and says nothing about "
-    "the error of the mean. The loss contains the weight-decay term, as published losses do. The last two "
-    "columns compare with the paper: in percentage points, and in standard errors of our mean (beyond "
-    "about ±2, chance alone is an unlikely reason)."
+    "Test accuracy is the share of test nodes whose class was predicted correctly. The 95 % interval says how "
+    "well the mean is known; it comes from resampling whole {unit}, because runs that share a split are not "
+    "independent. “std” is the spread of single runs, as papers report it, and says nothing about the error of "
+    "the mean. The loss contains the weight-decay term, as published losses do. The last two columns compare with "
+    "the paper: in percentage points, and in standard errors of our mean (the paper’s own error comes on top, so "
+    "small multiples mean agreement)."
 )
 
 FOREST = (
-    "Each row compares two methods run by run, on the same split with the same seed, which removes the "
-    "luck of the draw that both share. The dot is the mean difference, the line its 95 % interval from "
-    "resampling {unit}; right of the vertical line at zero the first method is better, and a line that "
-    "crosses zero means the runs cannot tell. Filled dots: against the control, which is trained with as "
-    "many dropout samples and no perturbation, so only such a difference is due to the perturbation. "
-    "Hollow dots: against the plain GCN."
+    "Each row compares two methods run by run, on the same split with the same seed, which removes the luck of "
+    "the draw that both share. The dot is the mean difference, the line its 95 % interval from resampling {unit}; "
+    "right of the vertical line at zero the first method is better, and a line that crosses zero means the runs "
+    "cannot tell. Filled dots: against the control, which is trained with as many dropout samples and no "
+    "perturbation, so only such a difference is due to the perturbation. Hollow dots: against the plain GCN. The "
+    "table adds how often the first method won, and the p-value of a Wilcoxon signed-rank test over the same "
+    "units: the chance to see so lopsided a result if there were no difference."
 )
 
 CURVES = (
-    "What happened during training. Lines are means over all runs of a method, bands hold the middle 80 % "
-    "of the runs. A curve ends where fewer than half of the runs were still training. Training values are "
-    "measured with dropout and perturbation switched on, validation values without. Point at a curve or "
-    "move the slider to read the values of an epoch; the boxes switch methods on and off."
+    "What happened during training. Lines are means over all runs of a method, bands hold the middle 80 % of the "
+    "runs. A curve ends where fewer than half of the runs were still training. Training values are measured with "
+    "dropout and perturbation switched on, validation values without. Point at a curve or move the slider to read "
+    "the values of an epoch; the boxes switch methods on and off."
 )
 
 SPECTRUM = (
-    "First, the largest eigenvalues of the graph's Laplacian, in other words its fastest-varying "
-    "patterns, strongest first. Training shakes only the colored ones; the gray ones and all that follow "
-    "stay as they are. Beside or below it, how strongly each of these directions was shaken in the end. "
-    "The scale of each is learned against the network, between 0 and ε; dots are means, bars hold the "
-    "middle 80 % of the runs, and the faint line is ε/2, near which it starts."
+    "First, the largest eigenvalues of the graph's Laplacian, in other words its fastest-varying patterns, "
+    "strongest first. Training shakes only the colored ones; the gray ones and all that follow stay as they are. "
+    "Beside or below it, how strongly each of these directions was shaken in the end. The scale of each is "
+    "learned against the network, between 0 and ε; dots are means, bars hold the middle 80 % of the runs, and the "
+    "faint line is ε/2, near which it starts."
 )
 
 ABLATION = (
-    "Test accuracy as one setting changes and all others stay: dots are means, bars 95 % intervals. The "
-    "dashed level is the control, which has no perturbation; a curve that stays within its band gains "
-    "nothing over it."
+    "Test accuracy as one setting changes and all others stay: dots are means, bars 95 % intervals. The dashed "
+    "level is the control, which has no perturbation; a curve that stays within its band gains nothing over it."
 )
 
 VARIANTS = (
-    "Each variant against its control, run by run: dots are mean differences, lines 95 % intervals. Right "
-    "of zero the variant is better than training with as many dropout samples and no perturbation."
+    "Each variant against its control, run by run: dots are mean differences, lines 95 % intervals. Right of zero "
+    "the variant is better than training with as many dropout samples and no perturbation."
 )

@@ -75,7 +75,15 @@ def _draw_panel(
             mean, low, high = (_array(curves[key][part]) for part in ("mean", "low", "high"))
             look = looks[method]
             dash = (0, look.dash) if look.dash else "-"
-            axes.plot(epochs, factor * mean, color=look.color, linestyle=dash, linewidth=1.4, label=method)
+            axes.plot(
+                epochs,
+                factor * mean,
+                color=look.color,
+                linestyle=dash,
+                linewidth=1.4,
+                label=method,
+                zorder=3 if look.dash else 2,
+            )
             axes.fill_between(epochs, factor * low, factor * high, color=look.color, alpha=0.13, linewidth=0)
         for method, curves in dataset["series"].items():
             points = zip(dataset["epochs"], *(curves[key][part] for part in ("mean", "low", "high")), strict=True)

@@ -111,7 +111,8 @@ def csv_text(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows(["" if cell is None else cell for cell in row] for row in rows)
+    # None and NaN (the one value that differs from itself) are empty cells.
+    writer.writerows(["" if cell is None or cell != cell else cell for cell in row] for row in rows)
     return stream.getvalue()
 
 

@@ -126,7 +126,7 @@ def _label_rows(axes: Any, labels: Sequence[str], long: bool) -> None:
     axes.tick_params(axis="y", length=0)
     if long:
         for place, text in enumerate(labels):
-            axes.text(0, place - 0.3, text, transform=axes.get_yaxis_transform(), va="bottom", fontsize=8)
+            axes.text(0, place - 0.2, text, transform=axes.get_yaxis_transform(), va="bottom", fontsize=8)
 
 
 def forest_csv(comparisons: Iterable[Comparison]) -> str:

@@ -47,7 +47,9 @@ def results(study: Study, looks: Looks) -> Section | None:
         return None
     tables = [part for name in study.datasets for part in (tag("h3", name), result_table(study, name, looks))]
     link = data_link("tables.csv", "tables.csv", tables_csv(study))
-    caption = tag("p", captions.RESULTS.format(unit=_unit(study)), " Data: ", link, class_="caption")
+    caption = tag(
+        "p", captions.RESULTS.format(unit=_unit(study)), tag("span", " Data: ", link, class_="data"), class_="caption"
+    )
     return Section("results", "Results beside the paper’s", [*tables, caption])
 
 
@@ -93,7 +95,9 @@ def curves(study: Study, looks: Looks) -> Section | None:
         href="#curves",
         hidden=True,
     )
-    caption = tag("figcaption", tag("b", "Learning curves. "), captions.CURVES + " Data: ", link)
+    caption = tag(
+        "figcaption", tag("b", "Learning curves. "), captions.CURVES, tag("span", " Data: ", link, class_="data")
+    )
     body = [json_script("curves-data", values), tag("figure", legend, *places, caption)]
     return Section("curves", "Learning curves", body, pictures)
 

@@ -18,6 +18,7 @@ __all__ = ["draw_shape", "draw_spectrum", "top_eigenvalues"]
 
 # As many eigenvalues are shown as this multiple of those that are perturbed.
 SHOWN = 3
+_REST = "#9aa2ac"  # a gray that is seen on white and on black
 
 
 def top_eigenvalues(cell: Cell, digest: str | None) -> FloatArray | None:
@@ -49,9 +50,9 @@ def draw_spectrum(cell: Cell, eigenvalues: FloatArray, look: Look, name: str) ->
     with new_axes() as (figure, axes):
         axes.axvspan(0.5, rank + 0.5, color=look.color, alpha=0.10, linewidth=0)
         axes.vlines(index[:rank], 0, eigenvalues[:rank], color=look.color, linewidth=1.0)
-        axes.vlines(index[rank:], 0, eigenvalues[rank:], color=GRID, linewidth=1.0)
+        axes.vlines(index[rank:], 0, eigenvalues[rank:], color=_REST, linewidth=1.0, alpha=0.4)
         axes.plot(index[:rank], eigenvalues[:rank], "o", color=look.color, markersize=4)
-        axes.plot(index[rank:], eigenvalues[rank:], "o", color=GRID, markersize=4)
+        axes.plot(index[rank:], eigenvalues[rank:], "o", color=_REST, markersize=4)
         axes.set(
             title=f"{cell.dataset}: spectrum seen by {cell.method}",
             xlabel="direction, largest eigenvalue first",
@@ -80,7 +81,7 @@ def draw_shape(cell: Cell, records: Sequence[RunRecord], look: Look, name: str) 
     with new_axes() as (figure, axes):
         axes.axhline(radius, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
         axes.axhline(radius / 2, color=GRID, linewidth=0.8)
-        axes.vlines(index, low, high, color=look.color, linewidth=5, alpha=0.25)
+        axes.vlines(index, low, high, color=look.color, linewidth=5, alpha=0.3)
         axes.plot(index, middle, "o", color=look.color, markersize=5)
         axes.set(
             title=f"{cell.dataset}: shape learned by {cell.method}",

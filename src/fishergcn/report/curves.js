@@ -5,7 +5,7 @@
   const source = document.getElementById("curves-data");
   if (!source) return;
   const { methods, panels, datasets } = JSON.parse(source.textContent);
-  const WIDTH = 400, HEIGHT = 230, LEFT = 46, RIGHT = 10, TOP = 26, BOTTOM = 30;
+  const WIDTH = 400, HEIGHT = 238, LEFT = 46, RIGHT = 10, TOP = 26, BOTTOM = 38;
   const hidden = new Set(methods.filter((method) => !method.shown).map((method) => method.name));
   const redraw = [];
 
@@ -68,9 +68,10 @@
         frame.append(svg("text", { x: LEFT - 6, y: +at + 4, "text-anchor": "end" }, label + (percent ? " %" : "")));
       }
       for (const [mark, label] of ticks(first, last, 5))
-        frame.append(svg("text", { x: x(mark).toFixed(1), y: HEIGHT - 12, "text-anchor": "middle" }, label));
-      frame.append(svg("text", { x: WIDTH - RIGHT, y: HEIGHT - 1, "text-anchor": "end", class: "axis" }, "epoch"));
-      for (const method of shown) {
+        frame.append(svg("text", { x: x(mark).toFixed(1), y: HEIGHT - 20, "text-anchor": "middle" }, label));
+      frame.append(svg("text", { x: WIDTH - RIGHT, y: HEIGHT - 5, "text-anchor": "end" }, "epoch"));
+      // Solid lines first: where curves coincide, dashes on top leave both to be seen.
+      for (const method of [...shown].sort((one, other) => (one.dash.length > 0) - (other.dash.length > 0))) {
         const { mean, low: lower, high: upper } = dataset.series[method.name][key];
         const steps = mean.map((_, i) => i).filter((i) => mean[i] !== null);
         const path = (line, order) => order.map((i) => `${x(dataset.epochs[i]).toFixed(1)},${y(line[i]).toFixed(1)}`);

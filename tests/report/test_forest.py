@@ -1,0 +1,67 @@
+"""The words about a difference follow from its interval."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+
+import pytest
+
+from fishergcn.experiments.statistics import Comparison, Estimate
+from fishergcn.report._forest import controls_first, draw_forest, finding, paired_table, points, verdict
+from fishergcn.report._palette import looks
+
+
+def comparison(low, high, *, mean=None, reference="gcn-x5", role="control", cell="fishergcn"):
+    difference = Estimate((low + high) / 2 if mean is None else mean, low, high, 0.001, 0.01, 20, 10, "splits")
+    return Comparison("cora", cell, reference, role, "test_accuracy", difference, 0.04, 6, 1, 3)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "side", "words"),
+    [
+        (0.0014, 0.0036, "above", "above zero: fishergcn does better than gcn-x5"),
+        (-0.003, -0.0001, "below", "below zero: fishergcn does worse than gcn-x5"),
+        (-0.0004, 0.0009, "zero", "includes zero: these runs do not tell fishergcn and gcn-x5 apart"),
+        (0.0, 0.001, "zero", "includes zero"),
+        (-0.001, 0.0, "zero", "includes zero"),
+        (math.nan, math.nan, "unknown", "too few runs"),
+    ],
+)
+def test_finding(low, high, side, words):
+    one = comparison(low, high)
+    assert verdict(one.difference) == side
+    assert words in finding(one)
+
+
+def test_finding_shows_points_and_interval():
+    assert "fishergcn − gcn-x5 on cora: " in finding(comparison(-0.0004, 0.0009))
+    assert ">+0.03 points [−0.04, +0.09]</b>" in finding(comparison(-0.0004, 0.0009, mean=0.0003))
+
+
+@pytest.mark.parametrize(("value", "text"), [(0.0024, "+0.24"), (-0.0024, "−0.24"), (0.0, "0.00"), (-1e-9, "0.00")])
+def test_points(value, text):
+    assert points(value) == text
+
+
+def test_controls_come_first():
+    ordered = controls_first([comparison(0, 1, reference="gcn", role="baseline"), comparison(0, 1)])
+    assert [one.reference for one in ordered] == ["gcn-x5", "gcn"]
+
+
+def test_the_table_carries_full_values_and_none_for_no_interval():
+    one = comparison(-0.1 / 3, 0.1)
+    assert f'data-low="{-0.1 / 3!r}"' in paired_table([one])
+    assert f'data-value="{one.difference.mean!r}"' in paired_table([one])
+    assert "nan" not in paired_table([comparison(math.nan, math.nan, mean=0.01)])
+
+
+@pytest.mark.parametrize("cell", ["fishergcn", "fishergcn directions=random radius=1"])
+def test_the_data_of_the_picture_are_the_comparisons(cell):
+    one = comparison(-0.001, 0.002, cell=cell)
+    picture = draw_forest("cora", [one], looks([cell]), "forest")
+    (row,) = csv.DictReader(io.StringIO(picture.data))
+    assert (float(row["difference"]), float(row["low"]), float(row["high"])) == (0.0005, -0.001, 0.002)
+    assert (row["cell"], row["reference"], row["won"], row["lost"]) == (cell, "gcn-x5", "6", "3")
+    assert f"{cell} − gcn-x5" in picture.svg

@@ -1,0 +1,174 @@
+"""``fishergcn report``: the files it writes, and that their numbers are those of the runs."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import re
+import shutil
+import sqlite3
+import webbrowser
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from fishergcn.cli import app
+from fishergcn.errors import DataFileError
+from fishergcn.experiments.archive import write_archive
+from fishergcn.experiments.store import open_runs
+from fishergcn.report import write_report
+
+SECTIONS = ["protocol", "results", "differences", "curves", "spectrum", "ablation", "geometry", "failures"]
+
+
+def sections(folder):
+    return re.findall(r'<section id="([a-z]+)"', (folder / "report.html").read_text())
+
+
+def runs_of(folder):
+    source = open_runs(folder)
+    try:
+        return list(source.entries())
+    finally:
+        source.close()
+
+
+@pytest.fixture
+def copy(plain_report, tmp_path):
+    """Return a folder with the runs of the plain report and no report."""
+    for path in plain_report.glob("runs.sqlite*"):
+        shutil.copy(path, tmp_path)
+    return tmp_path
+
+
+def test_all_files_are_there(plain_report):
+    names = {path.name for path in plain_report.iterdir()}
+    assert {"report.html", "tables.md", "tables.csv", "figures"} <= names
+    figures = {path.name for path in (plain_report / "figures").iterdir()}
+    stems = {name.rpartition(".")[0] for name in figures}
+    assert figures == {f"{stem}.{kind}" for stem in stems for kind in ("svg", "png", "csv")}
+    assert {"forest-cora", "spectrum-cora-fishergcn", "shape-cora-fishergcn", "curves-cora-val-loss"} <= stems
+    assert not [name for name in names | figures if name.startswith(".")]  # no temporary file is left
+
+
+def test_the_parts_are_in_order(plain_report, hostile_report, ablation_report):
+    assert sections(plain_report) == ["protocol", "results", "differences", "curves", "spectrum"]
+    assert sections(ablation_report) == ["protocol", "results", "differences", "curves", "spectrum", "ablation"]
+    assert sections(hostile_report)[-1] == "failures"
+    assert sections(hostile_report) == [name for name in SECTIONS if name in sections(hostile_report)]
+
+
+def test_tables_equal_the_runs(plain_report):
+    with (plain_report / "tables.csv").open() as stream:
+        rows = {row["cell"]: row for row in csv.DictReader(stream)}
+    markdown = (plain_report / "tables.md").read_text()
+    for name, row in rows.items():
+        runs = [run for cell, run in runs_of(plain_report) if cell == name]
+        accuracies = np.array([run.test_accuracy for run in runs])
+        assert int(row["runs"]) == len(runs) == 10
+        assert float(row["accuracy"]) == pytest.approx(accuracies.mean(), abs=1e-15)
+        assert float(row["accuracy_std"]) == pytest.approx(accuracies.std(ddof=1), abs=1e-15)
+        assert float(row["loss"]) == pytest.approx(np.mean([run.test_loss for run in runs]), abs=1e-14)
+        assert float(row["accuracy_low"]) < accuracies.mean() < float(row["accuracy_high"])
+        assert f"| cora | {name} | 10 | {100 * accuracies.mean():.2f} [" in markdown
+    difference = float(rows["gcn"]["accuracy"]) - 0.8
+    assert float(rows["gcn"]["accuracy_difference"]) == pytest.approx(difference, abs=1e-15)
+    assert rows["gcn"]["published_accuracy"] == "0.8"
+    assert rows["gcn-x5"]["published_accuracy"] == ""
+
+
+def test_the_protocol_card(plain_report):
+    page = (plain_report / "report.html").read_text()
+    digest = runs_of(plain_report)[0][1].graph_digest
+    for text in (f"sha256:{digest}", "fishergcn reproduce x", "seeds 2019 to 2023 (5 splits)", "2019 to 2020 (2 init",
+                 "torch 2.13", "30 finished of 30 planned", "dealt again at random", "by test accuracy"):  # fmt: skip
+        assert text in page
+
+
+def test_a_second_report_is_the_same(plain_report, copy):
+    write_report(copy)
+    write_report(copy)
+    for path in [plain_report / "report.html", plain_report / "tables.md", *(plain_report / "figures").iterdir()]:
+        assert (copy / path.relative_to(plain_report)).read_bytes() == path.read_bytes()
+
+
+def test_an_archive_gives_the_same_tables(plain_report, tmp_path):
+    source = open_runs(plain_report)
+    write_archive(tmp_path, source)
+    source.close()
+    write_report(tmp_path)
+    assert (tmp_path / "tables.csv").read_text() == (plain_report / "tables.csv").read_text()
+    assert sections(tmp_path) == sections(plain_report)
+
+
+def test_the_page_asks_for_nothing(plain_report, hostile_report, ablation_report):
+    for folder in (plain_report, hostile_report, ablation_report):
+        page = (folder / "report.html").read_text()
+        links = set(re.findall(r'(?:src|href)="([^"]*)"', page))
+        assert all(link.startswith(("#", "data:")) for link in links)
+        assert "default-src &#x27;none&#x27;" in page
+        assert not re.search(r"@import|url\((?!#)", page)
+
+
+def test_hostile_texts_are_shown_and_never_markup(hostile_report, hostile_name):
+    page = (hostile_report / "report.html").read_text()
+    assert hostile_name not in page
+    assert "&lt;script&gt;window.hacked = 1&lt;/script&gt;" in page
+    assert "<img" not in page
+    assert "<b onclick" not in page
+    assert "failed: &lt;b onclick=x&gt;boom&lt;/b&gt;" in page
+    assert page.count("<script") == 2  # the data of the curves, and the script that draws them
+    markdown = (hostile_report / "tables.md").read_text()
+    assert "<script>" not in markdown.replace("\\<", "")
+
+
+def test_pictures_of_the_geometry_are_shown_with_their_captions(copy):
+    figures = copy / "figures"
+    figures.mkdir()
+    (figures / "geometry-edges.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"/>')
+    (figures / "geometry-edges.json").write_text(json.dumps({"title": "Edges <1>", "caption": "Which links matter."}))
+    (figures / "geometry-plain.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"/>')
+    write_report(copy)
+    page = (copy / "report.html").read_text()
+    assert sections(copy)[-1] == "geometry"
+    assert "Edges &lt;1&gt;. </b>Which links matter." in page
+    assert page.count('<img src="data:image/svg+xml;base64,') == 2
+    (figures / "geometry-edges.json").write_text("[1]")
+    with pytest.raises(DataFileError, match="must hold an object"):
+        write_report(copy)
+
+
+def test_an_unfinished_experiment_says_so(tmp_path, make_plan, fill):
+    plan = make_plan(["cora"])
+    fill(tmp_path, plan)
+    with contextlib.closing(sqlite3.connect(tmp_path / "runs.sqlite")) as connection, connection:
+        connection.execute("DELETE FROM runs WHERE cell = 'fishergcn' AND seed = 2020")
+    write_report(tmp_path)
+    assert "5 of 30 planned runs are not done yet" in (tmp_path / "report.html").read_text()
+
+
+def test_a_single_run_has_no_interval_and_the_page_says_so(tmp_path, make_plan, fill):
+    write_report(fill(tmp_path, make_plan(["cora"], splits=1, seeds=1)))
+    page = (tmp_path / "report.html").read_text()
+    assert "too few runs for an interval" in page
+    assert not re.search(
+        r"\bnan\b", page + (tmp_path / "tables.md").read_text() + (tmp_path / "tables.csv").read_text()
+    )
+
+
+def test_the_command_prints_the_path_and_opens_the_page(copy, monkeypatch):
+    opened = []
+    monkeypatch.setattr(webbrowser, "open", lambda address: opened.append(address) or True)
+    result = CliRunner().invoke(app, ["report", str(copy), "--open"], catch_exceptions=False)
+    page = (copy / "report.html").resolve()
+    assert result.exit_code == 0
+    assert result.stdout.strip() == str(page)
+    assert opened == [page.as_uri()]
+
+
+def test_a_folder_without_runs_is_one_sentence(tmp_path):
+    with pytest.raises(DataFileError, match=r"holds no runs: .* fishergcn reproduce quick") as caught:
+        CliRunner().invoke(app, ["report", str(tmp_path)], catch_exceptions=False)
+    assert "\n" not in str(caught.value)
