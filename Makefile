@@ -22,11 +22,14 @@ $(VENV)/.dev: $(VENV)/.base
 	@$(PIP) --editable '.[dev]'
 	@touch $@
 
-demo: $(VENV)/.base  ## set up and run the main job on embedded data
+demo: $(VENV)/.base  ## set up, train all six methods on Cora and end with a page that compares them
 	$(BIN)/fishergcn data list
 	$(BIN)/fishergcn spectrum cora
+	$(BIN)/fishergcn reproduce table2 --datasets cora --splits 3 --seeds 1 --device cpu --out demo
+	$(BIN)/fishergcn report demo
 
 test: $(VENV)/.dev  ## set up and run all tests but the slow ones
+	@tools/install_chromium.sh
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -q
 
 slow: $(VENV)/.dev  ## the tests that take minutes

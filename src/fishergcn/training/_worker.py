@@ -1,13 +1,16 @@
 """A worker process: reads chunks as JSON lines, trains them, answers with records as JSON lines.
 
-Started as ``python -m fishergcn.training._worker``, so that it needs nothing of the parent's ``__main__``: plain
-scripts, notebooks and standard input can all use workers. It ends when its input ends or its parent is gone.
+Started as ``python -m fishergcn.training._worker FOLDER PARENT``, so that it needs nothing of the parent's
+``__main__``: plain scripts, notebooks and standard input can all use workers. It ends when its input ends or its
+parent is gone. A parent that was killed could not remove FOLDER, with the files that workers share: then the worker
+does.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections import OrderedDict
 from pathlib import Path
@@ -31,11 +34,12 @@ def main() -> None:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a stray print must not break the protocol
     torch.set_num_threads(1)
-    parent = os.getppid()
+    folder, parent = sys.argv[1], int(sys.argv[2])
     problems: OrderedDict[str, Problem] = OrderedDict()
 
-    def leave_with_parent(_: Progress) -> None:
+    def leave_with_parent(_: Progress | None = None) -> None:
         if os.getppid() != parent:
+            shutil.rmtree(folder, ignore_errors=True)
             os._exit(1)
 
     for line in sys.stdin:
@@ -52,7 +56,9 @@ def main() -> None:
             answer: dict[str, Any] = {"records": [record.to_dict() for record in records]}
         except FisherGCNError as error:
             answer = {"error": str(error)}
+        leave_with_parent()
         print(json.dumps(answer), file=answers, flush=True)
+    leave_with_parent()
 
 
 def _problem(problems: OrderedDict[str, Problem], folder: str) -> Problem:

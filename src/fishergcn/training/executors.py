@@ -235,7 +235,7 @@ class ProcessExecutor:
             if stop.is_set():
                 raise FisherGCNError("the work was stopped.")
             worker = subprocess.Popen(
-                [sys.executable, "-m", "fishergcn.training._worker"],
+                [sys.executable, "-m", "fishergcn.training._worker", str(self._folder), str(os.getpid())],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
