@@ -1,10 +1,12 @@
-"""Three ways to measure how far a graph has moved, each in a module of its own.
+"""Three geometries of graphs, each in a module of its own.
 
-:mod:`fishergcn.geometry.intrinsic` looks at the graph alone, as a density matrix under the Bures metric.
+:mod:`fishergcn.geometry.intrinsic` looks at the graph alone, as a density matrix under the Bures metric: how far a
+graph has moved. :mod:`fishergcn.geometry.extrinsic` asks how much a network feels such a move.
+:mod:`fishergcn.geometry.embedding` measures embeddings of the nodes.
 """
 
 from __future__ import annotations
 
-from fishergcn.geometry import intrinsic
+from fishergcn.geometry import embedding, extrinsic, intrinsic
 
-__all__ = ["intrinsic"]
+__all__ = ["embedding", "extrinsic", "intrinsic"]

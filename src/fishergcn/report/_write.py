@@ -11,6 +11,7 @@ from fishergcn.experiments.store import open_runs
 from fishergcn.report import _sections as parts
 from fishergcn.report._drawing import Picture
 from fishergcn.report._geometry import geometry_figures
+from fishergcn.report._models import draw_models
 from fishergcn.report._page import assemble
 from fishergcn.report._palette import looks
 from fishergcn.report._study import Study, read_study
@@ -23,8 +24,9 @@ def write_report(folder: str | os.PathLike[str]) -> Path:
     """Write the report of an experiment beside its runs and return the path of the page.
 
     Writes ``report.html`` (one file that works offline), ``tables.md``, ``tables.csv``, and every figure as
-    SVG and PNG, with its data as CSV, in ``figures/``. Pictures ``figures/geometry-*.svg`` that are there
-    already are shown too. Each file is written wholly or not at all; equal runs give equal files.
+    SVG and PNG, with its data as CSV, in ``figures/``. Models saved in the folder or in its sub-folders are
+    drawn as ``figures/geometry-*.svg``; such pictures that are there already are shown too. Each file is
+    written wholly or not at all; equal runs give equal files.
 
     Parameters
     ----------
@@ -43,6 +45,7 @@ def write_report(folder: str | os.PathLike[str]) -> Path:
     finally:
         source.close()
     figures = target / "figures"
+    draw_models(target, figures)
     sections = _sections(study, figures)
     for section in sections:
         for picture in section.pictures:

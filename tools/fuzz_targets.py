@@ -1,0 +1,476 @@
+"""What is fuzzed: for every reader, how a hostile input is made from a seed and how it is read to the end.
+
+An input is a function of a random generator alone, so that a failure is known by the reader and the seed.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import functools
+import io
+import json
+import pickle
+import random
+import sqlite3
+import struct
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+TEXTS = ["", "\0", "../../x", "/etc/passwd", "<script>", "\ud800", "é" * 300, "nan", "-1", "1e999", "9" * 5000, "{}", "gcn"]
+NUMBERS = [0, -1, 1, 2**31, 2**63, -(2**63), 10**30, 0.5, 1e308, -1e-320, float("nan"), float("inf"), True, None]
+Files = dict[str, bytes]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A reader: files of a good input, what makes one hostile, and what reads it to the end."""
+
+    good: Callable[[], Files]
+    spoil: Callable[[random.Random, Files], Files]
+    read: Callable[[Path, random.Random], None]
+
+
+# Spoiling bytes, text and JSON
+
+
+def spoil_bytes(rng: random.Random, data: bytes) -> bytes:
+    """Flip, cut, repeat, insert or overwrite at a few places."""
+    spoiled = bytearray(data)
+    for _ in range(rng.choice((1, 1, 2, 5, 20))):
+        at = rng.randrange(len(spoiled) + 1)
+        match rng.randrange(6):
+            case 0 if at < len(spoiled):
+                spoiled[at] ^= 1 << rng.randrange(8)
+            case 1:
+                del spoiled[at:]
+            case 2:
+                del spoiled[at : at + rng.randrange(1, 9)]
+            case 3:
+                spoiled[at:at] = spoiled[at : at + rng.randrange(1, 200)]
+            case 4:
+                spoiled[at:at] = rng.randbytes(rng.randrange(1, 9))
+            case _:
+                spoiled[at : at + 8] = struct.pack("<q", rng.choice((-1, 0, 2**31, 2**62, rng.getrandbits(40))))
+    return bytes(spoiled)
+
+
+def odd_value(rng: random.Random, depth: int = 2) -> Any:
+    """Return a value that JSON can say and a reader may not expect."""
+    kind = rng.randrange(8 if depth else 6)
+    if kind < 3:
+        return rng.choice(NUMBERS)
+    if kind < 6:
+        return rng.choice(TEXTS)
+    items = [odd_value(rng, depth - 1) for _ in range(rng.randrange(4))]
+    return items if kind == 6 else {rng.choice(TEXTS): item for item in items}
+
+
+def spoil_value(rng: random.Random, value: Any) -> Any:
+    """Replace, drop or add something somewhere inside a JSON value."""
+    if isinstance(value, dict) and value and rng.random() < 0.9:
+        key = rng.choice(sorted(value))
+        if rng.random() < 0.15:
+            return {name: item for name, item in value.items() if name != key}
+        return value | {key if rng.random() < 0.95 else rng.choice(TEXTS): spoil_value(rng, value[key])}
+    if isinstance(value, list) and value and rng.random() < 0.9:
+        at = rng.randrange(len(value))
+        if rng.random() < 0.15:
+            return value[:at] + value[at + 1 :] * rng.randrange(3)
+        return [*value[:at], spoil_value(rng, value[at]), *value[at + 1 :]]
+    return odd_value(rng)
+
+
+def to_json(value: Any, rng: random.Random) -> bytes:
+    if rng.random() < 0.02:
+        return b"[" * 100_000
+    return json.dumps(value).encode("utf-8", "surrogatepass")
+
+
+def spoil_one(rng: random.Random, files: Files) -> Files:
+    """Spoil the bytes of one file, swap two, or leave one out."""
+    name = rng.choice(sorted(files))
+    match rng.randrange(12):
+        case 0:
+            return {other: data for other, data in files.items() if other != name}
+        case 1:
+            return files | {name: files[rng.choice(sorted(files))]}
+        case _:
+            return files | {name: spoil_bytes(rng, files[name])}
+
+
+# Graph files
+
+
+def graph(**changes: Any) -> Any:
+    from fishergcn.graph import Graph
+
+    rng = np.random.default_rng(1)
+    edges = [(i, (i + 1) % 12) for i in range(12)] + [(0, 5), (3, 9)]
+    features = sparse.csr_array(rng.random((12, 5)) * (rng.random((12, 5)) < 0.6))
+    arguments: dict[str, Any] = {
+        "features": features,
+        "labels": np.arange(12) % 3,
+        "name": "toy",
+        "node_ids": [f"n{i}" for i in range(12)],
+        "class_names": ["a", "b", "c"],
+        "standard_split": {"train": [0, 1, 2], "val": [3, 4, 5], "test": [6, 7, 8]},
+    }
+    return Graph.from_edges(edges, **(arguments | changes))
+
+
+@functools.cache
+def _graph_files() -> Files:
+    with tempfile.TemporaryDirectory() as folder:
+        graph().save(f"{folder}/graph.npz")
+        return {"graph.npz": Path(folder, "graph.npz").read_bytes()}
+
+
+def _odd_array(rng: random.Random, array: Any) -> bytes:
+    """Return an ``.npy`` whose type, shape or content is not what it was."""
+    stream = io.BytesIO()
+    match rng.randrange(6):
+        case 0:
+            array = array.astype(rng.choice(("f8", "i1", "u8", "c16", "?", "S3", "U2", "M8[s]", ">i4", "f2")))
+        case 1:
+            array = np.resize(array, rng.choice(((), (0,), (1, 1), (2, 3), (1, 2, 3), (array.size + 1,))))
+        case 2:
+            array = array.ravel().copy()
+            if array.size:
+                with contextlib.suppress(OverflowError, ValueError, TypeError):
+                    array[rng.randrange(array.size)] = rng.choice([n for n in NUMBERS if n is not None])
+        case 3:
+            shape = rng.choice(((2**40,), (2**31, 2**31), (-1,), (10**30,), (0, 2**62), ()))
+            head = repr({"descr": "<f8", "fortran_order": False, "shape": shape})
+            return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head) + 1) + head.encode() + b"\n" + b"\0" * 16
+        case 4:
+            np.lib.format.write_array(stream, array)
+            return spoil_bytes(rng, stream.getvalue())
+        case _:
+            array = np.array([odd_value(rng)], dtype=object)
+    np.lib.format.write_array(stream, np.asarray(array), allow_pickle=True)
+    return stream.getvalue()
+
+
+def _spoil_npz(rng: random.Random, data: bytes) -> bytes:
+    if rng.random() < 0.4:
+        return spoil_bytes(rng, data)
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as source, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as target:
+        names = source.namelist()
+        chosen = rng.sample(names, rng.choice((1, 1, 2)))
+        for name in names:
+            content = source.read(name)
+            if name in chosen:
+                array = np.load(io.BytesIO(content))
+                if name == "description.npy" and rng.random() < 0.8:
+                    text = to_json(spoil_value(rng, json.loads(array.tobytes())), rng)
+                    stream = io.BytesIO()
+                    np.lib.format.write_array(stream, np.frombuffer(text, dtype=np.uint8))
+                    content = stream.getvalue()
+                elif rng.random() < 0.1:
+                    continue
+                else:
+                    content = _odd_array(rng, array)
+            target.writestr(rng.choice((name,) * 9 + ("../x.npy",)), content)
+    spoiled = out.getvalue()
+    return spoil_bytes(rng, spoiled) if rng.random() < 0.1 else spoiled
+
+
+def _read_graph(folder: Path, _: random.Random) -> None:
+    from fishergcn.graph import Graph
+
+    found = Graph.load(folder / "graph.npz")
+    found.save(folder / "again.npz")
+    assert Graph.load(folder / "again.npz").digest == found.digest
+
+
+# Text tables
+
+
+def _tables() -> Files:
+    edges = "".join(f"n{i},n{(i + 1) % 8},{1 + i / 4}\n" for i in range(8))
+    features = "".join(f"n{i},{i / 3:.3f},{i % 2},-1.5e-3\n" for i in range(8))
+    labels = "".join(f'n{i},"class {i % 2}"\n' for i in range(7))
+    return {"edges.csv": edges.encode(), "features.csv": features.encode(), "labels.csv": labels.encode()}
+
+
+def _spoil_text(rng: random.Random, text: str, separators: str = ",;\t =\n") -> str:
+    cells = text.splitlines(keepends=True)
+    for _ in range(rng.choice((1, 2, 4))):
+        at = rng.randrange(len(cells))
+        line = cells[at]
+        head, separator, tail = line.partition(rng.choice(separators))
+        cells[at] = rng.choice(
+            (head + separator + rng.choice(TEXTS) + "\n", rng.choice(TEXTS) + separator + tail, line * 2, "", line[:-1])
+            + (line.replace(",", rng.choice(";\t \"'#")), "# " + line, '"' + line, f"{rng.choice(NUMBERS)}{separator}{tail}")
+        )
+    return "".join(cells)
+
+
+def _spoil_tables(rng: random.Random, files: Files) -> Files:
+    if rng.random() < 0.4:
+        return spoil_one(rng, files)
+    name = rng.choice(sorted(files))
+    encoding = rng.choice(("utf-8",) * 8 + ("utf-16", "utf-8-sig"))
+    return files | {name: _spoil_text(rng, files[name].decode()).encode(encoding, "surrogatepass")}
+
+
+def _read_tables(folder: Path, rng: random.Random) -> None:
+    from fishergcn.graph import Graph
+
+    paths = [folder / name for name in ("edges.csv", "features.csv", "labels.csv")]
+    used = [paths[0], *(path if rng.random() < 0.7 else None for path in paths[1:])]
+    found = Graph.from_files(
+        *used,
+        header=rng.choice((False, True, "edges", ["features", "labels"])),
+        directed=rng.choice(("undirected", "symmetrize", "refuse")),
+        self_links=rng.choice(("keep", "drop")),
+    )
+    found.save(folder / "again.npz")
+    assert Graph.load(folder / "again.npz").node_ids == found.node_ids
+
+
+# Planetoid
+
+
+@functools.cache
+def _planetoid() -> Files:
+    rng = np.random.default_rng(5)
+    values = rng.random((514, 7), dtype=np.float32)
+    matrix = sparse.csr_matrix(np.where(values < 0.4, values, 0))
+    labels = np.eye(3, dtype=np.int32)[rng.integers(3, size=514)]
+    links = collections.defaultdict(list, {node: [(node + 1) % 520] for node in range(520)})
+    parts = {"x": matrix[:4], "y": labels[:4], "allx": matrix[:510], "ally": labels[:510], "tx": matrix[510:]}
+    files = {f"ind.toy.{part}": pickle.dumps(value, 4) for part, value in (parts | {"ty": labels[510:]}).items()}
+    return files | {"ind.toy.graph": pickle.dumps(links, 2), "ind.toy.test.index": b"519\n512\n510\n515\n"}
+
+
+def _spoil_planetoid(rng: random.Random, files: Files) -> Files:
+    if rng.random() < 0.7:
+        return spoil_one(rng, files)
+    name = rng.choice(sorted(files))
+    value = rng.choice((odd_value(rng), {0: [1], 1: [odd_value(rng)]}, {odd_value(rng, 0): []}, print, np.array([[0.5]])))
+    return files | {name: pickle.dumps(value, rng.randrange(5))}
+
+
+def _read_planetoid(folder: Path, _: random.Random) -> None:
+    from fishergcn.datasets import read_planetoid
+
+    assert read_planetoid(folder, "toy").num_nodes == 520
+
+
+# Presets
+
+
+def _preset() -> Files:
+    from importlib import resources
+
+    names = ("quick", "ablation", "table1")
+    folder = resources.files("fishergcn.experiments") / "presets"
+    return {f"{name}.toml": (folder / f"{name}.toml").read_bytes() for name in names}
+
+
+TOML_VALUES = ["0", "-1", "1e400", "nan", "inf", "true", '""', '"\\u0000"', '"gcn"', "[]", "[[1], [2]]", '["gcn", 3]', "{}"]
+TOML_VALUES += ["9" * 5000, "[" * 5000, "1979-05-27T07:32:00Z", '{a = {b = 1}}', "'../x'", "0x" + "f" * 40, "'''", "1_000_000_000_000"]
+
+
+def _spoil_preset(rng: random.Random, files: Files) -> Files:
+    name = rng.choice(sorted(files))
+    if rng.random() < 0.3:
+        return {name: spoil_bytes(rng, files[name])}
+    lines = files[name].decode().splitlines()
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        at = rng.randrange(len(lines))
+        key, equals, _ = lines[at].partition("=")
+        lines[at] = rng.choice((f"{key}= {rng.choice(TOML_VALUES)}", "", "[config]", "[[published]]", lines[at] * 2))
+        if not equals and rng.random() < 0.5:
+            lines[at] = f"{rng.choice(('title', 'seeds', 'odd', 'methods'))} = {rng.choice(TOML_VALUES)}"
+    return {name: "\n".join(lines).encode()}
+
+
+def _read_preset(folder: Path, _: random.Random) -> None:
+    from fishergcn.experiments import preset
+    from fishergcn.experiments.plan import Plan, make_plan
+
+    for path in folder.glob("*.toml"):
+        found = preset.load(path)
+        if found.kind == "training" and found.splits * found.seeds < 10**5:
+            plan = make_plan(found)
+            assert Plan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
+
+
+# Model folders
+
+
+@functools.cache
+def _model() -> Files:
+    from fishergcn.splits import Split
+    from fishergcn.training import TrainConfig, save_model, train
+
+    toy = graph()
+    split = Split("s", np.array([0, 1, 2]), np.array([3, 4, 5]), np.array([6, 7, 8]))
+    [record] = train(toy, "gcn", split, config=TrainConfig(max_epochs=2, hidden=3), keep_weights=True)
+    with tempfile.TemporaryDirectory() as folder:
+        save_model(f"{folder}/model", toy, record, split)
+        return {path.name: path.read_bytes() for path in Path(folder, "model").iterdir()}
+
+
+def _spoil_model(rng: random.Random, files: Files) -> Files:
+    import hashlib
+
+    if rng.random() < 0.2:
+        return spoil_one(rng, files)
+    name = rng.choice(("model.json", "model.json", "weights.safetensors", "graph.npz"))
+    facts = json.loads(files["model.json"])
+    if name == "model.json":
+        return files | {name: to_json(spoil_value(rng, facts), rng)}
+    data = files[name]
+    if name == "graph.npz":
+        data = _spoil_npz(rng, data)
+    else:
+        length = int.from_bytes(data[:8], "little")
+        header = to_json(spoil_value(rng, json.loads(data[8 : 8 + length])), rng)
+        data = spoil_bytes(rng, data) if rng.random() < 0.3 else struct.pack("<Q", len(header)) + header + data[8 + length :]
+    facts["sha256"][name] = hashlib.sha256(data).hexdigest()  # so that more than the sum is tested
+    return files | {name: data, "model.json": json.dumps(facts).encode()}
+
+
+def _read_model(folder: Path, _: random.Random) -> None:
+    from fishergcn.training import load_model
+
+    assert load_model(folder).predictions_csv().count("\n") == 13
+
+
+# Runs
+
+
+@functools.cache
+def _made_up_runs() -> Any:
+    from fishergcn.experiments import preset
+    from fishergcn.experiments.plan import make_plan
+    from fishergcn.training import RunRecord
+
+    plan = make_plan(preset.load("quick"), splits=2, seeds=2, epochs=3)
+    rng = np.random.default_rng(3)
+
+    def record(cell: Any, split: str, seed: int) -> RunRecord:
+        scores = {f"{part}_{name}": rng.random() for part in ("test", "val") for name in ("accuracy", "loss", "cross_entropy")}
+        curves = {name: rng.random(3).tolist() for name in ("train_loss", "train_accuracy", "val_loss", "val_accuracy")}
+        more = {"curves": curves, "shape": rng.random(3).tolist(), "seconds": 1.0, "device": "cpu", "versions": {"torch": "2"}}
+        return RunRecord(
+            cell.dataset, cell.method, split, seed, "ok", 3, **scores, **more,
+            config=cell.config.to_dict(), graph_digest=plan.digests[cell.dataset],
+        )  # fmt: skip
+
+    return plan, [(cell, [record(cell, *run) for run in plan.runs()]) for cell in plan.cells]
+
+
+@functools.cache
+def _database() -> Files:
+    from fishergcn.experiments.store import RunStore
+
+    plan, cells = _made_up_runs()
+    with tempfile.TemporaryDirectory() as folder:
+        with RunStore(folder, writable=True) as store:
+            store.begin(plan, command="fishergcn reproduce quick", created="2026-01-01T00:00:00+00:00")
+            for cell, records in cells:
+                store.add(cell, records)
+        return {"runs.sqlite": Path(folder, "runs.sqlite").read_bytes()}
+
+
+def _spoil_database(rng: random.Random, files: Files) -> Files:
+    from fishergcn.experiments import store
+
+    if rng.random() < 0.35:
+        return {"runs.sqlite": spoil_bytes(rng, files["runs.sqlite"])}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "runs.sqlite")
+        path.write_bytes(files["runs.sqlite"])
+        with contextlib.closing(sqlite3.connect(path)) as connection, contextlib.suppress(sqlite3.Error, UnicodeError, OverflowError):
+            match rng.randrange(7):
+                case 0:
+                    sealed = connection.execute("SELECT value FROM facts WHERE name = 'plan'").fetchone()[0]
+                    value = spoil_value(rng, json.loads(sealed.partition(" ")[2]))
+                    value = store._sealed(value) if rng.random() < 0.9 else odd_value(rng, 0)
+                    connection.execute("UPDATE facts SET value = ? WHERE name = 'plan'", (value,))
+                case 1 | 2 | 3:
+                    *key, blob, _ = connection.execute("SELECT * FROM runs LIMIT 1 OFFSET ?", (rng.randrange(12),)).fetchone()
+                    old = list(key)
+                    if rng.random() < 0.2:
+                        key[rng.randrange(6)] = odd_value(rng, 0)
+                    text = to_json(spoil_value(rng, json.loads(zlib.decompress(blob))), rng)
+                    blob = zlib.compress(text) if rng.random() < 0.95 else rng.choice((b"", b"x", None, "text", 3))
+                    with contextlib.suppress(TypeError):
+                        row = (*key, blob, store._checksum(tuple(key), blob))
+                        connection.execute("DELETE FROM runs WHERE cell = ? AND split = ? AND seed = ?", (old[1], old[3], old[4]))
+                        connection.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+                case 4:
+                    column = rng.choice(("dataset", "cell", "method", "split", "seed", "status", "record", "checksum"))
+                    connection.execute(f"UPDATE runs SET {column} = ? WHERE rowid = 3", (odd_value(rng, 0),))
+                case 5:
+                    value = rng.choice((odd_value(rng, 0), store._sealed(odd_value(rng)), b"\xff"))
+                    connection.execute("UPDATE facts SET value = ? WHERE name = ?", (value, rng.choice(("schema", "plan"))))
+                case _:
+                    connection.execute(rng.choice(("DROP TABLE runs", "DROP TABLE facts", "ALTER TABLE runs RENAME COLUMN seed TO s", "DELETE FROM facts", "DROP TABLE runs; CREATE VIEW runs AS SELECT * FROM facts")))  # fmt: skip
+            connection.commit()
+        return {"runs.sqlite": path.read_bytes()}
+
+
+@functools.cache
+def _archive() -> Files:
+    from fishergcn.experiments.archive import write_archive
+    from fishergcn.experiments.store import open_runs
+
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "runs.sqlite").write_bytes(_database()["runs.sqlite"])
+        runs = open_runs(folder)
+        write_archive(f"{folder}/archive", runs, curves="all")
+        runs.close()
+        return {path.name: path.read_bytes() for path in Path(folder, "archive").iterdir()}
+
+
+def _spoil_archive(rng: random.Random, files: Files) -> Files:
+    name = rng.choice(sorted(files))
+    if rng.random() < 0.25:
+        return spoil_one(rng, files)
+    if name == "plan.json":
+        return files | {name: to_json(spoil_value(rng, json.loads(files[name])), rng)}
+    if name.endswith(".npz"):
+        return files | {name: _spoil_npz(rng, files[name])}
+    return files | {name: _spoil_text(rng, files[name].decode(), ",").encode("utf-8", "surrogatepass")}
+
+
+def _read_runs(folder: Path, rng: random.Random) -> None:
+    from fishergcn.experiments import statistics
+    from fishergcn.experiments.export import export_runs
+    from fishergcn.experiments.plan import Plan
+    from fishergcn.experiments.store import open_runs
+
+    with contextlib.closing(open_runs(folder)) as runs:
+        for _, record in runs.entries():
+            assert record.to_dict()
+        for cell in Plan.from_dict(runs.plan).cells:
+            runs.bands(cell.dataset, cell.name)
+        statistics.summarize(runs)
+        statistics.compare(runs)
+        export_runs(runs, folder / rng.choice(("out.csv", "out.json", "out.parquet")))
+
+
+TARGETS = {
+    "npz": Target(_graph_files, lambda rng, files: {"graph.npz": _spoil_npz(rng, files["graph.npz"])}, _read_graph),
+    "csv": Target(_tables, _spoil_tables, _read_tables),
+    "planetoid": Target(_planetoid, _spoil_planetoid, _read_planetoid),
+    "preset": Target(_preset, _spoil_preset, _read_preset),
+    "model": Target(_model, _spoil_model, _read_model),
+    "database": Target(_database, _spoil_database, _read_runs),
+    "archive": Target(_archive, _spoil_archive, _read_runs),
+}
