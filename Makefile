@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test slow lint format bench docs clean
+.PHONY: help demo test slow coverage fuzz soak dist lint format bench docs clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -35,6 +35,21 @@ test: $(VENV)/.dev  ## set up and run all tests but the slow ones
 
 slow: $(VENV)/.dev  ## the tests that take minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m slow
+
+coverage: $(VENV)/.dev  ## all tests, slow ones too, with the share of lines they run
+	@tools/install_chromium.sh
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -q -m "slow or not slow" --cov=fishergcn --cov-report=term:skip-covered
+
+fuzz: $(VENV)/.dev  ## hostile input for every reader and the command line, seeded and bounded
+	$(BIN)/python tools/fuzz.py
+
+soak: $(VENV)/.dev  ## a sweep killed with -9 at 50 random moments, then compared with an undisturbed one
+	$(BIN)/python tools/soak.py
+
+dist: $(VENV)/.dev  ## wheel and sdist; the wheel is tried in a clean environment without this folder
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	tools/try_wheel.sh dist/*.whl
 
 lint: $(VENV)/.dev  ## formatting, lint and types
 	$(BIN)/ruff format --check .

@@ -12,11 +12,9 @@ import io
 import json
 import pickle
 import random
-import sqlite3
 import struct
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +23,21 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-TEXTS = ["", "\0", "../../x", "/etc/passwd", "<script>", "\ud800", "é" * 300, "nan", "-1", "1e999", "9" * 5000, "{}", "gcn"]
+TEXTS = [
+    "",
+    "\0",
+    "../../x",
+    "/etc/passwd",
+    "<script>",
+    "\ud800",
+    "é" * 300,
+    "nan",
+    "-1",
+    "1e999",
+    "9" * 5000,
+    "{}",
+    "gcn",
+]
 NUMBERS = [0, -1, 1, 2**31, 2**63, -(2**63), 10**30, 0.5, 1e308, -1e-320, float("nan"), float("inf"), True, None]
 Files = dict[str, bytes]
 
@@ -160,7 +172,7 @@ def _odd_array(rng: random.Random, array: Any) -> bytes:
     return stream.getvalue()
 
 
-def _spoil_npz(rng: random.Random, data: bytes) -> bytes:
+def spoil_npz(rng: random.Random, data: bytes) -> bytes:
     if rng.random() < 0.4:
         return spoil_bytes(rng, data)
     out = io.BytesIO()
@@ -203,15 +215,24 @@ def _tables() -> Files:
     return {"edges.csv": edges.encode(), "features.csv": features.encode(), "labels.csv": labels.encode()}
 
 
-def _spoil_text(rng: random.Random, text: str, separators: str = ",;\t =\n") -> str:
+def spoil_text(rng: random.Random, text: str, separators: str = ",;\t =\n") -> str:
     cells = text.splitlines(keepends=True)
     for _ in range(rng.choice((1, 2, 4))):
         at = rng.randrange(len(cells))
         line = cells[at]
         head, separator, tail = line.partition(rng.choice(separators))
         cells[at] = rng.choice(
-            (head + separator + rng.choice(TEXTS) + "\n", rng.choice(TEXTS) + separator + tail, line * 2, "", line[:-1])
-            + (line.replace(",", rng.choice(";\t \"'#")), "# " + line, '"' + line, f"{rng.choice(NUMBERS)}{separator}{tail}")
+            (
+                head + separator + rng.choice(TEXTS) + "\n",
+                rng.choice(TEXTS) + separator + tail,
+                f"{rng.choice(NUMBERS)}{separator}{tail}",
+                line.replace(",", rng.choice(";\t \"'#")),
+                "# " + line,
+                '"' + line,
+                line * 2,
+                line[:-1],
+                "",
+            )
         )
     return "".join(cells)
 
@@ -221,7 +242,7 @@ def _spoil_tables(rng: random.Random, files: Files) -> Files:
         return spoil_one(rng, files)
     name = rng.choice(sorted(files))
     encoding = rng.choice(("utf-8",) * 8 + ("utf-16", "utf-8-sig"))
-    return files | {name: _spoil_text(rng, files[name].decode()).encode(encoding, "surrogatepass")}
+    return files | {name: spoil_text(rng, files[name].decode()).encode(encoding, "surrogatepass")}
 
 
 def _read_tables(folder: Path, rng: random.Random) -> None:
@@ -258,7 +279,9 @@ def _spoil_planetoid(rng: random.Random, files: Files) -> Files:
     if rng.random() < 0.7:
         return spoil_one(rng, files)
     name = rng.choice(sorted(files))
-    value = rng.choice((odd_value(rng), {0: [1], 1: [odd_value(rng)]}, {odd_value(rng, 0): []}, print, np.array([[0.5]])))
+    value = rng.choice(
+        (odd_value(rng), {0: [1], 1: [odd_value(rng)]}, {odd_value(rng, 0): []}, print, np.array([[0.5]]))
+    )
     return files | {name: pickle.dumps(value, rng.randrange(5))}
 
 
@@ -279,8 +302,31 @@ def _preset() -> Files:
     return {f"{name}.toml": (folder / f"{name}.toml").read_bytes() for name in names}
 
 
-TOML_VALUES = ["0", "-1", "1e400", "nan", "inf", "true", '""', '"\\u0000"', '"gcn"', "[]", "[[1], [2]]", '["gcn", 3]', "{}"]
-TOML_VALUES += ["9" * 5000, "[" * 5000, "1979-05-27T07:32:00Z", '{a = {b = 1}}', "'../x'", "0x" + "f" * 40, "'''", "1_000_000_000_000"]
+TOML_VALUES = [
+    "0",
+    "-1",
+    "1e400",
+    "nan",
+    "inf",
+    "true",
+    '""',
+    '"\\u0000"',
+    '"gcn"',
+    "[]",
+    "[[1], [2]]",
+    '["gcn", 3]',
+    "{}",
+]
+TOML_VALUES += [
+    "9" * 5000,
+    "[" * 5000,
+    "1979-05-27T07:32:00Z",
+    "{a = {b = 1}}",
+    "'../x'",
+    "0x" + "f" * 40,
+    "'''",
+    "1_000_000_000_000",
+]
 
 
 def _spoil_preset(rng: random.Random, files: Files) -> Files:
@@ -299,178 +345,21 @@ def _spoil_preset(rng: random.Random, files: Files) -> Files:
 
 def _read_preset(folder: Path, _: random.Random) -> None:
     from fishergcn.experiments import preset
+    from fishergcn.experiments.data_table import _QUANTITIES, _shown
     from fishergcn.experiments.plan import Plan, make_plan
 
     for path in folder.glob("*.toml"):
         found = preset.load(path)
-        if found.kind == "training" and found.splits * found.seeds < 10**5:
+        if found.kind == "data":
+            assert all(_shown(key, facts[key]) for facts in found.facts for key in _QUANTITIES)
+        elif found.splits * found.seeds < 10**5:
             plan = make_plan(found)
             assert Plan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
 
 
-# Model folders
-
-
-@functools.cache
-def _model() -> Files:
-    from fishergcn.splits import Split
-    from fishergcn.training import TrainConfig, save_model, train
-
-    toy = graph()
-    split = Split("s", np.array([0, 1, 2]), np.array([3, 4, 5]), np.array([6, 7, 8]))
-    [record] = train(toy, "gcn", split, config=TrainConfig(max_epochs=2, hidden=3), keep_weights=True)
-    with tempfile.TemporaryDirectory() as folder:
-        save_model(f"{folder}/model", toy, record, split)
-        return {path.name: path.read_bytes() for path in Path(folder, "model").iterdir()}
-
-
-def _spoil_model(rng: random.Random, files: Files) -> Files:
-    import hashlib
-
-    if rng.random() < 0.2:
-        return spoil_one(rng, files)
-    name = rng.choice(("model.json", "model.json", "weights.safetensors", "graph.npz"))
-    facts = json.loads(files["model.json"])
-    if name == "model.json":
-        return files | {name: to_json(spoil_value(rng, facts), rng)}
-    data = files[name]
-    if name == "graph.npz":
-        data = _spoil_npz(rng, data)
-    else:
-        length = int.from_bytes(data[:8], "little")
-        header = to_json(spoil_value(rng, json.loads(data[8 : 8 + length])), rng)
-        data = spoil_bytes(rng, data) if rng.random() < 0.3 else struct.pack("<Q", len(header)) + header + data[8 + length :]
-    facts["sha256"][name] = hashlib.sha256(data).hexdigest()  # so that more than the sum is tested
-    return files | {name: data, "model.json": json.dumps(facts).encode()}
-
-
-def _read_model(folder: Path, _: random.Random) -> None:
-    from fishergcn.training import load_model
-
-    assert load_model(folder).predictions_csv().count("\n") == 13
-
-
-# Runs
-
-
-@functools.cache
-def _made_up_runs() -> Any:
-    from fishergcn.experiments import preset
-    from fishergcn.experiments.plan import make_plan
-    from fishergcn.training import RunRecord
-
-    plan = make_plan(preset.load("quick"), splits=2, seeds=2, epochs=3)
-    rng = np.random.default_rng(3)
-
-    def record(cell: Any, split: str, seed: int) -> RunRecord:
-        scores = {f"{part}_{name}": rng.random() for part in ("test", "val") for name in ("accuracy", "loss", "cross_entropy")}
-        curves = {name: rng.random(3).tolist() for name in ("train_loss", "train_accuracy", "val_loss", "val_accuracy")}
-        more = {"curves": curves, "shape": rng.random(3).tolist(), "seconds": 1.0, "device": "cpu", "versions": {"torch": "2"}}
-        return RunRecord(
-            cell.dataset, cell.method, split, seed, "ok", 3, **scores, **more,
-            config=cell.config.to_dict(), graph_digest=plan.digests[cell.dataset],
-        )  # fmt: skip
-
-    return plan, [(cell, [record(cell, *run) for run in plan.runs()]) for cell in plan.cells]
-
-
-@functools.cache
-def _database() -> Files:
-    from fishergcn.experiments.store import RunStore
-
-    plan, cells = _made_up_runs()
-    with tempfile.TemporaryDirectory() as folder:
-        with RunStore(folder, writable=True) as store:
-            store.begin(plan, command="fishergcn reproduce quick", created="2026-01-01T00:00:00+00:00")
-            for cell, records in cells:
-                store.add(cell, records)
-        return {"runs.sqlite": Path(folder, "runs.sqlite").read_bytes()}
-
-
-def _spoil_database(rng: random.Random, files: Files) -> Files:
-    from fishergcn.experiments import store
-
-    if rng.random() < 0.35:
-        return {"runs.sqlite": spoil_bytes(rng, files["runs.sqlite"])}
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "runs.sqlite")
-        path.write_bytes(files["runs.sqlite"])
-        with contextlib.closing(sqlite3.connect(path)) as connection, contextlib.suppress(sqlite3.Error, UnicodeError, OverflowError):
-            match rng.randrange(7):
-                case 0:
-                    sealed = connection.execute("SELECT value FROM facts WHERE name = 'plan'").fetchone()[0]
-                    value = spoil_value(rng, json.loads(sealed.partition(" ")[2]))
-                    value = store._sealed(value) if rng.random() < 0.9 else odd_value(rng, 0)
-                    connection.execute("UPDATE facts SET value = ? WHERE name = 'plan'", (value,))
-                case 1 | 2 | 3:
-                    *key, blob, _ = connection.execute("SELECT * FROM runs LIMIT 1 OFFSET ?", (rng.randrange(12),)).fetchone()
-                    old = list(key)
-                    if rng.random() < 0.2:
-                        key[rng.randrange(6)] = odd_value(rng, 0)
-                    text = to_json(spoil_value(rng, json.loads(zlib.decompress(blob))), rng)
-                    blob = zlib.compress(text) if rng.random() < 0.95 else rng.choice((b"", b"x", None, "text", 3))
-                    with contextlib.suppress(TypeError):
-                        row = (*key, blob, store._checksum(tuple(key), blob))
-                        connection.execute("DELETE FROM runs WHERE cell = ? AND split = ? AND seed = ?", (old[1], old[3], old[4]))
-                        connection.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
-                case 4:
-                    column = rng.choice(("dataset", "cell", "method", "split", "seed", "status", "record", "checksum"))
-                    connection.execute(f"UPDATE runs SET {column} = ? WHERE rowid = 3", (odd_value(rng, 0),))
-                case 5:
-                    value = rng.choice((odd_value(rng, 0), store._sealed(odd_value(rng)), b"\xff"))
-                    connection.execute("UPDATE facts SET value = ? WHERE name = ?", (value, rng.choice(("schema", "plan"))))
-                case _:
-                    connection.execute(rng.choice(("DROP TABLE runs", "DROP TABLE facts", "ALTER TABLE runs RENAME COLUMN seed TO s", "DELETE FROM facts", "DROP TABLE runs; CREATE VIEW runs AS SELECT * FROM facts")))  # fmt: skip
-            connection.commit()
-        return {"runs.sqlite": path.read_bytes()}
-
-
-@functools.cache
-def _archive() -> Files:
-    from fishergcn.experiments.archive import write_archive
-    from fishergcn.experiments.store import open_runs
-
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "runs.sqlite").write_bytes(_database()["runs.sqlite"])
-        runs = open_runs(folder)
-        write_archive(f"{folder}/archive", runs, curves="all")
-        runs.close()
-        return {path.name: path.read_bytes() for path in Path(folder, "archive").iterdir()}
-
-
-def _spoil_archive(rng: random.Random, files: Files) -> Files:
-    name = rng.choice(sorted(files))
-    if rng.random() < 0.25:
-        return spoil_one(rng, files)
-    if name == "plan.json":
-        return files | {name: to_json(spoil_value(rng, json.loads(files[name])), rng)}
-    if name.endswith(".npz"):
-        return files | {name: _spoil_npz(rng, files[name])}
-    return files | {name: _spoil_text(rng, files[name].decode(), ",").encode("utf-8", "surrogatepass")}
-
-
-def _read_runs(folder: Path, rng: random.Random) -> None:
-    from fishergcn.experiments import statistics
-    from fishergcn.experiments.export import export_runs
-    from fishergcn.experiments.plan import Plan
-    from fishergcn.experiments.store import open_runs
-
-    with contextlib.closing(open_runs(folder)) as runs:
-        for _, record in runs.entries():
-            assert record.to_dict()
-        for cell in Plan.from_dict(runs.plan).cells:
-            runs.bands(cell.dataset, cell.name)
-        statistics.summarize(runs)
-        statistics.compare(runs)
-        export_runs(runs, folder / rng.choice(("out.csv", "out.json", "out.parquet")))
-
-
 TARGETS = {
-    "npz": Target(_graph_files, lambda rng, files: {"graph.npz": _spoil_npz(rng, files["graph.npz"])}, _read_graph),
+    "npz": Target(_graph_files, lambda rng, files: {"graph.npz": spoil_npz(rng, files["graph.npz"])}, _read_graph),
     "csv": Target(_tables, _spoil_tables, _read_tables),
     "planetoid": Target(_planetoid, _spoil_planetoid, _read_planetoid),
     "preset": Target(_preset, _spoil_preset, _read_preset),
-    "model": Target(_model, _spoil_model, _read_model),
-    "database": Target(_database, _spoil_database, _read_runs),
-    "archive": Target(_archive, _spoil_archive, _read_runs),
 }

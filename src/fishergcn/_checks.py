@@ -9,7 +9,7 @@ from typing import Any
 
 from fishergcn.errors import InputError, suggestion
 
-__all__ = ["check_choice", "check_integer", "check_real"]
+__all__ = ["check_choice", "check_integer", "check_real", "check_text"]
 
 
 def check_integer(name: str, value: Any, *, minimum: int | None = None, maximum: int | None = None) -> int:
@@ -51,6 +51,13 @@ def check_real(
         allowed = " and ".join(text for (_, text), bound in zip(rules, bounds, strict=True) if bound is not None)
         raise InputError(f"{name} must be {allowed}, got {number:.12g}.")
     return number
+
+
+def check_text(name: str, value: Any) -> str:
+    """Return ``value`` if it is text that a file can hold, which half a surrogate pair is not."""
+    if not isinstance(value, str) or any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise InputError(f"{name} must be text, got {value!r}.")
+    return value
 
 
 def check_choice(name: str, value: Any, allowed: Sequence[str]) -> str:

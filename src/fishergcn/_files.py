@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fishergcn.errors import DataFileError, reason
 
-__all__ = ["atomic_path", "write_text"]
+__all__ = ["atomic_path", "make_folder", "write_text"]
 
 
 @contextlib.contextmanager
@@ -19,8 +19,11 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     The temporary name keeps the suffix of ``path``, since some writers choose the format by it.
     """
-    target = Path(os.path.realpath(path))  # write through a link instead of replacing it
-    if target.is_dir():
+    try:
+        target = Path(os.path.realpath(path))  # write through a link instead of replacing it
+    except ValueError as error:  # a name that no file can have
+        raise DataFileError(f"Cannot write {os.fspath(path)!r}: {reason(error)}.") from error
+    if os.path.isdir(target):  # unlike Path.is_dir, no exception for any path
         raise DataFileError(f"Cannot write {path}: it is a folder.")
     temporary = target.with_name(f".{secrets.token_hex(8)}{target.suffix}")
     try:
@@ -32,6 +35,15 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it, unless it is there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or reason(error)
+        raise DataFileError(f"cannot make the folder {folder}: {why}.") from error
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

@@ -89,9 +89,9 @@ def _product(matrix: CSRArray, vectors: FloatArray) -> FloatArray:
 
 
 def _dense(matrix: CSRArray, rank: int) -> FloatArray:
-    size = matrix.shape[0]
-    vectors: FloatArray = linalg.eigh(matrix.toarray(), subset_by_index=[size - rank, size - 1])[1]
-    return vectors
+    # All of them: asked for some, LAPACK may return fewer where eigenvalues coincide, as those of a star do.
+    vectors: FloatArray = linalg.eigh(matrix.toarray(), driver="evd")[1]
+    return vectors[:, matrix.shape[0] - rank :]
 
 
 def _arpack(matrix: CSRArray, rank: int, seed: int, tolerance: float) -> FloatArray | None:

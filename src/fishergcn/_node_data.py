@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from fishergcn._checks import check_text
 from fishergcn._types import AnyArray, IntArray, MatrixLike
 from fishergcn.errors import InputError, reason
 
@@ -77,7 +78,7 @@ def check_names(what: str, names: Sequence[str] | None, count: int | None = None
     """Return distinct texts, one for each of ``count`` things if that is given."""
     if names is None:
         return None
-    texts = tuple(str(name) for name in names)
+    texts = tuple(check_text(what, str(name)) for name in names)
     if count is not None and len(texts) != count:
         raise InputError(f"{what} must name each of the {count} nodes, got {len(texts)} names.")
     if len(set(texts)) != len(texts):

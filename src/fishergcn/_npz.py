@@ -18,6 +18,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from fishergcn._files import atomic_path
+from fishergcn._json import parse_json
 from fishergcn._types import AnyArray
 from fishergcn.errors import DataFileError, reason
 
@@ -33,18 +34,35 @@ __all__ = [
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # a fixed time stamp, so that equal content gives equal bytes
 _LIMIT = 8 << 30
+# A small file that declares much more than this was made to fill the memory: deflate reaches 1000 to 1 on zeros.
+_SMALL = 16 << 20
+_RATIO = 200
 _HEADER_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
 def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, AnyArray]) -> None:
     """Write arrays to a deflated archive that ``numpy.load`` reads too; the bytes depend on content alone."""
-    with atomic_path(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+    with atomic_path(path) as temporary:
+        size = _write(temporary, arrays, zipfile.ZIP_DEFLATED)
+        if size > _most(temporary):  # next to nothing but zeros: written plainly, since our reader would refuse it
+            _write(temporary, arrays, zipfile.ZIP_STORED)
+
+
+def _write(path: Path, arrays: Mapping[str, AnyArray], compression: int) -> int:
+    """Write an archive and return how many bytes it holds."""
+    with zipfile.ZipFile(path, "w") as archive:
         for name in sorted(arrays):
             buffer = io.BytesIO()
             npy.write_array(buffer, np.ascontiguousarray(arrays[name]), allow_pickle=False)
             entry = zipfile.ZipInfo(f"{name}.npy", date_time=_EPOCH)
-            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.compress_type = compression
             archive.writestr(entry, buffer.getvalue(), compresslevel=9)
+        return sum(entry.file_size for entry in archive.infolist())
+
+
+def _most(path: Path) -> int:
+    """Return how many bytes an archive of this size may hold."""
+    return max(_SMALL, _RATIO * path.stat().st_size)
 
 
 def read_arrays(path: str | os.PathLike[str], *, limit: int = _LIMIT) -> dict[str, AnyArray]:
@@ -58,6 +76,11 @@ def read_arrays(path: str | os.PathLike[str], *, limit: int = _LIMIT) -> dict[st
             declared = sum(entry.file_size for entry in entries)
             if declared > limit:
                 raise DataFileError(f"{source} declares {declared} bytes of arrays; at most {limit} are read.")
+            if declared > _most(source):
+                raise DataFileError(
+                    f"{source} declares {declared} bytes of arrays, more than {_RATIO} times its own size; "
+                    "if that is right, save it without compression."
+                )
             return {entry.filename.removesuffix(".npy"): _read_member(archive, entry) for entry in entries}
     except DataFileError:
         raise
@@ -130,6 +153,6 @@ def unpack_json(array: AnyArray) -> Any:
     if array.dtype != np.uint8 or array.ndim != 1:
         raise DataFileError("a description stored in the archive is not text.")
     try:
-        return json.loads(array.tobytes().decode("utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        return parse_json(array.tobytes().decode("utf-8"))
+    except (ValueError, RecursionError) as error:
         raise DataFileError(f"a description stored in the archive is not valid JSON ({reason(error)}).") from error

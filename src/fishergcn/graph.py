@@ -13,7 +13,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from fishergcn._adjacency import check_adjacency
-from fishergcn._checks import check_choice
+from fishergcn._checks import check_choice, check_text
 from fishergcn._digest import graph_digest
 from fishergcn._edges import link_matrix, symmetrized, without_self_links
 from fishergcn._node_data import check_features, check_labels, check_names, check_split, frozen
@@ -69,8 +69,8 @@ class Graph:
     ) -> None:
         check_choice("self_links", self_links, ("keep", "drop"))
         check_choice("directed", directed, ("refuse", "symmetrize"))
-        if name is not None and not isinstance(name, str):
-            raise InputError(f"name must be text, got {name!r}.")
+        if name is not None:
+            check_text("name", name)
         matrix = check_adjacency(symmetrized(adjacency) if directed == "symmetrize" else adjacency)
         self._adjacency = frozen(without_self_links(matrix) if self_links == "drop" else matrix)
         self._features = None if features is None else check_features(features, self.num_nodes)

@@ -94,4 +94,5 @@ def test_plain_values(filled):
     import dataclasses
 
     runs = open_runs(filled)
-    json.dumps([dataclasses.asdict(each) for each in [*statistics.summarize(runs), *statistics.compare(runs)]])
+    found = [dataclasses.asdict(each) for each in [*statistics.summarize(runs), *statistics.compare(runs)]]
+    assert json.loads(json.dumps(found)) == found

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from fishergcn._version import __version__
-from fishergcn.cli import data, geometry, predict, report, reproduce, runs, spectrum, train
+from fishergcn.cli import data, geometry, predict, report, reproduce, robustness, runs, spectrum, train, tune
 from fishergcn.errors import FisherGCNError
 
 __all__ = ["app", "main"]
@@ -26,9 +26,11 @@ app.add_typer(geometry.app, name="geometry")
 app.add_typer(runs.app, name="runs")
 app.command(name="spectrum")(spectrum.spectrum)
 app.command(name="train")(train.train)
+app.command(name="tune")(tune.tune)
 app.command(name="predict")(predict.predict)
 app.command(name="report")(report.report)
 app.command(name="reproduce")(reproduce.reproduce)
+app.command(name="robustness")(robustness.robustness)
 
 
 def _show_version(wanted: bool) -> None:

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from fishergcn.splits import Split
     from fishergcn.training.records import RunRecord
 
-__all__ = ["train"]
+__all__ = ["chosen_seeds", "chosen_splits", "train"]
 
 _DATA, _SETTINGS, _RUNS = "Data", "Settings (the paper's by default)", "Runs and results"
+_LARGE = "Large graphs (also in several processes: torchrun --nproc-per-node 2 -m fishergcn train ...)"
 
 
 def train(
@@ -120,6 +121,17 @@ def train(
     radius: Annotated[
         float | None, typer.Option(help="Size of the neighborhood, ε.", rich_help_panel=_SETTINGS)
     ] = None,
+    batch_size: Annotated[
+        int | None,
+        typer.Option(help="Train in mini-batches of so many nodes, for large graphs.", rich_help_panel=_LARGE),
+    ] = None,
+    fanout: Annotated[
+        str | None,
+        typer.Option(
+            help="Neighbors that a node of a batch draws in each layer, the last first, as 10,10; -1 for all.",
+            rich_help_panel=_LARGE,
+        ),
+    ] = None,
     setting: Annotated[
         list[str] | None,
         typer.Option(
@@ -135,6 +147,7 @@ def train(
     Own data in one command:
     fishergcn train --edges links.csv --features nodes.csv --labels labels.csv --out model
     """
+    from fishergcn.cli._large import parse_batches, train_in_batches
     from fishergcn.cli._own_data import Source
     from fishergcn.cli._settings import make_config
     from fishergcn.training import api
@@ -143,6 +156,7 @@ def train(
     # All that can be wrong with the options is found before the work begins.
     methods = _methods(method)
     api.find_device(device)
+    batches = parse_batches(batch_size, fanout, workers)
     if out is not None:
         check_model_target(out, overwrite=overwrite)
     loaded = Source(dataset, graph, edges, features, labels, header, directed, self_links, name).load()
@@ -160,8 +174,16 @@ def train(
         "radius": radius,
     }
     config = make_config(options, setting or [], loaded)
-    chosen = _splits(loaded, split)
-    numbers = _seeds(seeds, first_seed)
+    chosen = chosen_splits(loaded, split)
+    numbers = chosen_seeds(seeds, first_seed)
+    if batches is not None:
+        with warnings_as_notes():
+            found = train_in_batches(loaded, methods, chosen, numbers, config, batches, device, quiet, out is not None)
+        if found is not None:
+            _show(loaded, found, as_json=json)
+            if out is not None:
+                _save(out, loaded, chosen, found, overwrite=overwrite)
+        return
     with warnings_as_notes():
         results = {
             each: api.train(
@@ -192,14 +214,16 @@ def _methods(names: Sequence[str] | None) -> list[str]:
     return methods
 
 
-def _seeds(count: int, first: int) -> list[int]:
+def chosen_seeds(count: int, first: int) -> list[int]:
+    """Return the seeds of --seeds and --first-seed."""
     from fishergcn._checks import check_integer
 
     first = check_integer("--first-seed", first, minimum=0)
     return list(range(first, first + check_integer("--seeds", count, minimum=1)))
 
 
-def _splits(graph: Graph, texts: Sequence[str] | None) -> list[Split]:
+def chosen_splits(graph: Graph, texts: Sequence[str] | None) -> list[Split]:
+    """Return the splits that --split names, or those that suit the graph."""
     from fishergcn import splits
 
     if texts:

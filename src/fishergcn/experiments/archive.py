@@ -18,10 +18,12 @@ from typing import Any
 import numpy as np
 
 from fishergcn._checks import check_choice, check_integer
-from fishergcn._files import atomic_path, write_text
+from fishergcn._files import atomic_path, make_folder, write_text
+from fishergcn._json import parse_json
 from fishergcn._npz import read_arrays
 from fishergcn._types import AnyArray
 from fishergcn.errors import DataFileError, FisherGCNError, reason
+from fishergcn.experiments._plan_check import checked_plan
 from fishergcn.experiments.runs import CURVES, Band, Runs, bands_of
 from fishergcn.training.records import RunRecord
 
@@ -51,10 +53,7 @@ def write_archive(folder: str | Path, runs: Runs, *, curves: str = "mean", epoch
     check_choice("curves", curves, ("mean", "none", "all"))
     epochs = check_integer("epochs", epochs, minimum=1)
     folder = Path(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataFileError(f"cannot make the folder {folder}: {error.strerror}.") from error
+    make_folder(folder)
     made: dict[str, int] = {}  # device and versions, as JSON, numbered
     _write_csv(folder / "runs.csv", _RUN_COLUMNS, (_line(cell, record, made) for cell, record in runs.entries()))
     places = [json.loads(text) for text in made]
@@ -136,9 +135,10 @@ def read_archive(folder: str | Path) -> Archive:
     """Read what :func:`write_archive` wrote."""
     folder = Path(folder)
     try:
-        plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+        plan = parse_json((folder / "plan.json").read_text(encoding="utf-8"))
         if plan.get("format") != FORMAT:
             raise DataFileError(f"{folder} has archive format {plan.get('format')}, and this version reads {FORMAT}.")
+        checked_plan(plan, folder / "plan.json")
         cells = {(cell["dataset"], cell["name"]): cell for cell in plan["cells"]}
         lines = _read_csv(folder / "runs.csv", _RUN_COLUMNS)
         curves = _read_all_curves(folder / "curves.npz", len(lines))
@@ -149,7 +149,7 @@ def read_archive(folder: str | Path) -> Archive:
         return Archive(plan, entries, _read_bands(folder / "curves.csv"))
     except FisherGCNError:
         raise
-    except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, csv.Error) as error:
         raise DataFileError(f"{folder} is not a readable archive of runs ({reason(error)}).") from error
 
 
@@ -165,7 +165,7 @@ def _record(
     line: Mapping[str, str], plan: Mapping[str, Any], cell: Mapping[str, Any], curves: dict[str, list[float]]
 ) -> RunRecord:
     place = plan["made"][int(line["made"])]
-    return RunRecord(
+    values = dict(
         dataset=line["dataset"],
         method=cell["method"],
         split=line["split"],
@@ -181,6 +181,7 @@ def _record(
         config=cell["config"],
         graph_digest=plan["digests"][line["dataset"]],
     )
+    return RunRecord.from_dict(values)
 
 
 def _scores(line: Mapping[str, str]) -> dict[str, Any]:
@@ -205,8 +206,10 @@ def _read_bands(path: Path) -> dict[tuple[str, str], dict[str, Band]]:
         values = tuple(float(line[name]) for name in ("mean", "low", "high", "runs"))
         cell = numbers.setdefault((line["dataset"], line["cell"]), {})
         cell.setdefault(line["curve"], []).append(values)
-        if int(line["epoch"]) != len(cell[line["curve"]]) or not math.isfinite(values[0]):
+        if int(line["epoch"]) != len(cell[line["curve"]]) or not all(map(math.isfinite, values)):
             raise DataFileError(f"{path} must list finite values of the epochs 1, 2, …, in order.")
+    if any(set(cell) != set(CURVES) for cell in numbers.values()):
+        raise DataFileError(f"{path} must have the curves {', '.join(CURVES)} of each cell.")
     return {key: {name: _band(rows) for name, rows in cell.items()} for key, cell in numbers.items()}
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fishergcn import datasets
-from fishergcn._files import atomic_path, write_text
-from fishergcn.errors import DataFileError
+from fishergcn._files import atomic_path, make_folder, write_text
 from fishergcn.experiments.preset import Preset
 from fishergcn.graph import Graph
 from fishergcn.propagation import high_order, renormalized
@@ -70,10 +69,7 @@ def _shown(key: str, value: Any) -> str:
 def write_data_table(preset: Preset, rows: list[dict[str, Any]], folder: str | Path) -> list[Path]:
     """Write the rows as ``NAME.csv`` and ``NAME.md`` and return the paths."""
     folder = Path(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataFileError(f"cannot make the folder {folder}: {error.strerror}.") from error
+    make_folder(folder)
     paths = [folder / f"{preset.name}.csv", folder / f"{preset.name}.md"]
     with atomic_path(paths[0]) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.DictWriter(stream, ["dataset", "quantity", "computed", "published", "equal"], lineterminator="\n")

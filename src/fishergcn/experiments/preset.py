@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fishergcn._checks import check_choice, check_integer, check_real
+from fishergcn._checks import check_choice, check_integer, check_real, check_text
 from fishergcn.errors import DataFileError, FisherGCNError, InputError, reason, suggestion
 from fishergcn.training.config import TrainConfig
 from fishergcn.training.methods import parse_method
@@ -145,7 +145,7 @@ def load(name: str | Path) -> Preset:
         raise InputError(f"preset {str(name)!r} is unknown{hint}; there are {', '.join(available())}, or a .toml file.")
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # not UTF-8, or a name that no file can have
         raise DataFileError(f"preset {path} cannot be read: {reason(error)}.") from error
     return _parse(path.stem, text)
 
@@ -157,7 +157,7 @@ def _folder() -> Traversable:
 def _parse(name: str, text: str) -> Preset:
     try:
         values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # besides TOMLDecodeError: numbers too long, nests too deep
         raise DataFileError(f"preset {name!r} is not valid TOML: {reason(error)}.") from error
     try:
         return _build(name, values)
@@ -180,10 +180,10 @@ def _build(name: str, values: dict[str, Any]) -> Preset:
     published = values.get("published", [])
     return Preset(
         name=name,
-        title=values["title"],
+        title=check_text("title", values["title"]),
         kind=kind,
-        source=values["source"],
-        notes=tuple(values.get("notes", ())),
+        source=check_text("source", values["source"]),
+        notes=tuple(check_text("notes", note) for note in values.get("notes", ())),
         datasets=_datasets(values["datasets"]),
         methods=methods,
         split_rule=rule,
@@ -194,7 +194,7 @@ def _build(name: str, values: dict[str, Any]) -> Preset:
         config=config,
         variants=tuple(_variant(each, config) for each in values.get("variants", [])),
         published=() if kind == "data" else tuple(_published(each) for each in published),
-        facts=tuple(published) if kind == "data" else (),
+        facts=tuple(_fact(each) for each in published) if kind == "data" else (),
     )
 
 
@@ -208,7 +208,19 @@ def _variant(values: dict[str, Any], config: TrainConfig) -> Variant:
     _only(values, {"name", "methods", "config"}, "entry of a variant")
     TrainConfig.from_dict(config.to_dict() | values["config"])
     methods = tuple(parse_method(method).name for method in values["methods"])
-    return Variant(values["name"], methods, values["config"])
+    return Variant(check_text("name", values["name"]), methods, values["config"])
+
+
+def _fact(values: dict[str, Any]) -> Mapping[str, Any]:
+    """Check one entry of a data table; its numbers stay as they are written."""
+    from fishergcn import datasets
+
+    check_choice("dataset", values["dataset"], datasets.available())
+    for key in ("nodes", "links", "components", "features", "classes", "share", "share_high_order"):
+        check_real(key, values[key], minimum=0.0)
+    for size in values["split"]:
+        check_integer("split", size, minimum=0)
+    return values
 
 
 def _published(values: dict[str, Any]) -> Published:
@@ -222,7 +234,8 @@ def _published(values: dict[str, Any]) -> Published:
     for key in ("accuracy", "accuracy_std"):
         if key in numbers:
             numbers[key] = round(numbers[key] / 100.0, 9)
-    return Published(values["dataset"], parse_method(values["method"]).name, values["source"], **numbers)
+    dataset, source = (check_text(key, values[key]) for key in ("dataset", "source"))
+    return Published(dataset, parse_method(values["method"]).name, source, **numbers)
 
 
 def _only(values: Mapping[str, Any], known: set[str], what: str) -> None:

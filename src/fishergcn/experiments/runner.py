@@ -13,6 +13,7 @@ import torch
 
 from fishergcn import datasets, splits
 from fishergcn._checks import check_integer
+from fishergcn._files import make_folder
 from fishergcn._types import CSRArray
 from fishergcn.errors import DataFileError, InputError, reason
 from fishergcn.experiments._lock import folder_lock
@@ -129,10 +130,7 @@ def run_plan(
 @contextlib.contextmanager
 def _opened(folder: Path) -> Iterator[RunStore]:
     """Make the folder if needed, and be the only one who writes there."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataFileError(f"cannot make the folder {folder}: {error.strerror}.") from error
+    make_folder(folder)
     with folder_lock(folder), RunStore(folder, writable=True) as store:
         yield store
 

@@ -62,7 +62,7 @@ def bands_of(records: Iterable[RunRecord], epochs: int | None = None) -> dict[st
     >>> bands_of([])
     {}
     """
-    curves = [record.curves for record in records if record.status == "ok" and record.curves]
+    curves = [each.curves for each in records if each.status == "ok" and each.curves.keys() >= set(CURVES)]
     if not curves:
         return {}
     return {name: _band([each[name][:epochs] for each in curves]) for name in CURVES}

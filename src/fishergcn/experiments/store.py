@@ -17,7 +17,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fishergcn._json import parse_json
 from fishergcn.errors import DataFileError, reason
+from fishergcn.experiments._plan_check import checked_plan
 from fishergcn.experiments.plan import Cell, Plan
 from fishergcn.experiments.runs import Band, Runs, bands_of
 from fishergcn.training.records import RunRecord
@@ -29,6 +31,7 @@ __all__ = ["DATABASE", "SCHEMA", "RunStore", "open_runs"]
 
 DATABASE = "runs.sqlite"
 SCHEMA = 1
+_LARGEST_RECORD = 64 << 20
 _TABLES = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE runs (
@@ -46,9 +49,9 @@ def open_runs(folder: str | Path) -> Runs:
     See :class:`fishergcn.experiments.runs.Runs` for what can be read.
     """
     folder = Path(folder)
-    if (folder / DATABASE).is_file():
+    if os.path.isfile(folder / DATABASE):  # unlike Path.is_file, no exception for any path
         return RunStore(folder, writable=False)
-    if (folder / "plan.json").is_file():
+    if os.path.isfile(folder / "plan.json"):
         from fishergcn.experiments.archive import read_archive
 
         return read_archive(folder)
@@ -105,9 +108,9 @@ class RunStore:
         """What is to be run, as plain values, with the command line and the time it was first given."""
         with _explained(self.path):
             values = self._get("plan")
-        if not isinstance(values, dict):
+        if values is None:
             raise DataFileError(f"{self.path} has no plan yet; run fishergcn reproduce again.")
-        return values
+        return checked_plan(values, self.path)
 
     def begin(self, plan: Plan, **remarks: str) -> None:
         """Write the plan, with remarks such as the command line; one that is there must be the same."""
@@ -117,7 +120,7 @@ class RunStore:
                 with self._connection:
                     self._put("plan", plan.to_dict() | remarks)
                 return
-        differences = plan.differences(Plan.from_dict(known))
+        differences = plan.differences(Plan.from_dict(checked_plan(known, self.path)))
         if differences:
             raise DataFileError(
                 f"{self.path.parent} holds runs with other settings; now asked for: {'; '.join(differences)} "
@@ -211,11 +214,25 @@ def _row(cell: str, record: RunRecord) -> tuple[Any, ...]:
 
 
 def _record(path: Path, row: tuple[Any, ...]) -> RunRecord:
-    *key, blob, checksum = row
-    if _checksum(tuple(key), blob) != checksum:
+    try:
+        *key, blob, checksum = row
         dataset, cell, _, split, seed, _ = key
-        raise _damaged(path, f"the record of {cell} on {dataset}, split {split}, seed {seed} fails its checksum")
-    return RunRecord.from_dict(json.loads(zlib.decompress(blob)))
+        intact = _checksum(tuple(key), blob) == checksum
+    except (TypeError, ValueError) as error:
+        raise _damaged(path, "a record has the wrong form") from error
+    name = f"the record of {cell} on {dataset}, split {split}, seed {seed}"
+    if not intact:
+        raise _damaged(path, f"{name} fails its checksum")
+    try:
+        unpacker = zlib.decompressobj()
+        text = unpacker.decompress(blob, _LARGEST_RECORD)
+        if unpacker.unconsumed_tail:
+            raise _damaged(path, f"{name} is larger than {_LARGEST_RECORD} bytes")
+        return RunRecord.from_dict(parse_json(text))
+    except DataFileError as error:
+        raise error if str(path) in str(error) else _damaged(path, f"{name}: {reason(error)}") from None
+    except (zlib.error, ValueError, RecursionError) as error:
+        raise _damaged(path, f"{name} is not JSON") from error
 
 
 def _checksum(key: tuple[Any, ...], blob: bytes) -> str:
@@ -227,11 +244,14 @@ def _sealed(value: Any) -> str:
     return f"{hashlib.sha256(text.encode()).hexdigest()} {text}"
 
 
-def _unsealed(path: Path, name: str, sealed: str) -> Any:
-    checksum, _, text = sealed.partition(" ")
+def _unsealed(path: Path, name: str, sealed: Any) -> Any:
+    checksum, _, text = sealed.partition(" ") if isinstance(sealed, str) else ("", "", "")
     if hashlib.sha256(text.encode()).hexdigest() != checksum:
         raise _damaged(path, f"the entry {name!r} fails its checksum")
-    return json.loads(text)
+    try:
+        return parse_json(text)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path, f"the entry {name!r} is not JSON") from error
 
 
 def _damaged(path: Path, why: str) -> DataFileError:
@@ -243,6 +263,8 @@ def _explained(path: Path) -> Iterator[None]:
     """Turn what SQLite reports into a sentence with a remedy."""
     try:
         yield
+    except UnicodeDecodeError as error:  # of a name within the file
+        raise _damaged(path, "a text is not UTF-8") from error
     except sqlite3.Error as error:
         text = reason(error)
         if "full" in text or "I/O" in text:

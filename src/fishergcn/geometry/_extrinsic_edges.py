@@ -97,7 +97,7 @@ def edge_sensitivity(
     top : int, optional
         Return only this many, those that rank first.
     order : {"magnitude", "increase", "decrease"}
-        Rank by |value|, by value or by -value.
+        Rank by absolute value, by value or by -value.
     score_of : int or (int, int), optional
         Instead of the loss take log p(c) of this node, c the given class or else the predicted one.
     propagation : matrix of shape (n, n), optional

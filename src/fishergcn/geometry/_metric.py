@@ -120,13 +120,13 @@ def kernel_rate(rho: MatrixLike, tangent: MatrixLike) -> float:
 def spectral_metric(eigenvalues: MatrixLike, coordinates: str = "eigenvalue") -> FloatArray:
     """Bures metric G on the spectrum, ds² = dxᵀ G dx.
 
-    ==============  ========================  ==============================================
-    ``coordinates``  x                         G
-    ==============  ========================  ==============================================
-    ``eigenvalue``  λ, with Σ dλ_i = 0        diag(1 / 4λ)
-    ``log``         θ = log λ, Σ λ_i dθ_i = 0  diag(λ) / 4
-    ``softmax``     θ, λ = softmax(θ)         (diag λ - λλᵀ) / 4, null vector 1
-    ==============  ========================  ==============================================
+    ===============  =========================  =================================
+    ``coordinates``  x                          G
+    ===============  =========================  =================================
+    ``eigenvalue``   λ, with Σ dλ_i = 0         diag(1 / 4λ)
+    ``log``          θ = log λ, Σ λ_i dθ_i = 0  diag(λ) / 4
+    ``softmax``      θ, λ = softmax(θ)          (diag λ - λλᵀ) / 4, null vector 1
+    ===============  =========================  =================================
 
     Parameters
     ----------

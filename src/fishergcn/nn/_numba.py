@@ -13,6 +13,8 @@ from numba import njit
 
 __all__ = [
     "bernoulli_words",
+    "cross_entropy",
+    "cross_entropy_backward",
     "csr_times_dense",
     "features_backward",
     "features_backward_plain",
@@ -232,3 +234,46 @@ def relu_dropout_backward(out, grad, result, scale):
     zero = out.dtype.type(0)
     for t in range(flat_out.shape[0]):
         flat_out[t] = flat_grad[t] * scale if flat_result[t] > zero else zero
+
+
+@njit(**_EXACT)
+def cross_entropy(loss, accuracy, slope, logits, rows, labels, shares):
+    """Fill loss (R,), accuracy (R,) and slope (R, N, M, C) = d loss_r / d logits at the labeled rows."""
+    runs, count, samples, classes = slope.shape
+    for r in range(runs):
+        total, hits, seen = 0.0, 0, 0
+        for n in range(count):
+            share = shares[r, n] / samples
+            if share == 0:
+                slope[r, n] = 0
+                continue
+            label = labels[r, n]
+            for m in range(samples):
+                row = logits[rows[r, n], r * samples + m]
+                largest, best = row[0], 0
+                for c in range(1, classes):
+                    if row[c] > largest:
+                        largest, best = row[c], c
+                mass = 0.0
+                for c in range(classes):
+                    mass += np.exp(np.float64(row[c] - largest))
+                total += share * (np.log(mass) - np.float64(row[label] - largest))
+                for c in range(classes):
+                    slope[r, n, m, c] = share * np.exp(np.float64(row[c] - largest)) / mass
+                slope[r, n, m, label] -= share
+                hits += best == label
+                seen += 1
+        loss[r] = total
+        accuracy[r] = hits / max(seen, 1)
+
+
+@njit(**_EXACT)
+def cross_entropy_backward(out, slope, grad, rows):
+    """Set out[rows[r, n], r*M+m, :] += grad[r] slope[r, n, m, :], out being 0 before."""
+    runs, count, samples, classes = slope.shape
+    for r in range(runs):
+        for n in range(count):
+            for m in range(samples):
+                target = out[rows[r, n], r * samples + m]
+                for c in range(classes):
+                    target[c] += grad[r] * slope[r, n, m, c]

@@ -157,6 +157,8 @@ class SparseFeatures:
             raise InputError(f"weights must have {self.shape[1]} rows, got {weight.shape[1]}.")
         if backend_of(weight) == "reference":
             return reference(self, weight, words, samples, dropout)
+        if torch.is_inference_mode_enabled():  # no derivative can be asked for: spare autograd's overhead
+            return _launch(self, weight.contiguous(), words, samples, dropout)
         result: Tensor = _Product.apply(weight, self, words, samples, dropout)  # type: ignore[no-untyped-call]
         return result
 

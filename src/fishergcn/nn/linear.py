@@ -24,6 +24,8 @@ def times_weight(hidden: Tensor, weight: Tensor) -> Tensor:
     """
     rows, batch, width = hidden.shape
     runs = len(weight)
+    if runs == 1 and torch.is_inference_mode_enabled():
+        return _tall_product(hidden.reshape(rows * batch, width), weight[0]).view(rows, batch, -1)
     if runs == 1:
         flat: Tensor = _TallProduct.apply(hidden.reshape(rows * batch, width), weight[0])  # type: ignore[no-untyped-call]
         return flat.view(rows, batch, -1)
@@ -32,6 +34,10 @@ def times_weight(hidden: Tensor, weight: Tensor) -> Tensor:
         return result
     grouped = hidden.view(rows, runs, batch // runs, width)
     return torch.einsum("prmh,rhc->prmc", grouped, weight).reshape(rows, batch, -1)
+
+
+def _tall_product(hidden: Tensor, weight: Tensor) -> Tensor:
+    return (weight.T.contiguous() @ hidden.T).T.contiguous()
 
 
 class _TallProduct(torch.autograd.Function):
@@ -45,7 +51,7 @@ class _TallProduct(torch.autograd.Function):
         hidden, weight = hidden.detach(), weight.detach()
         ctx.save_for_backward(hidden, weight)
         ctx.save_for_forward(hidden, weight)
-        return (weight.T.contiguous() @ hidden.T).T.contiguous()
+        return _tall_product(hidden, weight)
 
     @staticmethod
     @once_differentiable

@@ -54,6 +54,8 @@ def propagate(
         raise InputError(f"activations must be a batch of {len(coefficients)}, got {dense.shape[1]}.")
     if backend_of(dense) == "reference":
         return reference(matrix, dense, basis, coefficients)
+    if torch.is_inference_mode_enabled() and (basis is None or coefficients is None):
+        return _product(matrix, dense, None, None)
     result: Tensor = _Propagation.apply(dense, coefficients, basis, matrix)  # type: ignore[no-untyped-call]
     return result
 

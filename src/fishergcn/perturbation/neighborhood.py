@@ -164,6 +164,11 @@ class Neighborhood:
         return self._eigenvalues.shape[0]
 
     @property
+    def basis(self) -> Tensor:
+        """Ū, shape (n, k), in the dtype and on the device of the operators."""
+        return self._basis
+
+    @property
     def captured_mass(self) -> float:
         """Share s = Σw / tr L, how much of the density matrix the k directions carry."""
         return float(self.spectrum.captured_mass)

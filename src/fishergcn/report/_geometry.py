@@ -1,4 +1,4 @@
-"""Pictures of the geometry that other commands left beside the runs."""
+"""Pictures that other commands left beside the runs: of the geometry, of the robustness."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from fishergcn.report._html import Html, tag
 __all__ = ["geometry_figures"]
 
 
-def geometry_figures(folder: Path) -> list[Html]:
-    """Return a figure for each ``geometry-NAME.svg`` in a folder.
+def geometry_figures(folder: Path, kind: str = "geometry") -> list[Html]:
+    """Return a figure for each ``KIND-NAME.svg`` in a folder.
 
-    A file ``geometry-NAME.json`` beside it may hold ``{"title": …, "caption": …}``. The pictures enter the
-    page as images, so that nothing in them can run.
+    A file ``KIND-NAME.json`` beside it may hold ``{"title": …, "caption": …}``. The pictures enter the page as
+    images, so that nothing in them can run.
     """
-    return [_figure(path) for path in sorted(folder.glob("geometry-*.svg"))]
+    return [_figure(path, kind) for path in sorted(folder.glob(f"{kind}-*.svg"))]
 
 
-def _figure(path: Path) -> Html:
+def _figure(path: Path, kind: str) -> Html:
     words = _words(path.with_suffix(".json"))
     packed = base64.b64encode(path.read_bytes()).decode("ascii")
-    title = words.get("title") or path.stem.removeprefix("geometry-").replace("-", " ")
+    title = words.get("title") or path.stem.removeprefix(f"{kind}-").replace("-", " ")
     source = f"data:image/svg+xml;base64,{packed}"
     link = tag("a", "picture (SVG)", class_="data", download=path.name, href=source)
     caption = tag("figcaption", tag("b", f"{title}. "), f"{words.get('caption', '')} ", link)

@@ -68,9 +68,10 @@ def _sections(study: Study, figures: Path) -> list[parts.Section]:
         parts.ablation(study, chosen),
         parts.failures(study),
     ]
-    pictures = geometry_figures(figures)
-    if pictures:
-        made.insert(-1, parts.Section("geometry", "Geometry of the trained model", pictures))
+    for kind, title in (("geometry", "Geometry of the trained model"), ("robustness", "When the graph changes")):
+        pictures = geometry_figures(figures, kind)
+        if pictures:
+            made.insert(-1, parts.Section(kind, title, pictures))
     return [section for section in made if section is not None]
 
 

@@ -26,16 +26,16 @@ def check_target(folder: str | os.PathLike[str], *, overwrite: bool, ours: Calla
     ours
         Says whether all that a folder holds was written by us.
     """
-    target = Path(os.path.realpath(folder))
     try:
+        target = Path(os.path.realpath(folder))
         if not os.path.lexists(target):
             return _writable(target, folder)
         if not target.is_dir():
             raise DataFileError(f"Cannot write the folder {folder}: a file with that name exists.")
         if not any(target.iterdir()):
             return target
-    except OSError as error:
-        raise DataFileError(f"Cannot write the folder {folder}: {error.strerror or reason(error)}.") from error
+    except (OSError, ValueError) as error:
+        raise _unwritable(folder, error) from error
     if not ours(target):
         raise DataFileError(f"The folder {folder} holds other files; give a new or an empty folder.")
     if not overwrite:
@@ -43,6 +43,12 @@ def check_target(folder: str | os.PathLike[str], *, overwrite: bool, ours: Calla
             f"The folder {folder} holds a saved model already; --overwrite (overwrite=True) replaces it."
         )
     return target
+
+
+def _unwritable(folder: str | os.PathLike[str], error: Exception) -> DataFileError:
+    return DataFileError(
+        f"Cannot write the folder {os.fspath(folder)!r}: {getattr(error, 'strerror', 0) or reason(error)}."
+    )
 
 
 def _writable(target: Path, folder: str | os.PathLike[str]) -> Path:
@@ -73,6 +79,6 @@ def atomic_folder(target: Path) -> Iterator[Path]:
             raise
         shutil.rmtree(old, ignore_errors=True)
     except OSError as error:
-        raise DataFileError(f"Cannot write the folder {target}: {error.strerror or reason(error)}.") from error
+        raise _unwritable(target, error) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

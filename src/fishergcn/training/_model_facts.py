@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from fishergcn._json import parse_json
 from fishergcn.errors import DataFileError, InputError, reason
 from fishergcn.training._weights_file import read_bytes
 from fishergcn.training.config import TrainConfig
@@ -21,15 +22,6 @@ FORMAT = "fishergcn-model"
 _VERSION = 1
 _LARGEST = 64 << 20
 SELECTION = "best validation accuracy, then least validation loss; test scores play no part"
-_RECORD_TYPES: dict[str, type | tuple[type, ...]] = {
-    "str": str,
-    "int": int,
-    "float": (int, float, type(None)),
-    "list[float]": list,
-    "dict[str, str]": dict,
-    "dict[str, Any]": dict,
-    "dict[str, list[float]]": dict,
-}
 
 
 @dataclass(frozen=True)
@@ -83,10 +75,10 @@ class Facts:
 def read_facts(folder: Path) -> Facts:
     """Read and check ``model.json``."""
     path = folder / "model.json"
-    if not path.is_file():
+    if not os.path.isfile(path):  # unlike Path.is_file, no exception for any path
         raise DataFileError(f"{folder} is not a model folder: it has no model.json{_models_inside(folder)}.")
     try:
-        values = json.loads(read_bytes(path, limit=_LARGEST).decode("utf-8"), parse_constant=_refuse)
+        values = parse_json(read_bytes(path, limit=_LARGEST).decode("utf-8"), parse_constant=_refuse)
         return _facts(values)
     except DataFileError as error:
         raise error if str(path) in str(error) else DataFileError(f"{path}: {error}") from None
@@ -99,7 +91,7 @@ def read_facts(folder: Path) -> Facts:
 
 
 def _models_inside(folder: Path) -> str:
-    inside = sorted(path.parent.name for path in folder.glob("*/model.json"))
+    inside = sorted(path.parent.name for path in folder.glob("*/model.json")) if os.path.isdir(folder) else []
     return f"; its folders {', '.join(inside)} have one" if inside else ""
 
 
@@ -130,18 +122,13 @@ def _facts(values: Any) -> Facts:
 
 
 def _record(values: dict[str, Any]) -> RunRecord:
-    for field in dataclasses.fields(RunRecord):
-        if field.name in values and field.name != "weights":
-            _typed(field.name, values[field.name], _RECORD_TYPES[str(field.type)])
     record = RunRecord.from_dict(values)
     parse_method(record.method)
     TrainConfig.from_dict(record.config)
     return record
 
 
-def _typed(name: str, value: Any, kind: type | tuple[type, ...]) -> Any:
+def _typed(name: str, value: Any, kind: type) -> Any:
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        kinds = kind if isinstance(kind, tuple) else (kind,)
-        words = " or ".join("null" if each is type(None) else each.__name__ for each in kinds)
-        raise DataFileError(f"{name} must be {words}, got {value!r:.80}.")
+        raise DataFileError(f"{name} must be {kind.__name__}, got {value!r:.80}.")
     return value

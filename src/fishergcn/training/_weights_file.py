@@ -64,7 +64,9 @@ def read_bytes(path: Path, *, limit: int) -> bytes:
         raise DataFileError(f"{path} does not exist or is not a file.")
     try:
         with path.open("rb") as stream:
-            data = stream.read(limit + 1)
+            # Reading reserves what is asked for, so that the size comes first.
+            size = min(os.fstat(stream.fileno()).st_size, limit)
+            data = stream.read(size + 1)
     except OSError as error:
         raise DataFileError(f"{path} cannot be read: {error.strerror or reason(error)}.") from error
     if len(data) > limit:

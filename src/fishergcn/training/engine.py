@@ -186,7 +186,7 @@ class Trainer:
         base = self.train_view.operators[0]
         if not isinstance(base, SparseMatrix):
             raise AssertionError("the training view of a perturbed method holds the plain matrix")
-        return SparsePlusLowRank(base, self.neighborhood.operator().basis, coefficients)
+        return SparsePlusLowRank(base, self.neighborhood.basis, coefficients)
 
     def objective(self, epoch: int) -> tuple[Tensor, Tensor]:
         """Return the loss and the training accuracy of each run in this step, two tensors of shape (R,)."""
@@ -209,7 +209,7 @@ class Trainer:
         self.stack.optimizer.step()
         return loss.detach(), accuracy
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def validate(self) -> tuple[Tensor, Tensor]:
         """Return validation loss (with weight decay) and accuracy of each run, without noise or dropout."""
         cross_entropy, accuracy = scores(logits(self.stack.weights, self.val_view), self.val_targets)
@@ -222,7 +222,7 @@ class Trainer:
         block, drawn = self._noise
         self._noise = (block, drawn[:, runs.cpu().numpy()] if len(block) else drawn)
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def final_scores(self, weights: Sequence[Tensor], part: str) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return loss, cross entropy and accuracy of all runs on val or test nodes, NaN without any."""
         tested = np.array([len(nodes) > 0 for nodes in self._nodes(part)])

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from fishergcn._types import IntArray
+from fishergcn.nn.backend import backend_of
 from fishergcn.nn.view import View
 
-__all__ = ["Targets", "consistency", "penalty", "scores"]
+__all__ = ["Targets", "consistency", "penalty", "scores", "scores_reference"]
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,8 @@ class Targets:
 def scores(logits: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:
     """Return mean cross entropy and accuracy of each run over its nodes and samples, two of shape (R,).
 
-    The accuracy is in float64.
+    The accuracy is in float64. It is counted, not summed in floating point: a stopping rule must see equal
+    accuracies as equal.
 
     Parameters
     ----------
@@ -74,6 +78,15 @@ def scores(logits: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:
     targets
         The labeled nodes of the R runs.
     """
+    if backend_of(logits) == "numba":
+        if torch.is_inference_mode_enabled():
+            return _measure(logits, targets)[:2]
+        return cast("tuple[Tensor, Tensor]", _Scores.apply(logits, targets))  # type: ignore[no-untyped-call]
+    return scores_reference(logits, targets)
+
+
+def scores_reference(logits: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:
+    """The same in plain differentiable torch."""
     runs = len(targets.rows)
     grouped = logits.view(len(logits), runs, -1, logits.shape[2])
     run = torch.arange(runs, device=logits.device).unsqueeze(1)
@@ -81,14 +94,66 @@ def scores(logits: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:
     labels = targets.labels.unsqueeze(-1).expand(chosen.shape[:-1])
     losses = functional.cross_entropy(chosen.flatten(0, 2), labels.flatten(), reduction="none").view(labels.shape)
     hits = (chosen.detach().argmax(-1) == labels) & (targets.shares > 0).unsqueeze(-1)
-    # Counted, not summed in floating point: a stopping rule must see equal accuracies as equal.
     accuracy = hits.sum((1, 2)).double() / ((targets.shares > 0).sum(1) * chosen.shape[2])
     return (losses.mean(-1) * targets.shares).sum(1), accuracy
 
 
+def _measure(logits: Tensor, targets: Targets) -> tuple[Tensor, Tensor, Tensor]:
+    """Return loss and accuracy (R,), and the slope of the loss at the labeled rows, (R, N, M, C)."""
+    from fishergcn.nn import _numba
+
+    (runs, nodes), (_, batch, classes) = targets.rows.shape, logits.shape
+    loss, accuracy = torch.empty(runs, dtype=torch.float64), torch.empty(runs, dtype=torch.float64)
+    slope = torch.empty((runs, nodes, batch // runs, classes), dtype=logits.dtype)
+    arrays = [part.numpy() for part in (logits.contiguous(), targets.rows, targets.labels, targets.shares)]
+    _numba.cross_entropy(loss.numpy(), accuracy.numpy(), slope.numpy(), *arrays)
+    return loss.to(logits.dtype), accuracy, slope
+
+
+class _Scores(torch.autograd.Function):
+    """One pass over the labeled rows: some twenty small torch operations took longer than the network's products."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:
+        logits = logits.detach()
+        loss, accuracy, slope = _measure(logits, targets)
+        ctx.targets, ctx.shape = targets, logits.shape
+        ctx.save_for_backward(slope)
+        ctx.mark_non_differentiable(accuracy)
+        return loss, accuracy
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor, None]:
+        from fishergcn.nn import _numba
+
+        (slope,) = ctx.saved_tensors
+        result = slope.new_zeros(ctx.shape)
+        _numba.cross_entropy_backward(
+            result.numpy(), slope.numpy(), grad.contiguous().numpy(), ctx.targets.rows.numpy()
+        )
+        return result, None
+
+
 def penalty(weights: Sequence[Tensor], weight_decay: float) -> Tensor:
     """Return (wd/2) Σ_l ‖W_r^l‖² of each run, shape (R,)."""
-    return 0.5 * weight_decay * torch.stack([each.square().sum((1, 2)) for each in weights]).sum(0)
+    return cast("Tensor", _Penalty.apply(weight_decay, *weights))  # type: ignore[no-untyped-call]
+
+
+class _Penalty(torch.autograd.Function):
+    """A squared norm whose gradient is one pass over the weights."""
+
+    @staticmethod
+    def forward(ctx: Any, weight_decay: float, *weights: Tensor) -> Tensor:
+        ctx.weight_decay = weight_decay
+        ctx.save_for_backward(*weights)
+        norms = [torch.linalg.vector_norm(each, dim=(1, 2)).square() for each in weights]
+        return 0.5 * weight_decay * torch.stack(norms).sum(0)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return None, *((ctx.weight_decay * grad)[:, None, None] * each for each in ctx.saved_tensors)
 
 
 def consistency(logits: Tensor, runs: int, temperature: float) -> Tensor:

@@ -72,7 +72,7 @@ def prepare(
 
     A radius of 0 is no perturbation at all, so ``fishergcn`` with radius 0 *is* the control.
     """
-    if graph.features is None:
+    if graph.num_features == 0:
         raise InputError("the graph has no features; give it some, e.g. the identity matrix (one feature per node).")
     if graph.labels is None:
         raise InputError("the graph has no labels to learn from.")

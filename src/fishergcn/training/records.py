@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,13 +85,44 @@ class RunRecord:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> RunRecord:
-        """Undo :meth:`to_dict`."""
+        """Undo :meth:`to_dict`, of values that may come from anywhere."""
+        if not isinstance(values, Mapping):
+            raise DataFileError(f"a run record must be an object with fields, got {values!r:.80}.")
         names = {entry.name for entry in dataclasses.fields(cls)} - {"weights"}
         if set(values) != names:
             odd = ", ".join(sorted(set(values) ^ names))
             raise DataFileError(f"a run record has the wrong fields ({odd}).")
+        for entry in dataclasses.fields(cls):
+            if entry.name in names and not _FITS[str(entry.type)](values[entry.name]):
+                raise DataFileError(f"{entry.name} must be {entry.type}, got {values[entry.name]!r:.80}.")
         numbers = {"curves", "shape"} | {name for name in names if name.startswith(("test_", "val_"))}
         return cls(**{name: _number(value) if name in numbers else value for name, value in values.items()})
+
+
+def _is_number(value: Any) -> bool:
+    """Accept numbers within float64, and None for one that JSON cannot say."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return abs(value) < 1 << 63
+    return value is None or isinstance(value, float)
+
+
+def _are_numbers(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_number, value))
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
+
+
+_FITS: dict[str, Callable[[Any], bool]] = {
+    "str": lambda value: isinstance(value, str),
+    "int": lambda value: isinstance(value, int) and _is_number(value),
+    "float": _is_number,
+    "list[float]": _are_numbers,
+    "dict[str, str]": _are_texts,
+    "dict[str, Any]": lambda value: isinstance(value, dict),
+    "dict[str, list[float]]": lambda value: isinstance(value, dict) and all(map(_are_numbers, value.values())),
+}
 
 
 def _plain(value: Any) -> Any:

@@ -1,0 +1,129 @@
+"""``fishergcn robustness``: how trained networks do when the graph changes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fishergcn.cli._common import console, load_graph, note, table, warnings_as_notes
+from fishergcn.errors import InputError, MissingExtraError
+
+if TYPE_CHECKING:
+    from fishergcn.robustness.summary import Cell
+
+__all__ = ["robustness"]
+
+
+def robustness(
+    out: Annotated[Path, typer.Option(help="The folder for results; work begun there is taken up.", metavar="DIR")],
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option(help="A data set or a graph file (.npz); may be repeated, or names with commas."),
+    ] = None,
+    methods: Annotated[
+        str | None, typer.Option(help="Instead of the preset's, e.g. fishergcn,gcn-t; controls are added.")
+    ] = None,
+    attacks: Annotated[
+        str | None,
+        typer.Option(help="Some of links-added,links-removed,bures-ball,prbcd,features,training-links."),
+    ] = None,
+    preset: Annotated[str, typer.Option(help="full or quick.")] = "full",
+    quick: Annotated[bool, typer.Option("--quick", help="The same as --preset quick.")] = False,
+    splits: Annotated[
+        str | None, typer.Option(help="How many shuffled splits, or names as public,per-class:1 with commas.")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(help="Initializations of each split.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Training steps at most.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+) -> None:
+    """Measure trained methods beside their controls when the graph they are tested on, or trained on, changes.
+
+    Every point is kept at once in DIR/DATASET/points.jsonl (DIR/DATASET-t for high-order methods): the same command
+    goes on where it was stopped. At the end DIR holds points.csv, study.json, summary.csv, tables.md and, where
+    matplotlib is installed, figures/robustness-*.svg, which `fishergcn report DIR` shows if DIR holds the runs of an
+    experiment. Several processes may share DIR, each with other data sets, or one with -t methods and one without.
+    """
+    from fishergcn.robustness.settings import load_settings
+    from fishergcn.robustness.study import run_study
+    from fishergcn.training.api import find_device
+    from fishergcn.training.config import TrainConfig
+
+    settings = load_settings(
+        "quick" if quick else preset,
+        datasets=_words(dataset),
+        methods=_words([methods] if methods else None),
+        splits=splits,
+        seeds=seeds,
+        config=None if epochs is None else TrainConfig(max_epochs=epochs),
+    )
+    chosen = _words([attacks] if attacks else None)
+    settings = settings if chosen is None else settings.only(chosen)
+    place = find_device(device)
+    graphs = {name: load_graph(name) for name in settings.datasets}
+    if place.type == "cpu":
+        import torch
+
+        torch.set_num_threads(1)
+    with warnings_as_notes():
+        for graph in graphs.values():
+            named = dataclasses.replace(settings, datasets=(graph.name or graph.digest,))
+            for family in named.families():
+                run_study(family, graph, out / family.folder, place, note)
+    _write(out)
+
+
+def _words(texts: list[str] | None) -> tuple[str, ...] | None:
+    if texts is None:
+        return None
+    words = tuple(word.strip() for text in texts for word in text.split(",") if word.strip())
+    if not words:
+        raise InputError("a list of names must hold at least one.")
+    return tuple(dict.fromkeys(words))
+
+
+def _write(out: Path) -> None:
+    """Write and print what all points in the folder say together."""
+    from fishergcn._files import write_text
+    from fishergcn.robustness.pictures import write_pictures
+    from fishergcn.robustness.points import points_csv, read_points, read_study
+    from fishergcn.robustness.summary import markdown, summarize, summary_csv
+
+    paths = sorted(out.glob("*/points.jsonl"))
+    points = [point for path in paths for point in read_points(path)]
+    cells = summarize(points)
+    write_text(out / "points.csv", points_csv(points))
+    studies = {path.parent.name: read_study(path.parent) for path in paths}
+    write_text(out / "study.json", json.dumps(studies, indent=1, sort_keys=True) + "\n")
+    write_text(out / "summary.csv", summary_csv(cells))
+    write_text(out / "tables.md", markdown(cells))
+    _print(cells)
+    try:
+        write_pictures(cells, out / "figures")
+    except MissingExtraError as error:
+        note(str(error))
+    console().print(f"{len(points)} points; curves and tables in {out}", soft_wrap=True)
+
+
+def _print(cells: list[Cell]) -> None:
+    """Show the ends of the curves: plain and hardest, and the difference from the control there."""
+    rows = []
+    for cell in cells:
+        curve = [each for each in cells if (each.dataset, each.attack, each.method) == _curve(cell)]
+        if cell.level == max(each.level for each in curve):
+            gap = cell.difference
+            apart = "" if gap is None else f"{100 * gap.mean:+.2f} [{100 * gap.low:+.2f}, {100 * gap.high:+.2f}]"
+            plain = f"{curve[0].accuracy.mean:.2%}" if curve[0].level == 0 else ""
+            found = f"{cell.accuracy.mean:.2%}"
+            rows.append(
+                [cell.dataset, cell.attack, cell.method, plain, f"{cell.level:.0%}", found, cell.control or "", apart]
+            )
+    heads = ["data", "attack", "method", "plain", "level", "accuracy", "control", "difference, 95 % interval"]
+    console().print(table("Robustness: accuracy at the highest level", heads, rows))
+
+
+def _curve(cell: Cell) -> tuple[str, str, str]:
+    return cell.dataset, cell.attack, cell.method

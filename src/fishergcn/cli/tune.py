@@ -1,0 +1,110 @@
+"""``fishergcn tune``: search for settings, by validation accuracy alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fishergcn.cli._common import console, note, print_json, table, warnings_as_notes
+
+if TYPE_CHECKING:
+    from fishergcn.training.tuning import Trial, Tuning
+
+__all__ = ["tune"]
+
+_DATA, _SEARCH, _SETTINGS = "Data", "Search", "Settings that are not searched"
+
+
+def tune(
+    out: Annotated[
+        Path,
+        typer.Option(help="Folder of the study; a search that was interrupted there goes on.", rich_help_panel=_SEARCH),
+    ],
+    dataset: Annotated[
+        str | None, typer.Option(help="A data set that ships with the package.", rich_help_panel=_DATA)
+    ] = None,
+    graph: Annotated[Path | None, typer.Option(help="A graph file (.npz).", rich_help_panel=_DATA)] = None,
+    edges: Annotated[Path | None, typer.Option(help="Links, as for train.", rich_help_panel=_DATA)] = None,
+    features: Annotated[Path | None, typer.Option(help="Features, as for train.", rich_help_panel=_DATA)] = None,
+    labels: Annotated[Path | None, typer.Option(help="Labels, as for train.", rich_help_panel=_DATA)] = None,
+    header: Annotated[str, typer.Option(help="Files with a header, as for train.", rich_help_panel=_DATA)] = "none",
+    split: Annotated[
+        list[str] | None, typer.Option(help="As for train; may be repeated.", rich_help_panel=_DATA)
+    ] = None,
+    method: Annotated[str, typer.Option(help="As for train.", rich_help_panel=_SEARCH)] = "fishergcn",
+    grid: Annotated[
+        str | None,
+        typer.Option(help="paper: the paper's 72 points. By default ranges (TPE).", rich_help_panel=_SEARCH),
+    ] = None,
+    trials: Annotated[
+        int | None,
+        typer.Option(help="Trials in all; 50 by default, or all points of the grid.", rich_help_panel=_SEARCH),
+    ] = None,
+    search_seed: Annotated[int, typer.Option(help="Seed of the search.", rich_help_panel=_SEARCH)] = 0,
+    seeds: Annotated[int, typer.Option(help="Seeds per split and trial.", rich_help_panel=_SEARCH)] = 1,
+    first_seed: Annotated[int, typer.Option(help="The first seed.", rich_help_panel=_SEARCH)] = 2019,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N or auto.", rich_help_panel=_SEARCH)] = "cpu",
+    workers: Annotated[int, typer.Option(help="Processes on the CPU.", rich_help_panel=_SEARCH)] = 1,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.", rich_help_panel=_SEARCH)] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, no table.", rich_help_panel=_SEARCH)] = False,
+    epochs: Annotated[
+        int | None, typer.Option("--epochs", "--max-epochs", help="Epochs at most.", rich_help_panel=_SETTINGS)
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any of TrainConfig; may be repeated.",
+            rich_help_panel=_SETTINGS,
+        ),
+    ] = None,
+) -> None:
+    """Search for learning rate, dropout, weight decay and hidden units with the best validation accuracy.
+
+    Test nodes are never looked at: fishergcn tune --dataset cora --method fishergcn --grid paper --out study
+    """
+    from fishergcn._imports import require
+    from fishergcn.cli._own_data import Source
+    from fishergcn.cli._settings import make_config
+    from fishergcn.cli.train import chosen_seeds, chosen_splits
+    from fishergcn.training import tuning
+
+    require("optuna", extra="tune", purpose="fishergcn tune")
+    loaded = Source(dataset, graph, edges, features, labels, header, "undirected", "keep", None).load()
+    config = make_config({"max_epochs": epochs}, setting or [], loaded)
+    with warnings_as_notes():
+        found = tuning.tune(
+            loaded,
+            method,
+            chosen_splits(loaded, split),
+            out,
+            chosen_seeds(seeds, first_seed),
+            config,
+            grid=grid,
+            trials=trials,
+            seed=search_seed,
+            device=device,
+            workers=workers,
+            on_trial=None if quiet else _tell,
+        )
+    _show(found, out, as_json=json)
+
+
+def _tell(number: int, wanted: int, trial: Trial, best: Trial) -> None:
+    note(f"trial {number} of {wanted}: validation {trial.val_accuracy:.2%}, best {best.val_accuracy:.2%}")
+
+
+def _show(found: Tuning, out: Path, *, as_json: bool) -> None:
+    best = found.best
+    facts = {"method": found.method, "trials": len(found.trials), "val_accuracy": best.val_accuracy}
+    if as_json:
+        print_json({**facts, "val_loss": best.val_loss, "settings": best.settings, "config": found.config.to_dict()})
+        return
+    rows = [[name, f"{value:.6g}"] for name, value in best.settings.items()]
+    rows.append(["mean validation accuracy", f"{best.val_accuracy:.2%}"])
+    console().print(table(f"Best of {len(found.trials)} trials, {found.method}", ["setting", "value"], rows))
+    options = " ".join(f"--set {name}={value:.12g}" for name, value in best.settings.items())
+    note(f"all trials are in {out / 'tuning.json'}; train with: fishergcn train --method {found.method} {options}")

@@ -1,0 +1,74 @@
+"""A graph made ready for mini-batches: nothing is held twice, and several processes compute the spectrum once."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from fishergcn._types import FloatArray
+from fishergcn.errors import FisherGCNError, InputError
+from fishergcn.graph import Graph
+from fishergcn.perturbation import Neighborhood
+from fishergcn.perturbation._directions import choose_directions
+from fishergcn.spectrum import Spectrum
+from fishergcn.training.config import TrainConfig
+from fishergcn.training.distributed import Group
+from fishergcn.training.methods import Method, parse_method
+from fishergcn.training.problem import Problem, prepare
+
+__all__ = ["prepare_batches"]
+
+_MOST_HIGH_ORDER = 100_000  # nodes; the matrix of higher order holds hundreds of entries a node and more
+
+
+def prepare_batches(
+    graph: Graph,
+    method: Method,
+    config: TrainConfig,
+    *,
+    spectrum: Spectrum | None = None,
+    group: Group | None = None,
+) -> tuple[Problem, FloatArray | None]:
+    """Make a graph ready for mini-batches: Ã, the neighborhood in its own coordinates, and the basis Ū.
+
+    The spectrum is computed once, by the first process. The neighborhood that is returned has the k directions for
+    nodes: it knows all about φ and c, and holds no second copy of the graph.
+    """
+    group = Group() if group is None else group
+    if method.consistent:
+        raise InputError(f"method {method.name!r} compares samples on all nodes, which mini-batches do not hold.")
+    if method.perturbed and config.perturbation != "spectral":
+        raise InputError(f"perturbation must be 'spectral' in mini-batches, got {config.perturbation!r}.")
+    if method.high_order and graph.num_nodes > _MOST_HIGH_ORDER:
+        raise InputError(
+            f"method {method.name!r} needs a graph of at most {_MOST_HIGH_ORDER:,} nodes, got {graph.num_nodes:,}: the "
+            f"high-order matrix would not fit in memory; use {method.name.replace('-t', '')!r}."
+        )
+    plain = parse_method(("gcn-t" if method.high_order else "gcn") + "-x2")
+    problem = prepare(graph, plain, config)
+    if not method.perturbed or config.radius == 0:
+        return Problem(graph, method, config, problem.propagation, None), None
+    if spectrum is None or group.size > 1:
+        spectrum = _shared_spectrum(problem, spectrum, group)
+    neighborhood = _in_own_coordinates(spectrum, config)
+    return Problem(graph, method, config, problem.propagation, neighborhood), spectrum.eigenvectors
+
+
+def _shared_spectrum(problem: Problem, spectrum: Spectrum | None, group: Group) -> Spectrum:
+    config, error = problem.config, None
+    if group.first and spectrum is None:
+        try:
+            spectrum = choose_directions(problem.propagation, config.rank, config.directions, seed=0)
+        except FisherGCNError as raised:
+            error = raised
+    group.agree(error)
+    return group.spectrum_of_first(spectrum, problem.graph.num_nodes, config.rank)
+
+
+def _in_own_coordinates(spectrum: Spectrum, config: TrainConfig) -> Neighborhood:
+    # One node more than directions: a graph has at least two, and the kernel of L is kept.
+    rank = spectrum.rank
+    diagonal = np.append(1.0 - spectrum.eigenvalues, 1.0)
+    small = Spectrum(spectrum.eigenvalues, np.eye(rank + 1, rank), spectrum.trace, spectrum.residual)
+    options = {name: getattr(config, name) for name in ("radius", "noise", "scale")}
+    return Neighborhood.from_spectrum(sparse.csr_array(np.diag(diagonal)), small, **options)

@@ -1,0 +1,86 @@
+"""``fishergcn robustness``: its files, its refusals, and the pictures on the report page."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+from scipy import sparse
+from typer.testing import CliRunner
+
+from fishergcn import Graph
+from fishergcn.cli import app
+from fishergcn.errors import DataFileError, InputError
+from fishergcn.report._geometry import geometry_figures
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["robustness", *map(str, arguments)])
+
+
+@pytest.fixture
+def path(tmp_path):
+    rng = np.random.default_rng(0)
+    labels = np.arange(40) % 2
+    links = np.triu(rng.random((40, 40)) < np.where(labels[:, None] == labels, 0.3, 0.05), 1)
+    words = sparse.csr_array((rng.random((40, 12)) < 0.2).astype(np.float32))
+    graph = Graph((links | links.T).astype(float), words, labels, name="../two classes")
+    graph.save(tmp_path / "two.npz")
+    return tmp_path / "two.npz"
+
+
+TINY = ["--quick", "--splits", "per-class:3+5:1,per-class:3+5:2", "--epochs", "3", "--device", "cpu"]
+
+
+def test_files_of_a_study(path, tmp_path):
+    out = tmp_path / "out"
+    arguments = ["--dataset", path, "--methods", "gcn,gcn-t", "--attacks", "links-added,features", "--out", out, *TINY]
+    done = run(*arguments)
+    assert done.exit_code == 0, done.output
+    assert "24 points; curves and tables in" in done.stdout
+    # Both graphs have a folder, named so that it stays inside.
+    assert {each.name for each in out.iterdir()} == {
+        "---two-classes", "---two-classes-t", "points.csv", "study.json", "summary.csv", "tables.md", "figures",
+    }  # fmt: skip
+    with (out / "points.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == 24
+    assert {row["method"] for row in rows} == {"gcn", "gcn-t"}
+    before = (out / "points.csv").read_bytes()
+    again = run(*arguments)
+    assert again.exit_code == 0
+    assert again.stdout == done.stdout
+    assert "trained" not in again.stderr
+    assert (out / "points.csv").read_bytes() == before
+    [figure] = geometry_figures(out / "figures", "robustness")
+    assert "Robustness, ../two classes" in str(figure)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        (["--dataset", "coro"], InputError, "did you mean"),
+        (["--methods", "gnc"], InputError, "method must be one of"),
+        (["--attacks", "fire"], InputError, "attack must be one of"),
+        (["--attacks", ","], InputError, "at least one"),
+        (["--preset", "fall"], InputError, "preset must be one of full, quick"),
+        (["--device", "tpu"], InputError, "device must be"),
+        (["--splits", "0"], InputError, "split"),
+        (["--seeds", "0"], InputError, "seeds must be at least 1"),
+        (["--epochs", "0"], InputError, "max_epochs must be at least 1"),
+    ],
+)
+def test_refusals(arguments, error, words, tmp_path):
+    preset = [] if "--preset" in arguments else ["--quick"]
+    device = [] if "--device" in arguments else ["--device", "cpu"]
+    done = run("--out", tmp_path / "out", *preset, *device, *arguments)
+    assert isinstance(done.exception, error)
+    assert words in str(done.exception)
+    assert not list(tmp_path.rglob("points*"))
+
+
+def test_a_file_in_the_way(path, tmp_path):
+    (tmp_path / "out").write_text("")
+    done = run("--dataset", path, "--out", tmp_path / "out", *TINY)
+    assert isinstance(done.exception, DataFileError)

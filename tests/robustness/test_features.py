@@ -1,0 +1,51 @@
+"""Replaced feature entries: how many, where, and what stays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from fishergcn.errors import InputError
+from fishergcn.robustness.features import replace_entries
+
+
+def some_features(seed, rows=15, columns=12):
+    rng = np.random.default_rng(seed)
+    dense = np.zeros((rows, columns))
+    for row in dense:
+        chosen = rng.choice(columns, size=rng.integers(0, columns // 2 + 1), replace=False)
+        row[chosen] = rng.integers(1, 1000, size=len(chosen))
+    return sparse.csr_array(dense)
+
+
+@settings(deadline=None, derandomize=True, max_examples=40)
+@given(st.integers(0, 30), st.floats(0, 1))
+def test_entries_move_within_their_rows(seed, share):
+    before = some_features(seed)
+    after = replace_entries(before, share, seed)
+    old, new = before.toarray(), after.toarray()
+    assert (np.sort(new, axis=1) == np.sort(old, axis=1)).all()  # the same values in each row
+    assert ((old != 0) & (new == 0)).sum() == round(share * before.nnz)
+    assert after.has_sorted_indices
+    assert after.nnz == before.nnz
+    assert (replace_entries(before, share, seed) != after).nnz == 0
+
+
+def test_larger_shares_contain_smaller_ones():
+    before = some_features(1)
+    moved = [replace_entries(before, share, 2).toarray() - before.toarray() for share in (0.3, 0.8)]
+    changed = moved[0] != 0
+    assert changed.any()
+    assert (moved[0][changed] == moved[1][changed]).all()
+
+
+def test_what_cannot_move_is_refused():
+    with pytest.raises(InputError, match="at most a half, got 3 of 4"):
+        replace_entries(sparse.csr_array([[1.0, 1.0, 1.0, 0.0]]), 0.1, 0)
+    with pytest.raises(InputError, match="must be a sparse matrix"):
+        replace_entries(np.eye(4), 0.1, 0)
+    with pytest.raises(InputError, match="share must be"):
+        replace_entries(some_features(0), 1.5, 0)

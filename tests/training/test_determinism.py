@@ -1,0 +1,53 @@
+"""The same command gives the same bytes, but for times, whoever does the work."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from fishergcn.experiments.export import export_runs
+from fishergcn.experiments.store import open_runs
+
+
+def reproduce(folder, workers):
+    command = [sys.executable, "-m", "fishergcn", "reproduce", "quick", "--out", str(folder), "--device", "cpu"]
+    settings = ["--splits", "1", "--seeds", "2", "--epochs", "5", "--workers", str(workers)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([*command, *settings], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def records(folder):
+    """Every record as the bytes of an export, the time it took left out."""
+    assert export_runs(open_runs(folder), folder / "runs.json") == 6
+    found = json.loads((folder / "runs.json").read_text())
+    for record in found:
+        assert record.pop("seconds") > 0
+    return json.dumps(found).encode()
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """The same command three times: in one process, again, and with two workers."""
+    names = {"first": 1, "again": 1, "workers": 2}
+    return {name: reproduce(tmp_path_factory.mktemp(name), workers) for name, workers in names.items()}
+
+
+@pytest.mark.parametrize("name", ["again", "workers"])
+def test_the_same_command_gives_the_same_bytes(folders, name):
+    found, expected = (hashlib.sha256(records(folders[each])).hexdigest() for each in (name, "first"))
+    assert found == expected
+
+
+def test_the_plan_is_the_same_but_for_the_command_and_the_time(folders):
+    plans = [open_runs(folders[name]).plan for name in ("first", "again")]
+    for plan in plans:
+        assert plan.pop("created")
+        assert "reproduce quick" in plan.pop("command")
+    assert plans[0] == plans[1]

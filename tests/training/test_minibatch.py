@@ -1,0 +1,262 @@
+"""Mini-batches equal full batches where they cover the graph; the perturbation reuses rows of the global basis."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+
+from fishergcn import Graph, TrainConfig, renormalized, top_spectrum, train
+from fishergcn.errors import InputError
+from fishergcn.nn.spmm import SparseMatrix
+from fishergcn.perturbation import SparsePlusLowRank
+from fishergcn.splits import Split
+from fishergcn.training import _batch_problem, minibatch
+from fishergcn.training._inference import layerwise_logits, reach
+from fishergcn.training.engine import Run
+from fishergcn.training.methods import parse_method
+from fishergcn.training.minibatch import BatchSettings, BlockOperator, MiniBatchTrainer, prepare_batches
+from fishergcn.training.minibatch import train_minibatch as train_batches
+
+NODES = 90
+CONFIG = TrainConfig(max_epochs=4, hidden=(8,), dtype="float64", rank=3, samples=3, stopping="none")
+
+
+def make_graph(*, dense=False, seed=0):
+    """Three classes, links mostly within them, features that tell them apart a little."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(NODES) % 3
+    chance = np.where(labels[:, None] == labels, 0.35, 0.05)
+    links = np.triu(rng.random((NODES, NODES)) < chance, 1).astype(float)
+    features = (rng.random((NODES, 40)) < 0.12 + 0.2 * (np.arange(40) % 3 == labels[:, None])).astype(np.float32)
+    stored = features if dense else sparse.csr_array(features)
+    return Graph(links + links.T, stored, labels, name=f"planted-{dense}")
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["sparse", "dense"])
+def graph(request):
+    return make_graph(dense=request.param)
+
+
+@pytest.fixture(scope="module")
+def split():
+    return Split("some", np.arange(0, 45), np.arange(45, 60), np.arange(60, 90))
+
+
+def covers(graph, split):
+    """Whether every node is a neighbor of a training node, so that a full batch's blocks read all nodes."""
+    return len(reach(renormalized(graph.adjacency), split.train, 1)[0]) == graph.num_nodes
+
+
+class TestEqualsFullBatch:
+    @pytest.mark.parametrize("method", ["gcn", "gcn-x3", "fishergcn", "gcn-t", "fishergcn-t"])
+    @pytest.mark.parametrize("fanout", [(-1, -1), (NODES, NODES)])
+    def test_curves_and_scores(self, graph, split, method, fanout):
+        assert covers(graph, split)
+        [expected] = train(graph, method, split, config=CONFIG, keep_weights=True)
+        found = train_batches(graph, method, split, config=CONFIG, batch_size=45, fanout=fanout, keep_weights=True)
+        for name, values in expected.curves.items():
+            np.testing.assert_allclose(found.curves[name], values, rtol=1e-11, err_msg=name)
+        for name in ("test_loss", "test_cross_entropy", "test_accuracy", "val_loss", "val_accuracy"):
+            assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-11)
+        for one, other in zip(found.weights, expected.weights, strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-11)
+        np.testing.assert_allclose(found.shape, expected.shape, rtol=1e-11)
+        assert (found.identity, found.config) == (expected.identity, expected.config)
+
+    def test_single_precision(self, graph, split):
+        config = TrainConfig(**{**CONFIG.to_dict(), "dtype": "float32"})
+        [expected] = train(graph, "fishergcn", split, config=config)
+        found = train_batches(graph, "fishergcn", split, config=config, batch_size=45, fanout=(-1, -1))
+        np.testing.assert_allclose(found.curves["train_loss"], expected.curves["train_loss"], rtol=1e-6)
+
+    @pytest.mark.parametrize("hidden", [(), (8, 40)])
+    def test_other_depths(self, split, hidden):
+        graph = make_graph()
+        config = TrainConfig(**{**CONFIG.to_dict(), "hidden": hidden})
+        [expected] = train(graph, "gcn-x2", split, config=config)
+        fanout = (-1,) * (len(hidden) + 1)
+        found = train_batches(graph, "gcn-x2", split, config=config, batch_size=100, fanout=fanout)
+        np.testing.assert_allclose(found.curves["train_loss"], expected.curves["train_loss"], rtol=1e-11)
+
+    def test_other_noise_and_no_adversary(self, split):
+        graph = make_graph()
+        config = TrainConfig(**{**CONFIG.to_dict(), "noise": "gaussian", "adversarial": False, "directions": "low"})
+        [expected] = train(graph, "fishergcn", split, config=config)
+        found = train_batches(graph, "fishergcn", split, config=config, batch_size=45, fanout=(-1, -1))
+        np.testing.assert_allclose(found.curves["train_loss"], expected.curves["train_loss"], rtol=1e-11)
+        assert found.shape == expected.shape
+
+    def test_without_compiled_kernels(self, graph, split, monkeypatch):
+        first = train_batches(graph, "fishergcn", split, config=CONFIG, batch_size=20, fanout=(3, 2))
+        monkeypatch.setattr("fishergcn.nn.backend._installed", lambda _: False)
+        again = train_batches(graph, "fishergcn", split, config=CONFIG, batch_size=20, fanout=(3, 2))
+        np.testing.assert_allclose(again.curves["train_loss"], first.curves["train_loss"], rtol=1e-11)
+
+
+class TestBlockOperator:
+    def parts(self, seed=0):
+        graph = make_graph()
+        matrix = renormalized(graph.adjacency)
+        spectrum = top_spectrum(matrix, 3)
+        generator = torch.Generator().manual_seed(seed)
+        coefficients = torch.randn(2, 3, generator=generator, dtype=torch.float64)
+        dense = torch.randn(NODES, 2, 5, generator=generator, dtype=torch.float64)
+        return matrix, torch.tensor(spectrum.eigenvectors), coefficients, dense
+
+    def test_is_the_rectangular_part_of_the_dense_matrix(self):
+        matrix, basis, coefficients, dense = self.parts()
+        rows, columns = np.array([1, 8, 80]), np.arange(0, NODES, 2)
+        block = SparseMatrix.from_scipy(matrix[rows][:, columns])
+        found = BlockOperator(block, basis[rows], basis[columns], coefficients).propagate(dense[columns])
+        for b in range(2):
+            whole = matrix.toarray() - (basis * coefficients[b]).numpy() @ basis.numpy().T
+            expected = whole[np.ix_(rows, columns)] @ dense[columns, b].numpy()
+            np.testing.assert_allclose(found[:, b].numpy(), expected, atol=1e-13)
+
+    def test_covering_all_nodes_it_is_the_perturbed_graph(self):
+        matrix, basis, coefficients, dense = self.parts()
+        whole = SparsePlusLowRank(matrix, basis, coefficients).propagate(dense)
+        found = BlockOperator(SparseMatrix.from_scipy(matrix), basis, basis, coefficients).propagate(dense)
+        torch.testing.assert_close(found, whole, rtol=0, atol=1e-13)
+
+    def test_gradients(self):
+        matrix, basis, coefficients, dense = self.parts()
+        rows, columns = np.arange(4), np.arange(10)
+        block = SparseMatrix.from_scipy(matrix[rows][:, columns])
+
+        def product(c, z):
+            return BlockOperator(block, basis[rows], basis[columns], c).propagate(z)
+
+        inputs = (coefficients.requires_grad_(), dense[:10].clone().requires_grad_())
+        assert torch.autograd.gradcheck(product, inputs)
+
+    def test_bases_that_do_not_fit(self):
+        block = SparseMatrix.from_scipy(np.ones((2, 3)))
+        with pytest.raises(InputError, match=r"shapes \(2, k\) and \(3, k\), got \(3, 1\) and \(3, 1\)"):
+            BlockOperator(block, torch.ones(3, 1), torch.ones(3, 1), torch.ones(1, 1))
+
+
+class TestTraining:
+    def test_repeats_to_the_bit(self, graph, split):
+        one, again = (
+            train_batches(graph, "fishergcn", split, 7, CONFIG, batch_size=20, fanout=(3, 2)) for _ in range(2)
+        )
+        assert one.curves == again.curves
+        other = train_batches(graph, "fishergcn", split, 8, CONFIG, batch_size=20, fanout=(3, 2))
+        assert one.curves != other.curves
+
+    def test_learns(self):
+        graph = make_graph()
+        split = Split("some", np.arange(0, 45), np.arange(45, 60), np.arange(60, 90))
+        config = TrainConfig(max_epochs=40, hidden=(16,), stopping="none", samples=2, rank=3)
+        for method in ("gcn", "fishergcn"):
+            record = train_batches(graph, method, split, config=config, batch_size=16, fanout=(4, 4))
+            assert record.test_accuracy > 0.85
+            assert record.status == "ok"
+
+    def test_full_rows_of_sampled_steps_have_unbiased_first_layer(self):
+        """Of a linear network the sampled logits are right in the mean."""
+        graph = make_graph()
+        split = Split("some", np.arange(30), np.arange(30, 60), np.arange(60, 90))
+        config = TrainConfig(hidden=(), dropout=0.0, dtype="float64")
+        problem, basis = prepare_batches(graph, parse_method("gcn"), config)
+        trainer = MiniBatchTrainer(problem, basis, Run(split, 0), BatchSettings(30, (2,)), torch.device("cpu"))
+        exact = layerwise_logits(
+            trainer.stack.weights,
+            problem.propagation,
+            graph.features,
+            reach(problem.propagation, split.train, 1),
+            normalize=True,
+        )
+        drawn = []
+        for step in range(600):
+            blocks = trainer.sampler.blocks(split.train, step)
+            drawn.append(minibatch.logits(trainer.stack.weights, trainer.view(blocks, None)).detach()[:, 0].numpy())
+        error = np.std(drawn, axis=0) / math.sqrt(len(drawn))
+        assert np.all(np.abs(np.mean(drawn, axis=0) - exact.numpy()) < 4.5 * error + 1e-12)
+
+    def test_radius_zero_is_the_control(self, graph, split):
+        config = TrainConfig(**{**CONFIG.to_dict(), "radius": 0.0})
+        one = train_batches(graph, "fishergcn", split, config=config, batch_size=20, fanout=(3, 2))
+        other = train_batches(graph, "gcn-x3", split, config=config, batch_size=20, fanout=(3, 2))
+        assert one.curves == other.curves
+        assert one.shape == []
+
+    def test_best_epoch_and_stopping(self, graph, split):
+        config = TrainConfig(
+            **{**CONFIG.to_dict(), "max_epochs": 60, "stopping": "patience", "patience": 2, "test_at": "best-val"}
+        )
+        record = train_batches(graph, "gcn", split, config=config, batch_size=9, fanout=(3, 2))
+        losses = record.curves["val_loss"]
+        assert record.val_loss == pytest.approx(min(losses), rel=1e-12)
+        if record.epochs < 60:
+            assert int(np.argmin(losses)) == record.epochs - 3
+
+    def test_without_test_nodes(self, graph):
+        split = Split("no test", np.arange(45), np.arange(45, 90), np.array([], dtype=np.int64))
+        record = train_batches(graph, "gcn", split, config=CONFIG, batch_size=20, fanout=(3, 2))
+        assert math.isnan(record.test_accuracy)
+        assert math.isfinite(record.val_accuracy)
+
+    def test_divergence_is_told(self, graph, split):
+        config = TrainConfig(**{**CONFIG.to_dict(), "learning_rate": 1e200, "max_epochs": 6})
+        record = train_batches(graph, "gcn", split, config=config, batch_size=20, fanout=(3, 2))
+        assert record.status == "diverged"
+        assert math.isnan(record.val_loss)
+
+
+class TestInference:
+    @pytest.mark.parametrize("rows_at_once", [1, 7, 1000])
+    def test_blocks_of_rows_do_not_matter(self, graph, rows_at_once):
+        matrix = renormalized(graph.adjacency)
+        generator = torch.Generator().manual_seed(0)
+        sizes = ((40, 8), (8, 5), (5, 3))
+        weights = [torch.randn(1, *size, generator=generator, dtype=torch.float64) for size in sizes]
+        nodes = np.array([80, 3, 5])
+        reached = reach(matrix, nodes, 3, rows_at_once)
+        found = layerwise_logits(weights, matrix, graph.features, reached, normalize=False, rows_at_once=rows_at_once)
+        raw = graph.features
+        hidden = np.asarray(raw.toarray() if sparse.issparse(raw) else raw, dtype=np.float64)
+        for layer, weight in enumerate(weights):
+            hidden = matrix @ hidden @ weight[0].numpy()
+            hidden = np.maximum(hidden, 0) if layer < 2 else hidden
+        np.testing.assert_allclose(found.numpy(), hidden[np.sort(nodes)], rtol=1e-10, atol=1e-12)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"batch_size": 0}, "batch size must be at least 1, got 0"),
+            ({"batch_size": 2.5}, "batch size must be a whole number"),
+            ({"fanout": (10,)}, "fanout must hold 2 numbers, one for each layer, got 1"),
+            ({"fanout": (10, 0)}, "fanout must be at least 1"),
+            ({"method": "gcn-x2-c"}, "compares samples on all nodes"),
+            ({"perturbation": "link-drop"}, "perturbation must be 'spectral' in mini-batches"),
+        ],
+    )
+    def test_settings(self, split, options, message):
+        given = {"batch_size": 10, "fanout": (2, 2), "method": "fishergcn", **options}
+        method, changed = given.pop("method"), {}
+        if "perturbation" in given:
+            changed["perturbation"] = given.pop("perturbation")
+        config = TrainConfig(**{**CONFIG.to_dict(), **changed})
+        with pytest.raises(InputError, match=message):
+            train_batches(make_graph(), method, split, config=config, **given)
+
+    def test_high_order_of_a_large_graph(self, split, monkeypatch):
+        monkeypatch.setattr(_batch_problem, "_MOST_HIGH_ORDER", 50)
+        with pytest.raises(InputError, match=r"'fishergcn-t' needs a graph of at most 50 nodes, got 90.*'fishergcn'"):
+            train_batches(make_graph(), "fishergcn-t", split, config=CONFIG, batch_size=9, fanout=(2, 2))
+
+    def test_nodes_without_labels(self):
+        graph = make_graph()
+        labels = graph.labels.copy()
+        labels[3] = -1
+        split = Split("bad", [3], [4], [5])
+        with pytest.raises(InputError, match="train node 3 has no label"):
+            train_batches(graph.replace(labels=labels), "gcn", split, config=CONFIG, batch_size=9, fanout=(2, 2))

@@ -1,0 +1,59 @@
+"""The loss kernel and the penalty against plain torch."""
+
+import numpy as np
+import pytest
+import torch
+
+from fishergcn.nn.view import View
+from fishergcn.training.objective import Targets, penalty, scores, scores_reference
+
+
+def make_targets(rng, dtype):
+    labels = rng.integers(0, 5, 30)
+    nodes = [rng.choice(30, 7, replace=False), rng.choice(30, 4, replace=False)]  # padded to a common length
+    view = View(features=None, operators=(), rows=(None,))
+    return Targets.of(nodes, labels, view, torch.device("cpu"), dtype)
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+def test_scores_and_their_gradient_equal_the_reference(samples):
+    rng = np.random.default_rng(0)
+    targets = make_targets(rng, torch.float64)
+    logits = torch.from_numpy(3 * rng.standard_normal((30, 2 * samples, 5))).requires_grad_()
+    weights = torch.tensor([0.3, -2.0], dtype=torch.float64)
+    outcomes = []
+    for function in (scores, scores_reference):
+        loss, accuracy = function(logits, targets)
+        (gradient,) = torch.autograd.grad((loss * weights).sum(), logits)
+        outcomes.append((loss.detach(), accuracy, gradient))
+    for ours, theirs in zip(*outcomes, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-13, atol=1e-14)
+
+
+def test_large_logits_do_not_overflow():
+    targets = make_targets(np.random.default_rng(1), torch.float32)
+    logits = torch.full((30, 2, 5), 1e30)
+    loss, _ = scores(logits, targets)
+    torch.testing.assert_close(loss, torch.full((2,), float(np.log(5.0)), dtype=torch.float32))
+
+
+def test_nan_is_passed_on_to_its_run_alone():
+    targets = make_targets(np.random.default_rng(1), torch.float32)
+    logits = torch.zeros(30, 2, 5)
+    logits[:, 1] = torch.nan
+    loss, _ = scores(logits, targets)
+    assert torch.isfinite(loss[0])
+    assert torch.isnan(loss[1])
+
+
+def test_penalty_and_its_gradient():
+    rng = np.random.default_rng(2)
+    weights = [torch.from_numpy(rng.standard_normal((2, *shape))).requires_grad_() for shape in ((4, 3), (3, 5))]
+    value = penalty(weights, 0.1)
+    plain = 0.05 * sum(each.square().sum((1, 2)) for each in weights)
+    torch.testing.assert_close(value, plain)
+    upstream = torch.tensor([1.0, -3.0], dtype=torch.float64)
+    ours = torch.autograd.grad((value * upstream).sum(), weights)
+    theirs = torch.autograd.grad((plain * upstream).sum(), weights)
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, other)

@@ -1,0 +1,220 @@
+"""What is fuzzed, continued: model folders, and runs as a database and as an archive."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import random
+import sqlite3
+import struct
+import tempfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from fuzz_targets import (
+    Files,
+    Target,
+    graph,
+    odd_value,
+    spoil_bytes,
+    spoil_npz,
+    spoil_one,
+    spoil_text,
+    spoil_value,
+    to_json,
+)
+
+STATEMENTS = (
+    "DROP TABLE runs",
+    "DROP TABLE facts",
+    "ALTER TABLE runs RENAME COLUMN seed TO s",
+    "ALTER TABLE runs ADD COLUMN more TEXT",
+    "DELETE FROM facts",
+    "DELETE FROM runs",
+)
+
+# Model folders
+
+
+@functools.cache
+def _model() -> Files:
+    from fishergcn.splits import Split
+    from fishergcn.training import TrainConfig, save_model, train
+
+    toy = graph()
+    split = Split("s", np.array([0, 1, 2]), np.array([3, 4, 5]), np.array([6, 7, 8]))
+    [record] = train(toy, "gcn", split, config=TrainConfig(max_epochs=2, hidden=3), keep_weights=True)
+    with tempfile.TemporaryDirectory() as folder:
+        save_model(f"{folder}/model", toy, record, split)
+        return {path.name: path.read_bytes() for path in Path(folder, "model").iterdir()}
+
+
+def _spoil_model(rng: random.Random, files: Files) -> Files:
+    if rng.random() < 0.2:
+        return spoil_one(rng, files)
+    name = rng.choice(("model.json", "model.json", "weights.safetensors", "graph.npz"))
+    facts = json.loads(files["model.json"])
+    if name == "model.json":
+        return files | {name: to_json(spoil_value(rng, facts), rng)}
+    data = files[name]
+    if name == "graph.npz":
+        data = spoil_npz(rng, data)
+    else:
+        length = int.from_bytes(data[:8], "little")
+        header = to_json(spoil_value(rng, json.loads(data[8 : 8 + length])), rng)
+        data = (
+            spoil_bytes(rng, data)
+            if rng.random() < 0.3
+            else struct.pack("<Q", len(header)) + header + data[8 + length :]
+        )
+    facts["sha256"][name] = hashlib.sha256(data).hexdigest()  # so that more than the sum is tested
+    return files | {name: data, "model.json": json.dumps(facts).encode()}
+
+
+def _read_model(folder: Path, _: random.Random) -> None:
+    from fishergcn.training import load_model
+
+    assert load_model(folder).predictions_csv().count("\n") == 13
+
+
+# Runs
+
+
+@functools.cache
+def _made_up_runs() -> Any:
+    from fishergcn.experiments import preset
+    from fishergcn.experiments.plan import make_plan
+    from fishergcn.training import RunRecord
+
+    plan = make_plan(preset.load("quick"), splits=2, seeds=2, epochs=3)
+    rng = np.random.default_rng(3)
+
+    def record(cell: Any, split: str, seed: int) -> RunRecord:
+        scores = {
+            f"{part}_{name}": rng.random() for part in ("test", "val") for name in ("accuracy", "loss", "cross_entropy")
+        }
+        curves = {name: rng.random(3).tolist() for name in ("train_loss", "train_accuracy", "val_loss", "val_accuracy")}
+        more = {
+            "curves": curves,
+            "shape": rng.random(3).tolist(),
+            "seconds": 1.0,
+            "device": "cpu",
+            "versions": {"torch": "2"},
+        }
+        return RunRecord(
+            cell.dataset, cell.method, split, seed, "ok", 3, **scores, **more,
+            config=cell.config.to_dict(), graph_digest=plan.digests[cell.dataset],
+        )  # fmt: skip
+
+    return plan, [(cell, [record(cell, *run) for run in plan.runs()]) for cell in plan.cells]
+
+
+@functools.cache
+def _database() -> Files:
+    from fishergcn.experiments.store import RunStore
+
+    plan, cells = _made_up_runs()
+    with tempfile.TemporaryDirectory() as folder:
+        with RunStore(folder, writable=True) as store:
+            store.begin(plan, command="fishergcn reproduce quick", created="2026-01-01T00:00:00+00:00")
+            for cell, records in cells:
+                store.add(cell, records)
+        return {"runs.sqlite": Path(folder, "runs.sqlite").read_bytes()}
+
+
+def _spoil_database(rng: random.Random, files: Files) -> Files:
+    from fishergcn.experiments import store
+
+    if rng.random() < 0.35:
+        return {"runs.sqlite": spoil_bytes(rng, files["runs.sqlite"])}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "runs.sqlite")
+        path.write_bytes(files["runs.sqlite"])
+        with (
+            contextlib.closing(sqlite3.connect(path)) as connection,
+            contextlib.suppress(sqlite3.Error, ValueError, OverflowError),
+        ):
+            match rng.randrange(7):
+                case 0:
+                    sealed = connection.execute("SELECT value FROM facts WHERE name = 'plan'").fetchone()[0]
+                    value = spoil_value(rng, json.loads(sealed.partition(" ")[2]))
+                    value = store._sealed(value) if rng.random() < 0.9 else odd_value(rng, 0)
+                    connection.execute("UPDATE facts SET value = ? WHERE name = 'plan'", (value,))
+                case 1 | 2 | 3:
+                    *key, blob, _ = connection.execute(
+                        "SELECT * FROM runs LIMIT 1 OFFSET ?", (rng.randrange(12),)
+                    ).fetchone()
+                    old = list(key)
+                    if rng.random() < 0.2:
+                        key[rng.randrange(6)] = odd_value(rng, 0)
+                    text = to_json(spoil_value(rng, json.loads(zlib.decompress(blob))), rng)
+                    blob = zlib.compress(text) if rng.random() < 0.95 else rng.choice((b"", b"x", None, "text", 3))
+                    with contextlib.suppress(TypeError):
+                        row = (*key, blob, store._checksum(tuple(key), blob))
+                        connection.execute(
+                            "DELETE FROM runs WHERE cell = ? AND split = ? AND seed = ?", (old[1], old[3], old[4])
+                        )
+                        connection.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+                case 4:
+                    column = rng.choice(("dataset", "cell", "method", "split", "seed", "status", "record", "checksum"))
+                    connection.execute(f"UPDATE runs SET {column} = ? WHERE rowid = 3", (odd_value(rng, 0),))
+                case 5:
+                    value = rng.choice((odd_value(rng, 0), store._sealed(odd_value(rng)), b"\xff"))
+                    connection.execute(
+                        "UPDATE facts SET value = ? WHERE name = ?", (value, rng.choice(("schema", "plan")))
+                    )
+                case _:
+                    connection.execute(rng.choice(STATEMENTS))
+            connection.commit()
+        return {"runs.sqlite": path.read_bytes()}
+
+
+@functools.cache
+def _archive() -> Files:
+    from fishergcn.experiments.archive import write_archive
+    from fishergcn.experiments.store import open_runs
+
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "runs.sqlite").write_bytes(_database()["runs.sqlite"])
+        runs = open_runs(folder)
+        write_archive(f"{folder}/archive", runs, curves="all")
+        runs.close()
+        return {path.name: path.read_bytes() for path in Path(folder, "archive").iterdir()}
+
+
+def _spoil_archive(rng: random.Random, files: Files) -> Files:
+    name = rng.choice(sorted(files))
+    if rng.random() < 0.25:
+        return spoil_one(rng, files)
+    if name == "plan.json":
+        return files | {name: to_json(spoil_value(rng, json.loads(files[name])), rng)}
+    if name.endswith(".npz"):
+        return files | {name: spoil_npz(rng, files[name])}
+    return files | {name: spoil_text(rng, files[name].decode(), ",").encode("utf-8", "surrogatepass")}
+
+
+def _read_runs(folder: Path, rng: random.Random) -> None:
+    from fishergcn.experiments import statistics
+    from fishergcn.experiments.export import export_runs
+    from fishergcn.experiments.plan import Plan
+    from fishergcn.experiments.store import open_runs
+
+    with contextlib.closing(open_runs(folder)) as runs:
+        for _, record in runs.entries():
+            assert record.to_dict()
+        for cell in Plan.from_dict(runs.plan).cells:
+            runs.bands(cell.dataset, cell.name)
+        statistics.summarize(runs)
+        statistics.compare(runs)
+        export_runs(runs, folder / rng.choice(("out.csv", "out.json", "out.parquet")))
+
+
+TARGETS = {
+    "model": Target(_model, _spoil_model, _read_model),
+    "database": Target(_database, _spoil_database, _read_runs),
+    "archive": Target(_archive, _spoil_archive, _read_runs),
+}
