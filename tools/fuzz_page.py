@@ -55,7 +55,13 @@ def page(report: dict[str, dict[str, dict[str, object]]]) -> str:
             cells = (counts["inputs"], counts["first_seed"], counts.get("accepted", "–"), counts.get("refused", "–"))
             shown = " | ".join(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in cells)
             lines.append(f"| {WORDS[name]} | {engine} | {shown} | {len(failures)}{seeds} |")
-    lines += ["", "Found before and fixed, each kept as a test:", "", "| reader | seeds | what |", "|---|---|---|"]
+    lines += [
+        "",
+        "Found before and fixed, each kept as a test (seeds are those of the driver at the time):",
+        "",
+        "| reader | seeds | what |",
+        "|---|---|---|",
+    ]
     lines += [f"| {reader} | {seeds} | {what} |" for reader, seeds, what in FOUND]
     lines += ["", "Again: `make fuzz`; one input: `python tools/fuzz.py --reader npz --seed 17`.", ""]
     return "\n".join(lines)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -58,4 +59,15 @@ def main() -> None:
         app()
     except FisherGCNError as error:
         typer.echo(f"fishergcn: error: {error}", err=True)
-        sys.exit(2)
+        _leave(2)
+    except SystemExit as done:
+        _leave(done.code if isinstance(done.code, int) else 0 if done.code is None else 1)
+
+
+def _leave(status: int) -> NoReturn:
+    """End with a status; under torchrun at once, since the threads of torch.distributed can abort a slow goodbye."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)

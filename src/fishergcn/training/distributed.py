@@ -160,5 +160,6 @@ def process_group(device: torch.device) -> Iterator[tuple[Group, torch.device]]:
         raise InputError(f"the processes of torchrun could not connect ({reason(error)}).") from error
     try:
         yield Group(distributed.get_rank(), distributed.get_world_size(), device), device
+        distributed.barrier()  # a process that leaves while another still talks to it brings that one down
     finally:
         distributed.destroy_process_group()
