@@ -16,8 +16,6 @@ from fishergcn.errors import InputError
 
 __all__ = ["high_order", "renormalized"]
 
-# Entries of similarities this close to a threshold, relatively, equal it (fishergcn.geometry).
-TIE = 1e-10
 # Up to this many nodes the SciPy path multiplies dense blocks: after a few steps they are full anyway.
 DENSE_NODES = 32_768
 

@@ -12,7 +12,6 @@ from fishergcn._types import AnyArray, CSRArray, FloatArray, IntArray, MatrixLik
 from fishergcn.errors import InputError
 from fishergcn.geometry._embedding_model import MEMORY_LIMIT
 from fishergcn.graph import Graph
-from fishergcn.propagation import TIE
 
 __all__ = ["largest_component", "similarities"]
 
@@ -75,7 +74,7 @@ def similarities(
            [0.33333333, 0.66666667, 0.        ]])
     """
     steps = check_integer("order", order, minimum=1)
-    cutoff = check_real("threshold", threshold, minimum=0, below=1) * (1 + TIE)
+    cutoff = check_real("threshold", threshold, minimum=0, below=1)
     limit = check_integer("memory_limit", memory_limit, minimum=1)
     adjacency = _subgraph(_adjacency(graph), nodes)
     walk = _row_normalized(adjacency)
