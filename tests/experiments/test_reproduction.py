@@ -21,7 +21,8 @@ def test_published_means_come_out_on_the_cpu(dataset, method):
     records = fishergcn.train(graph, method, splits, workers=2)
     accuracy, loss = PUBLISHED[dataset, method]
     found = 100 * np.array([record.test_accuracy for record in records])
-    # The splits are the published ones, so only the initialization differs: its spread over ten seeds of a split is
-    # about 0.7 points, hence 0.16 in a mean over 20 splits. Five times that, against the published mean.
+    # The splits are the published ones, so only the initialization differs. In results/table2 accuracies of one split
+    # spread by 0.36 to 0.49 points over ten seeds, hence by 0.11 at most in a mean over 20 splits: 0.8 only catches a
+    # method that is off, the loss below is the sharper test.
     assert abs(found.mean() - accuracy) < 0.8
     assert abs(np.mean([record.test_loss for record in records]) - loss) < 0.015
