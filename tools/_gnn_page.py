@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import math
-import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from _blocks import fill
 from _gnn_networks import MODES, SETTINGS
 
 from fishergcn.errors import InputError
@@ -126,12 +126,6 @@ def verdict(effects: list[Estimate]) -> str:
     )
 
 
-def fill(text: str, runs: Path) -> str:
-    """Replace what stands between the marks of a page."""
-    blocks: dict[str, Callable[[], str]] = {"settings": settings_block, "table": lambda: table_block(runs)}
-    return re.sub(
-        r"(<!-- gnn (settings|table) -->).*?(<!-- end -->)",
-        lambda found: f"{found[1]}\n\n{blocks[found[2]]()}\n\n{found[3]}",
-        text,
-        flags=re.DOTALL,
-    )
+def filled(text: str, runs: Path) -> str:
+    """Make the blocks of a page anew."""
+    return fill(text, "gnn", {"settings": settings_block, "table": lambda: table_block(runs)})

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import resource
 import signal
@@ -49,6 +50,9 @@ def attempt(name: str, seed: int, data: bytes | None = None) -> str:
         for path, content in files.items():
             (folder / path).parent.mkdir(exist_ok=True)
             (folder / path).write_bytes(content)
+        here, away = Path.cwd(), folder / "in" / "here"  # names given as paths, even ../../x, stay in the folder
+        away.mkdir(parents=True)
+        os.chdir(away)
         signal.alarm(SECONDS.get(name, 10))
         try:
             reader.read(folder, rng)
@@ -61,6 +65,7 @@ def attempt(name: str, seed: int, data: bytes | None = None) -> str:
             return "refused" if error.code else "accepted"
         finally:
             signal.alarm(0)
+            os.chdir(here)
             left = [path.name for path in folder.rglob(".*")]
             if left:
                 raise AssertionError(f"left behind: {left}")

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 import torch_geometric
 from _gnn_networks import MODES, RANK, SETTINGS, train
-from _gnn_page import DATASETS, Row, csv_text, fill, key_of, read_rows
+from _gnn_page import DATASETS, Row, csv_text, filled, key_of, read_rows
 from torch_geometric.transforms import NormalizeFeatures
 
 import fishergcn
@@ -198,7 +198,7 @@ def main(arguments: list[str] | None = None) -> int:
         line.error("give --out RUNS to train, or --table RUNS --into PAGE to write the table")
     if options.out is not None:
         return run_all(options)
-    write_text(options.into, fill(options.into.read_text(encoding="utf-8"), options.table))
+    write_text(options.into, filled(options.into.read_text(encoding="utf-8"), options.table))
     return 0
 
 

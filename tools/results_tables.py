@@ -10,12 +10,13 @@ function of that name in ``BLOCKS``, from archives that ``fishergcn runs archive
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
+
+from _blocks import fill
 
 from fishergcn._files import write_text
 from fishergcn.experiments.statistics import (
@@ -227,15 +228,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
 }
 
 
-def fill(text: str) -> str:
-    """Replace what stands between the marks."""
-
-    def block(found: re.Match[str]) -> str:
-        return f"{found[1]}\n\n{BLOCKS[found[2]]()}\n\n{found[3]}"
-
-    return re.sub(r"(<!-- results ([\w-]+) -->).*?(<!-- end -->)", block, text, flags=re.DOTALL)
-
-
 def draw() -> None:
     """Write the forest plots of Table 2, on white so that they can be read in dark mode too."""
     PICTURES.mkdir(exist_ok=True)
@@ -256,7 +248,7 @@ def main() -> int:
     for page in PAGES:
         path = ROOT / page
         text = path.read_text(encoding="utf-8")
-        filled = fill(text)
+        filled = fill(text, "results", BLOCKS)
         if filled != text:
             stale.append(page)
             if not options.check:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 from pathlib import Path
 
+from _blocks import fill
+
 from fishergcn._files import write_text
+from fishergcn.experiments.resampling import Estimate
 from fishergcn.robustness.pictures import write_pictures
 from fishergcn.robustness.points import read_points
 from fishergcn.robustness.summary import ATTACKS, TITLES, Cell, markdown, summarize, summary_csv
@@ -35,20 +37,19 @@ def main() -> None:
     for path in folder.glob("*.json"):
         path.unlink()
     write_text(options.results / "summary.csv", summary_csv(cells))
-    text = options.into.read_text(encoding="utf-8")
-    text = filled(text, "machine", machine(studies))
-    text = filled(text, "findings", findings(cells))
-    shown = [f"![{path.stem.replace('-', ' ')}](robustness/{path.name})\n" for path in pictures]
-    text = filled(text, "pictures", "\n".join(shown))
-    write_text(options.into, filled(text, "tables", markdown(cells)))
+    blocks = {
+        "machine": lambda: machine(studies),
+        "findings": lambda: findings(cells),
+        "pictures": lambda: "\n\n".join(
+            f"![{path.stem.replace('-', ' ')}](robustness/{path.name})" for path in pictures
+        ),
+        "tables": lambda: markdown(cells),
+    }
+    write_text(options.into, fill(options.into.read_text(encoding="utf-8"), "robustness", blocks))
 
 
-def filled(text: str, name: str, content: str) -> str:
-    """Put content between the markers of a name."""
-    pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-    if not pattern.search(text):
-        raise SystemExit(f"no place for {name}")
-    return pattern.sub(lambda found: f"{found[1]}\n{content.strip()}\n\n{found[2]}", text)
+def shown(picture: Path) -> str:
+    return f"![{picture.stem.replace('-', ' ')}](robustness/{picture.name})"
 
 
 def machine(studies: dict[str, dict[str, object]]) -> str:
@@ -68,14 +69,29 @@ def findings(cells: list[Cell]) -> str:
         "| attack | differences | interval above 0 | holds 0 | interval below 0 | mean difference, points |",
         "|---|---:|---:|---:|---:|---:|",
     ]
+    every = []
     for attack in ATTACKS:
         gaps = [cell.difference for cell in cells if cell.attack == attack and cell.level > 0 and cell.difference]
         if gaps:
-            above, below = sum(gap.low > 0 for gap in gaps), sum(gap.high < 0 for gap in gaps)
+            above, below = outside(gaps)
             mean = 100 * sum(gap.mean for gap in gaps) / len(gaps)
             counts = f"{len(gaps)} | {above} | {len(gaps) - above - below} | {below}"
             lines.append(f"| {TITLES[attack]} | {counts} | {mean:+.2f} |")
+            every += gaps
+    above, below = outside(every)
+    largest = max(abs(gap.mean) for gap in every)
+    lines += [
+        "",
+        f"Of {len(every)} intervals, {above + below} miss zero, {above} above it and {below} below; if the "
+        f"perturbation did nothing, about {0.05 * len(every):.0f} would be expected to. No difference is larger than "
+        f"{100 * largest:.2f} points, in either direction.",
+    ]
     return "\n".join(lines)
+
+
+def outside(gaps: list[Estimate]) -> tuple[int, int]:
+    """Count the intervals above zero and those below."""
+    return sum(gap.low > 0 for gap in gaps), sum(gap.high < 0 for gap in gaps)
 
 
 if __name__ == "__main__":

@@ -182,8 +182,8 @@ def test_the_page_is_rewritten_between_its_marks(tmp_path):
     assert tool.main(["--table", str(runs), "--into", str(target)]) == 0
     filled = target.read_text(encoding="utf-8")
     assert "+2.00 [" in filled
-    assert page.fill(filled, runs) == filled
-    assert "No runs yet" in page.fill(filled, tmp_path / "none.csv")
+    assert page.filled(filled, runs) == filled
+    assert "No runs yet" in page.filled(filled, tmp_path / "none.csv")
     outside = re.compile(r"<!-- gnn \w+ -->.*?<!-- end -->", re.DOTALL)
     assert outside.sub("", filled) == outside.sub("", text)
 

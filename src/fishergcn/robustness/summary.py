@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from fishergcn.datasets import available
 from fishergcn.experiments.plan import control_of
 from fishergcn.experiments.resampling import Estimate, Key, estimate, paired_difference
 from fishergcn.report._drawing import csv_text
@@ -77,13 +78,13 @@ def summarize(points: Iterable[Point]) -> list[Cell]:
     """
     values: dict[tuple[str, str, float, str], dict[Key, float]] = defaultdict(dict)
     sizes: dict[tuple[str, str, float, str], list[float]] = defaultdict(list)
-    datasets: dict[str, None] = {}
+    places = {dataset: place for place, dataset in enumerate(available())}  # then others, as they come
     for point in points:
         name = (point.dataset, point.attack, point.level, point.method)
         values[name][point.split, point.seed] = point.accuracy
         sizes[name].append(point.size)
-        datasets[point.dataset] = None
-    names = sorted(values, key=lambda name: (list(datasets).index(name[0]), *_order(name[1:])))
+        places.setdefault(point.dataset, len(places))
+    names = sorted(values, key=lambda name: (places[name[0]], *_order(name[1:])))
     return [_cell(name, values, sum(sizes[name]) / len(sizes[name])) for name in names]
 
 
