@@ -1,9 +1,10 @@
 # Every target sets up .venv by itself; nothing needs to be installed by hand but Python >= 3.10 and make.
 
 PYTHON ?= python3
-VENV := .venv
+VENV ?= .venv
+CONSTRAINTS ?= constraints.txt
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS)
 
 .PHONY: help demo test slow coverage fuzz soak dist lint format bench docs clean
 
@@ -13,7 +14,7 @@ help:  ## show this list
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.base: $(BIN)/python pyproject.toml constraints.txt
+$(VENV)/.base: $(BIN)/python pyproject.toml $(CONSTRAINTS)
 	@echo "setting up $(VENV) (once; this takes a few minutes)"
 	@$(PIP) --editable '.[report]'
 	@touch $@
@@ -36,15 +37,24 @@ test: $(VENV)/.dev  ## set up and run all tests but the slow ones
 slow: $(VENV)/.dev  ## the tests that take minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m slow
 
-coverage: $(VENV)/.dev  ## all tests, slow ones too, with the share of lines they run
+coverage: $(VENV)/.dev  ## all tests, slow ones too, with the share of lines that they run
 	@tools/install_chromium.sh
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -q -m "slow or not slow" --cov=fishergcn --cov-report=term:skip-covered
 
-fuzz: $(VENV)/.dev  ## hostile input for every reader and the command line, seeded and bounded
-	$(BIN)/python tools/fuzz.py
+$(VENV)/.fuzz: $(VENV)/.dev
+	@$(PIP) --editable '.[fuzz]'
+	@touch $@
 
-soak: $(VENV)/.dev  ## a sweep killed with -9 at 50 random moments, then compared with an undisturbed one
-	$(BIN)/python tools/soak.py
+fuzz: $(VENV)/.fuzz  ## hostile input for every reader and the command line, seeded and bounded; rewrites docs/trust.md
+	rm -f results/trust/fuzz.json
+	$(BIN)/python tools/fuzz.py --inputs 10000 --first-seed 300000 --report results/trust/fuzz.json
+	$(BIN)/python tools/fuzz.py --engine atheris --inputs 5000 --first-seed 7 --report results/trust/fuzz.json
+	$(BIN)/python tools/trust_page.py
+
+soak: $(VENV)/.dev  ## a sweep killed with -9 at 50 random moments, compared with an undisturbed one; rewrites docs/trust.md
+	rm -f results/trust/soak.log
+	OMP_NUM_THREADS=1 $(BIN)/python tools/soak.py --kills 50 --log results/trust/soak.log
+	$(BIN)/python tools/trust_page.py
 
 dist: $(VENV)/.dev  ## wheel and sdist; the wheel is tried in a clean environment without this folder
 	rm -rf dist

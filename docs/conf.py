@@ -12,7 +12,7 @@ autodoc_typehints = "description"
 autodoc_member_order = "bysource"
 # Sphinx takes the words of a type like "ndarray, shape (n, k)" for names, and finds several objects called "shape".
 suppress_warnings = ["ref.python"]
-exclude_patterns = ["_build", "_fuzz_report.md"]
+exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = "FisherGCN"
 html_static_path = ["_static"]

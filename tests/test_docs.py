@@ -160,9 +160,10 @@ def test_commands_of_the_guide_to_own_data_run(tmp_path: Path, monkeypatch: pyte
     assert len(lines) == 181
 
 
-def test_numbers_come_from_the_results() -> None:
+@pytest.mark.parametrize("tool", ["results_tables", "robustness_tables", "trust_page"])
+def test_numbers_come_from_the_results(tool: str) -> None:
     done = subprocess.run(
-        [sys.executable, str(ROOT / "tools" / "results_tables.py"), "--check"],
+        [sys.executable, str(ROOT / "tools" / f"{tool}.py"), "--check"],
         capture_output=True,
         text=True,
         timeout=300,

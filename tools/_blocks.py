@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
-__all__ = ["fill"]
+from fishergcn._files import write_text
+
+__all__ = ["fill", "refresh"]
 
 
 def fill(text: str, kind: str, blocks: Mapping[str, Callable[[], str]]) -> str:
@@ -16,3 +19,18 @@ def fill(text: str, kind: str, blocks: Mapping[str, Callable[[], str]]) -> str:
         text,
         flags=re.DOTALL,
     )
+
+
+def refresh(pages: list[Path], kind: str, blocks: Mapping[str, Callable[[], str]], *, check: bool) -> int:
+    """Write the blocks of pages anew, or only say which pages are out of date; return an exit status."""
+    stale = []
+    for path in pages:
+        text = path.read_text(encoding="utf-8")
+        filled = fill(text, kind, blocks)
+        if filled != text:
+            stale.append(path.name)
+            if not check:
+                write_text(path, filled)
+    if check:
+        print(f"out of date: {', '.join(stale)}" if stale else "up to date")
+    return int(check and bool(stale))

@@ -201,7 +201,7 @@ def main() -> None:
         name, inputs, seed = options.serve_atheris
         guided(name, int(inputs), int(seed))
         return
-    names = options.reader or list(READERS)
+    names = options.reader or list(READERS if options.engine == "seeds" else TARGETS)  # commands are not bytes
     if options.seed is not None:
         signal.signal(signal.SIGALRM, _alarm)
         print(attempt(names[0], options.seed))

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
-from _blocks import fill
+from _blocks import refresh
 
 from fishergcn._files import write_text
 from fishergcn.experiments.statistics import (
@@ -244,20 +244,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a block is out of date")
     options = parser.parse_args()
-    stale = []
-    for page in PAGES:
-        path = ROOT / page
-        text = path.read_text(encoding="utf-8")
-        filled = fill(text, "results", BLOCKS)
-        if filled != text:
-            stale.append(page)
-            if not options.check:
-                write_text(path, filled)
-    if options.check:
-        print(f"out of date: {', '.join(stale)}" if stale else "up to date")
-        return int(bool(stale))
-    draw()
-    return 0
+    if not options.check:
+        draw()
+    return refresh([ROOT / page for page in PAGES], "results", BLOCKS, check=options.check)
 
 
 if __name__ == "__main__":

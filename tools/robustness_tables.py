@@ -1,6 +1,7 @@
 """Fill the tables and pictures of docs/robustness.md from the points of a study.
 
-    python tools/robustness_tables.py            # reads results/robustness, writes docs
+    python tools/robustness_tables.py            rewrite the marked blocks of the page, and the pictures
+    python tools/robustness_tables.py --check    write nothing; fail if a block is out of date
 
 The study itself: fishergcn robustness --preset full --device cuda --out DIR, then copy DIR/points.csv and
 DIR/study.json to results/robustness.
@@ -10,9 +11,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 
-from _blocks import fill
+from _blocks import refresh
 
 from fishergcn._files import write_text
 from fishergcn.experiments.resampling import Estimate
@@ -21,35 +23,40 @@ from fishergcn.robustness.points import read_points
 from fishergcn.robustness.summary import ATTACKS, TITLES, Cell, markdown, summarize, summary_csv
 
 ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "results" / "robustness"
+PAGE = ROOT / "docs" / "robustness.md"
+PICTURES = ROOT / "docs" / "robustness"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Fill docs/robustness.md from the points of a study.")
-    parser.add_argument("--results", type=Path, default=ROOT / "results" / "robustness")
-    parser.add_argument("--into", type=Path, default=ROOT / "docs" / "robustness.md")
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a block is out of date")
     options = parser.parse_args()
-    cells = summarize(read_points(options.results / "points.csv"))
-    if not cells:
-        raise SystemExit(f"no points in {options.results / 'points.csv'}")
-    studies = json.loads((options.results / "study.json").read_text(encoding="utf-8"))
-    folder = options.into.parent / "robustness"
-    pictures = write_pictures(cells, folder)
-    for path in folder.glob("*.json"):
-        path.unlink()
-    write_text(options.results / "summary.csv", summary_csv(cells))
+    cells = summarize(read_points(RESULTS / "points.csv"))
+    studies = json.loads((RESULTS / "study.json").read_text(encoding="utf-8"))
+    if not options.check:
+        draw(cells)
+        write_text(RESULTS / "summary.csv", summary_csv(cells))
     blocks = {
         "machine": lambda: machine(studies),
         "findings": lambda: findings(cells),
-        "pictures": lambda: "\n\n".join(
-            f"![{path.stem.replace('-', ' ')}](robustness/{path.name})" for path in pictures
-        ),
+        "pictures": lambda: shown(cells),
         "tables": lambda: markdown(cells),
     }
-    write_text(options.into, fill(options.into.read_text(encoding="utf-8"), "robustness", blocks))
+    return refresh([PAGE], "robustness", blocks, check=options.check)
 
 
-def shown(picture: Path) -> str:
-    return f"![{picture.stem.replace('-', ' ')}](robustness/{picture.name})"
+def draw(cells: list[Cell]) -> None:
+    """Write the pictures; their captions are for the report and stand on the page."""
+    for path in write_pictures(cells, PICTURES):
+        path.with_suffix(".json").unlink()
+
+
+def shown(cells: list[Cell]) -> str:
+    names = [f"{cell.dataset}-{kind}" for cell in cells for kind in ("accuracy", "difference")]
+    return "\n\n".join(
+        f"![robustness {name.replace('-', ', ')}](robustness/robustness-{name}.svg)" for name in dict.fromkeys(names)
+    )
 
 
 def machine(studies: dict[str, dict[str, object]]) -> str:
@@ -95,4 +102,4 @@ def outside(gaps: list[Estimate]) -> tuple[int, int]:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

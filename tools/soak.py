@@ -82,8 +82,8 @@ def soak(kills: int, workers: int, seed: int, log: Path | None) -> bool:
         complete(calm, workers)
         duration = time.monotonic() - begun
         note(f"undisturbed: {count(calm)} runs in {duration:.1f} s; {kills} kills follow, seed {seed}")
-        lost, within = 0, 0
-        for kill in range(1, kills + 1):
+        lost, within, kill = 0, 0, 0
+        while kill < kills:
             before = count(rough)
             process = start(rough, workers)
             wait = moments.uniform(0.0, 1.0) * duration
@@ -93,11 +93,15 @@ def soak(kills: int, workers: int, seed: int, log: Path | None) -> bool:
             process.communicate(timeout=60)
             after = count(rough)
             lost += max(before - after, 0)
-            within += running and before < after
-            note(f"kill {kill}: after {wait:.3f} s, {'at work' if running else 'had ended'}; runs {before} -> {after}")
-            if after == PLANNED and kill < kills:  # all is done: begin anew, so that kills keep meeting work
+            if running:
+                kill += 1
+                within += before < after < PLANNED
+                note(f"kill {kill}: after {wait:.3f} s; runs {before} -> {after}")
+            else:  # it had done all its work: not a kill
+                note(f"ended by itself within {wait:.3f} s; runs {before} -> {after}")
+            if after == PLANNED:  # all is done: begin anew, so that kills keep meeting work
                 equal = table(rough) == table(calm)
-                note(f"complete after kill {kill}: tables {'equal' if equal else 'DIFFER'}; begun anew")
+                note(f"complete: tables {'equal' if equal else 'DIFFER'}; begun anew")
                 if not equal:
                     return False
                 for path in rough.iterdir():
@@ -105,7 +109,7 @@ def soak(kills: int, workers: int, seed: int, log: Path | None) -> bool:
         complete(rough, workers)
         equal = table(rough) == table(calm)
         note(f"end: {count(rough)} runs, tables {'equal' if equal else 'DIFFER'}, {lost} committed runs lost, "
-             f"{within} kills between two commits")  # fmt: skip
+             f"{within} of {kills} kills amid the runs")  # fmt: skip
     return equal and lost == 0
 
 

@@ -21,23 +21,76 @@ __all__ = [
 
 
 class FisherGCNError(Exception):
-    """Base of all errors raised on purpose by this package."""
+    """Base of all errors raised on purpose by this package.
+
+    Examples
+    --------
+    >>> import fishergcn
+    >>> try:
+    ...     fishergcn.datasets.load("coar")
+    ... except FisherGCNError as error:
+    ...     print(error)
+    Data set 'coar' is unknown (did you mean 'cora'?); the embedded ones are cora, citeseer, pubmed.
+    """
 
 
 class InputError(FisherGCNError, ValueError):
-    """An argument, option or array is not what is allowed."""
+    """An argument, option or array is not what is allowed.
+
+    Examples
+    --------
+    >>> import fishergcn
+    >>> fishergcn.TrainConfig(dropout=1.5)
+    Traceback (most recent call last):
+        ...
+    fishergcn.errors.InputError: dropout must be at least 0.0 and less than 1.0, got 1.5.
+    """
 
 
 class DataFileError(InputError):
-    """A file is missing, damaged, or holds something that is not admitted."""
+    """A file is missing, damaged, or holds something that is not admitted.
+
+    Examples
+    --------
+    >>> import fishergcn
+    >>> fishergcn.Graph.load("nowhere.npz")
+    Traceback (most recent call last):
+        ...
+    fishergcn.errors.DataFileError: nowhere.npz does not exist or is not a file.
+    """
 
 
 class ConvergenceError(FisherGCNError, RuntimeError):
-    """A numerical method did not reach the accuracy asked for."""
+    """A numerical method did not reach the accuracy asked for.
+
+    Examples
+    --------
+    >>> import numpy as np, torch, fishergcn
+    >>> from fishergcn.geometry.extrinsic import natural_gradient_step
+    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4), labels=[0, 0, 1, 1])
+    >>> model = fishergcn.GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
+    >>> try:
+    ...     found = natural_gradient_step(model, graph, layer=0, max_iterations=1)
+    ... except ConvergenceError:
+    ...     found = natural_gradient_step(model, graph, layer=0, damping=1.0)  # an easier problem
+    >>> found.residual < 1e-6
+    True
+    """
 
 
 class MissingExtraError(FisherGCNError, ImportError):
-    """An optional package is needed; the message names the extra to install."""
+    """An optional package is needed; the message names the extra to install.
+
+    Examples
+    --------
+    >>> from unittest.mock import patch
+    >>> from fishergcn.integrations.ray import RayExecutor
+    >>> with patch.dict("sys.modules", ray=None):  # as if Ray were not installed
+    ...     RayExecutor()  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    fishergcn.errors.MissingExtraError: ... needs the package 'ray': pip install 'fishergcn[cluster]' (...).
+    """
 
 
 def reason(error: BaseException) -> str:

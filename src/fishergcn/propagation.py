@@ -14,7 +14,9 @@ from fishergcn._checks import check_integer, check_real
 from fishergcn._types import AnyArray, CSRArray, FloatArray, MatrixLike
 from fishergcn.errors import InputError
 
-__all__ = ["high_order", "renormalized"]
+__all__ = ["MAX_ORDER", "high_order", "renormalized"]
+
+MAX_ORDER = 1000  # of random walks; far beyond it their distributions no longer change
 
 # Up to this many nodes the SciPy path multiplies dense blocks: after a few steps they are full anyway.
 DENSE_NODES = 32_768
@@ -117,7 +119,7 @@ def high_order(
            [0.   , 0.183, 0.8  ]])
     """
     adjacency = check_adjacency(adjacency)
-    order = check_integer("order", order, minimum=1)
+    order = check_integer("order", order, minimum=1, maximum=MAX_ORDER)
     threshold = check_real("threshold", threshold, minimum=0, below=1)
     memory_limit = check_integer("memory_limit", memory_limit, minimum=1)
 

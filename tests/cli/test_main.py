@@ -84,3 +84,13 @@ def test_a_reader_that_leaves_early():
     )
     os.close(writing)
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on memory")
+def test_too_little_memory_is_one_sentence():
+    limits = ["prlimit", "--as=12000000000", sys.executable, "-m", "fishergcn"]
+    options = ["--dataset", "pubmed", "--method", "gcn-x1024", "--hidden", "65536", "--epochs", "1"]
+    done = subprocess.run([*limits, "train", *options], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith("fishergcn: error: the memory does not suffice; fewer hidden units")
+    assert "Traceback" not in done.stderr

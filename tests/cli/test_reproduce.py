@@ -34,6 +34,12 @@ def test_results_beside_the_published_ones(tmp_path):
     assert "quick: 6 runs, 6 of them done before." in again.stderr
 
 
+def test_a_single_run_has_no_interval(tmp_path):
+    done = run("reproduce", "quick", "--out", tmp_path, *TINY, "--splits", "1")
+    assert done.exit_code == 0, done.output
+    assert "nan" not in done.stdout
+
+
 def test_other_settings_are_refused(tmp_path):
     assert run("reproduce", "quick", "--out", tmp_path, "--methods", "gcn", *TINY).exit_code == 0
     done = run("reproduce", "quick", "--out", tmp_path, "--methods", "gcn", *TINY, "--seeds", "2")

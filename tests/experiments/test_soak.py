@@ -17,6 +17,7 @@ from fishergcn.experiments.store import DATABASE, open_runs
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")]
 
 ROOT = Path(__file__).parents[2]
+UNTRACED = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
 RUNS = 10_000
 PRESET = """
 title = "Load"
@@ -57,7 +58,7 @@ def test_ten_thousand_runs_keep_memory_flat_and_the_database_whole(tmp_path):
             [*command, "--device", "cpu", "--workers", "1"],
             stdout=log,
             stderr=log,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            env=UNTRACED | {"OMP_NUM_THREADS": "1"},
         )
         try:
             memory = {}  # by number of finished runs
@@ -81,7 +82,7 @@ def test_ten_thousand_runs_keep_memory_flat_and_the_database_whole(tmp_path):
 def test_killed_again_and_again(tmp_path):
     log = tmp_path / "soak.log"
     command = [sys.executable, str(ROOT / "tools" / "soak.py"), "--kills", "5", "--log", str(log)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False, env=UNTRACED)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "tables equal, 0 committed runs lost" in log.read_text()
-    assert log.read_text().count(": after ") == 5
+    assert log.read_text().count("kill ") == 5

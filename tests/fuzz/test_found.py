@@ -41,6 +41,7 @@ def test_presets(tmp_path, text):
         pytest.param("quick", 'title = "', 'title = 1979-05-27 #"', id="preset 202676: a date for a title"),
         pytest.param("table1", "nodes = ", "nodes = true #", id="preset: a flag for a number of nodes"),
         pytest.param("table1", "split = ", "split = 3 #", id="preset: a number for three"),
+        pytest.param("table1", "split = ", "split = [] #", id="preset 300100: none for three"),
     ],
 )
 def test_entries_of_presets(tmp_path, name, old, new):

@@ -60,8 +60,20 @@ def main() -> None:
     except FisherGCNError as error:
         typer.echo(f"fishergcn: error: {error}", err=True)
         _leave(2)
+    except (MemoryError, RuntimeError) as error:
+        if not _is_memory(error):
+            raise
+        advice = "fewer hidden units, samples or directions, or a smaller graph, would need less"
+        typer.echo(f"fishergcn: error: the memory does not suffice; {advice}.", err=True)
+        _leave(2)
     except SystemExit as done:
         _leave(done.code if isinstance(done.code, int) else 0 if done.code is None else 1)
+
+
+def _is_memory(error: Exception) -> bool:
+    """Whether memory ran out; torch says so with a RuntimeError, of which only the one of GPUs has its own class."""
+    known = ("allocate memory", "out of memory")
+    return isinstance(error, MemoryError) or any(words in str(error) for words in known)
 
 
 def _leave(status: int) -> NoReturn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -136,7 +137,7 @@ def _result_row(each: Any) -> list[str]:
     return [
         each.cell,
         f"{100 * each.accuracy.mean:.2f}",
-        f"{100 * each.accuracy.low:.2f} … {100 * each.accuracy.high:.2f}",
+        _interval(each.accuracy, ".2f"),
         _or_dash(known.get("accuracy"), 100, ".2f"),
         _or_dash(each.accuracy_gap, 1, "+.1f"),
         f"{each.loss.mean:.3f} ({_or_dash(known.get('loss'), 1, '.2f')})",
@@ -150,10 +151,15 @@ def _difference_row(each: Any) -> list[str]:
         each.cell,
         f"{each.reference} ({each.role})",
         f"{100 * found.mean:+.2f}",
-        f"{100 * found.low:+.2f} … {100 * found.high:+.2f}",
-        f"{each.p_value:.2g}",
+        _interval(found, "+.2f"),
+        "-" if math.isnan(each.p_value) else f"{each.p_value:.2g}",
         f"{each.won}:{each.tied}:{each.lost}",
     ]
+
+
+def _interval(found: Any, form: str) -> str:
+    """Return an interval in percent; a single run has none."""
+    return f"{100 * found.low:{form}} … {100 * found.high:{form}}" if found.low <= found.high else "-"
 
 
 def _or_dash(value: float | None, factor: float, form: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fishergcn.cli import _options as shared
 from fishergcn.cli._common import console, note, print_json, warnings_as_notes
 
 if TYPE_CHECKING:
@@ -17,84 +18,53 @@ if TYPE_CHECKING:
 
 __all__ = ["chosen_seeds", "chosen_splits", "train"]
 
-_DATA, _SETTINGS, _RUNS = "Data", "Settings (the paper's by default)", "Runs and results"
+_SETTINGS = "Settings (the paper's by default)"
 _LARGE = "Large graphs (also in several processes: torchrun --nproc-per-node 2 -m fishergcn train ...)"
 
 
 def train(
-    dataset: Annotated[
-        str | None, typer.Option(help="A data set that ships with the package.", rich_help_panel=_DATA)
-    ] = None,
-    graph: Annotated[Path | None, typer.Option(help="A graph file (.npz).", rich_help_panel=_DATA)] = None,
-    edges: Annotated[
-        Path | None,
-        typer.Option(help="Links: CSV with two node ids and, optionally, a weight a line.", rich_help_panel=_DATA),
-    ] = None,
-    features: Annotated[
-        Path | None,
-        typer.Option(help="Features: CSV with a node id and numbers a line, or .npz.", rich_help_panel=_DATA),
-    ] = None,
-    labels: Annotated[
-        Path | None,
-        typer.Option(
-            help="Labels: CSV with a node id and a class name a line; leave out unlabeled nodes.",
-            rich_help_panel=_DATA,
-        ),
-    ] = None,
-    header: Annotated[
-        str,
-        typer.Option(
-            help="Which files begin with a header: none, all, or some of edges,features,labels.",
-            rich_help_panel=_DATA,
-        ),
-    ] = "none",
+    dataset: shared.Dataset = None,
+    graph: shared.Graph = None,
+    edges: shared.Edges = None,
+    features: shared.Features = None,
+    labels: shared.Labels = None,
+    header: shared.Header = "none",
     directed: Annotated[
         str,
         typer.Option(
             help="A line of --edges is a link (undirected), an arc to mirror (symmetrize), or one of "
             "two arcs (refuse).",
-            rich_help_panel=_DATA,
+            rich_help_panel=shared.DATA,
         ),
     ] = "undirected",
     self_links: Annotated[
-        str, typer.Option(help="keep or drop links from a node to itself.", rich_help_panel=_DATA)
+        str, typer.Option(help="keep or drop links from a node to itself.", rich_help_panel=shared.DATA)
     ] = "keep",
     name: Annotated[
         str | None,
-        typer.Option(help="A name for the graph of --edges; that of the file by default.", rich_help_panel=_DATA),
+        typer.Option(help="A name for the graph of --edges; that of the file by default.", rich_help_panel=shared.DATA),
     ] = None,
-    split: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="public, shuffled:SEED, per-class:SEED, per-class:TRAIN+VAL:SEED or held-out:PERCENT%:SEED; "
-            "may be repeated. By default the public split, or for a graph without one held-out:20%:0.",
-            rich_help_panel=_DATA,
-        ),
-    ] = None,
+    split: shared.Split = None,
     method: Annotated[
         list[str] | None,
-        typer.Option(
-            help="gcn, gcn-x5, fishergcn, gcn-t, gcn-t-x5 or fishergcn-t, with suffix -c for consistency; "
-            "repeat to compare. fishergcn-t by default.",
-            rich_help_panel=_RUNS,
-        ),
+        typer.Option(help=f"{shared.METHODS}; repeat to compare. fishergcn-t by default.", rich_help_panel=shared.RUNS),
     ] = None,
-    seeds: Annotated[int, typer.Option(help="How many seeds per split.", rich_help_panel=_RUNS)] = 1,
-    first_seed: Annotated[int, typer.Option(help="The first seed.", rich_help_panel=_RUNS)] = 2019,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N or auto.", rich_help_panel=_RUNS)] = "cpu",
-    workers: Annotated[int, typer.Option(help="Processes on the CPU.", rich_help_panel=_RUNS)] = 1,
+    seeds: Annotated[int, typer.Option(help="How many seeds per split.", rich_help_panel=shared.RUNS)] = 1,
+    first_seed: shared.FirstSeed = 2019,
+    device: shared.Device = "cpu",
+    workers: shared.Workers = 1,
     out: Annotated[
         Path | None,
         typer.Option(
             help="Save model and predictions to this new folder; of several methods, to a folder each.",
-            rich_help_panel=_RUNS,
+            rich_help_panel=shared.RUNS,
         ),
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace models saved in --out.", rich_help_panel=_RUNS)
+        bool, typer.Option("--overwrite", help="Replace models saved in --out.", rich_help_panel=shared.RUNS)
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.", rich_help_panel=_RUNS)] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.", rich_help_panel=_RUNS)] = False,
+    quiet: shared.Quiet = False,
+    json: shared.Json = False,
     epochs: Annotated[
         int | None,
         typer.Option("--epochs", "--max-epochs", help="Epochs at most.", rich_help_panel=_SETTINGS),

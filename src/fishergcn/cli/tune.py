@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fishergcn.cli import _options as shared
 from fishergcn.cli._common import console, note, print_json, table, warnings_as_notes
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["tune"]
 
-_DATA, _SEARCH, _SETTINGS = "Data", "Search", "Settings that are not searched"
+_SEARCH, _SETTINGS = "Search", "Settings that are not searched"
 
 
 def tune(
@@ -22,18 +23,14 @@ def tune(
         Path,
         typer.Option(help="Folder of the study; a search that was interrupted there goes on.", rich_help_panel=_SEARCH),
     ],
-    dataset: Annotated[
-        str | None, typer.Option(help="A data set that ships with the package.", rich_help_panel=_DATA)
-    ] = None,
-    graph: Annotated[Path | None, typer.Option(help="A graph file (.npz).", rich_help_panel=_DATA)] = None,
-    edges: Annotated[Path | None, typer.Option(help="Links, as for train.", rich_help_panel=_DATA)] = None,
-    features: Annotated[Path | None, typer.Option(help="Features, as for train.", rich_help_panel=_DATA)] = None,
-    labels: Annotated[Path | None, typer.Option(help="Labels, as for train.", rich_help_panel=_DATA)] = None,
-    header: Annotated[str, typer.Option(help="Files with a header, as for train.", rich_help_panel=_DATA)] = "none",
-    split: Annotated[
-        list[str] | None, typer.Option(help="As for train; may be repeated.", rich_help_panel=_DATA)
-    ] = None,
-    method: Annotated[str, typer.Option(help="As for train.", rich_help_panel=_SEARCH)] = "fishergcn",
+    dataset: shared.Dataset = None,
+    graph: shared.Graph = None,
+    edges: shared.Edges = None,
+    features: shared.Features = None,
+    labels: shared.Labels = None,
+    header: shared.Header = "none",
+    split: shared.Split = None,
+    method: Annotated[str, typer.Option(help=f"{shared.METHODS}.", rich_help_panel=_SEARCH)] = "fishergcn",
     grid: Annotated[
         str | None,
         typer.Option(help="paper: the paper's 72 points. By default ranges (TPE).", rich_help_panel=_SEARCH),
@@ -43,12 +40,12 @@ def tune(
         typer.Option(help="Trials in all; 50 by default, or all points of the grid.", rich_help_panel=_SEARCH),
     ] = None,
     search_seed: Annotated[int, typer.Option(help="Seed of the search.", rich_help_panel=_SEARCH)] = 0,
-    seeds: Annotated[int, typer.Option(help="Seeds per split and trial.", rich_help_panel=_SEARCH)] = 1,
-    first_seed: Annotated[int, typer.Option(help="The first seed.", rich_help_panel=_SEARCH)] = 2019,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N or auto.", rich_help_panel=_SEARCH)] = "cpu",
-    workers: Annotated[int, typer.Option(help="Processes on the CPU.", rich_help_panel=_SEARCH)] = 1,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.", rich_help_panel=_SEARCH)] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, no table.", rich_help_panel=_SEARCH)] = False,
+    seeds: Annotated[int, typer.Option(help="How many seeds per split and trial.", rich_help_panel=shared.RUNS)] = 1,
+    first_seed: shared.FirstSeed = 2019,
+    device: shared.Device = "cpu",
+    workers: shared.Workers = 1,
+    quiet: shared.Quiet = False,
+    json: shared.Json = False,
     epochs: Annotated[
         int | None, typer.Option("--epochs", "--max-epochs", help="Epochs at most.", rich_help_panel=_SETTINGS)
     ] = None,

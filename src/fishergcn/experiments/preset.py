@@ -218,8 +218,9 @@ def _fact(values: dict[str, Any]) -> Mapping[str, Any]:
     check_choice("dataset", values["dataset"], datasets.available())
     for key in ("nodes", "links", "components", "features", "classes", "share", "share_high_order"):
         check_real(key, values[key], minimum=0.0)
-    for size in values["split"]:
-        check_integer("split", size, minimum=0)
+    sizes = [check_integer("split", size, minimum=0) for size in values["split"]]
+    if len(sizes) != 3:
+        raise InputError(f"split must be three numbers (train, val, test), got {len(sizes)}.")
     return values
 
 

@@ -46,6 +46,15 @@ class Estimate:
         How many runs in how many groups.
     unit
         What was resampled: ``"splits"`` or ``"seeds"``.
+
+    Examples
+    --------
+    >>> accuracies = {("a", 1): 0.80, ("a", 2): 0.82, ("b", 1): 0.84, ("b", 2): 0.86}
+    >>> found = estimate(accuracies)
+    >>> found.runs, found.groups, found.unit
+    (4, 2, 'splits')
+    >>> print(f"{found.mean:.3f}, between {found.low:.3f} and {found.high:.3f}")
+    0.830, between 0.802 and 0.858
     """
 
     mean: float

@@ -49,6 +49,22 @@ class Comparison:
         Of the two-sided Wilcoxon signed-rank test on the mean differences of the splits (or seeds).
     won, tied, lost
         In how many splits (or seeds) the cell is above, equal to or below the reference.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from contextlib import closing
+    >>> from fishergcn.experiments import plan, preset, runner
+    >>> from fishergcn.experiments.store import open_runs
+    >>> small = plan.make_plan(preset.load("quick"), datasets=["cora"], methods=["gcn-x5"], splits=2, seeds=1, epochs=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     counts = runner.run_plan(small, folder, device="cpu", workers=1)
+    ...     with closing(open_runs(folder)) as runs:
+    ...         [found] = compare(runs)
+    >>> found.cell, found.reference, found.won + found.tied + found.lost
+    ('gcn-x5', 'gcn', 2)
+    >>> found.difference.low <= found.difference.mean <= found.difference.high
+    True
     """
 
     dataset: str
@@ -82,6 +98,22 @@ class CellSummary:
         The published entry as plain values (accuracies are fractions), or None.
     accuracy_gap, loss_gap
         (ours - published) / standard error of ours; None where nothing was published.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from contextlib import closing
+    >>> from fishergcn.experiments import plan, preset, runner
+    >>> from fishergcn.experiments.store import open_runs
+    >>> small = plan.make_plan(preset.load("quick"), datasets=["cora"], methods=["gcn-x5"], splits=2, seeds=1, epochs=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     counts = runner.run_plan(small, folder, device="cpu", workers=1)
+    ...     with closing(open_runs(folder)) as runs:
+    ...         first, second = summarize(runs)
+    >>> first.cell, first.epochs, first.published["accuracy"]  # after one epoch, far below what was published
+    ('gcn', 1.0, 0.8052)
+    >>> first.accuracy.mean < 0.8052, first.accuracy_gap < 0
+    (True, True)
     """
 
     dataset: str
@@ -102,7 +134,22 @@ class CellSummary:
 
 
 def summarize(runs: Runs) -> list[CellSummary]:
-    """Return the results table, one entry per cell of the plan."""
+    """Return the results table, one entry per cell of the plan.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from contextlib import closing
+    >>> from fishergcn.experiments import plan, preset, runner
+    >>> from fishergcn.experiments.store import open_runs
+    >>> small = plan.make_plan(preset.load("quick"), datasets=["cora"], methods=["gcn-x5"], splits=2, seeds=1, epochs=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     counts = runner.run_plan(small, folder, device="cpu", workers=1)
+    ...     with closing(open_runs(folder)) as runs:
+    ...         table = summarize(runs)
+    >>> [(entry.cell, entry.ok, entry.planned, entry.accuracy.unit) for entry in table]
+    [('gcn', 2, 2, 'splits'), ('gcn-x5', 2, 2, 'splits')]
+    """
     plan = runs.plan
     planned = len(plan["splits"]) * len(plan["seeds"])
     published = {(entry["dataset"], entry["method"]): entry for entry in plan["published"]}
@@ -174,6 +221,20 @@ def compare(runs: Runs, metric: str = "test_accuracy") -> list[Comparison]:
     -------
     list of Comparison
         In the order of the plan; cells and references that share no finished run are left out.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from contextlib import closing
+    >>> from fishergcn.experiments import plan, preset, runner
+    >>> from fishergcn.experiments.store import open_runs
+    >>> small = plan.make_plan(preset.load("quick"), datasets=["cora"], methods=["gcn-x5"], splits=2, seeds=1, epochs=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     counts = runner.run_plan(small, folder, device="cpu", workers=1)
+    ...     with closing(open_runs(folder)) as runs:
+    ...         [found] = compare(runs, "test_loss")
+    >>> found.cell, found.reference, found.role, found.metric
+    ('gcn-x5', 'gcn', 'baseline', 'test_loss')
     """
     if metric not in RunRecord.__dataclass_fields__ or not metric.startswith(("test_", "val_")):
         raise InputError(f"metric must be a score of a run, such as 'test_accuracy' or 'val_loss', got {metric!r}.")

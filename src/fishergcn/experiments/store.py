@@ -47,6 +47,19 @@ def open_runs(folder: str | Path) -> Runs:
     """Open the runs in a folder for reading: a database (``runs.sqlite``) or an archive (``plan.json``).
 
     See :class:`fishergcn.experiments.runs.Runs` for what can be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from contextlib import closing
+    >>> from fishergcn.experiments import plan, preset, runner
+    >>> small = plan.make_plan(preset.load("quick"), datasets=["cora"], methods=["gcn"], splits=2, seeds=1, epochs=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     counts = runner.run_plan(small, folder, device="cpu", workers=1)
+    ...     with closing(open_runs(folder)) as runs:
+    ...         scores = [(cell, record.split, record.epochs) for cell, record in runs.entries()]
+    >>> scores
+    [('gcn', 'shuffled:2019', 1), ('gcn', 'shuffled:2020', 1)]
     """
     folder = Path(folder)
     if os.path.isfile(folder / DATABASE):  # unlike Path.is_file, no exception for any path

@@ -24,7 +24,20 @@ KISSING_NUMBERS = {1: 2, 2: 6, 3: 12, 4: 24}
 
 @dataclass(frozen=True)
 class RestartSummary:
-    """How one start ended: from where, how low, how stationary, after how many iterations."""
+    """How one start ended: from where, how low, how stationary, after how many iterations.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fishergcn.geometry.embedding import fit, similarities
+    >>> ring = np.roll(np.eye(8), 1, axis=1)
+    >>> W = similarities(ring + ring.T, order=3)
+    >>> found = fit(W, restarts=2)
+    >>> [(each.start, each.converged) for each in found.restarts]
+    [('spectral', True), ('random', True)]
+    >>> found.divergence == min(each.divergence for each in found.restarts)
+    True
+    """
 
     start: str
     divergence: float
@@ -55,6 +68,19 @@ class EmbeddingFit:
         embedding may be one step of an endless expansion, with a gradient that fades.
     restarts : tuple of RestartSummary
         One entry for each start, in order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fishergcn.geometry.embedding import fit, similarities
+    >>> ring = np.roll(np.eye(8), 1, axis=1)
+    >>> W = similarities(ring + ring.T, order=3)
+    >>> found = fit(W, restarts=2)
+    >>> found.converged, found.gradient_norm <= 1e-5
+    (True, True)
+    >>> radii = np.linalg.norm(found.embedding, axis=1)  # a ring again: all nodes are as far from the center
+    >>> bool(np.ptp(radii) < 1e-3 * radii.mean())
+    True
     """
 
     embedding: FloatArray

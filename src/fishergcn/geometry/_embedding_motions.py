@@ -58,6 +58,16 @@ class ExtremeMotions:
         The motions, of Frobenius norm 1; their sign is arbitrary.
     residual : float
         The larger of ‖Gv - (vᵀGv)v‖, both after projection, relative to ``largest``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fishergcn.geometry.embedding import extreme_motions, length, model_similarities
+    >>> Y = np.array([[0.0, 0.0], [1.0, 0.1], [0.0, 1.3], [1.2, 1.2]])
+    >>> found = extreme_motions(model_similarities(Y), Y)
+    >>> cheapest = length(model_similarities(Y), Y, found.smallest_motion)
+    >>> bool(np.isclose(cheapest, found.smallest)), found.residual < 1e-6
+    (True, True)
     """
 
     smallest: float

@@ -29,6 +29,18 @@ class FisherOperator(sparse_linalg.LinearOperator):
     Coordinates are those of ``motion.ravel()``, row after row. ``operator @ vector`` takes such flat vectors,
     :meth:`apply` takes and returns n x d motions, :meth:`block` gives one n x n block. Made by
     :func:`fisher_operator`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fishergcn.geometry.embedding import fisher_operator, model_similarities
+    >>> Y = np.array([[0.0, 0.0], [1.0, 0.1], [0.0, 1.3], [1.2, 1.2]])
+    >>> operator = fisher_operator(model_similarities(Y), Y)
+    >>> operator.shape, operator.block(0, 1).shape
+    ((8, 8), (4, 4))
+    >>> rotation = Y @ [[0, 1], [-1, 0]]
+    >>> bool(np.abs(operator.apply(rotation)).max() < 1e-12), bool(np.abs(operator @ Y.ravel()).max() > 1)
+    (True, True)
     """
 
     def __init__(self, model: Model, Y: FloatArray, kind: str) -> None:

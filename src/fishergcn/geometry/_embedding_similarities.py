@@ -12,6 +12,7 @@ from fishergcn._types import AnyArray, CSRArray, FloatArray, IntArray, MatrixLik
 from fishergcn.errors import InputError
 from fishergcn.geometry._embedding_model import MEMORY_LIMIT
 from fishergcn.graph import Graph
+from fishergcn.propagation import MAX_ORDER
 
 __all__ = ["largest_component", "similarities"]
 
@@ -73,7 +74,7 @@ def similarities(
            [0.5       , 0.        , 0.5       ],
            [0.33333333, 0.66666667, 0.        ]])
     """
-    steps = check_integer("order", order, minimum=1)
+    steps = check_integer("order", order, minimum=1, maximum=MAX_ORDER)
     cutoff = check_real("threshold", threshold, minimum=0, below=1)
     limit = check_integer("memory_limit", memory_limit, minimum=1)
     adjacency = _subgraph(_adjacency(graph), nodes)

@@ -11,14 +11,13 @@ from scipy import linalg
 from fishergcn._types import AnyArray, FloatArray, IntArray
 from fishergcn.errors import InputError
 from fishergcn.geometry._extrinsic_fisher import (
-    jacobian,
     mean_information,
+    metric_and_jacobian,
     network_and_neighborhood,
     node_information,
-    point,
 )
 from fishergcn.geometry._extrinsic_network import Model
-from fishergcn.geometry._extrinsic_outputs import check_kind, output_metric
+from fishergcn.geometry._extrinsic_outputs import check_kind
 from fishergcn.graph import Graph
 from fishergcn.perturbation.neighborhood import Neighborhood
 
@@ -48,6 +47,19 @@ class AdversarialDirection:
         The nodes that G^E averages over.
     node_shares : ndarray, shape (N,)
         How much of μ_1 each of them holds; non-negative, with sum 1 (zeros if μ_1 = 0).
+
+    Examples
+    --------
+    >>> import numpy as np, torch, fishergcn
+    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3), (0, 2)], features=np.eye(4), labels=[0, 0, 1, 1])
+    >>> model = fishergcn.GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
+    >>> around = fishergcn.Neighborhood(fishergcn.renormalized(graph.adjacency), rank=3)
+    >>> found = adversarial_direction(model, graph, around)
+    >>> v = found.direction
+    >>> round(float(v @ intrinsic_metric(around) @ v), 9)  # of unit speed in Bures distance
+    1.0
+    >>> bool(np.isclose(v @ found.fisher @ v, found.eigenvalues[0])), round(float(found.node_shares.sum()), 9)
+    (True, 1.0)
     """
 
     eigenvalues: FloatArray
@@ -149,9 +161,7 @@ def adversarial_direction(
     network, neighborhood = network_and_neighborhood(model, graph, neighborhood, normalize_features)
     check_metric(neighborhood)
     chosen = network.check_nodes(nodes, labeled=labeled)
-    logits, tangents = jacobian(network, neighborhood, point(neighborhood, 0.0), chosen)
-    targets = network.targets(logits, chosen) if labeled else None
-    metric = output_metric(logits, kind, targets, samples=samples, seed=seed)
+    metric, tangents = metric_and_jacobian(network, neighborhood, 0.0, chosen, kind, samples, seed)
     fisher = mean_information(metric, tangents)
     frame = tangent_basis(neighborhood)
     values, vectors = np.linalg.eigh(frame.T @ fisher @ frame)

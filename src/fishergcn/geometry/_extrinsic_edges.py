@@ -38,6 +38,20 @@ class EdgeSensitivity:
         The derivatives.
     present : ndarray of bool, shape (m,)
         Whether the link is there.
+
+    Examples
+    --------
+    >>> import torch, fishergcn
+    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], labels=[0, 0, 1, 1])
+    >>> ideal = torch.eye(2, dtype=torch.float64)[torch.tensor(graph.labels)]  # a node votes for its class
+    >>> found = edge_sensitivity(lambda operator: operator @ ideal, graph)
+    >>> for (i, j), value in zip(found.links, found.values, strict=True):
+    ...     print(f"{i}-{j}: {value:+.3f}")
+    0-1: -0.023
+    1-2: +0.090
+    2-3: -0.023
+    >>> found.top(1, "increase").links  # a heavier link between the classes harms most
+    array([[1, 2]])
     """
 
     links: IntArray

@@ -16,7 +16,16 @@ from fishergcn.geometry._extrinsic_outputs import OutputMetric, check_kind, outp
 from fishergcn.graph import Graph
 from fishergcn.perturbation.neighborhood import Neighborhood
 
-__all__ = ["fisher_information", "jacobian", "network_and_neighborhood", "node_information", "point"]
+__all__ = [
+    "fisher_information",
+    "jacobian",
+    "mean_information",
+    "metric_and_jacobian",
+    "network_and_neighborhood",
+    "node_information",
+    "point",
+    "push_forward",
+]
 
 
 def fisher_information(
@@ -81,9 +90,7 @@ def fisher_information(
     labeled = check_kind(kind) == "empirical"
     network, neighborhood = network_and_neighborhood(model, graph, neighborhood, normalize_features)
     chosen = network.check_nodes(nodes, labeled=labeled)
-    logits, tangents = jacobian(network, neighborhood, point(neighborhood, phi), chosen)
-    targets = network.targets(logits, chosen) if labeled else None
-    metric = output_metric(logits, kind, targets, samples=samples, seed=seed)
+    metric, tangents = metric_and_jacobian(network, neighborhood, phi, chosen, kind, samples, seed)
     return mean_information(metric, tangents)
 
 
@@ -109,6 +116,21 @@ def point(neighborhood: Neighborhood, phi: float | Sequence[float] | AnyArray | 
         )
     full = np.broadcast_to(values.astype(np.float64), (neighborhood.rank,)).copy()
     return torch.from_numpy(full).to(neighborhood.device)
+
+
+def metric_and_jacobian(
+    network: NetworkOnGraph,
+    neighborhood: Neighborhood,
+    phi: float | Sequence[float] | AnyArray | Tensor,
+    nodes: IntArray,
+    kind: str,
+    samples: int,
+    seed: int,
+) -> tuple[OutputMetric, Tensor]:
+    """Return the metric of the predictions at the nodes, and ∂logits/∂φ, shape (N, C, k)."""
+    logits, tangents = jacobian(network, neighborhood, point(neighborhood, phi), nodes)
+    targets = network.targets(logits, nodes) if kind == "empirical" else None
+    return output_metric(logits, kind, targets, samples=samples, seed=seed), tangents
 
 
 def jacobian(

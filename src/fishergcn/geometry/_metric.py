@@ -221,6 +221,16 @@ class RotationTraceBounds:
         (1 + (n-2) λ_i) / 2, at most (n-1)/2, bounds tr G(u_i).
     total : float
         n - 1/λ_max, at most n - 1, bounds tr G(U).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> spectrum = np.array([0.5, 0.3, 0.2])
+    >>> bounds = rotation_trace_bounds(spectrum)
+    >>> bounds.vectors, bounds.total
+    (array([0.75, 0.65, 0.6 ]), 1.0)
+    >>> rotation_trace(spectrum).round(3)
+    array([0.089, 0.035, 0.074])
     """
 
     vectors: FloatArray

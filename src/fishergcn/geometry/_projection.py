@@ -39,6 +39,15 @@ class RankProjection:
         s, the sum of the k largest eigenvalues of ρ.
     gap : float
         λ_k - λ_{k+1} of ρ; the projection is unique if and only if it is positive.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> projection = rank_projection(np.diag([0.5, 0.3, 0.2]), 2)
+    >>> round(projection.captured_mass, 12), round(projection.gap, 12)
+    (0.8, 0.1)
+    >>> projection.to_dense().diagonal()
+    array([0.625, 0.375, 0.   ])
     """
 
     eigenvalues: FloatArray

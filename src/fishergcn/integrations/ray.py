@@ -44,6 +44,25 @@ class RayExecutor:
         Whether a task needs a GPU; without, it takes one core.
     keep_going
         Whether a job that fails gives records that say so, instead of an error.
+
+    Examples
+    --------
+    Most often it is made by :func:`fishergcn.experiments.runner.run_plan`, which is told of a cluster:
+
+    >>> run_plan(plan, folder, cluster="10.0.0.1:6379")  # doctest: +SKIP
+
+    Work can stay on this machine where no cluster is reached, or where Ray is not installed:
+
+    >>> import torch
+    >>> from fishergcn.errors import FisherGCNError
+    >>> from fishergcn.training.executors import LocalExecutor
+    >>> try:
+    ...     executor = RayExecutor("head:port")  # not an address yet
+    ... except FisherGCNError:
+    ...     executor = LocalExecutor(torch.device("cpu"))
+    >>> list(executor.run([]))  # a list of (job, records), here of no jobs
+    []
+    >>> executor.close()
     """
 
     def __init__(self, address: str = "auto", *, gpu: bool = False, keep_going: bool = False) -> None:

@@ -28,7 +28,18 @@ __all__ = ["Neighborhood", "PerturbationWarning"]
 
 
 class PerturbationWarning(UserWarning):
-    """A perturbation was asked for that does not keep the graph a density matrix."""
+    """A perturbation was asked for that does not keep the graph a density matrix.
+
+    Examples
+    --------
+    >>> import warnings, fishergcn
+    >>> path = fishergcn.renormalized([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always", PerturbationWarning)
+    ...     around = Neighborhood(path, rank=2, scale="trace")
+    >>> [each.category.__name__ for each in caught]
+    ['PerturbationWarning']
+    """
 
 
 class Neighborhood:

@@ -37,6 +37,17 @@ def write_report(folder: str | os.PathLike[str]) -> Path:
     ------
     DataFileError
         If there are no runs, or a file cannot be read or written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from fishergcn.experiments import plan, preset, runner
+    >>> small = plan.make_plan(preset.load("quick"), datasets=["cora"], methods=["gcn"], splits=1, seeds=1, epochs=2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     counts = runner.run_plan(small, folder, device="cpu", workers=1)
+    ...     page = write_report(folder)
+    ...     print(page.name, sorted(path.name for path in page.parent.glob("tables.*")))
+    report.html ['tables.csv', 'tables.md']
     """
     target = Path(folder)
     source = open_runs(target)

@@ -40,6 +40,24 @@ class Worst:
         D_B(ρ, ρ(φ)), shape (R,), at most the radius.
     loss, accuracy
         On the test nodes, with Ã(φ) in the place of Ã, shape (R,).
+
+    Examples
+    --------
+    >>> import numpy as np, torch, fishergcn
+    >>> from fishergcn.robustness import Stack, train_runs
+    >>> from fishergcn.training.engine import Run
+    >>> from fishergcn.training.methods import parse_method
+    >>> from fishergcn.training.problem import prepare
+    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4), labels=[0, 0, 1, 1])
+    >>> problem = prepare(graph, parse_method("gcn"), fishergcn.TrainConfig(max_epochs=50))
+    >>> runs = [Run(fishergcn.splits.Split("mine", train=[0, 3], val=[1], test=[2]), 2019)]
+    >>> cpu = torch.device("cpu")
+    >>> stack = Stack.of(problem, runs, train_runs(problem, runs, cpu), cpu)
+    >>> around = fishergcn.Neighborhood(problem.propagation, rank=3)
+    >>> found = worst_in_ball(stack, around, 0.1, restarts=2, steps=5)
+    >>> matrix = around.operator(found.phi[0]).to_dense()  # the graph that was found
+    >>> matrix.shape, bool(torch.isclose(around.distance(found.phi), found.distance))
+    (torch.Size([4, 4]), True)
     """
 
     phi: Tensor
@@ -111,6 +129,23 @@ def worst_in_ball(
     -------
     Worst
         Never outside of the ball, never better for the network than φ = 0.
+
+    Examples
+    --------
+    >>> import numpy as np, torch, fishergcn
+    >>> from fishergcn.robustness import Stack, train_runs
+    >>> from fishergcn.training.engine import Run
+    >>> from fishergcn.training.methods import parse_method
+    >>> from fishergcn.training.problem import prepare
+    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4), labels=[0, 0, 1, 1])
+    >>> problem = prepare(graph, parse_method("gcn"), fishergcn.TrainConfig(max_epochs=50))
+    >>> runs = [Run(fishergcn.splits.Split("mine", train=[0, 3], val=[1], test=[2]), 2019)]
+    >>> cpu = torch.device("cpu")
+    >>> stack = Stack.of(problem, runs, train_runs(problem, runs, cpu), cpu)
+    >>> around = fishergcn.Neighborhood(problem.propagation, rank=3)
+    >>> plain, found = (worst_in_ball(stack, around, radius, restarts=2, steps=5) for radius in (0.0, 0.1))
+    >>> bool(found.distance <= 0.1), bool(found.loss > plain.loss)
+    (True, True)
     """
     radius = check_real("radius", radius, minimum=0.0)
     restarts = check_integer("restarts", restarts, minimum=1)

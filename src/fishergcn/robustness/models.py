@@ -27,7 +27,22 @@ __all__ = ["Stack", "train_runs"]
 
 
 def train_runs(problem: Problem, runs: Sequence[Run], device: torch.device) -> list[RunRecord]:
-    """Train runs of one problem and return records that hold the weights, in the same order."""
+    """Train runs of one problem and return records that hold the weights, in the same order.
+
+    Examples
+    --------
+    >>> import numpy as np, torch, fishergcn
+    >>> from fishergcn.training.engine import Run
+    >>> from fishergcn.training.methods import parse_method
+    >>> from fishergcn.training.problem import prepare
+    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4), labels=[0, 0, 1, 1])
+    >>> problem = prepare(graph, parse_method("gcn"), fishergcn.TrainConfig(max_epochs=50))
+    >>> split = fishergcn.splits.Split("mine", train=[0, 3], val=[1], test=[2])
+    >>> runs = [Run(split, seed) for seed in (1, 2)]
+    >>> records = train_runs(problem, runs, torch.device("cpu"))
+    >>> [(record.seed, [layer.shape for layer in record.weights]) for record in records]
+    [(1, [(4, 64), (64, 2)]), (2, [(4, 64), (64, 2)])]
+    """
     check_runs(problem, runs)
     size = chunk_size(problem, device)
     jobs = [Job(problem, tuple(runs[start : start + size]), keep_weights=True) for start in range(0, len(runs), size)]
@@ -55,6 +70,26 @@ class Stack:
         X as they were trained with.
     targets
         The test nodes of each run.
+
+    Examples
+    --------
+    >>> import numpy as np, torch, fishergcn
+    >>> from fishergcn.robustness import toggle_links
+    >>> from fishergcn.robustness.operators import operator_of
+    >>> from fishergcn.training.engine import Run
+    >>> from fishergcn.training.methods import parse_method
+    >>> from fishergcn.training.problem import prepare
+    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4), labels=[0, 0, 1, 1])
+    >>> problem = prepare(graph, parse_method("gcn"), fishergcn.TrainConfig(max_epochs=50))
+    >>> split = fishergcn.splits.Split("mine", train=[0, 3], val=[1], test=[2])
+    >>> runs = [Run(split, seed) for seed in (1, 2)]
+    >>> cpu = torch.device("cpu")
+    >>> stack = Stack.of(problem, runs, train_runs(problem, runs, cpu), cpu)
+    >>> for changed in (graph.adjacency, toggle_links(graph.adjacency, np.array([[2], [3]]))):
+    ...     loss, accuracy = stack.test(operator_of(changed, False, problem.config, cpu))
+    ...     accuracy.tolist()  # as trained; then without the link of the test node to a node of its class
+    [1.0, 1.0]
+    [0.0, 0.0]
     """
 
     method: Method

@@ -68,6 +68,7 @@ def draw_study(cells: Sequence[Cell], kind: str) -> Picture | None:
     rows = -(-len(attacks) // columns)
     with new_axes(3.3 * columns, 2.6 * rows + 0.4) as (figure, axes):
         axes.remove()
+        figure.get_layout_engine().set(wspace=0.06, hspace=0.08)
         panels = figure.subplots(rows, columns, squeeze=False).ravel()
         for attack, panel in zip(attacks, panels, strict=False):
             _draw_panel(panel, [cell for cell in shown if cell.attack == attack], kind, chosen)

@@ -32,6 +32,12 @@ class Point:
         The change in its own unit: links, feature entries, or Bures distance.
     accuracy, cross_entropy
         On the test nodes; a mean over draws where the change is random.
+
+    Examples
+    --------
+    >>> point = Point("cora", "gcn", "links-added", 0.1, "public", 2019, size=528, accuracy=0.79, cross_entropy=0.71)
+    >>> point.key
+    ('cora', 'gcn', 'links-added', 0.1, 'public', 2019)
     """
 
     dataset: str
@@ -106,7 +112,18 @@ class PointFile:
 
 
 def read_points(path: Path) -> Iterator[Point]:
-    """Yield the points of a ``.jsonl`` or ``.csv`` file; nothing if it is not there."""
+    """Yield the points of a ``.jsonl`` or ``.csv`` file; nothing if it is not there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> point = Point("cora", "gcn", "links-added", 0.1, "public", 2019, size=528.0, accuracy=0.79, cross_entropy=0.71)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "points.csv"
+    ...     written = path.write_text(points_csv([point]))
+    ...     list(read_points(path)) == [point], list(read_points(path.with_name("others.csv")))
+    (True, [])
+    """
     with contextlib.suppress(FileNotFoundError):
         text = path.read_text(encoding="utf-8")
         lines: Iterable[dict[str, Any]]

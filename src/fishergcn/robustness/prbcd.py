@@ -125,6 +125,22 @@ def prbcd_flips(
     -------
     int64 array of shape (2, at most budget)
         The flipped pairs.
+
+    Examples
+    --------
+    >>> import numpy as np, torch, fishergcn
+    >>> from fishergcn.robustness import Stack, train_runs
+    >>> from fishergcn.training.engine import Run
+    >>> from fishergcn.training.methods import parse_method
+    >>> from fishergcn.training.problem import prepare
+    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4), labels=[0, 0, 1, 1])
+    >>> problem = prepare(graph, parse_method("gcn"), fishergcn.TrainConfig(max_epochs=50))
+    >>> runs = [Run(fishergcn.splits.Split("mine", train=[0, 3], val=[1], test=[2]), 2019)]
+    >>> cpu = torch.device("cpu")
+    >>> stack = Stack.of(problem, runs, train_runs(problem, runs, cpu), cpu)
+    >>> prbcd_flips(stack, graph.adjacency, budget=1, order=5, block_size=6, steps=5)  # node 2 loses its class
+    array([[2],
+           [3]])
     """
     with warnings.catch_warnings():  # it says on import that it is experimental
         warnings.simplefilter("ignore", UserWarning)

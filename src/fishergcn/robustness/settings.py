@@ -49,6 +49,14 @@ class Settings:
         Of each attack, positive and ascending; level 0 is always measured.
     config
         Of the training.
+
+    Examples
+    --------
+    >>> study = load_settings("full", seeds=2)
+    >>> [part.methods for part in study.families()]
+    [('gcn', 'gcn-x5', 'fishergcn'), ('gcn-t', 'gcn-t-x5', 'fishergcn-t')]
+    >>> study.only(("prbcd",)).levels
+    {'prbcd': (0.01, 0.05, 0.1)}
     """
 
     datasets: tuple[str, ...]

@@ -55,6 +55,20 @@ def run_study(settings: Settings, graph: Graph, folder: Path, device: torch.devi
         Where networks are trained and attacked.
     say
         Gets lines about the progress.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, torch, fishergcn
+    >>> from fishergcn.robustness import load_settings, read_points
+    >>> links = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0)]
+    >>> ring = fishergcn.Graph.from_edges(links, features=np.eye(6), labels=[0, 0, 0, 1, 1, 1], name="ring")
+    >>> small = {"methods": ("gcn",), "splits": "per-class:1+1:2019", "levels": {"links-added": (0.5,)}}
+    >>> settings = load_settings("quick", **small, config=fishergcn.TrainConfig(max_epochs=5))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run_study(settings, ring, Path(folder), torch.device("cpu"), say=lambda line: None)
+    ...     points = list(read_points(Path(folder) / "points.jsonl"))
+    >>> [(point.method, point.attack, point.level, point.size) for point in points]
+    [('gcn', 'links-added', 0.0, 0.0), ('gcn', 'links-added', 0.5, 3.0)]
     """
     if len(list(settings.families())) != 1:
         raise InputError("the methods of a study must share a propagation matrix: all with -t, or none.")

@@ -9,6 +9,7 @@ from typing import Any
 
 from fishergcn._checks import check_choice, check_integer, check_real
 from fishergcn.errors import InputError, suggestion
+from fishergcn.propagation import MAX_ORDER
 
 __all__ = ["TrainConfig"]
 
@@ -22,7 +23,7 @@ class TrainConfig:
     learning_rate
         Of Adam, for the weights and for the adversary.
     hidden
-        Sizes of the hidden layers; one number means one layer.
+        Sizes of the hidden layers, up to 65,536; one number means one layer.
     dropout
         Probability to drop a feature entry or a hidden unit.
     weight_decay
@@ -90,7 +91,8 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         hidden = tuple(self.hidden) if isinstance(self.hidden, Iterable) else (self.hidden,)
-        object.__setattr__(self, "hidden", tuple(check_integer("hidden", size, minimum=1) for size in hidden))
+        sizes = tuple(check_integer("hidden", size, minimum=1, maximum=2**16) for size in hidden)
+        object.__setattr__(self, "hidden", sizes)
         self._check(check_real, "learning_rate", above=0.0)
         self._check(check_real, "dropout", minimum=0.0, below=1.0)
         self._check(check_real, "weight_decay", minimum=0.0)
@@ -108,7 +110,7 @@ class TrainConfig:
         self._check(_check_flag, "adversarial")
         self._check(check_choice, "perturbation", allowed=("spectral", "link-flip", "link-drop"))
         self._check(check_real, "link_rate", minimum=0.0, below=1.0)
-        self._check(check_integer, "order", minimum=1)
+        self._check(check_integer, "order", minimum=1, maximum=MAX_ORDER)
         self._check(check_real, "threshold", minimum=0.0, below=1.0)
         self._check(check_real, "consistency", minimum=0.0)
         self._check(check_real, "temperature", above=0.0)

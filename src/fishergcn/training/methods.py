@@ -9,6 +9,7 @@ from fishergcn.errors import InputError, suggestion
 
 __all__ = ["METHODS", "Method", "parse_method"]
 
+#: The paper's methods and their controls, as :func:`fishergcn.train` takes them.
 METHODS = ("gcn", "gcn-x5", "fishergcn", "gcn-t", "gcn-t-x5", "fishergcn-t")
 _PATTERN = re.compile(r"(?P<base>gcn|fishergcn)(?P<high>-t)?(-x(?P<samples>[1-9]\d{0,3}))?(?P<consistent>-c)?")
 

@@ -50,6 +50,18 @@ class RunRecord:
     weights
         The weights that were tested, one array per layer, if they were asked for; not part of the record's
         plain values.
+
+    Examples
+    --------
+    >>> import numpy as np, fishergcn
+    >>> links, labels = [(0, 1), (1, 2), (2, 3)], [0, 0, 1, 1]
+    >>> graph = fishergcn.Graph.from_edges(links, features=np.eye(4), labels=labels, name="path")
+    >>> split = fishergcn.splits.Split("mine", train=[0, 3], val=[1], test=[2])
+    >>> [record] = fishergcn.train(graph, "gcn", split, config=fishergcn.TrainConfig(max_epochs=5))
+    >>> record.identity, record.status, len(record.curves["val_loss"])
+    (('path', 'gcn', 'mine', 2019), 'ok', 5)
+    >>> fishergcn.RunRecord.from_dict(record.to_dict()) == record  # there and back through plain values
+    True
     """
 
     dataset: str

@@ -72,6 +72,21 @@ class SavedModel:
         The number of nodes for training, validation and test.
     chosen_from
         From how many runs this one was chosen, by validation accuracy.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, fishergcn
+    >>> links, names = [(0, 1), (1, 2), (2, 3)], ["left", "right"]
+    >>> graph = fishergcn.Graph.from_edges(links, features=np.eye(4), labels=[0, 0, 1, 1], class_names=names)
+    >>> split = fishergcn.splits.Split("mine", train=[0, 3], val=[1], test=[2])
+    >>> [record] = fishergcn.train(graph, "gcn", split, config=fishergcn.TrainConfig(max_epochs=5), keep_weights=True)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(f"{folder}/model", graph, record, split)
+    ...     saved = load_model(f"{folder}/model")
+    >>> saved.probabilities().shape
+    (4, 2)
+    >>> saved.predictions_csv().splitlines()[0]
+    'node,class,p:left,p:right'
     """
 
     model: GCN
@@ -118,6 +133,15 @@ def best_run(records: Sequence[RunRecord]) -> RunRecord:
     """Return the run with the best validation accuracy, of equal ones that with the least validation loss.
 
     Test scores play no part. Runs that diverged are out; if all did, that is an error.
+
+    Examples
+    --------
+    >>> import numpy as np, fishergcn
+    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4), labels=[0, 0, 1, 1])
+    >>> split = fishergcn.splits.Split("mine", train=[0, 3], val=[1], test=[2])
+    >>> records = fishergcn.train(graph, "gcn", split, seeds=3, config=fishergcn.TrainConfig(max_epochs=5))
+    >>> best_run(records).val_accuracy == max(record.val_accuracy for record in records)
+    True
     """
     good = [record for record in records if record.status == "ok" and math.isfinite(record.val_loss)]
     if not good:
@@ -168,7 +192,21 @@ def save_model(
 
 
 def load_model(folder: str | os.PathLike[str]) -> SavedModel:
-    """Read a model folder; what is missing, damaged or does not fit together is refused with one sentence."""
+    """Read a model folder; what is missing, damaged or does not fit together is refused with one sentence.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, fishergcn
+    >>> links, names = [(0, 1), (1, 2), (2, 3)], ["left", "right"]
+    >>> graph = fishergcn.Graph.from_edges(links, features=np.eye(4), labels=[0, 0, 1, 1], class_names=names)
+    >>> split = fishergcn.splits.Split("mine", train=[0, 3], val=[1], test=[2])
+    >>> [record] = fishergcn.train(graph, "gcn", split, config=fishergcn.TrainConfig(max_epochs=5), keep_weights=True)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(f"{folder}/model", graph, record, split)
+    ...     saved = load_model(f"{folder}/model")
+    >>> saved.method.name, saved.record.split, dict(saved.split_sizes)
+    ('gcn', 'mine', {'train': 2, 'val': 1, 'test': 1})
+    """
     source = Path(folder)
     facts = read_facts(source)
     graph = _read_graph(source, facts)

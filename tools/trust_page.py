@@ -1,11 +1,23 @@
-"""Write the fuzz report as a page: python tools/fuzz_page.py fuzz.json docs/_fuzz_report.md."""
+"""Write the records in results/trust into docs/trust.md: what was fuzzed and found, and the log of the kills.
+
+python tools/fuzz.py --inputs 3000 --first-seed 200000 --report results/trust/fuzz.json
+python tools/soak.py --kills 50 --log results/trust/soak.log
+python tools/trust_page.py                    rewrite the marked blocks of the page
+python tools/trust_page.py --check            write nothing; fail if a block is out of date
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from pathlib import Path
 
+from _blocks import refresh
+
+ROOT = Path(__file__).resolve().parent.parent
+RECORDS = ROOT / "results" / "trust"
+PAGE = ROOT / "docs" / "trust.md"
 WORDS = {
     "npz": "graph files (`Graph.load`)",
     "csv": "text tables (`Graph.from_files`)",
@@ -21,6 +33,7 @@ FOUND = [
     ("preset", "15", "a whole number of 5,000 digits: ValueError of the TOML parser"),
     ("preset", "78", "5,000 nested brackets: RecursionError of the TOML parser"),
     ("preset", "202676", "a date for a title: TypeError when the plan is written down"),
+    ("preset", "300100", "a published split of no numbers was accepted"),
     ("model", "0", "loading asked for 8 GB at once, whatever the size of the file: MemoryError under a limit"),
     ("database", "23, 59", "a record that is text or a number: TypeError"),
     ("database", "52", "a record of deeply nested JSON with a right checksum: RecursionError"),
@@ -32,40 +45,52 @@ FOUND = [
     ("archive", "13", "a broken quote in runs.csv: csv.Error"),
     ("archive", "24, 61, 62, 152, 199", "a plan with missing or odd entries: KeyError, TypeError in statistics"),
     ("command", "109, 307, 773", "names longer than a file system allows: OSError from Path.is_file and Path.is_dir"),
+    (
+        "review",
+        "",
+        "--hidden 1000000000: RuntimeError of torch; sizes have bounds, and too little memory is one sentence",
+    ),
     ("review", "", "a small archive that unpacks to gigabytes was unpacked; refused beyond 200 times its size"),
     ("numerics", "", "fishergcn on a star: LAPACK returns no eigenvectors where the subset asked for is degenerate"),
 ]
 
 
-def page(report: dict[str, dict[str, dict[str, object]]]) -> str:
+def fuzzed() -> str:
+    report = json.loads((RECORDS / "fuzz.json").read_text(encoding="utf-8"))
     lines = [
-        "# Fuzz report",
-        "",
-        "An input may be accepted, or refused with one sentence. Anything else is a failure: another exception, more",
-        "than 10 seconds (60 for a command), more than 2 GB, a dead process, a temporary file left behind.",
-        "",
         "| reader | engine | inputs | first seed | accepted | refused | failures |",
         "|---|---|---:|---:|---:|---:|---:|",
     ]
     for engine, readers in report.items():
         for name, counts in readers.items():
             failures = counts["failures"]
-            assert isinstance(failures, list)
             seeds = "" if not failures else f" (seeds {', '.join(str(each['seed']) for each in failures)})"
             cells = (counts["inputs"], counts["first_seed"], counts.get("accepted", "–"), counts.get("refused", "–"))
             shown = " | ".join(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in cells)
             lines.append(f"| {WORDS[name]} | {engine} | {shown} | {len(failures)}{seeds} |")
-    lines += [
-        "",
-        "Found before and fixed, each kept as a test (seeds are those of the driver at the time):",
-        "",
-        "| reader | seeds | what |",
-        "|---|---|---|",
-    ]
-    lines += [f"| {reader} | {seeds} | {what} |" for reader, seeds, what in FOUND]
-    lines += ["", "Again: `make fuzz`; one input: `python tools/fuzz.py --reader npz --seed 17`.", ""]
     return "\n".join(lines)
 
 
+def found() -> str:
+    lines = ["| reader | seeds | what |", "|---|---|---|"]
+    return "\n".join(lines + [f"| {reader} | {seeds} | {what} |" for reader, seeds, what in FOUND])
+
+
+def killed() -> str:
+    """The log without its dates: a column is enough to read it by."""
+    lines = (RECORDS / "soak.log").read_text(encoding="utf-8").splitlines()
+    return "\n".join(["```text", *(line[11:] for line in lines), "```"])
+
+
+BLOCKS = {"fuzzed": fuzzed, "found": found, "killed": killed}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a block is out of date")
+    options = parser.parse_args()
+    return refresh([PAGE], "trust", BLOCKS, check=options.check)
+
+
 if __name__ == "__main__":
-    Path(sys.argv[2]).write_text(page(json.loads(Path(sys.argv[1]).read_text())), encoding="utf-8")
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""What users import is in the reference, and everything there is described and has an example that runs."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import inspect
+import pkgutil
+import re
+import sys
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+import pytest
+
+import fishergcn.geometry
+import fishergcn.integrations
+from fishergcn.errors import MissingExtraError
+
+REFERENCE = (Path(__file__).resolve().parent.parent / "docs" / "api.md").read_text(encoding="utf-8")
+DIRECTIVE = re.compile(r"^\.\. (automodule|autoclass|autofunction|py:data):: (\S+)\n((?: +:.*\n)*)", re.MULTILINE)
+MODULES = [
+    "fishergcn",
+    "fishergcn.datasets",
+    "fishergcn.errors",
+    "fishergcn.experiments.statistics",
+    "fishergcn.perturbation",
+    "fishergcn.report",
+    "fishergcn.robustness",
+    "fishergcn.splits",
+    "fishergcn.training",
+    "fishergcn.training.tuning",
+]
+for package in (fishergcn.geometry, fishergcn.integrations):  # empty themselves, their modules are for users
+    found = [each.name for each in pkgutil.iter_modules(package.__path__)]
+    MODULES += [f"{package.__name__}.{name}" for name in found if not name.startswith("_")]
+
+
+def look_up(name: str) -> Any:
+    """Return what a dotted name stands for."""
+    module, _, attribute = name.rpartition(".")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def public(module: str) -> Iterator[tuple[str, Any]]:
+    """Yield what a module offers; nothing where an optional package is missing."""
+    try:
+        found = importlib.import_module(module)
+    except MissingExtraError:
+        return
+    for name in found.__all__:
+        yield f"{module}.{name}", getattr(found, name)
+
+
+def rendered(module: str, options: str) -> Iterator[tuple[str, Any]]:
+    """Yield what Sphinx writes of a module: constants only where they are assigned, others also where imported."""
+    for name, thing in public(module):
+        home = getattr(thing, "__module__", None) or defined_in(module, name.rpartition(".")[2])
+        if home == module or (":imported-members:" in options and callable(thing)):
+            yield name, thing
+
+
+def defined_in(module: str, name: str) -> str:
+    """Return the module that assigns a name which another one imports."""
+    for node in ast.parse(inspect.getsource(importlib.import_module(module))).body:
+        if isinstance(node, ast.ImportFrom) and node.module and name in [alias.name for alias in node.names]:
+            return defined_in(node.module, name)
+    return module
+
+
+def reference() -> Iterator[tuple[str, Any]]:
+    """Yield all names in the reference with what they stand for."""
+    for directive, name, options in DIRECTIVE.findall(REFERENCE):
+        if directive == "automodule":
+            yield from rendered(name, options)
+            if name in sys.modules:
+                yield name, sys.modules[name]
+        elif directive == "py:data":
+            full = f"{re.findall(r':module: (.+)', options)[0]}.{name}"
+            yield full, look_up(full)
+        else:
+            yield name, look_up(name)
+
+
+SHOWN = dict(reference())
+OFFERED = dict(each for module in MODULES for each in public(module))
+EVERYTHING = {name: thing for name, thing in sorted((SHOWN | OFFERED).items()) if not isinstance(thing, ModuleType)}
+CLASSES = [name for name, thing in EVERYTHING.items() if inspect.isclass(thing)]
+FUNCTIONS = [name for name, thing in EVERYTHING.items() if inspect.isfunction(thing)]
+CONSTANTS = [name for name in EVERYTHING if name not in CLASSES + FUNCTIONS]
+
+
+def test_the_reference_was_read() -> None:
+    assert len(CLASSES) > 40
+    assert len(FUNCTIONS) > 60
+    assert {"fishergcn.Graph", "fishergcn.robustness.Stack", "fishergcn.report.write_report"} <= set(SHOWN)
+    assert {"fishergcn.METHODS", "fishergcn.training.tuning.PAPER_GRID"} <= set(CONSTANTS)
+
+
+@pytest.mark.parametrize("name", sorted(OFFERED))
+def test_is_in_the_reference(name: str) -> None:
+    assert any(OFFERED[name] is thing for thing in SHOWN.values())
+
+
+@pytest.mark.parametrize("name", CLASSES + FUNCTIONS)
+def test_has_an_example_that_runs(name: str) -> None:
+    text = EVERYTHING[name].__doc__  # its own: an inherited one is about something else
+    examples = doctest.DocTestParser().get_examples(text or "")
+    assert any(doctest.SKIP not in example.options for example in examples)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_members_are_described(name: str) -> None:
+    kinds = (FunctionType, classmethod, staticmethod, property, cached_property)
+    members = {key: member for key, member in vars(EVERYTHING[name]).items() if not key.startswith("_")}
+    assert [key for key, member in members.items() if isinstance(member, kinds) and not member.__doc__] == []
+
+
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_constant_has_a_doc_comment(name: str) -> None:
+    module, _, constant = name.rpartition(".")
+    source = inspect.getsource(importlib.import_module(defined_in(module, constant)))
+    assert re.search(rf"^#: .+\n{constant}\b", source, flags=re.MULTILINE)

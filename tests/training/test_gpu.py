@@ -1,0 +1,75 @@
+"""What is promised of a GPU: the same chunk gives the same bits, another chunk or the CPU the same up to rounding."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from fishergcn import TrainConfig, datasets, splits, train
+from fishergcn.experiments.export import export_runs
+from fishergcn.experiments.store import open_runs
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+METHODS = ["gcn", "fishergcn", "gcn-t", "fishergcn-t"]
+
+
+@pytest.fixture(scope="module")
+def cora():
+    return datasets.load("cora")
+
+
+def trained(graph, method, device="cuda", first=0, count=6, **settings):
+    chosen = [splits.shuffled(graph, seed) for seed in range(first, first + count)]
+    return train(graph, method, chosen, 1, TrainConfig(**settings), device, keep_weights=True)
+
+
+def curves(records):
+    return np.array([record.curves["val_loss"] for record in records])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_same_chunk_gives_the_same_bits(cora, method):
+    one, two = (trained(cora, method, max_epochs=120) for _ in range(2))
+    for ours, theirs in zip(one, two, strict=True):
+        values, others = ours.to_dict(), theirs.to_dict()
+        assert values.pop("seconds") > 0
+        assert others.pop("seconds") > 0
+        assert json.dumps(values) == json.dumps(others)
+        for weight, other in zip(ours.weights, theirs.weights, strict=True):
+            assert np.array_equal(weight, other)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_another_chunk_gives_the_same_up_to_rounding(cora, method):
+    together = trained(cora, method, max_epochs=30, stopping="none")
+    alone = trained(cora, method, first=4, count=1, max_epochs=30, stopping="none")
+    np.testing.assert_allclose(curves(alone), curves(together)[4:5], rtol=2e-5 if method[-1] != "t" else 1e-3)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_cpu_gives_the_same_up_to_rounding(cora, method):
+    """High-order products are rounded to half precision on the GPU."""
+    fast = trained(cora, method, count=2, max_epochs=30, stopping="none")
+    slow = trained(cora, method, "cpu", count=2, max_epochs=30, stopping="none")
+    np.testing.assert_allclose(curves(fast), curves(slow), rtol=1e-4 if method[-1] != "t" else 2e-3)
+
+
+def test_the_same_command_gives_the_same_bytes(tmp_path):
+    found = []
+    for name in ("first", "again"):
+        command = [sys.executable, "-m", "fishergcn", "reproduce", "quick", "--out", str(tmp_path / name)]
+        done = subprocess.run(
+            [*command, "--device", "cuda", "--epochs", "40"], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        export_runs(open_runs(tmp_path / name), tmp_path / name / "runs.json")
+        records = json.loads((tmp_path / name / "runs.json").read_text())
+        found.append([{key: value for key, value in record.items() if key != "seconds"} for record in records])
+    assert len(found[0]) > 0
+    assert found[0] == found[1]
