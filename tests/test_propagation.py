@@ -334,7 +334,7 @@ def test_bad_adjacency_is_refused_with_one_sentence(function, kind):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"order": 0}, "order must be at least 1, got 0"),
+        ({"order": 0}, "order must be between 1 and 1000, got 0"),
         ({"order": 2.5}, "order must be a whole number"),
         ({"threshold": 1.0}, "threshold must be .* less than 1, got 1"),
         ({"threshold": -0.1}, "threshold must be at least 0"),

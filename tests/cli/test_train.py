@@ -176,7 +176,7 @@ class TestDataSet:
         (["--method", "gcn", "--method", "gcn"], "--method must name distinct methods, got gcn, gcn"),
         (["--device", "cuda:99"], "device 'cuda:99' is not there: torch sees [0-9]+ CUDA devices"),
         (["--device", "toaster"], "device must be 'cpu', 'cuda'"),
-        (["--hidden", "0"], "hidden must be at least 1, got 0"),
+        (["--hidden", "0"], "hidden must be between 1 and 65536, got 0"),
         (["--hidden", "64;64"], "--hidden must be sizes of layers such as 64 or 64,64, got '64;64'"),
         (["--epochs", "0"], "max_epochs must be at least 1"),
         (["--lr", "nan"], "learning_rate must be finite"),

@@ -65,7 +65,7 @@ def test_bad_embeddings_are_named(Y: object, message: str) -> None:
         (lambda: geometry.fit(GOOD_W, dim=0), "dim must be at least 1, got 0"),
         (lambda: geometry.fit(GOOD_W, restarts=0), "restarts must be at least 1"),
         (lambda: geometry.fit(GOOD_W, tolerance=0.0), "tolerance must be greater than 0"),
-        (lambda: geometry.similarities(GOOD_W + GOOD_W.T, order=0), "order must be at least 1"),
+        (lambda: geometry.similarities(GOOD_W + GOOD_W.T, order=0), "order must be between 1 and 1000"),
         (lambda: geometry.similarities(GOOD_W + GOOD_W.T, threshold=-1), "threshold must be at least 0"),
         (lambda: geometry.similarities(GOOD_W + GOOD_W.T, nodes=[0, 3]), "between 0 and 2"),
         (lambda: geometry.similarities(GOOD_W + GOOD_W.T, nodes=[0, 0]), "different node indices"),
