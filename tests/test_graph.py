@@ -13,7 +13,9 @@ from scipy import sparse
 
 from fishergcn._edges import PairError
 from fishergcn.errors import InputError
+from fishergcn.geometry.intrinsic import graph_laplacian
 from fishergcn.graph import Graph
+from fishergcn.propagation import high_order, renormalized
 
 PATH = np.array([[0, 1, 0], [1, 0, 2], [0, 2, 0]], dtype=float)
 
@@ -341,6 +343,27 @@ class TestRefused:
     def test_the_rest(self, arguments, message):
         with pytest.raises(InputError, match=message):
             Graph(PATH, **arguments)
+
+
+@pytest.mark.parametrize("argument", ["edges", "features", "labels"])
+@pytest.mark.parametrize("value", [[(0, 1)], np.eye(2), 3])
+def test_tables_in_memory_are_not_files(argument, value, tmp_path):
+    (tmp_path / "edges.csv").write_text("0,1\n")
+    arguments = {"edges": tmp_path / "edges.csv", argument: value}
+    expected = f"{argument} must be the path of a file, got {type(value).__name__}; Graph.from_edges takes"
+    with pytest.raises(InputError, match=expected):
+        Graph.from_files(**arguments)
+
+
+def test_a_file_of_edges_is_needed():
+    with pytest.raises(InputError, match="edges must be the path of a file, got NoneType"):
+        Graph.from_files(None)
+
+
+@pytest.mark.parametrize("function", [Graph, renormalized, high_order, graph_laplacian])
+def test_a_graph_is_no_adjacency_matrix(function):
+    with pytest.raises(InputError, match=r"adjacency must be a matrix, got a Graph; give graph\.adjacency\."):
+        function(Graph(PATH))
 
 
 def test_relabelling_permutes_and_nothing_else():

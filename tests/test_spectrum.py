@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import linalg, sparse
 
-from fishergcn import _krylov, datasets, high_order, renormalized, top_spectrum
+from fishergcn import Graph, _krylov, datasets, high_order, renormalized, top_spectrum
 from fishergcn.errors import ConvergenceError, InputError
 from fishergcn.spectrum import Spectrum, bottom_spectrum, largest_component
 
@@ -205,11 +205,25 @@ def test_bad_options_are_refused(options, message):
         ([[0.5, np.nan], [np.nan, 0.5]], "propagation must be finite"),
         ([[1.0]], "at least 2 nodes"),
         (np.eye(4), "positive trace, got 0"),
+        (
+            Graph.from_edges([(0, 1)]),
+            r"propagation must be a matrix, got a Graph; give renormalized\(graph\.adjacency\)",
+        ),
+        ("cora", "propagation must be a matrix with 2 dimensions, got str"),
     ],
 )
 def test_bad_matrix_is_refused(matrix, message):
     with pytest.raises(InputError, match=message):
         top_spectrum(matrix, 1)
+
+
+def test_spectrum_is_shown_in_one_line():
+    spectrum = top_spectrum([[0.5, 0.4, 0.0], [0.4, 0.3, 0.4], [0.0, 0.4, 0.5]], rank=2)
+    shown = repr(spectrum)
+    assert shown.startswith("Spectrum(3 nodes, 2 eigenvalues from 1.174 to 0.5, trace 1.7, residual ")
+    assert shown.endswith(f", solver {spectrum.solver})")
+    empty = Spectrum(np.ones(0), np.ones((4, 0)), trace=1.0, residual=0.0)
+    assert repr(empty) == "Spectrum(4 nodes, 0 eigenvalues, trace 1, residual 0.0e+00, solver given)"
 
 
 def test_spectrum_is_immutable():
@@ -228,3 +242,5 @@ def test_spectrum_is_immutable():
 def test_largest_component_takes_the_first_among_equals():
     two_pairs = np.kron(np.eye(2), [[0, 1], [1, 0]])
     assert largest_component(two_pairs).tolist() == [True, True, False, False]
+    with pytest.raises(InputError, match=r"got a Graph; give graph\.adjacency"):
+        largest_component(Graph(two_pairs))

@@ -143,7 +143,9 @@ def test_shuffled_seed(seed):
 
 @pytest.mark.parametrize("make", [splits.public, lambda graph: splits.shuffled(graph, 2019)])
 def test_no_standard_split_says_what_to_use(make):
-    with pytest.raises(InputError, match=r"graph 'ring' has none; use splits\.per_class"):
+    with pytest.raises(
+        InputError, match=r"graph 'ring' has none; use splits\.per_class .*'per-class:20\+30:0' .*'held-out:20%:0'"
+    ):
         make(ring([0, 0, 0, 1, 1, 1]))
 
 
@@ -172,6 +174,17 @@ def test_parse_short_form():
 def test_parse_refuses(text):
     with pytest.raises(InputError, match="'public', 'shuffled:SEED', 'per-class:SEED'"):
         splits.parse(datasets.load("cora"), text)
+
+
+@pytest.mark.parametrize(("text", "meant"), [("held-out:20:0", "held-out:20%:0"), ("held-out:5:31", "held-out:5%:31")])
+def test_parse_misses_the_percent_sign(text, meant):
+    with pytest.raises(InputError, match=f"needs a percent sign: '{meant}'"):
+        splits.parse(datasets.load("cora"), text)
+
+
+def test_parse_does_not_suggest_what_is_there():
+    with pytest.raises(InputError, match=r"or 'held-out:PERCENT%:SEED', got 'held-out'\."):
+        splits.parse(datasets.load("cora"), "held-out")
 
 
 def test_parse_suggests():

@@ -98,6 +98,8 @@ class TestLinks:
             "source,target\na,b\n",
             "Source,Target\n1,2\n",
             "von,nach\n1,2\n2,3\n",
+            "kunde1,kunde2\n1,2\n2,3\n",
+            "von,nach\nk1,k2\nk2,k3\n",
             "person,friend,strength\na,b,1\n",
             "# notes\nFromNodeId\tToNodeId\nx\ty\n",
             "node_1,node_2\nx,y\n",
@@ -113,6 +115,74 @@ class TestLinks:
     def test_no_header_is_seen_where_there_is_none(self, file, content):
         assert Graph.from_files(file("e.csv", content)).num_edges == len(content.splitlines())
 
+    @pytest.mark.parametrize(
+        ("edges", "labels"),
+        [
+            ("member,friend\nAnn,Bob\nBob,Cy\n", "member,section\nAnn,chess\nBob,chess\n"),
+            ("kunde,anbieter\nAnn,Bob\nBob,Cy\n", "kunde,sektion\nAnn,chess\nBob,chess\n"),
+            ("kunde,anbieter\nk1,k2\nk2,k3\n", "kunde,sektion\nk1,chess\nk2,chess\n"),
+        ],
+    )
+    def test_headers_of_links_and_labels_without_features(self, file, edges, labels):
+        given = {"edges": file("e.csv", edges), "labels": file("y.csv", labels)}
+        message = refusal(**given)
+        assert "e.csv line 1" in message
+        assert "y.csv line 1 does" in message
+        assert "header=True or --header all" in message
+        assert "--header none" in message
+        assert Graph.from_files(**given, header=True).num_nodes == 3
+        assert Graph.from_files(**given, header=[]).num_nodes == 5
+        later = refusal(**given, header="labels")  # what the header of the labels says is remembered
+        assert "e.csv line 1" in later
+        assert "header=True or --header all" in later
+
+    @pytest.mark.parametrize(
+        ("edges", "labels"),
+        [
+            ("Ann,Bob\nCy,Dee\nDee,Eve\n", None),  # a pair without other links
+            ("Ann,Bob\nCy,Dee\nDee,Eve\n", "Ann,x\nBob,y\nCy,x\n"),
+            ("Ann,Bob\nCy,Dee\nDee,Eve\n", "Ann,x\nCy,x\nDee,y\n"),
+            ("Ann,Bob\nCy,Dee\nDee,Eve\n", "Cy,x\nDee,y\n"),
+            ("Ann,Bob\nn1,n2\nn2,n3\n", "n1,x\nBob,y\n"),
+            ("7,8\n1,2\n2,3\n", "7,x\n1,y\n"),
+            ("source,sink\nCy,Dee\nDee,Eve\n", "Cy,x\nsource,y\n"),
+        ],
+    )
+    def test_a_pair_apart_is_no_header(self, file, edges, labels):
+        given = {} if labels is None else {"labels": file("y.csv", labels)}
+        assert Graph.from_files(file("e.csv", edges), **given).num_edges == 3
+
+    def test_all_headers_are_named_at_once(self, file):
+        edges = file("e.csv", "kunde,anbieter\nAnn,Bob\nBob,Cy\n")
+        features = file("x.csv", "kunde,umsatz\nAnn,1\nBob,2\nCy,3\n")
+        labels = file("y.csv", "kunde,sektion\nAnn,chess\nBob,chess\nCy,go\n")
+        message = refusal(edges=edges, features=features, labels=labels)
+        for part in ("e.csv line 1: 'kunde,anbieter' looks like", "x.csv line 1", "y.csv line 1 do;", "--header all"):
+            assert part in message
+        message = refusal(edges=edges, features=features, labels=labels, header=["features"])
+        assert "e.csv line 1" in message
+        assert "y.csv line 1 does;" in message
+        message = refusal(edges=edges, features=features, header=["features"])
+        assert "header=True or --header all" in message
+        message = refusal(edges=edges, features=features, labels=labels, header=["features", "labels"])
+        assert "e.csv line 1" in message
+        assert "--header all" in message
+        message = refusal(edges=edges, features=features, labels=labels, header=["edges", "features"])
+        assert "y.csv line 1: node 'kunde' is not in the graph; if" in message
+        assert "--header all" in message
+
+    def test_only_what_looks_like_a_header_is_to_be_announced(self, file):
+        edges = file("e.csv", "Ann,Bob\nBob,Cy\n")
+        features = file("x.csv", "kunde,umsatz\nAnn,1\nBob,2\nCy,3\n")
+        labels = file("y.csv", "Ann,chess\nBob,chess\nCy,go\n")
+        message = refusal(edges=edges, features=features, labels=labels)
+        assert "header=['features'] or --header features to skip it" in message
+        assert "y.csv" not in message
+
+    def test_words_that_have_features_are_nodes(self, file):
+        features = file("x.csv", "source,1\ntarget,2\nAnn,3\nBob,4\n")
+        assert Graph.from_files(file("e.csv", "source,target\nAnn,Bob\n"), features).num_edges == 2
+
     def test_self_links_by_choice(self, file):
         path = file("e.csv", "a,a\na,b\n")
         assert Graph.from_files(path).num_self_links == 1
@@ -125,6 +195,7 @@ class TestLinks:
             ("\n\n", "e.csv holds no links"),
             ("# only a comment\n", "e.csv holds no links"),
             ("a\n", "line 1: a link is two node ids, maybe a weight, not 1 cell"),
+            ("a b\nb c\n", "not 1 cell(s); cells are separated by commas, semicolons or tabs"),
             ("a,b,1,x\n", "line 1: a link is two node ids, maybe a weight, not 4 cell"),
             ("a,b\n\nb,c,1\n", "line 3: expected 2 cells as in the lines before, got 3"),
             ("a,b\nb,\n", "line 2: a node id is empty"),
@@ -135,6 +206,7 @@ class TestLinks:
             ("a,b,1\nb,c,-2\n", "line 2 must have a positive, finite weight, got -2"),
             ("a;b;0,5\n", "line 1: cell 3 must be a number, got '0,5'"),
             ("a,b,1\nb,c,1\n\nb,a,2\n", "lines 1 and 4 give one link different weights, 1 and 2"),
+            ("a,b,1\na,b,2\n", "or --directed symmetrize keeps the larger"),
             ("a,a\n", "e.csv must name at least 2 nodes, got 1"),
             ('a,"b\nc,d\n', "the quoting or a cell is broken"),
             (b"a,b\nJ\xf6rg,b\n", "line 2: the file must be UTF-8 text, got byte 0xf6"),

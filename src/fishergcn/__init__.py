@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING
+
 from fishergcn import datasets, splits
 from fishergcn._version import __version__
 from fishergcn.graph import Graph
@@ -9,7 +12,7 @@ from fishergcn.nn.gcn import GCN
 from fishergcn.perturbation import Neighborhood, SparsePlusLowRank, SpectralAdversary
 from fishergcn.propagation import high_order, renormalized
 from fishergcn.spectrum import Spectrum, top_spectrum
-from fishergcn.training import METHODS, RunRecord, TrainConfig, train
+from fishergcn.training import METHODS, RunRecord, TrainConfig, best_run, load_model, save_model, train
 
 __all__ = [
     "GCN",
@@ -22,10 +25,38 @@ __all__ = [
     "Spectrum",
     "TrainConfig",
     "__version__",
+    "best_run",
     "datasets",
     "high_order",
+    "load_model",
     "renormalized",
+    "save_model",
     "splits",
     "top_spectrum",
     "train",
 ]
+
+if TYPE_CHECKING:
+    from fishergcn import errors as errors
+    from fishergcn import experiments as experiments
+    from fishergcn import geometry as geometry
+    from fishergcn import integrations as integrations
+    from fishergcn import perturbation as perturbation
+    from fishergcn import report as report
+    from fishergcn import robustness as robustness
+    from fishergcn import training as training
+else:
+    # Hidden from type checkers, for which any misspelled name would be a module otherwise.
+    _MODULES = (
+        *("errors", "experiments", "geometry", "integrations"),
+        *("perturbation", "report", "robustness", "training"),
+    )
+
+    def __getattr__(name: str) -> object:
+        """Import a module at its first use, so that ``import fishergcn`` stays quick."""
+        if name in _MODULES:
+            return importlib.import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted([*__all__, *_MODULES])

@@ -96,13 +96,15 @@ def symmetric_or_raise(csr: CSRArray, *, name: str, rounding: float = ROUNDING) 
 
 def _to_csr(matrix: MatrixLike, name: str) -> CSRArray:
     """Copy anything matrix-like of real numbers into canonical CSR."""
+    given = type(matrix).__name__
     if not sparse.issparse(matrix):
+        _refuse_graph(matrix, name)
         try:
             matrix = np.asarray(matrix)
         except (TypeError, ValueError, RuntimeError) as error:
-            raise InputError(
-                f"{name} must be a matrix of numbers, got {type(matrix).__name__}: {str(error).rstrip('.')}."
-            ) from error
+            raise InputError(f"{name} must be a matrix of numbers, got {given}: {str(error).rstrip('.')}.") from error
+    if matrix.ndim == 0:
+        raise InputError(f"{name} must be a matrix with 2 dimensions, got {given}.")
     if matrix.ndim != 2:
         raise InputError(f"{name} must be a matrix with 2 dimensions, got {matrix.ndim}.")
     if matrix.dtype.kind not in "buif":
@@ -118,6 +120,15 @@ def _to_csr(matrix: MatrixLike, name: str) -> CSRArray:
     index_type = np.int32 if max(csr.nnz, *csr.shape) <= np.iinfo(np.int32).max else np.int64
     csr.indptr, csr.indices = csr.indptr.astype(index_type), csr.indices.astype(index_type)
     return cast(CSRArray, csr)
+
+
+def _refuse_graph(value: Any, name: str) -> None:
+    """Say which of its matrices to give in place of a graph."""
+    from fishergcn.graph import Graph  # which imports this module
+
+    if isinstance(value, Graph):
+        advice = "renormalized(graph.adjacency)" if name == "propagation" else "graph.adjacency"
+        raise InputError(f"{name} must be a matrix, got a Graph; give {advice}.")
 
 
 def _entry(csr: CSRArray, position: int) -> tuple[int, int, float]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,18 +16,21 @@ from scipy import sparse
 from fishergcn._edges import PairError, link_matrix
 from fishergcn._npz import read_arrays
 from fishergcn._text_table import is_number, number_cell, read_rows, require_width
-from fishergcn._types import FloatArray, IntArray
+from fishergcn._types import IntArray
 from fishergcn.errors import DataFileError, InputError, reason
 
 __all__ = ["file_arguments"]
 
 _KINDS = ("edges", "features", "labels")
 _COLUMN_NAME = re.compile(  # such as source, from_node, NodeId1
-    "(source|target|src|dst|from|to|head|tail|start|end|left|right|u|v|weight|label|class|node|id)"
+    "(source|target|src|dst|from|to|head|tail|start|end|left|right|u|v|weight|label|class|node|id|name"
+    "|person|member|friend|user|author|paper|page|item|vertex|citing|cited|follower|followed)"
     "([ _]?node)?([ _]?id)?([ _]?[12ab])?",
     re.IGNORECASE,
 )
+_DIGIT = re.compile(r"[0-9]")
 _UNKNOWN_CLASS = ("", "-1")
+_SEPARATORS = "cells are separated by commas, semicolons or tabs, in files not named .csv also by blanks"
 
 
 def file_arguments(
@@ -36,15 +40,25 @@ def file_arguments(
     header: bool | Collection[str],
     directed: str,
 ) -> dict[str, Any]:
-    """Return the arguments of ``Graph`` for text files; see ``Graph.from_files`` for their formats."""
-    headers = _header_kinds(header)
-    links = _read_links(Path(edges), "edges" in headers)
-    node_ids, matrix = _read_nodes(links, features, "features" in headers)
+    """Return the arguments of ``Graph`` for text files; see ``Graph.from_files`` for their formats.
+
+    A first line that looks like a header is refused unless it was announced or ``header`` is an empty collection,
+    which says outright that all lines are data.
+    """
+    announced = _header_kinds(header)
+    links = _read_links(Path(edges), "edges" in announced)
+    classes = None if labels is None else _read_classes(Path(labels), "labels" in announced)
+    trusted = frozenset(_KINDS) if not announced and not isinstance(header, bool) else announced
+    firsts = _FirstLines(links, classes, features is not None, announced, trusted)
+    node_ids, matrix = _read_nodes(links, features, firsts)
     number = {node: index for index, node in enumerate(node_ids)}
+    known = None if features is None else number
+    if firsts.links_named(known):
+        raise firsts.error(known=known)
     arguments = {"node_ids": node_ids, "features": matrix}
     arguments["adjacency"] = links.matrix(number, features, directed)
-    if labels is not None:
-        arguments |= _read_labels(Path(labels), "labels" in headers, number)
+    if classes is not None:
+        arguments |= classes.arguments(number, firsts)
     return arguments
 
 
@@ -62,21 +76,22 @@ def _header_kinds(header: bool | Collection[str]) -> frozenset[str]:
 class _Links:
     path: Path
     lines: list[int]
-    sources: list[str]
-    targets: list[str]
-    weights: FloatArray | None
+    columns: list[list[str]]  # a list per column, since one per row costs far more memory and time
 
     def matrix(self, number: dict[str, int], features: str | os.PathLike[str] | None, directed: str) -> Any:
         """Return the adjacency matrix for numbered nodes; ``features`` is where the numbers come from."""
+        weights = None
+        if len(self.columns) == 3:
+            places = zip(self.lines, self.columns[2], strict=True)
+            weights = np.array([number_cell(self.path, *place, 3) for place in places])
         try:
             ends = [
-                np.fromiter(map(number.__getitem__, ids), dtype=np.int64, count=len(ids))
-                for ids in (self.sources, self.targets)
+                np.fromiter(map(number.__getitem__, ids), dtype=np.int64, count=len(ids)) for ids in self.columns[:2]
             ]
         except KeyError:
             raise self._stranger(number, features) from None
         try:
-            return link_matrix(np.stack(ends, axis=1), len(number), self.weights, directed)
+            return link_matrix(np.stack(ends, axis=1), len(number), weights, directed)
         except PairError as error:
             raise DataFileError(f"{self._place(error.rows)} {error.problem}.") from None
 
@@ -85,19 +100,20 @@ class _Links:
         return f"{self.path} {'line' if len(lines) == 1 else 'lines'} {' and '.join(lines)}"
 
     def _stranger(self, number: dict[str, int], features: str | os.PathLike[str] | None) -> DataFileError:
-        rows = zip(self.lines, self.sources, self.targets, strict=True)
+        rows = zip(self.lines, *self.columns[:2], strict=True)
         line, node = next((line, node) for line, *ends in rows for node in ends if node not in number)
         return DataFileError(f"{self.path} line {line}: node {node!r} has no row in {features}.")
 
 
 def _read_links(path: Path, has_header: bool) -> _Links:
     lines: list[int] = []
-    columns: list[list[str]] = []  # a list per column, since one per row costs far more memory and time
+    columns: list[list[str]] = []
     for line, cells in read_rows(path, skip_header=has_header):
         if not lines:
             if len(cells) not in (2, 3):
+                hint = f"; {_SEPARATORS}" if len(cells) == 1 else ""
                 raise DataFileError(
-                    f"{path} line {line}: a link is two node ids, maybe a weight, not {len(cells)} cell(s)."
+                    f"{path} line {line}: a link is two node ids, maybe a weight, not {len(cells)} cell(s){hint}."
                 )
             columns = [[] for _ in cells]
         require_width(path, line, cells, len(columns))
@@ -108,60 +124,115 @@ def _read_links(path: Path, has_header: bool) -> _Links:
             column.append(cell)
     if not lines:
         raise DataFileError(f"{path} holds no links.")
-    if not has_header and _begins_with_names(columns):
-        raise _header_error(path, lines[0], [column[0] for column in columns], "edges")
-    weights = None
-    if len(columns) == 3:
-        weights = np.array([number_cell(path, *place, 3) for place in zip(lines, columns[2], strict=True)])
-    return _Links(path, lines, columns[0], columns[1], weights)
+    return _Links(path, lines, columns)
 
 
-def _begins_with_names(columns: list[list[str]]) -> bool:
-    """Say whether line 1 reads like column names: taken as a link it would quietly add two nodes."""
-    first, rest = [column[0] for column in columns], [column[1:] for column in columns]
-    if any(map(is_number, first)) or not rest[0]:
-        return False
-    names_weight = len(columns) == 3 and all(map(is_number, rest[2]))
-    only_first_is_text = all(map(is_number, rest[0] + rest[1]))
-    usual_words = all(map(_COLUMN_NAME.fullmatch, first))
-    return names_weight or only_first_is_text or (usual_words and not {*first[:2]} & {*rest[0], *rest[1]})
+_Line = tuple[Path, int, Sequence[str]]  # file, line number, cells
 
 
-def _header_error(path: Path, line: int, cells: list[str], kind: str) -> DataFileError:
-    shown = ",".join(cells[:4]) + (",…" if len(cells) > 4 else "")
-    return DataFileError(
-        f"{path} line {line}: {shown!r} looks like a header; announce it with header=[{kind!r}] "
-        f"or --header {kind} to skip it."
-    )
+@dataclass(frozen=True)
+class _FirstLines:
+    """The first lines of all files, to tell names of columns from data: taken for data, they quietly add nodes."""
+
+    links: _Links
+    classes: _Classes | None
+    has_features: bool
+    announced: frozenset[str]  # files said to begin with a header
+    trusted: frozenset[str]  # files whose first line is not to be suspected
+
+    def links_named(self, known: Collection[str] | None = None, word: str = "") -> bool:
+        """Say whether the links begin with names of columns: words that are nodes nowhere else.
+
+        ``known`` are the nodes of the features, which must hold all; ``word`` begins the header of the features.
+        """
+        first = [column[0] for column in self.links.columns]
+        rest = [column[1:] for column in self.links.columns]
+        if "edges" in self.trusted or any(map(is_number, first)) or not rest[0]:
+            return False
+        if len(first) == 3 and all(map(is_number, rest[2])):
+            return True
+        labeled = [node for _, node, _ in self.classes.rows[1:]] if self.classes else []
+        if any(name in place for name in first[:2] for place in (rest[0], rest[1], labeled, known or ())):
+            return False
+        # Two nodes may well be linked to each other alone, so that more must speak for a header:
+        return (
+            known is not None
+            or all(map(_COLUMN_NAME.fullmatch, first))
+            or not {word, self._word_of_labels()}.isdisjoint(first[:2])
+            or all(map(is_number, itertools.chain(rest[0], rest[1])))
+            or (not any(map(_DIGIT.search, first)) and all(map(_DIGIT.search, itertools.chain(rest[0], rest[1]))))
+        )
+
+    def _word_of_labels(self) -> str:
+        if self.classes is None:
+            return ""
+        return self.classes.rows[0][1] if self._classes_named() else self.classes.header
+
+    def _classes_named(self) -> bool:
+        """Say whether neither node nor class of the first label occurs again: a header, if others have one."""
+        if self.classes is None or "labels" in self.trusted or len(self.classes.rows) < 2:
+            return False
+        (_, node, name), *rest = self.classes.rows
+        again = any(node == other or name == other_name for _, other, other_name in rest)
+        return not again and not any(node in column[1:] for column in self.links.columns[:2])
+
+    def error(self, features: _Line | None = None, known: Collection[str] | None = None) -> DataFileError:
+        """Return the refusal of a header of the links or of ``features``, which names the other files as well."""
+        found: dict[str, _Line] = {}
+        if self.links_named(known, features[2][0] if features else ""):
+            found["edges"] = self.links.path, self.links.lines[0], [column[0] for column in self.links.columns]
+        if features:
+            found["features"] = features
+        if self.classes and self._classes_named():
+            line, node, name = self.classes.rows[0]
+            found["labels"] = self.classes.path, line, [node, name]
+        (path, line, cells), *more = found.values()
+        shown = ",".join(cells[:4]) + (",…" if len(cells) > 4 else "")
+        others = " and ".join(f"{path} line {line}" for path, line, _ in more)
+        also, them = (f", as {others} {'does' if len(more) == 1 else 'do'}", "them") if more else ("", "it")
+        return DataFileError(
+            f"{path} line {line}: {shown!r} looks like a header{also}; announce {them} with {self.option(found)} "
+            f"to skip {them}, or say with header=[] or --header none that all lines are data."
+        )
+
+    def option(self, found: Iterable[str]) -> str:
+        """Return how to announce the headers of ``found`` beside those that were announced."""
+        kinds = [kind for kind in _KINDS if kind in {*found, *self.announced}]
+        if len(kinds) == 1 + self.has_features + (self.classes is not None) > 1:
+            return "header=True or --header all"
+        return f"header={kinds!r} or --header {','.join(kinds)}"
 
 
 def _read_nodes(
-    links: _Links, features: str | os.PathLike[str] | None, has_header: bool
+    links: _Links, features: str | os.PathLike[str] | None, firsts: _FirstLines
 ) -> tuple[tuple[str, ...], Any]:
     """Return all node ids and the feature matrix: ids come from the features where there are any."""
     if features is None:
-        node_ids, matrix = _ordered({*links.sources, *links.targets}), None
+        node_ids, matrix = _ordered({*links.columns[0], *links.columns[1]}), None
     elif Path(features).suffix.lower() == ".npz":
         matrix = _read_feature_archive(Path(features))
         node_ids = tuple(str(row) for row in range(matrix.shape[0]))
     else:
-        node_ids, matrix = _read_feature_table(Path(features), has_header)
+        node_ids, matrix = _read_feature_table(Path(features), firsts)
     if len(node_ids) < 2:
         raise DataFileError(f"{features or links.path} must name at least 2 nodes, got {len(node_ids)}.")
     return node_ids, matrix
 
 
-def _read_feature_table(path: Path, has_header: bool) -> tuple[tuple[str, ...], Any]:
+def _read_feature_table(path: Path, firsts: _FirstLines) -> tuple[tuple[str, ...], Any]:
     seen: dict[str, int] = {}
     rows: list[Any] = []
     first: list[str] = []
-    for line, cells in read_rows(path, skip_header=has_header):
+    suspected = "features" not in firsts.trusted
+    for line, cells in read_rows(path, skip_header="features" in firsts.announced):
         if not first:
             first = cells
             if len(cells) < 2:
-                raise DataFileError(f"{path} line {line}: a node needs its id and at least one number, got 1 cell.")
-            if not has_header and _names_features(cells):
-                raise _header_error(path, line, cells, "features")
+                raise DataFileError(
+                    f"{path} line {line}: a node needs its id and at least one number, got 1 cell; {_SEPARATORS}."
+                )
+            if suspected and _names_features(cells):
+                raise firsts.error((path, line, cells))
         require_width(path, line, cells, len(first))
         if not cells[0]:
             raise DataFileError(f"{path} line {line}: the node id is empty.")
@@ -172,8 +243,8 @@ def _read_feature_table(path: Path, has_header: bool) -> tuple[tuple[str, ...], 
     if not rows:
         raise DataFileError(f"{path} holds no nodes.")
     node_ids = tuple(seen)
-    if not has_header and len(rows) > 1 and not is_number(first[0]) and all(map(is_number, node_ids[1:])):
-        raise _header_error(path, seen[node_ids[0]], first, "features")
+    if suspected and len(rows) > 1 and not is_number(first[0]) and all(map(is_number, node_ids[1:])):
+        raise firsts.error((path, seen[node_ids[0]], first))
     return node_ids, np.stack(rows)
 
 
@@ -216,27 +287,50 @@ def _read_feature_archive(path: Path) -> Any:
     return matrix.tocsr()
 
 
-def _read_labels(path: Path, has_header: bool, number: dict[str, int]) -> dict[str, Any]:
-    known: dict[str, str] = {}
-    for row, (line, cells) in enumerate(read_rows(path, skip_header=has_header)):
-        if len(cells) != 2:
-            raise DataFileError(f"{path} line {line}: a label is a node id and a class, got {len(cells)} cell(s).")
-        node, name = cells
-        if node not in number:
-            hint = "" if row or has_header else "; if the line is a header, announce it with --header labels"
-            raise DataFileError(f"{path} line {line}: node {node!r} is not in the graph{hint}.")
-        if name in _UNKNOWN_CLASS:
+@dataclass(frozen=True)
+class _Classes:
+    path: Path
+    rows: list[tuple[int, str, str]]  # line, node, class
+    header: str  # the first cell of a header that was announced
+
+    def arguments(self, number: dict[str, int], firsts: _FirstLines) -> dict[str, Any]:
+        """Return labels and names of classes for numbered nodes."""
+        known: dict[str, str] = {}
+        for row, (line, node, name) in enumerate(self.rows):
+            if node not in number:
+                suspected = row == 0 and "labels" not in firsts.trusted
+                hint = f"; if the line is a header, announce it with {firsts.option(['labels'])}" if suspected else ""
+                raise DataFileError(f"{self.path} line {line}: node {node!r} is not in the graph{hint}.")
+            if name in _UNKNOWN_CLASS:
+                continue
+            if known.setdefault(node, name) != name:
+                raise DataFileError(
+                    f"{self.path} line {line}: node {node!r} has two classes, {known[node]!r} and {name!r}."
+                )
+        if not known:
+            raise DataFileError(f"{self.path} holds no labels.")
+        class_names = _ordered(known.values())
+        code = {name: index for index, name in enumerate(class_names)}
+        labels: IntArray = np.full(len(number), -1, dtype=np.int64)
+        for node, name in known.items():
+            labels[number[node]] = code[name]
+        return {"labels": labels, "class_names": class_names}
+
+
+def _read_classes(path: Path, has_header: bool) -> _Classes:
+    header = ""
+    rows: list[tuple[int, str, str]] = []
+    for line, cells in read_rows(path, skip_header=False):
+        if has_header:
+            header, has_header = cells[0], False
             continue
-        if known.setdefault(node, name) != name:
-            raise DataFileError(f"{path} line {line}: node {node!r} has two classes, {known[node]!r} and {name!r}.")
-    if not known:
-        raise DataFileError(f"{path} holds no labels.")
-    class_names = _ordered(known.values())
-    code = {name: index for index, name in enumerate(class_names)}
-    labels: IntArray = np.full(len(number), -1, dtype=np.int64)
-    for node, name in known.items():
-        labels[number[node]] = code[name]
-    return {"labels": labels, "class_names": class_names}
+        if len(cells) != 2:
+            hint = f"; {_SEPARATORS}" if len(cells) == 1 else ""
+            raise DataFileError(
+                f"{path} line {line}: a label is a node id and a class, got {len(cells)} cell(s){hint}."
+            )
+        rows.append((line, cells[0], cells[1]))
+    return _Classes(path, rows, header)
 
 
 def _ordered(texts: Iterable[str]) -> tuple[str, ...]:

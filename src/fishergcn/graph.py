@@ -284,7 +284,8 @@ class Graph:
             class or -1 is an unknown one.
         header
             True if all the text files begin with a header line, False if none does, or the names of those
-            that do (``"edges"``, ``"features"``, ``"labels"``).
+            that do (``"edges"``, ``"features"``, ``"labels"``). False refuses a first line that looks like a
+            header; an empty list takes every line for data.
         directed, **arguments
             As in :meth:`from_edges`.
 
@@ -298,6 +299,12 @@ class Graph:
         """
         from fishergcn._tables import file_arguments
 
+        for argument, value in {"edges": edges, "features": features, "labels": labels}.items():
+            if not isinstance(value, str | os.PathLike) and (value is not None or argument == "edges"):
+                raise InputError(
+                    f"{argument} must be the path of a file, got {type(value).__name__}; "
+                    "Graph.from_edges takes pairs, features and labels themselves."
+                )
         return cls(**{**file_arguments(edges, features, labels, header, directed), **arguments})
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -46,7 +46,10 @@ class Spectrum:
     Examples
     --------
     >>> import numpy as np
-    >>> Spectrum(np.array([1.0]), np.array([[0.6], [-0.8]]), trace=4.0, residual=0.0).captured_mass
+    >>> spectrum = Spectrum(np.array([1.0]), np.array([[0.6], [-0.8]]), trace=4.0, residual=0.0)
+    >>> spectrum
+    Spectrum(2 nodes, 1 eigenvalues from 1 to 1, trace 4, residual 0.0e+00, solver given)
+    >>> spectrum.captured_mass
     0.25
     """
 
@@ -66,6 +69,13 @@ class Spectrum:
                 "eigenvalues and eigenvectors must have shapes (k,) and (n, k), got "
                 f"{self.eigenvalues.shape} and {self.eigenvectors.shape}."
             )
+
+    def __repr__(self) -> str:
+        values = f" from {self.eigenvalues[0]:.4g} to {self.eigenvalues[-1]:.4g}" if self.rank else ""
+        return (
+            f"Spectrum({len(self.eigenvectors)} nodes, {self.rank} eigenvalues{values}, trace {self.trace:.6g}, "
+            f"residual {self.residual:.1e}, solver {self.solver})"
+        )
 
     @property
     def rank(self) -> int:
@@ -204,7 +214,7 @@ def largest_component(matrix: MatrixLike) -> npt.NDArray[np.bool_]:
     >>> largest_component([[1, 0, 0], [0, 0, 1], [0, 1, 0]])
     array([False,  True,  True])
     """
-    graph: Any = sparse.csr_array(matrix)
+    graph: Any = matrix if sparse.issparse(matrix) else as_square_csr(matrix, name="matrix")
     labels = csgraph.connected_components(graph, directed=False)[1]
     member: npt.NDArray[np.bool_] = labels == np.bincount(labels).argmax()
     return member

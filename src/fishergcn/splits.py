@@ -247,7 +247,11 @@ def parse(graph: Graph, text: str) -> Split:
     if match := re.fullmatch(r"held-out:(?:([0-9]{1,2})%:)?([0-9]{1,10})", text):
         share = {} if match[1] is None else {"percent": int(match[1])}
         return held_out(graph, **share, seed=int(match[2]))
-    hint = suggestion(text.partition(":")[0], ("public", "shuffled", "per-class", "held-out"))
+    if match := re.fullmatch(r"held-out:([0-9]{1,2}):([0-9]{1,10})", text):
+        raise InputError(f"The share of a held-out split needs a percent sign: 'held-out:{match[1]}%:{match[2]}'.")
+    form = text.partition(":")[0]
+    known = ("public", "shuffled", "per-class", "held-out")
+    hint = "" if form in known else suggestion(form, known)
     raise InputError(f"A split must be {_FORMS}, got {text!r}{hint}.")
 
 
@@ -255,8 +259,8 @@ def _standard_split(graph: Graph, wanted: str) -> dict[str, IntArray]:
     if graph.standard_split is None:
         raise InputError(
             f"A {wanted} split needs a graph that comes with a standard split, and graph "
-            f"{graph.name or 'given'!r} has none; use splits.per_class or splits.held_out, or the name "
-            f"'per-class:SEED' or 'held-out:SEED'."
+            f"{graph.name or 'given'!r} has none; use splits.per_class or splits.held_out, or by name for instance "
+            "'per-class:20+30:0' (20 training and 30 validation nodes of each class, seed 0) or 'held-out:20%:0'."
         )
     return {part: graph.standard_split[part] for part in _PARTS}
 

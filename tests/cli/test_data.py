@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fishergcn.cli import app
-from fishergcn.cli.data import parse_header
+from fishergcn.cli._common import parse_header
 from fishergcn.errors import DataFileError, InputError
 from fishergcn.graph import Graph
 
@@ -108,6 +108,19 @@ class TestImport:
         assert graph.num_self_links == 1
         np.testing.assert_array_equal(graph.labels, [1, -1, 0])
         assert json.loads(run("data", "info", files / "my.npz", "--json"))["nodes"] == 3
+
+    def test_an_existing_file_is_replaced_only_on_demand(self, files):
+        options = ["--edges", files / "e.csv", "--header", "all", "--out", files / "my.npz"]
+        (files / "my.npz").write_text("mine")
+        with pytest.raises(DataFileError, match=r"my\.npz exists already; --overwrite replaces it\."):
+            run("data", "import", *options)
+        assert (files / "my.npz").read_text() == "mine"
+        run("data", "import", *options, "--overwrite")
+        assert Graph.load(files / "my.npz").num_nodes == 3
+
+    def test_header_none_takes_all_lines_as_data(self, files):
+        run("data", "import", "--edges", files / "e.csv", "--header", "none", "--out", files / "my.npz")
+        assert Graph.load(files / "my.npz").num_nodes == 5
 
     def test_options(self, files):
         options = ["--header", "all", "--self-links", "drop", "--name", "n", "--directed", "symmetrize"]

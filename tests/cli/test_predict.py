@@ -53,6 +53,15 @@ def test_to_a_file(folder, tmp_path):
     assert (tmp_path / "p.csv").read_bytes() == (folder / "predictions.csv").read_bytes()
 
 
+def test_an_existing_file_is_replaced_only_on_demand(folder, tmp_path):
+    (tmp_path / "p.csv").write_text("mine")
+    with pytest.raises(DataFileError, match=r"p\.csv exists already; --overwrite replaces it\."):
+        run(folder, "--out", tmp_path / "p.csv")
+    assert (tmp_path / "p.csv").read_text() == "mine"
+    run(folder, "--out", tmp_path / "p.csv", "--overwrite")
+    assert (tmp_path / "p.csv").read_bytes() == (folder / "predictions.csv").read_bytes()
+
+
 @pytest.mark.parametrize("name", ["nowhere", "file.txt", "."])
 def test_not_a_model_folder(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)

@@ -34,6 +34,19 @@ def test_results_beside_the_published_ones(tmp_path):
     assert "quick: 6 runs, 6 of them done before." in again.stderr
 
 
+def test_other_settings_than_the_preset_have_no_gap(tmp_path):
+    done = run("reproduce", "quick", "--out", tmp_path, "--methods", "gcn", *TINY)
+    [row] = [line.split() for line in done.stdout.splitlines() if line.strip().startswith("gcn ")]
+    assert row[-5:-1] == ["80.52", "-", row[-3], "(1.07)"]
+    assert "Gap: left out, since settings are not the preset's (max_epochs 2 instead of 500)." in done.stdout
+    assert run("report", tmp_path).exit_code == 0
+    page = (tmp_path / "report.html").read_text()
+    assert "settings that are not the preset’s (max_epochs 2 instead of 500)" in page
+    with (tmp_path / "tables.csv").open() as stream:
+        [row] = csv.DictReader(stream)
+    assert (row["published_accuracy"], row["accuracy_difference"], row["accuracy_gap"]) == ("0.8052", "", "")
+
+
 def test_a_single_run_has_no_interval(tmp_path):
     done = run("reproduce", "quick", "--out", tmp_path, *TINY, "--splits", "1")
     assert done.exit_code == 0, done.output
@@ -45,6 +58,23 @@ def test_other_settings_are_refused(tmp_path):
     done = run("reproduce", "quick", "--out", tmp_path, "--methods", "gcn", *TINY, "--seeds", "2")
     assert isinstance(done.exception, DataFileError)
     assert "seeds 2019 … 2020 (2) instead of 2019" in str(done.exception)
+
+
+@pytest.mark.parametrize("preset", ["quick", "table1"])
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("model.json", "holds a model; take another folder"),
+        ("tuning.json", "holds a search by fishergcn tune; take another folder"),
+        ("plan.json", "holds an archive of runs, to which none can be added; take another folder"),
+    ],
+)
+def test_folders_of_others_are_refused(tmp_path, preset, name, words):
+    (tmp_path / name).write_text("{}")
+    done = run("reproduce", preset, "--out", tmp_path, *TINY)
+    assert isinstance(done.exception, DataFileError)
+    assert words in str(done.exception)
+    assert [each.name for each in tmp_path.iterdir()] == [name]
 
 
 def test_failed_runs_are_reported(tmp_path, monkeypatch):

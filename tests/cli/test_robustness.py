@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import csv
+import os
+import signal
+import sys
 
 import numpy as np
 import pytest
@@ -41,7 +44,8 @@ def test_files_of_a_study(path, tmp_path):
     assert "24 points; curves and tables in" in done.stdout
     # Both graphs have a folder, named so that it stays inside.
     assert {each.name for each in out.iterdir()} == {
-        "---two-classes", "---two-classes-t", "points.csv", "study.json", "summary.csv", "tables.md", "figures",
+        "---two-classes", "---two-classes-t", "points.csv", "study.json", "summary.csv", "robustness-tables.md",
+        "figures",
     }  # fmt: skip
     with (out / "points.csv").open() as stream:
         rows = list(csv.DictReader(stream))
@@ -55,6 +59,74 @@ def test_files_of_a_study(path, tmp_path):
     assert (out / "points.csv").read_bytes() == before
     [figure] = geometry_figures(out / "figures", "robustness")
     assert "Robustness, ../two classes" in str(figure)
+
+
+def test_a_report_keeps_the_files_of_a_study(path, tmp_path):
+    out = tmp_path / "out"
+    arguments = ["--dataset", path, "--methods", "fishergcn", "--attacks", "links-added", "--out", out, *TINY]
+    assert run(*arguments).exit_code == 0
+    alone = CliRunner().invoke(app, ["report", str(out)])
+    assert alone.exit_code == 0, alone.output
+    assert "When the graph changes" in (out / "report.html").read_text()
+    before = {each.name: each.read_bytes() for each in out.iterdir() if each.is_file() and each.name != "report.html"}
+    options = [
+        "--methods",
+        "gcn",
+        "--splits",
+        "1",
+        "--seeds",
+        "1",
+        "--epochs",
+        "1",
+        "--workers",
+        "1",
+        "--device",
+        "cpu",
+    ]
+    assert CliRunner().invoke(app, ["reproduce", "quick", "--out", str(out), *options]).exit_code == 0
+    assert CliRunner().invoke(app, ["report", str(out)]).exit_code == 0
+    assert {name: (out / name).read_bytes() for name in before} == before
+    page = (out / "report.html").read_text()
+    assert "When the graph changes" in page
+    assert "What was run" in page
+
+
+def test_dense_features_and_the_way_out(path, tmp_path):
+    graph = Graph.load(path)
+    dense = Graph(2 * graph.adjacency, graph.features.toarray(), graph.labels, name="dense")
+    dense.save(tmp_path / "dense.npz")
+    arguments = ["--dataset", tmp_path / "dense.npz", "--methods", "gcn", "--out", tmp_path / "out", *TINY]
+    refused = run(*arguments, "--attacks", "features,prbcd")
+    assert isinstance(refused.exception, InputError)
+    assert str(refused.exception).endswith("--attacks features")
+    assert not (tmp_path / "out").exists()
+    done = run(*arguments, "--attacks", "features")
+    assert done.exit_code == 0, done.output
+    with (tmp_path / "out" / "points.csv").open() as stream:
+        sizes = {row["level"]: row["size"] for row in csv.DictReader(stream)}
+    assert sizes == {"0": "0", "0.25": "120", "0.5": "240"}  # of 40 x 12 entries
+
+
+def test_a_signal_ends_it_with_the_command_to_go_on(path, tmp_path, monkeypatch):
+    from fishergcn.robustness.points import PointFile
+
+    append = PointFile.append
+
+    def stop(self, points):
+        append(self, points)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    arguments = ["--dataset", path, "--methods", "gcn", "--attacks", "links-added", "--out", tmp_path / "out", *TINY]
+    monkeypatch.setattr(PointFile, "append", stop)
+    monkeypatch.setattr(sys, "argv", ["fishergcn", "robustness", "--out", "my folder"])
+    stopped = run(*arguments)
+    assert stopped.exit_code == 130
+    command = "fishergcn robustness --out 'my folder'"
+    assert f"stopped by SIGINT; measured points are kept, go on with: {command}\n" in stopped.stderr
+    monkeypatch.undo()
+    done = run(*arguments)
+    assert done.exit_code == 0, done.output
+    assert "6 points" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -82,5 +154,5 @@ def test_refusals(arguments, error, words, tmp_path):
 
 def test_a_file_in_the_way(path, tmp_path):
     (tmp_path / "out").write_text("")
-    done = run("--dataset", path, "--out", tmp_path / "out", *TINY)
+    done = run("--dataset", path, "--out", tmp_path / "out", "--attacks", "links-added", *TINY)
     assert isinstance(done.exception, DataFileError)

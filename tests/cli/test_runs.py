@@ -36,7 +36,7 @@ def test_list(folder):
 
 
 def test_show(folder):
-    assert "from resampling splits" in run("runs", "show", folder).stdout
+    assert "from Student's t over splits." in run("runs", "show", folder).stdout
     found = json.loads(run("runs", "show", folder, "--json").stdout)
     assert found["plan"]["preset"] == "quick"
     assert [cell["cell"] for cell in found["cells"]] == ["gcn", "gcn-x5", "fishergcn"]
@@ -47,7 +47,7 @@ def test_one_split_is_said(tmp_path):
     options = ["--seeds", "2", "--epochs", "1", "--workers", "1", "--device", "cpu", "--datasets", "cora"]
     done = run("reproduce", "table3", "--methods", "gcn", "--out", tmp_path, *options)
     assert done.exit_code == 0, done.output
-    assert "from resampling seeds (there is one split, so they hold for it alone)" in done.stdout
+    assert "from Student's t over seeds (there is one split, so they hold for it alone)" in done.stdout
 
 
 def test_export(folder, tmp_path):

@@ -83,7 +83,9 @@ class TestDataSet:
         assert rows[2][1] == "2"
         assert re.fullmatch(r"\d+\.\d\d±\d+\.\d\d", rows[2][2])
         told = result.stderr.splitlines()
-        assert [line.partition(",")[0] for line in told] == ["gcn: run 1 of 2", "gcn: run 2 of 2"]
+        assert [line.split(", ")[:2] for line in told] == [
+            ["fishergcn: method gcn", f"run {number} of 2"] for number in (1, 2)
+        ]
         assert re.search(r"2 epochs, validation [\d.]+%, test so far [\d.]+%$", told[-1])
 
     def test_several_splits_and_seeds(self):
@@ -193,6 +195,7 @@ class TestDataSet:
         (["--first-seed", "-1"], "--first-seed must be at least 0"),
         (["--workers", "0"], "workers must be at least 1"),
         (["--split", "pubic"], "did you mean 'public'"),
+        (["--split", "held-out:20:0"], "needs a percent sign: 'held-out:20%:0'"),
         (["--split", "public", "--split", "public"], "distinct names"),
         (["--split", "per-class:500+1:0"], "Every class must have at least"),
         (["--labels", "l.csv"], "--labels goes with --edges, not with --dataset"),
@@ -212,6 +215,27 @@ def test_refused_before_any_work(tmp_path, monkeypatch, options, message):
     assert str(caught.value).endswith(".")
     assert "\n" not in str(caught.value)
     assert os.listdir(tmp_path) == ["there"]
+
+
+def test_a_folder_that_cannot_be_made_is_found_before_the_work(monkeypatch, tmp_path):
+    def refuse(*_, **__):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("fishergcn.training.api.train", lambda *_, **__: pytest.fail("the work has begun"))
+    monkeypatch.setattr("pathlib.Path.mkdir", refuse)
+    with pytest.raises(DataFileError, match=r"Cannot write the folder '.*/new/m': Read-only file system"):
+        run("--dataset", "cora", "--out", tmp_path / "new" / "m")
+
+
+def test_ctrl_c_is_one_line(monkeypatch, tmp_path):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fishergcn.training.api.train", stop)
+    result = CliRunner().invoke(app, ["train", "--dataset", "cora", "--out", str(tmp_path / "new" / "m")])
+    assert result.exit_code == 130
+    assert result.output == "fishergcn: stopped by SIGINT; nothing was written.\n"
+    assert os.listdir(tmp_path) == []
 
 
 def test_no_graph():

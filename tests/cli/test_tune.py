@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 
 import pytest
@@ -29,7 +30,52 @@ def test_table_notes_and_file(tmp_path):
     stored = json.loads((tmp_path / "study" / "tuning.json").read_text(encoding="utf-8"))
     assert len(stored["trials"]) == 2
     assert f"{stored['best']['val_accuracy']:.2%}" in result.stdout
-    assert f"--set hidden={stored['best']['settings']['hidden']}" in told[-1]
+    assert f"--hidden {stored['best']['settings']['hidden']}" in told[-1]
+
+
+def test_the_command_at_the_end_trains_the_best_trial(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ring = [(f"n{node}", f"n{(node + step) % 24}") for node in range(24) for step in (1, 2)]
+    (tmp_path / "my links.csv").write_text("one,other\n" + "".join(f"{one},{other}\n" for one, other in ring))
+    (tmp_path / "l.csv").write_text("".join(f"n{node},{'ab'[node // 12]}\n" for node in range(24)))
+    data = ["--edges", "my links.csv", "--labels", "l.csv", "--header", "edges", "--name", "a ring"]
+    data += ["--directed", "symmetrize", "--self-links", "drop", "--split", "per-class:3+3:0"]
+    settings = ["--split", "per-class:3+3:1", "--first-seed", 7, "--epochs", 3, "--set", "rank=4"]
+    ignored = ["--set", "radius=0.5"]  # which is searched
+    told = run(*data, *settings, *ignored, "--trials", 2, "--out", "study").stderr.splitlines()[-1]
+    words = shlex.split(told.partition("train with: ")[2])
+    assert words[:2] == ["fishergcn", "train"]
+    assert "fishergcn-t" in words
+    result = CliRunner().invoke(app, [*words[1:], "--json", "--quiet"], catch_exceptions=False)
+    best = json.loads((tmp_path / "study" / "tuning.json").read_text(encoding="utf-8"))["best"]
+    runs = json.loads(result.stdout)["runs"]
+    assert [each["dataset"] for each in runs] == ["a ring"] * 2
+    assert sum(each["val_loss"] for each in runs) / 2 == pytest.approx(best["val_loss"], rel=1e-12)
+
+
+def test_ctrl_c_is_one_line_and_finished_trials_are_kept(tmp_path, monkeypatch):
+    from fishergcn.training import tuning
+
+    calls = []
+    real = tuning._Objective.__call__
+
+    def stop_in_the_second(self, settings):
+        calls.append(settings)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(self, settings)
+
+    monkeypatch.setattr(tuning._Objective, "__call__", stop_in_the_second)
+    monkeypatch.setattr(sys, "argv", ["fishergcn", "tune", "--out", "my study"])
+    result = CliRunner().invoke(app, ["tune", *QUICK, "--out", str(tmp_path)])
+    assert result.exit_code == 130
+    first, last = result.output.splitlines()
+    assert first.startswith("fishergcn: trial 1 of 2")
+    command = "fishergcn tune --out 'my study'"
+    assert last == f"fishergcn: stopped by SIGINT; finished trials are kept, go on with: {command}"
+    assert len(calls) == 2
+    assert run(*QUICK, "--out", tmp_path).stderr.startswith("fishergcn: trial 2 of 2")
+    assert len(calls) == 3
 
 
 def test_json_and_resume(tmp_path):

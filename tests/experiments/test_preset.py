@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from fishergcn.errors import DataFileError, InputError
@@ -30,6 +33,30 @@ PUBLISHED = {
         "fishergcn-t": (80.85, 68.67, 78.50, 0.84, 1.24, 0.76),
     },
 }
+
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reproduction.md"
+
+
+def test_run_counts_on_the_page_are_those_of_the_presets():
+    text = PAGE.read_text(encoding="utf-8")
+    told = dict(re.findall(r"^\| `fishergcn reproduce (\S+) --out \S+` \|.*\| ([\d,]*) ?\|$", text, flags=re.MULTILINE))
+    assert set(told) == set(preset.available())
+    for name, count in told.items():
+        found = preset.load(name)
+        assert count == ("" if found.kind == "data" else f"{len(make_plan(found)):,}"), name
+
+
+def test_the_example_on_the_page(tmp_path):
+    text = PAGE.read_text(encoding="utf-8")
+    [example] = re.findall(r"^```toml\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    (tmp_path / "wide.toml").write_text(example)
+    plan = make_plan(preset.load(tmp_path / "wide.toml"))
+    assert [cell.name for cell in plan.cells] == ["gcn", "gcn-x5", "fishergcn", "fishergcn hidden=64"]
+    assert [cell.config.hidden for cell in plan.cells] == [(16,), (16,), (16,), (64,)]
+    assert (len(plan), len(plan.published), plan.changed) == (24, 1, ())
+    listed = set(re.findall(r"`\[*(\w+)\]*`", "".join(re.findall(r"^\| (`.*?) \|", text, flags=re.MULTILINE))))
+    assert listed >= preset._KEYS  # every entry is described
 
 
 def test_all_are_there():

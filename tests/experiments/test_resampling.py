@@ -9,9 +9,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from fishergcn.errors import InputError
-from fishergcn.experiments.resampling import cluster_bootstrap, estimate, paired_difference
+from fishergcn.experiments.resampling import (
+    FEW,
+    cluster_bootstrap,
+    estimate,
+    interval_source,
+    paired_difference,
+    student,
+)
 
 
 def all_resamples(values, groups):
@@ -70,6 +78,53 @@ def test_naive_intervals_are_too_narrow_and_ours_are_not():
     assert naive / trials < 0.60
     # Kish: the variance of the mean is larger by 1 + (m - 1) ρ = 8.2.
     assert np.mean(widths) == pytest.approx(math.sqrt(1 + 9 * 0.8), rel=0.08)
+
+
+@settings(deadline=None, derandomize=True, max_examples=25)
+@given(st.integers(0, 2**32 - 1), st.integers(2, FEW - 1), st.integers(1, 4))
+def test_a_handful_of_splits_has_the_interval_of_the_t_test(seed, splits, seeds):
+    rng = np.random.default_rng(seed)
+    table = rng.normal(size=(splits, 1)) + 0.3 * rng.normal(size=(splits, seeds))
+    values = {(f"s{split}", number): table[split, number] for split in range(splits) for number in range(seeds)}
+    expected = stats.ttest_1samp(table.mean(axis=1), 0.0).confidence_interval(0.95)
+    found = estimate(values)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), rel=1e-9)
+    assert found.standard_error == pytest.approx(stats.sem(table.mean(axis=1)), rel=1e-9)
+    reference = {key: rng.normal() for key in values}
+    means = [np.mean([values[f"s{s}", n] - reference[f"s{s}", n] for n in range(seeds)]) for s in range(splits)]
+    expected = stats.ttest_1samp(means, 0.0).confidence_interval(0.95)
+    difference, _, _ = paired_difference(values, reference)
+    assert (difference.low, difference.high) == pytest.approx((expected.low, expected.high), rel=1e-9)
+
+
+def test_from_six_splits_on_it_is_the_bootstrap():
+    values = {(f"s{split}", 1): float(value) for split, value in enumerate(np.random.default_rng(0).normal(size=FEW))}
+    found = estimate(values)
+    made = cluster_bootstrap(list(values.values()), [split for split, _ in values])
+    assert (found.standard_error, found.low, found.high) == made
+
+
+def test_two_splits_that_agree_prove_nothing():
+    difference, p_value, _ = paired_difference({("a", 1): 0.81, ("b", 1): 0.83}, {("a", 1): 0.8, ("b", 1): 0.8})
+    assert p_value == 0.5
+    assert difference.low < 0 < difference.high
+
+
+def test_student_with_groups_of_unlike_sizes_is_the_error_of_a_ratio():
+    # The mean of all values is Σ sums / Σ sizes; its variance from residuals of the sums (Cochran 1977).
+    values, groups = [1.0, 2.0, 4.0, 8.0, 9.0, 3.0], list("aabbbc")
+    sums, sizes, mean = np.array([3.0, 21.0, 3.0]), np.array([2, 3, 1]), 27 / 6
+    residuals = sums - mean * sizes
+    error = math.sqrt(3 * np.var(residuals, ddof=1)) / 6
+    found = student(values, groups, level=0.9)
+    assert found == pytest.approx((error, *(mean + stats.t.ppf([0.05, 0.95], 2) * error)), rel=1e-12)
+
+
+def test_how_intervals_were_made_is_said():
+    few = estimate({("a", 1): 0.5, ("b", 1): 0.7})
+    many = estimate({(f"s{split}", 1): 0.1 * split for split in range(FEW)})
+    assert interval_source([few, many, few]) == "Student's t over splits or resampling splits"
+    assert interval_source([]) == "resampling splits"
 
 
 def signed_rank_p(differences):
@@ -156,3 +211,9 @@ def test_the_same_data_give_the_same_interval():
 def test_bad_values(values):
     with pytest.raises(InputError, match="finite numbers"):
         cluster_bootstrap(values, ["a", "b"])
+
+
+def test_an_estimate_is_shown_rounded():
+    found = estimate({(f"split {index}", 1): 0.8 + 0.001 * index for index in range(20)})
+    assert repr(found) == f"Estimate(mean=0.8095 [{found.low:.4g}, {found.high:.4g}], 20 runs, 20 splits)"
+    assert repr(estimate({("a", 1): 1 / 3})) == "Estimate(mean=0.3333, 1 runs, 1 seeds)"

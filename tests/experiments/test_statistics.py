@@ -30,6 +30,19 @@ def test_summary(filled):
     assert cells["gcn-x5"].accuracy_gap is None
 
 
+def test_published_numbers_have_no_gap_to_other_settings(tmp_path, plan, make_record):
+    asked = make_plan(preset.load("quick"), splits=4, seeds=2, epochs=6)
+    assert asked.changed == ("max_epochs 6 instead of 500",)
+    assert make_plan(preset.load("quick"), splits=2, epochs=500).changed == ()  # fewer runs, of the same kind
+    with RunStore(tmp_path, writable=True) as store:
+        store.begin(asked)
+        for cell in asked.cells:
+            store.add(cell, [make_record(cell, split, seed) for split, seed in asked.runs()])
+    for found in statistics.summarize(open_runs(tmp_path)):
+        assert (found.comparable, found.accuracy_gap, found.loss_gap) == (False, None, None)
+        assert found.cell == "gcn-x5" or found.published["accuracy"] > 0.8
+
+
 def test_every_cell_has_its_two_references(filled):
     found = [(each.cell, each.reference, each.role) for each in statistics.compare(open_runs(filled))]
     assert found == [

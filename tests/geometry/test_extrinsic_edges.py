@@ -131,8 +131,21 @@ def test_links_that_are_there_are_the_default():
     assert [tuple(pair) for pair in found.links] == expected
     assert found.present.all()
     assert len(found) == graph.num_edges
-    high = edge_sensitivity(network(graph), graph, None, False, propagation=high_order(graph.adjacency))
-    assert len(high) > len(found)
+
+
+def test_links_of_a_high_order_network_are_those_of_the_graph():
+    """Its matrix has entries for pairs that are no links; they are not taken for links."""
+    graph = random_graph()
+    options = {"through_normalization": False, "propagation": high_order(graph.adjacency)}
+    there = {tuple(pair) for pair in edge_sensitivity(network(graph), graph).links.tolist()}
+    present = edge_sensitivity(network(graph), graph, **options)
+    assert {tuple(pair) for pair in present.links.tolist()} == there
+    every = edge_sensitivity(network(graph), graph, links="all", top=10**4, **options)
+    assert len(every) == graph.num_nodes * (graph.num_nodes - 1) // 2
+    assert {tuple(pair) for pair in every.links[every.present].tolist()} == there
+    absent = edge_sensitivity(network(graph), graph, links="absent", top=10**4, **options)
+    assert len(absent) + len(present) == len(every)
+    assert not absent.present.any()
 
 
 def test_a_callable_has_the_same_sensitivities_however_it_multiplies():

@@ -8,6 +8,7 @@ from scipy import sparse
 
 from fishergcn.errors import InputError
 from fishergcn.geometry import intrinsic
+from fishergcn.graph import Graph
 
 HALF = np.eye(2) / 2
 
@@ -171,3 +172,30 @@ def test_entropy_estimate_finds_a_negative_eigenvalue():
     matrix = np.eye(5) - 0.6 * (np.ones((5, 5)) - np.eye(5))
     with pytest.raises(InputError, match=r"eigenvalue of at most -1\.4"):
         intrinsic.estimate_entropy(matrix)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda graph: intrinsic.density_matrix(graph),
+            "laplacian must be a matrix, got a Graph; give graph_laplacian",
+        ),
+        (
+            lambda graph: intrinsic.bures_distance(graph, HALF),
+            r"a must be a matrix, got a Graph; give density_matrix\(",
+        ),
+        (
+            lambda graph: intrinsic.bures_distance(HALF, graph),
+            r"b must be a matrix, got a Graph; give density_matrix\(",
+        ),
+        (
+            lambda graph: intrinsic.rank_projection(graph, 3),
+            r"rho must be a matrix, got a Graph; give density_matrix\(",
+        ),
+        (lambda graph: intrinsic.von_neumann_entropy(graph), r"rho must be a matrix, got a Graph"),
+    ],
+)
+def test_a_graph_is_no_density_matrix(call, words):
+    with pytest.raises(InputError, match=words):
+        call(Graph.from_edges([(0, 1)]))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import re
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -290,6 +293,37 @@ def test_layers_that_do_not_fit_are_named(data, layer, reason) -> None:
     with pytest.raises(InputError, match=reason):
         BuresAdversary(data, rank=4).attach(model)
     assert not getattr(model[0], "_propagate_forward_hooks", None)
+
+
+def test_the_sentence_names_all_layers_that_do_not_fit(data) -> None:
+    model = nn.Sequential(ChebConv(2, 2, K=2), SAGEConv(2, 2, aggr="max"), GCNConv(2, 2))
+    expected = (
+        "the adversary cannot enter all layers, since 0 (ChebConv) is not known to send messages of the form a_ij x_j, "
+        "and 1 (SAGEConv) aggregates by max, not by sum or mean; attach other layers by themselves, or name the tensor "
+        "that a layer of your own multiplies with the graph in also=."
+    )
+    with pytest.raises(InputError) as caught:
+        BuresAdversary(data, rank=4).attach(model)
+    assert str(caught.value) == expected
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_loss_must_be_a_tensor(data, training) -> None:
+    model = Net().train(training)
+    adversary = BuresAdversary(data, rank=4).attach(model)
+    with pytest.raises(InputError, match=r"closure must return the loss as a tensor \(without \.item\(\)\), got float"):
+        adversary.average(lambda: loss_of(model, data).item())
+    with pytest.raises(InputError, match="closure must be a function that returns the loss, got Tensor"):
+        adversary.average(loss_of(model, data))
+
+
+def test_the_code_of_the_guide_runs() -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "guide_pyg.md"
+    loop, batches, _ = re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    found: dict[str, Any] = {}
+    exec(loop.replace("range(200)", "range(2)") + batches, found)
+    assert np.isfinite(found["loss"].item())
+    assert found["adversary"].xi.grad.abs().sum() > 0
 
 
 def test_a_layer_of_ones_own_enters_by_the_name_of_its_tensor(data) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import io
+import re
+import warnings
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +19,7 @@ pytest.importorskip("sklearn")
 import joblib
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -222,6 +226,35 @@ def test_it_works_in_a_pipeline_a_search_and_a_file(blobs) -> None:
     copied = clone(search.best_estimator_[-1])
     assert not hasattr(copied, "weights_")
     assert copied.get_params() == search.best_estimator_[-1].get_params()
+
+
+def test_a_given_graph_does_not_follow_a_search(blobs) -> None:
+    X, y, _ = blobs
+    graph = sparse.csr_array(sparse.eye_array(90, k=1) + sparse.eye_array(90, k=-1))
+    message = "has rows, 60, got 90; cross-validation takes rows out of X but not out of graph: hide labels by -1"
+    with pytest.raises(InputError, match=message):
+        cross_val_score(FisherGCNClassifier(graph=graph, **QUICK), X, y, cv=3, error_score="raise")
+
+
+def test_cross_validation_of_the_guide_runs(blobs) -> None:
+    X, _, partly = blobs
+    page = Path(__file__).resolve().parents[2] / "docs" / "guide_sklearn.md"
+    [code] = re.findall(r"^```python\n([^`]*StratifiedKFold[^`]*)^```$", page.read_text("utf-8"), flags=re.MULTILINE)
+    adjacency = FisherGCNClassifier(**QUICK).fit(X, partly).graph_
+    found = {"FisherGCNClassifier": partial(FisherGCNClassifier, **QUICK), "X": X, "y": partly, "adjacency": adjacency}
+    exec(code.replace("StratifiedKFold(5", "StratifiedKFold(3"), found)
+    assert len(found["accuracies"]) == 3
+    assert np.mean(found["accuracies"]) > 0.8
+
+
+def test_more_neighbors_than_rows_are_announced(blobs) -> None:
+    X, _, partly = blobs
+    with pytest.warns(UserWarning, match="n_neighbors is 500, but a row of X has only 89 others: all rows are linked"):
+        model = FisherGCNClassifier(n_neighbors=500, **QUICK).fit(X, partly)
+    assert model.graph_.nnz == 90 * 89
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        FisherGCNClassifier(n_neighbors=89, method="gcn", **QUICK).fit(X, partly)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 import math
@@ -134,13 +135,14 @@ def test_nothing_is_trained_again_when_all_is_done(done, tiny, graph, monkeypatc
 
 
 def test_other_settings_are_refused(done, tiny, graph):
-    with pytest.raises(DataFileError, match=r"made with other settings \(levels\)"):
+    with pytest.raises(DataFileError, match=r"other settings; now asked for: .*links-added none instead of 0.2, 0.5;"):
         run_study(tiny.only(("prbcd",)), graph, done[0], CPU, lambda _: None)
+    longer = dataclasses.replace(tiny, config=dataclasses.replace(tiny.config, max_epochs=11), seeds=2)
+    with pytest.raises(DataFileError, match="now asked for: max_epochs 11 instead of 10; seeds 2 instead of 1 "):
+        run_study(longer, graph, done[0], CPU, lambda _: None)
 
 
 def test_methods_of_both_graphs_are_refused(tiny, graph, tmp_path):
-    import dataclasses
-
     both = dataclasses.replace(tiny, methods=("gcn", "gcn-t"))
     assert [family.methods for family in both.families()] == [("gcn",), ("gcn-t",)]
     with pytest.raises(InputError, match="share a propagation matrix"):

@@ -137,12 +137,12 @@ def test_statistics_of_made_up_runs(tmp_path):
     assert cells[5].startswith("+1.00 [")
     assert cells[6].startswith("+2.00 [")
     assert cells[7] == "3 / 0 / 0"
-    low, high = (float(end) for end in re.search(r"\[(.*), (.*)\]", cells[6]).groups())
-    # The interval is that of 3 splits, not of 6 runs: the extreme resamples are those of one split three times.
-    assert low == pytest.approx(2 - math.sqrt(3 / 2), abs=0.01)
-    assert high == pytest.approx(2 + math.sqrt(3 / 2), abs=0.01)
+    low, high = (float(end.replace("−", "-")) for end in re.search(r"\[(.*), (.*)\]", cells[6]).groups())
+    # The interval is that of 3 splits, not of 6 runs: Student's with 2 degrees of freedom, t = 4.303, of 1, 2 and 3.
+    assert low == pytest.approx(2 - 4.303 / math.sqrt(3), abs=0.01)
+    assert high == pytest.approx(2 + 4.303 / math.sqrt(3), abs=0.01)
     assert "18 runs (3 splits, 2 seeds, 200 epochs), 0 of them diverged; 36 seconds" in text
-    assert "intervals above zero: 1 of 1; below zero: 0" in text
+    assert "intervals above zero: 0 of 1; below zero: 0" in text
 
 
 def test_differences_are_paired(tmp_path):

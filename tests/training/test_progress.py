@@ -27,9 +27,9 @@ def test_a_line_for_each_of_few_runs(capsys):
         display.finished([record(NAN, NAN, "diverged")])
         display.finished([record(0.7)])
     assert capsys.readouterr().err.splitlines() == [
-        "gcn: run 1 of 3, 7 epochs, validation 25.00%, test so far 50.00%",
-        "gcn: run 2 of 3, 7 epochs, diverged, test so far 50.00%",
-        "gcn: run 3 of 3, 7 epochs, validation 25.00%, test so far 60.00%",
+        "fishergcn: method gcn, run 1 of 3, 7 epochs, validation 25.00%, test so far 50.00%",
+        "fishergcn: method gcn, run 2 of 3, 7 epochs, diverged, test so far 50.00%",
+        "fishergcn: method gcn, run 3 of 3, 7 epochs, validation 25.00%, test so far 60.00%",
     ]
 
 
@@ -40,7 +40,7 @@ def test_few_lines_for_many_runs(capsys, chunk):
             display.finished([record()] * min(chunk, 200 - start))
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) <= 20
-    assert lines[-1].startswith("gcn: run 200 of 200")
+    assert lines[-1].startswith("fishergcn: method gcn, run 200 of 200")
 
 
 def test_without_test_nodes_validation_is_shown():

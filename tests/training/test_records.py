@@ -66,6 +66,15 @@ def test_round_trip_of_a_run_that_diverged():
     assert again.status == "diverged"
 
 
+def test_it_is_shown_in_one_line_however_long_the_run():
+    shown = repr(record(curves={"train_loss": [0.123456789] * 500}, epochs=500))
+    assert shown == (
+        "RunRecord('cora', 'fishergcn', 'shuffled:2019', seed=2020, status='ok', epochs=500, "
+        "val_accuracy=0.7900, test_accuracy=0.8000)"
+    )
+    assert "status='diverged', epochs=2, val_accuracy=nan" in repr(record(status="diverged", val_accuracy=math.nan))
+
+
 def test_weights_are_not_part_of_the_plain_values():
     kept = record(weights=(np.ones((2, 2)),))
     assert "weights" not in kept.to_dict()

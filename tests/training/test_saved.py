@@ -166,6 +166,17 @@ class TestRoundTrip:
         assert load_model(tmp_path / "m").chosen_from == 3
         assert "Chosen from 3 runs: best validation accuracy" in (tmp_path / "m" / "README.md").read_text()
 
+    def test_the_split_may_be_named(self, tmp_path, folder, records):
+        save_model(tmp_path / "named", GRAPH, records[0], SPLIT.name)
+        assert (tmp_path / "named" / "model.json").read_bytes() == (folder / "model.json").read_bytes()
+
+    def test_it_is_shown_in_one_line(self, folder, records):
+        accuracy = f"{records[0].test_accuracy:.4f}"
+        assert repr(load_model(folder)) == (
+            "SavedModel('mine', 'gcn', 'per-class:3+2:1', seed=2019, 24 nodes, 3 classes, "
+            f"test_accuracy={accuracy}, chosen from 1)"
+        )
+
 
 class TestBestRun:
     def test_by_validation_then_loss_and_never_by_test(self, records):
@@ -186,11 +197,32 @@ class TestBestRun:
         with pytest.raises(InputError, match="2 of 2 diverged"):
             best_run([broken, broken])
 
+    @pytest.mark.parametrize(
+        ("choose", "message"),
+        [
+            (lambda records: records[0], "records must be a list of RunRecord, got RunRecord"),
+            (lambda records: [], "at least one RunRecord, got none"),
+            (lambda records: [record.to_dict() for record in records], "record must be one RunRecord, got dict"),
+        ],
+    )
+    def test_not_records(self, records, choose, message):
+        with pytest.raises(InputError, match=message):
+            best_run(choose(records))
+
 
 class TestRefusedToSave:
     def test_no_weights(self, tmp_path, records):
         with pytest.raises(InputError, match="keep_weights=True"):
             save_model(tmp_path / "m", GRAPH, dataclasses.replace(records[0], weights=None), SPLIT)
+        assert os.listdir(tmp_path) == []
+
+    def test_several_runs_or_names_of_graphs(self, tmp_path, records):
+        with pytest.raises(InputError, match=r"one RunRecord, got list; best_run\(records\) chooses one"):
+            save_model(tmp_path / "m", GRAPH, records, SPLIT)
+        with pytest.raises(InputError, match="graph must be a Graph, got str"):
+            save_model(tmp_path / "m", "cora", records[0], SPLIT)
+        with pytest.raises(InputError, match="a split must be a Split or its name"):
+            save_model(tmp_path / "m", GRAPH, records[0], None)
         assert os.listdir(tmp_path) == []
 
     def test_not_of_one_run(self, tmp_path, records):
@@ -218,7 +250,7 @@ class TestRefusedToSave:
         (tmp_path / "m").write_text("x")
         with pytest.raises(DataFileError, match="a file with that name exists"):
             save_model(tmp_path / "m", GRAPH, records[0], SPLIT, overwrite=True)
-        with pytest.raises(DataFileError, match="is not a folder that one can write to"):
+        with pytest.raises(DataFileError, match=r"Cannot write the folder .*: Not a directory"):
             save_model(tmp_path / "m" / "deeper" / "n", GRAPH, records[0], SPLIT)
 
     def test_overwrite(self, folder, records):

@@ -1,18 +1,23 @@
-"""The options that ``fishergcn train`` and ``fishergcn tune`` have in common, with their help."""
+"""The options that commands have in common, most of them ``train`` and ``tune``, with their help."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from fishergcn.errors import DataFileError
+
 __all__ = [
     "DATA",
+    "DEFAULT_METHOD",
     "METHODS",
     "RUNS",
     "Dataset",
     "Device",
+    "Directed",
     "Edges",
     "Features",
     "FirstSeed",
@@ -20,34 +25,56 @@ __all__ = [
     "Header",
     "Json",
     "Labels",
+    "Name",
+    "Overwrite",
     "Quiet",
+    "SelfLinks",
     "Split",
     "Workers",
+    "check_new_file",
 ]
 
 DATA, RUNS = "Data", "Runs and results"
-METHODS = "gcn, gcn-x5, fishergcn, gcn-t, gcn-t-x5 or fishergcn-t, with suffix -c for consistency"
+DEFAULT_METHOD = "fishergcn-t"
+METHODS = "gcn, gcn-xM for M dropout samples, fishergcn, gcn-t, gcn-t-xM or fishergcn-t, with suffix -c for consistency"
 
 Dataset = Annotated[str | None, typer.Option(help="A data set that ships with the package.", rich_help_panel=DATA)]
 Graph = Annotated[Path | None, typer.Option(help="A graph file (.npz).", rich_help_panel=DATA)]
 Edges = Annotated[
     Path | None,
-    typer.Option(help="Links: CSV with two node ids and, optionally, a weight a line.", rich_help_panel=DATA),
+    typer.Option(help="Links: CSV or TSV with two node ids and, optionally, a weight a line.", rich_help_panel=DATA),
 ]
 Features = Annotated[
-    Path | None, typer.Option(help="Features: CSV with a node id and numbers a line, or .npz.", rich_help_panel=DATA)
+    Path | None,
+    typer.Option(help="Features: CSV with a node id and numbers a line, or .npz in node order.", rich_help_panel=DATA),
 ]
 Labels = Annotated[
     Path | None,
     typer.Option(
-        help="Labels: CSV with a node id and a class name a line; leave out unlabeled nodes.", rich_help_panel=DATA
+        help="Labels: CSV with a node id and a class name a line; leave out unlabeled nodes, or their class.",
+        rich_help_panel=DATA,
     ),
 ]
 Header = Annotated[
+    str | None,
+    typer.Option(
+        help="Which files begin with a header: all, some of edges,features,labels, or none, which also reads a first "
+        "line as data that looks like a header. By default none is expected, and what looks like one is refused.",
+        metavar="FILES",
+        rich_help_panel=DATA,
+    ),
+]
+Directed = Annotated[
     str,
     typer.Option(
-        help="Which files begin with a header: none, all, or some of edges,features,labels.", rich_help_panel=DATA
+        help="A line of --edges is a link (undirected), an arc to mirror (symmetrize), or one of two arcs (refuse).",
+        rich_help_panel=DATA,
     ),
+]
+SelfLinks = Annotated[str, typer.Option(help="keep or drop links from a node to itself.", rich_help_panel=DATA)]
+Name = Annotated[
+    str | None,
+    typer.Option(help="A name for the graph of --edges; that of the file by default.", rich_help_panel=DATA),
 ]
 Split = Annotated[
     list[str] | None,
@@ -63,3 +90,10 @@ Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:N or auto.", rich_hel
 Workers = Annotated[int, typer.Option(help="Processes on the CPU.", rich_help_panel=RUNS)]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.", rich_help_panel=RUNS)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.", rich_help_panel=RUNS)]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file of --out if it exists.")]
+
+
+def check_new_file(path: Path, *, overwrite: bool) -> None:
+    """Raise now, before the work, if the file of --out is there and may not be replaced."""
+    if not overwrite and os.path.exists(path) and not os.path.isdir(path):  # a folder is refused later
+        raise DataFileError(f"{path} exists already; --overwrite replaces it.")

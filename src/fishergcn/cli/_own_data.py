@@ -1,8 +1,8 @@
-"""The graph of ``fishergcn train``: an embedded data set, a graph file, or text files of one's own."""
+"""The graph of ``fishergcn train`` and ``tune``: an embedded data set, a graph file, or text files of one's own."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from fishergcn.errors import InputError
 if TYPE_CHECKING:
     from fishergcn.graph import Graph
 
-__all__ = ["Source"]
+__all__ = ["Source", "announced"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Source:
     edges: Path | None
     features: Path | None
     labels: Path | None
-    header: str
+    header: str | None
     directed: str
     self_links: str
     name: str | None
@@ -40,6 +40,13 @@ class Source:
         if graph.features is None:
             graph = _with_identity(graph)
         return graph
+
+    def options(self) -> list[str]:
+        """Return the options of a command that reads the same graph."""
+        usual = {"directed": "undirected", "self_links": "keep"}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        given = {name: value for name, value in values.items() if value not in (None, usual.get(name))}
+        return [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 
     def _read(self) -> Graph:
         from fishergcn.graph import Graph
@@ -59,11 +66,24 @@ class Source:
             self.edges,
             self.features,
             self.labels,
-            header=parse_header(self.header),
+            header=announced(self.header),
             directed=self.directed,
             self_links=self.self_links,
             name=self.name or self.edges.stem,
         )
+
+
+def announced(header: str | None) -> bool | list[str]:
+    """Turn the option --header into the argument of ``Graph.from_files``.
+
+    Left out, what looks like a header is refused; ``none`` says outright that there is none.
+
+    Examples
+    --------
+    >>> announced(None), announced("none"), announced("edges,labels")
+    (False, [], ['edges', 'labels'])
+    """
+    return [] if header == "none" else parse_header(header or "none")
 
 
 def _with_identity(graph: Graph) -> Graph:

@@ -6,9 +6,6 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from scipy import sparse
-
 from fishergcn.cli._common import note
 from fishergcn.errors import InputError, suggestion
 
@@ -26,6 +23,7 @@ def make_config(options: dict[str, Any], settings: Sequence[str], graph: Graph) 
     for.
     """
     from fishergcn.training.config import TrainConfig
+    from fishergcn.training.problem import has_negative_features
 
     values = {name: value for name, value in options.items() if value is not None}
     if "hidden" in values:
@@ -35,7 +33,7 @@ def make_config(options: dict[str, Any], settings: Sequence[str], graph: Graph) 
         if name in values:
             raise InputError(f"{name} must be set once, got it twice.")
         values[name] = value
-    if "normalize_features" not in values and _has_negative(graph.features):
+    if "normalize_features" not in values and has_negative_features(graph):
         note("some features are negative, so rows are not divided by their sum; --set normalize_features=true does it.")
         values["normalize_features"] = False
     return TrainConfig(**values)
@@ -83,8 +81,3 @@ def _sizes(name: str, text: str) -> tuple[int, ...]:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
         raise InputError(f"{name} must be sizes of layers such as 64 or 64,64, got {text!r}.") from None
-
-
-def _has_negative(features: Any) -> bool:
-    values: Any = features.data if isinstance(features, sparse.csr_array) else features
-    return bool(np.min(values, initial=0.0) < 0)

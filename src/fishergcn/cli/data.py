@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fishergcn.cli._common import console, load_graph, parse_header, print_json, table
+from fishergcn.cli import _options as shared
+from fishergcn.cli._common import console, load_graph, print_json, table
 
 if TYPE_CHECKING:
     from fishergcn.graph import Graph
@@ -70,35 +71,37 @@ def info(
 
 @app.command(name="import")
 def import_(
-    edges: Annotated[Path, typer.Option(help="Links: CSV or TSV with two node ids and, optionally, a weight a line.")],
+    edges: Annotated[
+        Path,
+        typer.Option(
+            help="Links: CSV or TSV with two node ids and, optionally, a weight a line.", rich_help_panel=shared.DATA
+        ),
+    ],
     out: Annotated[Path, typer.Option(help="The graph file to write (.npz).")],
-    features: Annotated[
-        Path | None,
-        typer.Option(help="Features: CSV with a node id and numbers a line, or .npz in node order."),
+    features: shared.Features = None,
+    labels: shared.Labels = None,
+    header: shared.Header = None,
+    directed: shared.Directed = "undirected",
+    self_links: shared.SelfLinks = "keep",
+    name: Annotated[
+        str | None,
+        typer.Option(help="A name for the graph; that of --out by default.", rich_help_panel=shared.DATA),
     ] = None,
-    labels: Annotated[Path | None, typer.Option(help="Labels: CSV with a node id and a class name a line.")] = None,
-    header: Annotated[
-        str,
-        typer.Option(help="Which files begin with a header: none, all, or some of edges,features,labels."),
-    ] = "none",
-    directed: Annotated[
-        str,
-        typer.Option(help="A line is a link (undirected), an arc to mirror (symmetrize), or one of two arcs (refuse)."),
-    ] = "undirected",
-    self_links: Annotated[str, typer.Option(help="keep or drop links from a node to itself.")] = "keep",
-    name: Annotated[str | None, typer.Option(help="A name for the graph; that of the file by default.")] = None,
+    overwrite: shared.Overwrite = False,
 ) -> None:
     """Turn text files into one graph file."""
+    from fishergcn.cli._own_data import announced
     from fishergcn.errors import InputError
     from fishergcn.graph import Graph
 
     if out.suffix != ".npz":
         raise InputError(f"--out must end in .npz, got {out.name!r}.")
+    shared.check_new_file(out, overwrite=overwrite)
     graph = Graph.from_files(
         edges,
         features,
         labels,
-        header=parse_header(header),
+        header=announced(header),
         directed=directed,
         self_links=self_links,
         name=name or out.stem,

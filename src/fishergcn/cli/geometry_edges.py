@@ -28,7 +28,7 @@ def edges(
         str | None, typer.Option("--class", help="The class whose probability is asked about; the predicted one.")
     ] = None,
     links: Annotated[
-        str, typer.Option(help="present: links that are there; absent: those that are not; all.")
+        str, typer.Option(help="present: links of the graph; absent: pairs that are not linked; all: both.")
     ] = "present",
     top: Annotated[int, typer.Option(help="How many links to list.")] = 10,
     plot: Annotated[
@@ -36,7 +36,11 @@ def edges(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """List the links on which the prediction at a node depends most."""
+    """List the links on which the prediction at a node depends most.
+
+    Each with the derivative of the log-probability: in the weight of the link, or, for high-order models, in the entry
+    that the pair has in the propagation matrix.
+    """
     from fishergcn._checks import check_choice, check_integer
     from fishergcn.training.saved import load_model
 
@@ -73,7 +77,7 @@ def edges(
     ]
     what = "its entry of the propagation matrix" if saved.method.high_order else "its weight"
     title = f"node {node} is {facts['class']} with probability {facts['probability']:.4f}"
-    out.print(table(title, ["link", "is there", f"change of log p per unit of {what}"], rows))
+    out.print(table(title, ["pair", "a link", f"change of log p per unit of {what}"], rows))
     if plot is not None:
         out.print(f"picture: {plot}")
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from fishergcn.cli import _options as shared
 from fishergcn.cli._common import note
 
 __all__ = ["predict"]
@@ -16,11 +17,14 @@ __all__ = ["predict"]
 def predict(
     folder: Annotated[Path, typer.Argument(help="A model folder, as written by fishergcn train --out.")],
     out: Annotated[Path | None, typer.Option(help="The CSV file to write; standard output by default.")] = None,
+    overwrite: shared.Overwrite = False,
 ) -> None:
     """Name the class of every node, with probabilities, as CSV."""
     from fishergcn._files import write_text
     from fishergcn.training.saved import load_model
 
+    if out is not None:
+        shared.check_new_file(out, overwrite=overwrite)
     saved = load_model(folder)
     text = saved.predictions_csv()
     if out is None:

@@ -13,10 +13,15 @@ __all__ = ["report"]
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with runs, made by `fishergcn reproduce`.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A folder made by `fishergcn reproduce` or `robustness`.")
+    ],
     open_page: Annotated[bool, typer.Option("--open", help="Show the page in the browser.")] = False,
 ) -> None:
-    """Write DIR/report.html (one file, works offline), tables.md, tables.csv and figures/."""
+    """Write DIR/report.html (one file, works offline), tables.md, tables.csv and figures/.
+
+    For a folder made by `fishergcn robustness` alone, DIR/report.html and figures/.
+    """
     from fishergcn.report import write_report
 
     page = write_report(folder).resolve()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -43,10 +45,13 @@ def robustness(
     """Measure trained methods beside their controls when the graph they are tested on, or trained on, changes.
 
     Every point is kept at once in DIR/DATASET/points.jsonl (DIR/DATASET-t for high-order methods): the same command
-    goes on where it was stopped. At the end DIR holds points.csv, study.json, summary.csv, tables.md and, where
-    matplotlib is installed, figures/robustness-*.svg, which `fishergcn report DIR` shows if DIR holds the runs of an
-    experiment. Several processes may share DIR, each with other data sets, or one with -t methods and one without.
+    goes on where it was stopped. At the end DIR holds points.csv, study.json, summary.csv, robustness-tables.md and,
+    where matplotlib is installed, figures/robustness-*.svg, which `fishergcn report DIR` shows on a page, with the runs
+    of an experiment if DIR holds some. Several processes may share DIR, each with other data sets, or one with -t
+    methods and one without.
     """
+    from fishergcn.experiments._signals import Signals, Stopped
+    from fishergcn.robustness.feasible import check_study
     from fishergcn.robustness.settings import load_settings
     from fishergcn.robustness.study import run_study
     from fishergcn.training.api import find_device
@@ -68,11 +73,18 @@ def robustness(
         import torch
 
         torch.set_num_threads(1)
-    with warnings_as_notes():
-        for graph in graphs.values():
-            named = dataclasses.replace(settings, datasets=(graph.name or graph.digest,))
-            for family in named.families():
-                run_study(family, graph, out / family.folder, place, note)
+    for graph in graphs.values():  # all of them before the first is trained on
+        check_study(settings, graph)
+    try:
+        with Signals(), warnings_as_notes():
+            for graph in graphs.values():
+                named = dataclasses.replace(settings, datasets=(graph.name or graph.digest,))
+                for family in named.families():
+                    run_study(family, graph, out / family.folder, place, note)
+    except Stopped as stopped:
+        command = shlex.join(["fishergcn", *sys.argv[1:]])
+        note(f"{stopped}; measured points are kept, go on with: {command}")
+        raise typer.Exit(128 + stopped.number) from None
     _write(out)
 
 
@@ -99,7 +111,7 @@ def _write(out: Path) -> None:
     studies = {path.parent.name: read_study(path.parent) for path in paths}
     write_text(out / "study.json", json.dumps(studies, indent=1, sort_keys=True) + "\n")
     write_text(out / "summary.csv", summary_csv(cells))
-    write_text(out / "tables.md", markdown(cells))
+    write_text(out / "robustness-tables.md", markdown(cells))
     _print(cells)
     try:
         write_pictures(cells, out / "figures")
@@ -115,7 +127,9 @@ def _print(cells: list[Cell]) -> None:
         curve = [each for each in cells if (each.dataset, each.attack, each.method) == _curve(cell)]
         if cell.level == max(each.level for each in curve):
             gap = cell.difference
-            apart = "" if gap is None else f"{100 * gap.mean:+.2f} [{100 * gap.low:+.2f}, {100 * gap.high:+.2f}]"
+            apart = "" if gap is None else f"{100 * gap.mean:+.2f}"
+            if gap is not None and gap.low <= gap.high:  # a single split has no interval
+                apart += f" [{100 * gap.low:+.2f}, {100 * gap.high:+.2f}]"
             plain = f"{curve[0].accuracy.mean:.2%}" if curve[0].level == 0 else ""
             found = f"{cell.accuracy.mean:.2%}"
             rows.append(

@@ -101,7 +101,7 @@ def _opened(folder: Path) -> contextlib.closing[Runs]:
 
 def print_results(runs: Runs) -> None:
     """Print the results of each data set, then the differences."""
-    from fishergcn.experiments import statistics
+    from fishergcn.experiments import resampling, statistics
 
     plan, out = runs.plan, console()
     cells, compared = statistics.summarize(runs), statistics.compare(runs)
@@ -112,10 +112,15 @@ def print_results(runs: Runs) -> None:
         if rows:
             title = f"Differences in accuracy on the same splits and seeds: {dataset}"
             out.print(_narrow(table(title, _DIFFERENCE_COLUMNS, rows)))
-    unit = next((each.accuracy.unit for each in cells if each.accuracy is not None), "splits")
+    known = [each.accuracy for each in cells if each.accuracy is not None]
+    unit = known[0].unit if known else "splits"
     note = "" if unit == "splits" else " (there is one split, so they hold for it alone)"
-    out.print(f"Intervals: 95 %, from resampling {unit}{note}. p: Wilcoxon signed-rank over {unit}.", soft_wrap=True)
-    out.print("Gap: (ours - published) / standard error of ours. In brackets: published.", soft_wrap=True)
+    source = resampling.interval_source(known)
+    out.print(f"Intervals: 95 %, from {source}{note}. p: Wilcoxon signed-rank over {unit}.", soft_wrap=True)
+    gap = "(ours - published) / standard error of ours"
+    if plan.get("changed"):
+        gap = f"left out, since settings are not the preset's ({', '.join(plan['changed'])})"
+    out.print(f"Gap: {gap}. In brackets: published.", soft_wrap=True)
 
 
 _RESULT_COLUMNS = ["method", "accuracy", "interval", "published", "gap", "loss", "runs"]

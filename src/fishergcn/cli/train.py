@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,38 +17,40 @@ if TYPE_CHECKING:
     from fishergcn.splits import Split
     from fishergcn.training.records import RunRecord
 
-__all__ = ["chosen_seeds", "chosen_splits", "train"]
+__all__ = ["chosen_seeds", "chosen_splits", "told_when_stopped", "train"]
 
 _SETTINGS = "Settings (the paper's by default)"
 _LARGE = "Large graphs (also in several processes: torchrun --nproc-per-node 2 -m fishergcn train ...)"
 
 
+@contextlib.contextmanager
+def told_when_stopped(kept: str) -> Iterator[None]:
+    """End a command that Ctrl-C stops with one line that says what is ``kept``."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        note(f"stopped by SIGINT; {kept}")
+        raise typer.Exit(130) from None
+
+
+@told_when_stopped("nothing was written.")
 def train(
     dataset: shared.Dataset = None,
     graph: shared.Graph = None,
     edges: shared.Edges = None,
     features: shared.Features = None,
     labels: shared.Labels = None,
-    header: shared.Header = "none",
-    directed: Annotated[
-        str,
-        typer.Option(
-            help="A line of --edges is a link (undirected), an arc to mirror (symmetrize), or one of "
-            "two arcs (refuse).",
-            rich_help_panel=shared.DATA,
-        ),
-    ] = "undirected",
-    self_links: Annotated[
-        str, typer.Option(help="keep or drop links from a node to itself.", rich_help_panel=shared.DATA)
-    ] = "keep",
-    name: Annotated[
-        str | None,
-        typer.Option(help="A name for the graph of --edges; that of the file by default.", rich_help_panel=shared.DATA),
-    ] = None,
+    header: shared.Header = None,
+    directed: shared.Directed = "undirected",
+    self_links: shared.SelfLinks = "keep",
+    name: shared.Name = None,
     split: shared.Split = None,
     method: Annotated[
         list[str] | None,
-        typer.Option(help=f"{shared.METHODS}; repeat to compare. fishergcn-t by default.", rich_help_panel=shared.RUNS),
+        typer.Option(
+            help=f"{shared.METHODS}; repeat to compare. {shared.DEFAULT_METHOD} by default.",
+            rich_help_panel=shared.RUNS,
+        ),
     ] = None,
     seeds: Annotated[int, typer.Option(help="How many seeds per split.", rich_help_panel=shared.RUNS)] = 1,
     first_seed: shared.FirstSeed = 2019,
@@ -146,29 +149,18 @@ def train(
     config = make_config(options, setting or [], loaded)
     chosen = chosen_splits(loaded, split)
     numbers = chosen_seeds(seeds, first_seed)
-    if batches is not None:
-        with warnings_as_notes():
-            found = train_in_batches(loaded, methods, chosen, numbers, config, batches, device, quiet, out is not None)
-        if found is not None:
-            _show(loaded, found, as_json=json)
-            if out is not None:
-                _save(out, loaded, chosen, found, overwrite=overwrite)
-        return
+    keep = out is not None
+    results: dict[str, list[RunRecord]] | None
     with warnings_as_notes():
-        results = {
-            each: api.train(
-                loaded,
-                each,
-                chosen,
-                numbers,
-                config,
-                device,
-                workers,
-                not quiet,
-                keep_weights=out is not None,
-            )
-            for each in methods
-        }
+        if batches is not None:
+            results = train_in_batches(loaded, methods, chosen, numbers, config, batches, device, quiet, keep)
+        else:
+            results = {
+                each: api.train(loaded, each, chosen, numbers, config, device, workers, not quiet, keep_weights=keep)
+                for each in methods
+            }
+    if results is None:  # it is for another process to show and save them
+        return
     _show(loaded, results, as_json=json)
     if out is not None:
         _save(out, loaded, chosen, results, overwrite=overwrite)
@@ -178,7 +170,7 @@ def _methods(names: Sequence[str] | None) -> list[str]:
     from fishergcn.errors import InputError
     from fishergcn.training.methods import parse_method
 
-    methods = [parse_method(name).name for name in names or ["fishergcn-t"]]
+    methods = [parse_method(name).name for name in names or [shared.DEFAULT_METHOD]]
     if len(set(methods)) != len(methods):
         raise InputError(f"--method must name distinct methods, got {', '.join(methods)}.")
     return methods

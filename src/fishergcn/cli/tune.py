@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,11 +13,13 @@ from fishergcn.cli import _options as shared
 from fishergcn.cli._common import console, note, print_json, table, warnings_as_notes
 
 if TYPE_CHECKING:
+    from fishergcn.cli._own_data import Source
     from fishergcn.training.tuning import Trial, Tuning
 
 __all__ = ["tune"]
 
 _SEARCH, _SETTINGS = "Search", "Settings that are not searched"
+_USUAL = {"seeds": 1, "first-seed": 2019, "device": "cpu", "workers": 1}  # defaults of train
 
 
 def tune(
@@ -28,9 +32,12 @@ def tune(
     edges: shared.Edges = None,
     features: shared.Features = None,
     labels: shared.Labels = None,
-    header: shared.Header = "none",
+    header: shared.Header = None,
+    directed: shared.Directed = "undirected",
+    self_links: shared.SelfLinks = "keep",
+    name: shared.Name = None,
     split: shared.Split = None,
-    method: Annotated[str, typer.Option(help=f"{shared.METHODS}.", rich_help_panel=_SEARCH)] = "fishergcn",
+    method: Annotated[str, typer.Option(help=f"{shared.METHODS}.", rich_help_panel=_SEARCH)] = shared.DEFAULT_METHOD,
     grid: Annotated[
         str | None,
         typer.Option(help="paper: the paper's 72 points. By default ranges (TPE).", rich_help_panel=_SEARCH),
@@ -65,43 +72,63 @@ def tune(
     """
     from fishergcn._imports import require
     from fishergcn.cli._own_data import Source
-    from fishergcn.cli._settings import make_config
-    from fishergcn.cli.train import chosen_seeds, chosen_splits
+    from fishergcn.cli._settings import make_config, parse_setting
+    from fishergcn.cli.train import chosen_seeds, chosen_splits, told_when_stopped
     from fishergcn.training import tuning
 
     require("optuna", extra="tune", purpose="fishergcn tune")
-    loaded = Source(dataset, graph, edges, features, labels, header, "undirected", "keep", None).load()
-    config = make_config({"max_epochs": epochs}, setting or [], loaded)
-    with warnings_as_notes():
-        found = tuning.tune(
-            loaded,
-            method,
-            chosen_splits(loaded, split),
-            out,
-            chosen_seeds(seeds, first_seed),
-            config,
-            grid=grid,
-            trials=trials,
-            seed=search_seed,
-            device=device,
-            workers=workers,
-            on_trial=None if quiet else _tell,
-        )
-    _show(found, out, as_json=json)
+    source = Source(dataset, graph, edges, features, labels, header, directed, self_links, name)
+    again = shlex.join(["fishergcn", *sys.argv[1:]])
+    with told_when_stopped(f"finished trials are kept, go on with: {again}"):
+        loaded = source.load()
+        config = make_config({"max_epochs": epochs}, setting or [], loaded)
+        with warnings_as_notes():
+            found = tuning.tune(
+                loaded,
+                method,
+                chosen_splits(loaded, split),
+                out,
+                chosen_seeds(seeds, first_seed),
+                config,
+                grid=grid,
+                trials=trials,
+                seed=search_seed,
+                device=device,
+                workers=workers,
+                on_trial=None if quiet else _tell,
+            )
+    if json:
+        _print_json(found)
+        return
+    _print_table(found)
+    given: dict[str, Any] = {"split": split, "seeds": seeds, "first-seed": first_seed, "device": device}
+    kept = [text for text in setting or [] if parse_setting(text)[0] not in found.best.settings]
+    command = _train_command(found, source, {**given, "workers": workers, "epochs": epochs, "set": kept})
+    note(f"all trials are in {out / 'tuning.json'}; train with: {command}")
 
 
 def _tell(number: int, wanted: int, trial: Trial, best: Trial) -> None:
     note(f"trial {number} of {wanted}: validation {trial.val_accuracy:.2%}, best {best.val_accuracy:.2%}")
 
 
-def _show(found: Tuning, out: Path, *, as_json: bool) -> None:
+def _print_json(found: Tuning) -> None:
     best = found.best
     facts = {"method": found.method, "trials": len(found.trials), "val_accuracy": best.val_accuracy}
-    if as_json:
-        print_json({**facts, "val_loss": best.val_loss, "settings": best.settings, "config": found.config.to_dict()})
-        return
-    rows = [[name, f"{value:.6g}"] for name, value in best.settings.items()]
-    rows.append(["mean validation accuracy", f"{best.val_accuracy:.2%}"])
+    print_json({**facts, "val_loss": best.val_loss, "settings": best.settings, "config": found.config.to_dict()})
+
+
+def _print_table(found: Tuning) -> None:
+    rows = [[name, f"{value:.6g}"] for name, value in found.best.settings.items()]
+    rows.append(["mean validation accuracy", f"{found.best.val_accuracy:.2%}"])
     console().print(table(f"Best of {len(found.trials)} trials, {found.method}", ["setting", "value"], rows))
-    options = " ".join(f"--set {name}={value:.12g}" for name, value in best.settings.items())
-    note(f"all trials are in {out / 'tuning.json'}; train with: fishergcn train --method {found.method} {options}")
+
+
+def _train_command(found: Tuning, source: Source, given: dict[str, Any]) -> str:
+    """Return the command that trains the best trial again, to the last digit, and then looks at the test nodes."""
+    words = ["fishergcn", "train", *source.options(), "--method", found.method]
+    for name, value in given.items():
+        if value not in (None, _USUAL.get(name)):
+            words += [word for each in (value if isinstance(value, list) else [value]) for word in (f"--{name}", each)]
+    for name, value in found.best.settings.items():
+        words += [f"--{'lr' if name == 'learning_rate' else name.replace('_', '-')}", value]
+    return shlex.join(map(str, words))

@@ -26,6 +26,8 @@ def checked_plan(values: Any, source: Path) -> dict[str, Any]:
     for name, fits in _ENTRIES.items():
         if name not in values or not fits(values[name]):
             raise DataFileError(f"{source}: {name!r} of the plan is missing or has the wrong form.")
+    if not _all(_is_text)(values.get("changed", [])):
+        raise DataFileError(f"{source}: 'changed' of the plan has the wrong form.")
     return values
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from fishergcn import datasets
 from fishergcn._files import atomic_path, make_folder, write_text
+from fishergcn.experiments.folders import check_free
 from fishergcn.experiments.preset import Preset
 from fishergcn.graph import Graph
 from fishergcn.propagation import high_order, renormalized
@@ -69,6 +70,7 @@ def _shown(key: str, value: Any) -> str:
 def write_data_table(preset: Preset, rows: list[dict[str, Any]], folder: str | Path) -> list[Path]:
     """Write the rows as ``NAME.csv`` and ``NAME.md`` and return the paths."""
     folder = Path(folder)
+    check_free(folder)
     make_folder(folder)
     paths = [folder / f"{preset.name}.csv", folder / f"{preset.name}.md"]
     with atomic_path(paths[0]) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:

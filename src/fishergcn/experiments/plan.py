@@ -11,6 +11,7 @@ from typing import Any
 
 from fishergcn._checks import check_integer
 from fishergcn.errors import InputError
+from fishergcn.experiments._differences import cell_differences, config_differences, shown
 from fishergcn.experiments.preset import Preset
 from fishergcn.training.config import TrainConfig
 from fishergcn.training.methods import parse_method
@@ -84,6 +85,9 @@ class Plan:
         Numbers to compare with, as plain values.
     digests
         SHA-256 of each data set's content.
+    changed
+        In which settings the runs differ from those of the preset, one phrase each. If in any, the published numbers
+        belong to other work: they are shown, and no gap to them is.
     """
 
     preset: str
@@ -95,6 +99,7 @@ class Plan:
     seeds: tuple[int, ...]
     published: tuple[Mapping[str, Any], ...]
     digests: Mapping[str, str]
+    changed: tuple[str, ...] = ()
 
     @property
     def datasets(self) -> tuple[str, ...]:
@@ -127,6 +132,7 @@ class Plan:
             "cells": [cell.to_dict() for cell in self.cells],
             "published": [dict(entry) for entry in self.published],
             "digests": dict(self.digests),
+            "changed": list(self.changed),
         }
 
     @classmethod
@@ -142,6 +148,7 @@ class Plan:
             tuple(values["seeds"]),
             tuple(values["published"]),
             values["digests"],
+            tuple(values.get("changed", ())),  # older plans do not have it
         )
 
     def differences(self, other: Plan) -> list[str]:
@@ -150,29 +157,11 @@ class Plan:
         for name in ("preset", "datasets", "splits", "seeds"):
             here, there = getattr(self, name), getattr(other, name)
             if here != there:
-                found.append(f"{name} {_shown(here)} instead of {_shown(there)}")
+                found.append(f"{name} {shown(here)} instead of {shown(there)}")
         found += [
             f"data of {name}" for name, digest in self.digests.items() if other.digests.get(name, digest) != digest
         ]
-        return found + _cell_differences(self.cells, other.cells)
-
-
-def _cell_differences(here: Sequence[Cell], there: Sequence[Cell]) -> list[str]:
-    ours, theirs = ({cell.name: cell for cell in cells} for cells in (here, there))
-    found = []
-    if set(ours) != set(theirs):
-        found.append(f"methods {', '.join(ours)} instead of {', '.join(theirs)}")
-    changed: dict[str, None] = {}
-    for name in ours.keys() & theirs.keys():
-        old, new = theirs[name].config.to_dict(), ours[name].config.to_dict()
-        changed |= {f"{key} {new[key]} instead of {old[key]}": None for key in new if new[key] != old[key]}
-    return found + list(changed)
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, tuple):
-        return str(value[0]) if len(value) == 1 else f"{value[0]} … {value[-1]} ({len(value)})"
-    return str(value)
+        return found + cell_differences(self.cells, other.cells)
 
 
 def control_of(method: str, config: TrainConfig) -> str | None:
@@ -260,6 +249,7 @@ def make_plan(
         ),
         published=tuple(dataclasses.asdict(entry) for entry in preset.published if entry.dataset in chosen),
         digests=digests,
+        changed=tuple(config_differences(config, preset.config)),
     )
 
 

@@ -18,6 +18,7 @@ from fishergcn._types import CSRArray
 from fishergcn.errors import DataFileError, InputError, reason
 from fishergcn.experiments._lock import folder_lock
 from fishergcn.experiments._signals import Signals
+from fishergcn.experiments.folders import check_free
 from fishergcn.experiments.plan import Cell, Plan
 from fishergcn.experiments.store import RunStore
 from fishergcn.experiments.tensorboard import CurveWriter
@@ -83,7 +84,7 @@ def run_plan(
     plan
         See :func:`fishergcn.experiments.plan.make_plan`.
     folder
-        Where the database is or will be. One that holds runs of another plan is refused.
+        Where the database is or will be. One that holds runs of another plan, a model or a search is refused.
     device
         ``"auto"``, ``"cpu"`` or ``"cuda"``.
     workers
@@ -130,6 +131,7 @@ def run_plan(
 @contextlib.contextmanager
 def _opened(folder: Path) -> Iterator[RunStore]:
     """Make the folder if needed, and be the only one who writes there."""
+    check_free(folder)
     make_folder(folder)
     with folder_lock(folder), RunStore(folder, writable=True) as store:
         yield store

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from fishergcn._json import parse_json
 from fishergcn.errors import DataFileError, reason
 from fishergcn.experiments._plan_check import checked_plan
+from fishergcn.experiments.folders import no_runs
 from fishergcn.experiments.plan import Cell, Plan
 from fishergcn.experiments.runs import Band, Runs, bands_of
 from fishergcn.training.records import RunRecord
@@ -68,10 +69,7 @@ def open_runs(folder: str | Path) -> Runs:
         from fishergcn.experiments.archive import read_archive
 
         return read_archive(folder)
-    raise DataFileError(
-        f"{folder} holds no runs: neither {DATABASE} nor plan.json; make some with: "
-        f"fishergcn reproduce quick --out {folder}"
-    )
+    raise no_runs(folder)
 
 
 class RunStore:

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from fishergcn._types import CSRArray, FloatArray, MatrixLike
 from fishergcn.errors import InputError
+from fishergcn.graph import Graph
 
 __all__ = [
     "DENSE_LIMIT",
@@ -22,6 +23,7 @@ __all__ = [
     "density_matrix",
     "density_spectrum",
     "positive_trace",
+    "refuse_graph",
     "shape_of",
     "sparse_symmetric",
     "support",
@@ -94,7 +96,7 @@ def density_spectrum(rho: MatrixLike) -> FloatArray:
 
 def as_symmetric(name: str, value: MatrixLike) -> FloatArray:
     """Return ``value`` as a dense, finite, exactly symmetric matrix, or say which entry forbids it."""
-    shape = shape_of(value)
+    shape = shape_of(value, name)
     if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0:
         raise InputError(f"{name} must be a square matrix with at least one row, got shape {shape}.")
     if shape[0] > DENSE_LIMIT:
@@ -134,12 +136,14 @@ def decompose(name: str, rho: MatrixLike) -> tuple[FloatArray, FloatArray]:
 
 def check_pair(a: MatrixLike, b: MatrixLike) -> None:
     """Refuse two matrices of different shapes."""
-    if shape_of(a) != shape_of(b):
-        raise InputError(f"a and b must have the same shape, got {shape_of(a)} and {shape_of(b)}.")
+    one, other = shape_of(a, "a"), shape_of(b, "b")
+    if one != other:
+        raise InputError(f"a and b must have the same shape, got {one} and {other}.")
 
 
-def shape_of(value: MatrixLike) -> tuple[int, ...]:
+def shape_of(value: MatrixLike, name: str = "rho") -> tuple[int, ...]:
     """Shape of a sparse or dense matrix, or of what NumPy makes of it."""
+    refuse_graph(name, value)
     return tuple(value.shape) if hasattr(value, "shape") else np.shape(value)
 
 
@@ -246,6 +250,14 @@ def sparse_symmetric(name: str, value: Any) -> CSRArray:
             f"by {excess[bad]:.3g}."
         )
     return matrix
+
+
+def refuse_graph(name: str, value: Any) -> None:
+    """Say which matrix to give in place of a graph."""
+    if isinstance(value, Graph):
+        laplacian = "graph_laplacian(graph.adjacency)"
+        advice = laplacian if name == "laplacian" else f"density_matrix({laplacian})"
+        raise InputError(f"{name} must be a matrix, got a Graph; give {advice}.")
 
 
 def _to_dense(value: Any) -> Any:

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from fishergcn._checks import check_integer, check_real
 from fishergcn._types import CSRArray, FloatArray, MatrixLike
-from fishergcn.geometry._density import decompose, density_spectrum, positive_trace, sparse_symmetric
+from fishergcn.geometry._density import decompose, density_spectrum, positive_trace, refuse_graph, sparse_symmetric
 from fishergcn.geometry._lanczos import quadrature_samples
 
 __all__ = ["EntropyEstimate", "estimate_entropy", "power", "von_neumann_entropy"]
@@ -101,6 +101,7 @@ def estimate_entropy(laplacian: MatrixLike, probes: int = 30, steps: int = 60, s
     check_integer("probes", probes, minimum=2)
     check_integer("steps", steps, minimum=2)
     check_integer("seed", seed, minimum=0)
+    refuse_graph("laplacian", laplacian)
     matrix = sparse_symmetric("laplacian", laplacian if sparse.issparse(laplacian) else sparse.csr_array(laplacian))
     n = matrix.shape[0]
     # Work with n·ρ, whose eigenvalues have mean one: H = log n - tr(nρ log nρ)/n.

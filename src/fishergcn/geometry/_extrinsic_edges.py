@@ -37,7 +37,7 @@ class EdgeSensitivity:
     values : ndarray, shape (m,)
         The derivatives.
     present : ndarray of bool, shape (m,)
-        Whether the link is there.
+        Whether it is a link of the graph.
 
     Examples
     --------
@@ -106,8 +106,9 @@ def edge_sensitivity(
         The derivative in the raw weight a_ij of the renormalized graph; False for the entry ã_ij of any
         propagation matrix.
     links : {"present", "absent", "all"} or pairs of shape (m, 2)
-        Which links. "absent" and "all" stand for up to n(n-1)/2 pairs and need ``top``; they leave out links
-        of a node to itself, which may be asked for as pairs.
+        Which pairs of nodes: links of the graph, all others, or both; a high-order matrix has entries for many
+        pairs that are no links. "absent" and "all" stand for up to n(n-1)/2 pairs and need ``top``; they leave out
+        links of a node to itself, which may be asked for as pairs.
     top : int, optional
         Return only this many, those that rank first.
     order : {"magnitude", "increase", "decrease"}
@@ -147,7 +148,7 @@ def edge_sensitivity(
     count = None if top is None else check_integer("top", top, minimum=1)
     network = network_on(model, graph, propagation, normalize_features)
     scores = _scores(network, graph, nodes, through_normalization, score_of)
-    there = graph.adjacency if through_normalization else network.propagation.scipy
+    there = graph.adjacency
     if isinstance(links, str):
         check_choice("links", links, ("present", "absent", "all"))
         if links != "present":

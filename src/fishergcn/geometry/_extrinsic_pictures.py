@@ -64,7 +64,7 @@ def links_figure(found: EdgeSensitivity, node: int, classes: IntArray, names: li
     lines.set_clim(-limit, limit)
     lines.set_linestyles(["solid" if present else "dotted" for present in found.present[weakest_first]])
     axes.add_collection(lines)
-    figure.colorbar(lines, ax=axes, label="∂ log p / ∂ weight of the link")
+    figure.colorbar(lines, ax=axes, label="derivative of log p")
     shown = list(places)
     points = np.array([places[each] for each in shown])
     axes.scatter(

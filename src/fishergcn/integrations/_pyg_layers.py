@@ -54,7 +54,9 @@ NORMALIZING = (
 )
 # What decides the result of ``propagate``: a subclass that changes one of these is another layer.
 STEPS = ("message", "message_and_aggregate", "aggregate", "update")
-ADVICE = "attach single layers, or name the tensor that a layer of your own multiplies with the graph in also="
+ADVICE = (
+    "attach other layers by themselves, or name the tensor that a layer of your own multiplies with the graph in also="
+)
 
 
 class Layer(NamedTuple):
@@ -95,7 +97,7 @@ def find_layers(modules: Iterable[nn.Module], also: Mapping[type[Any], str]) -> 
                 refused.append(f"{name} {problem}")
             layers[id(module)] = Layer(name, module, argument, _self_links(module))
     if refused:
-        raise InputError(f"the adversary cannot enter {'; '.join(refused)}: {ADVICE}.")
+        raise InputError(f"the adversary cannot enter all layers, since {', and '.join(refused)}; {ADVICE}.")
     if not layers:
         raise InputError("the model must hold a MessagePassing layer of PyTorch Geometric, got none.")
     return list(layers.values())

@@ -193,12 +193,14 @@ class BuresAdversary(SpectralAdversary):
         """
         if not self._layers:
             raise InputError("the adversary must be attached to a model first: adversary.attach(model).")
+        if not callable(closure):
+            raise InputError(f"closure must be a function that returns the loss, got {type(closure).__name__}.")
         if not any(layer.module.training for layer in self._layers):
-            return closure()
+            return _tensor(closure())
         losses = []
         for phi in self.draw():
             with self.perturbed(phi, batch):
-                losses.append(closure())
+                losses.append(_tensor(closure()))
         # Around the first loss, so that equal ones average to exactly themselves.
         center = losses[0].detach()
         return center + torch.stack([loss - center for loss in losses]).mean(dim=0)
@@ -296,3 +298,10 @@ class BuresAdversary(SpectralAdversary):
     def extra_repr(self) -> str:
         """What ``print(adversary)`` shows."""
         return f"{super().extra_repr()}, layers={[layer.name for layer in self._layers]}"
+
+
+def _tensor(loss: Any) -> Tensor:
+    """Return what a closure did if it can be averaged and differentiated."""
+    if not isinstance(loss, Tensor):
+        raise InputError(f"closure must return the loss as a tensor (without .item()), got {type(loss).__name__}.")
+    return loss

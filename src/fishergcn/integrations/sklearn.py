@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,11 +57,12 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
     ----------
     graph : None, "knn", or matrix of shape (n_samples, n_samples)
         The graph between the rows of X: symmetric, non-negative, sparse or dense. None is "knn": rows are
-        linked if one is among the ``n_neighbors`` nearest of the other.
+        linked if one is among the ``n_neighbors`` nearest of the other. A given matrix does not follow when
+        ``cross_val_score`` or ``GridSearchCV`` take rows out of X; they need the kNN graph.
     method : str
         ``fishergcn-t``, or another of :data:`fishergcn.METHODS`.
     n_neighbors : int
-        Of the kNN graph, and of new nodes; all others where there are fewer.
+        Of the kNN graph, and of new nodes; all others, with a warning, where there are fewer.
     metric : str
         Of the kNN graph, as in :class:`sklearn.neighbors.NearestNeighbors`.
     scaling : {"global", "columns", "rows", "none"}
@@ -264,11 +266,18 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
             adjacency = Graph(self.graph).adjacency
             if adjacency.shape[0] != X.shape[0]:
                 raise InputError(
-                    f"graph must have as many nodes as X has rows, {X.shape[0]}, got {adjacency.shape[0]}."
+                    f"graph must have as many nodes as X has rows, {X.shape[0]}, got {adjacency.shape[0]}; "
+                    "cross-validation takes rows out of X but not out of graph: hide labels by -1 instead."
                 )
             return adjacency
         check_choice("graph", "knn" if self.graph is None else self.graph, ("knn",))
         count = min(self.n_neighbors, X.shape[0] - 1)
+        if count < self.n_neighbors:
+            warnings.warn(
+                f"n_neighbors is {self.n_neighbors}, but a row of X has only {count} others: all rows are linked.",
+                UserWarning,
+                stacklevel=3,
+            )
         self._neighbors = neighbors.NearestNeighbors(n_neighbors=count, metric=self.metric).fit(X)
         # Without an argument a row is not its own neighbor.
         arcs = sparse.csr_array(self._neighbors.kneighbors_graph())

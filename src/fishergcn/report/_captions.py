@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-__all__ = ["ABLATION", "CURVES", "FOREST", "RESULTS", "SPECTRUM", "VARIANTS"]
+__all__ = ["ABLATION", "CHANGED", "CURVES", "FOREST", "RESULTS", "SPECTRUM", "VARIANTS"]
 
 RESULTS = (
     "Test accuracy is the share of test nodes whose class was predicted correctly. The 95 % interval says how "
-    "well the mean is known; it comes from resampling whole {unit}, because runs that share a split are not "
-    "independent. “std” is the spread of single runs, as papers report it, and says nothing about the error of "
+    "well the mean is known; it comes from {source}, because runs that share a split are not independent. "
+    " “std” is the spread of single runs, as papers report it, and says nothing about the error of "
     "the mean. The loss contains the weight-decay term, as published losses do. The last two columns compare with "
     "the paper: in percentage points, and in standard errors of our mean (the paper’s own error comes on top, so "
     "small multiples mean agreement)."
 )
 
+CHANGED = (
+    " Here they are left out: the runs were made with settings that are not the preset’s ({changed}), and the "
+    "published numbers belong to those."
+)
+
 FOREST = (
     "Each row compares two methods run by run, on the same split with the same seed, which removes the luck of "
-    "the draw that both share. The dot is the mean difference, the line its 95 % interval from resampling {unit}; "
+    "the draw that both share. The dot is the mean difference, the line its 95 % interval from {source}; "
     "right of the vertical line at zero the first method is better, and a line that crosses zero means the runs "
     "cannot tell. Filled dots: against the control, which is trained with as many dropout samples and no "
     "perturbation, so only such a difference is due to the perturbation. Hollow dots: against the plain GCN. The "

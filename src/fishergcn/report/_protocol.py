@@ -33,6 +33,7 @@ def protocol_card(study: Study) -> Html:
         ),
         ("Runs", [_run_counts(study)]),
         ("Settings", [_settings(study)]),
+        ("Not as in the preset", [*plan.changed]),
         ("Versions", _distinct(_versions(record.versions) for record in records)),
         ("Device", _distinct(record.device for record in records)),
         ("Time", [f"{duration(sum(record.seconds for record in records))} of training in all"]),

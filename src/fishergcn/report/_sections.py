@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fishergcn.experiments.plan import Cell
-from fishergcn.experiments.statistics import Comparison, Estimate
+from fishergcn.experiments.resampling import interval_source
+from fishergcn.experiments.statistics import Estimate
 from fishergcn.report import _captions as captions
 from fishergcn.report._ablation import draw_sweep, sweeps
 from fishergcn.report._curves import curves_json, draw_curves
@@ -47,9 +48,10 @@ def results(study: Study, looks: Looks) -> Section | None:
         return None
     tables = [part for name in study.datasets for part in (tag("h3", name), result_table(study, name, looks))]
     link = data_link("tables.csv", "tables.csv", tables_csv(study))
-    caption = tag(
-        "p", captions.RESULTS.format(unit=_unit(study)), tag("span", " Data: ", link, class_="data"), class_="caption"
-    )
+    words = captions.RESULTS.format(source=_source(study))
+    if study.plan.changed:
+        words += captions.CHANGED.format(changed=", ".join(study.plan.changed))
+    caption = tag("p", words, tag("span", " Data: ", link, class_="data"), class_="caption")
     return Section("results", "Results beside the paper’s", [*tables, caption])
 
 
@@ -67,7 +69,7 @@ def forest(study: Study, looks: Looks) -> Section | None:
             tables += [tag("h3", dataset), paired_table(rows)]
     findings = [finding(one) for one in shown if one.role == "control"]
     words = [tag("p", "In words, against the control:"), tag("ul", *findings, class_="findings")] if findings else []
-    figure = _figure("Paired differences", captions.FOREST.format(unit=_unit(study)), pictures)
+    figure = _figure("Paired differences", captions.FOREST.format(source=_source(study)), pictures)
     return Section("differences", "Does it help? Paired differences", [figure, *words, *tables], pictures)
 
 
@@ -198,12 +200,12 @@ def _perturbs_the_top(cell: Cell) -> bool:
     return plain and config.perturbation == "spectral" and config.directions == "high"
 
 
-def _unit(study: Study) -> str:
-    found: list[Comparison] = study.comparisons
-    units = {one.difference.unit for one in found} | {
-        one.accuracy.unit for one in study.summaries.values() if one.accuracy
-    }
-    return "splits" if "splits" in units or not units else "seeds (there is one split)"
+def _source(study: Study) -> str:
+    """Say how intervals were made, and what they hold for."""
+    found = [one.difference for one in study.comparisons]
+    found += [one.accuracy for one in study.summaries.values() if one.accuracy]
+    single = bool(found) and all(one.unit == "seeds" for one in found)
+    return interval_source(found) + (" (there is one split, so it holds for that split alone)" if single else "")
 
 
 def _slug(text: str) -> str:

@@ -35,7 +35,7 @@ def _loss(part: str) -> Callable[[CellSummary], float | None]:
 
 
 def _difference(summary: CellSummary) -> float | None:
-    published = summary.published["accuracy"] if summary.published else None
+    published = summary.published["accuracy"] if summary.published and summary.comparable else None
     return None if published is None or summary.accuracy is None else summary.accuracy.mean - published
 
 

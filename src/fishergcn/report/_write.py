@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fishergcn._files import atomic_path, write_text
 from fishergcn.errors import DataFileError
+from fishergcn.experiments.folders import holds_robustness, holds_runs
 from fishergcn.experiments.store import open_runs
 from fishergcn.report import _sections as parts
 from fishergcn.report._drawing import Picture
@@ -14,10 +15,13 @@ from fishergcn.report._geometry import geometry_figures
 from fishergcn.report._models import draw_models
 from fishergcn.report._page import assemble
 from fishergcn.report._palette import looks
+from fishergcn.report._robustness import draw_robustness, robustness_parts, robustness_words
 from fishergcn.report._study import Study, read_study
 from fishergcn.report._tables import tables_csv, tables_markdown
 
 __all__ = ["write_report"]
+
+_ROBUSTNESS = "When the graph changes"
 
 
 def write_report(folder: str | os.PathLike[str]) -> Path:
@@ -25,13 +29,15 @@ def write_report(folder: str | os.PathLike[str]) -> Path:
 
     Writes ``report.html`` (one file that works offline), ``tables.md``, ``tables.csv``, and every figure as
     SVG and PNG, with its data as CSV, in ``figures/``. Models saved in the folder or in its sub-folders are
-    drawn as ``figures/geometry-*.svg``; such pictures that are there already are shown too. Each file is
-    written wholly or not at all; equal runs give equal files.
+    drawn as ``figures/geometry-*.svg``; such pictures that are there already are shown too, and so is a study
+    of robustness, which may stand alone: then ``report.html`` and its figures are all that is written. Each file
+    is written wholly or not at all; equal runs give equal files.
 
     Parameters
     ----------
     folder
-        Holds the runs: a database or an archive; see :func:`fishergcn.experiments.store.open_runs`.
+        Holds the runs: a database or an archive (see :func:`fishergcn.experiments.store.open_runs`), or a study
+        made by ``fishergcn robustness``.
 
     Raises
     ------
@@ -50,6 +56,8 @@ def write_report(folder: str | os.PathLike[str]) -> Path:
     report.html ['tables.csv', 'tables.md']
     """
     target = Path(folder)
+    if holds_robustness(target) and not holds_runs(target):
+        return _write_robustness(target)
     source = open_runs(target)
     try:
         study = read_study(source)
@@ -57,7 +65,7 @@ def write_report(folder: str | os.PathLike[str]) -> Path:
         source.close()
     figures = target / "figures"
     draw_models(target, figures)
-    sections = _sections(study, figures)
+    sections = _sections(study, target, figures)
     for section in sections:
         for picture in section.pictures:
             _write_picture(figures, picture)
@@ -68,7 +76,17 @@ def write_report(folder: str | os.PathLike[str]) -> Path:
     return page
 
 
-def _sections(study: Study, figures: Path) -> list[parts.Section]:
+def _write_robustness(target: Path) -> Path:
+    """Write the page of a study of robustness without other runs; its tables were written with it."""
+    figures = target / "figures"
+    draw_robustness(target, figures)
+    section = parts.Section("robustness", _ROBUSTNESS, robustness_parts(target, figures))
+    page = target / "report.html"
+    write_text(page, assemble("Robustness", robustness_words(target), [section]))
+    return page
+
+
+def _sections(study: Study, target: Path, figures: Path) -> list[parts.Section]:
     chosen = looks(cell.name for cell in study.plan.cells)
     made = [
         parts.protocol(study),
@@ -79,10 +97,13 @@ def _sections(study: Study, figures: Path) -> list[parts.Section]:
         parts.ablation(study, chosen),
         parts.failures(study),
     ]
-    for kind, title in (("geometry", "Geometry of the trained model"), ("robustness", "When the graph changes")):
-        pictures = geometry_figures(figures, kind)
-        if pictures:
-            made.insert(-1, parts.Section(kind, title, pictures))
+    others = (
+        ("geometry", "Geometry of the trained model", geometry_figures(figures)),
+        ("robustness", _ROBUSTNESS, robustness_parts(target, figures)),
+    )
+    for kind, title, body in others:
+        if body:
+            made.insert(-1, parts.Section(kind, title, body))
     return [section for section in made if section is not None]
 
 

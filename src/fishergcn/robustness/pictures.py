@@ -9,7 +9,7 @@ from typing import Any
 
 from fishergcn._files import write_text
 from fishergcn.errors import DataFileError
-from fishergcn.experiments.resampling import Estimate
+from fishergcn.experiments.resampling import Estimate, interval_source
 from fishergcn.report._drawing import INK, Picture, new_axes, render
 from fishergcn.report._palette import Look, looks
 from fishergcn.robustness.settings import ATTACKS, file_name
@@ -20,14 +20,14 @@ __all__ = ["draw_study", "write_pictures"]
 _CAPTIONS = {
     "accuracy": (
         "Test accuracy of trained networks as the graph or the features change. Lines are means over runs, bands 95 % "
-        "intervals from resampling splits. Random changes, the Bures ball and PRBCD hit networks that were trained on "
+        "intervals from {source}. Random changes, the Bures ball and PRBCD hit networks that were trained on "
         "the plain graph; in the last panel training saw the changed graph too. The adversaries of the ball and of "
         "PRBCD know the test labels and the weights."
     ),
     "difference": (
         "Each perturbed method minus its control, which draws as many dropout samples and has no perturbation, on the "
-        "same splits and seeds: lines are mean differences in percentage points, bands 95 % intervals. Above zero the "
-        "perturbation helps; a band that holds zero means that the runs cannot tell."
+        "same splits and seeds: lines are mean differences in percentage points, bands 95 % intervals from "
+        "{source}. Above zero the perturbation helps; a band that holds zero means that the runs cannot tell."
     ),
 }
 
@@ -50,7 +50,8 @@ def write_pictures(cells: Sequence[Cell], folder: Path) -> list[Path]:
                 continue
             path = folder / f"{picture.name}.svg"
             write_text(path, picture.svg_file)
-            words = {"title": picture.label, "caption": caption}
+            source = interval_source(cell.accuracy for cell in here)
+            words = {"title": picture.label, "caption": caption.format(source=source)}
             write_text(path.with_suffix(".json"), json.dumps(words, ensure_ascii=False) + "\n")
             written.append(path)
     return written

@@ -78,11 +78,12 @@ class PointFile:
         self.path = folder / "points.jsonl"
         if (folder / "study.json").exists():
             known = read_study(folder)
-            odd = sorted(
-                key for key in settings.keys() | known.keys() - {"made"} if settings.get(key) != known.get(key)
-            )
+            odd = list(_differences(settings, {key: value for key, value in known.items() if key != "made"}))
             if odd:
-                raise DataFileError(f"{folder} was made with other settings ({', '.join(odd)}); choose another folder.")
+                raise DataFileError(
+                    f"{folder} holds points with other settings; now asked for: {'; '.join(odd)} "
+                    "(take another folder, or the same settings)."
+                )
         else:
             described = settings | {"made": made or {}}
             write_text(folder / "study.json", json.dumps(described, indent=1, sort_keys=True) + "\n")
@@ -109,6 +110,22 @@ class PointFile:
         except OSError as error:
             raise DataFileError(f"Cannot write {self.path}: {error.strerror}.") from error
         self.done |= {point.key for point in fresh}
+
+
+def _differences(asked: dict[str, Any], known: dict[str, Any]) -> Iterator[str]:
+    """Yield a phrase for each setting that differs, with both values."""
+    for key in sorted(asked.keys() | known.keys()):
+        here, there = asked.get(key), known.get(key)
+        if isinstance(here, dict) and isinstance(there, dict):
+            yield from _differences(here, there)
+        elif here != there:
+            yield f"{key} {_shown(here)} instead of {_shown(there)}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return "none" if value is None else str(value)
 
 
 def read_points(path: Path) -> Iterator[Point]:

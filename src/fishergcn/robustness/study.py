@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fishergcn import splits
 from fishergcn._types import CSRArray
 from fishergcn.errors import InputError
 from fishergcn.experiments._lock import folder_lock
@@ -21,13 +20,14 @@ from fishergcn.nn.philox import run_key
 from fishergcn.nn.view import Features, Operator
 from fishergcn.perturbation import Neighborhood
 from fishergcn.robustness.bures_ball import farthest, worst_in_ball
-from fishergcn.robustness.features import replace_entries
+from fishergcn.robustness.feasible import check_study
+from fishergcn.robustness.features import count_replaced, replace_entries
 from fishergcn.robustness.links import add_links, count_links, remove_links, toggle_links
 from fishergcn.robustness.models import Stack, train_runs
 from fishergcn.robustness.operators import operator_of
 from fishergcn.robustness.points import Point, PointFile
 from fishergcn.robustness.prbcd import prbcd_flips
-from fishergcn.robustness.settings import FIRST_SEED, Settings
+from fishergcn.robustness.settings import Settings
 from fishergcn.spectrum import Spectrum, top_spectrum
 from fishergcn.training.engine import Run
 from fishergcn.training.methods import Method, parse_method
@@ -72,24 +72,11 @@ def run_study(settings: Settings, graph: Graph, folder: Path, device: torch.devi
     """
     if len(list(settings.families())) != 1:
         raise InputError("the methods of a study must share a propagation matrix: all with -t, or none.")
-    runs = _runs(settings, graph)
+    runs = check_study(settings, graph)
     described = settings.to_dict() | {"datasets": [graph.name], "graph_digest": graph.digest, "device": device.type}
     file = PointFile(folder, described, {"device": device_name(device), "versions": versions()})
     with folder_lock(folder):
         _Study(settings, graph, runs, device, file, say).run()
-
-
-def _runs(settings: Settings, graph: Graph) -> tuple[Run, ...]:
-    text = settings.splits.strip()
-    if text.isdigit() and int(text) > 0:
-        names = [f"shuffled:{FIRST_SEED + index}" for index in range(int(text))]
-    else:
-        names = [name.strip() for name in text.split(",")]
-    chosen = [splits.parse(graph, name) for name in names]
-    if any(len(split.test) == 0 for split in chosen):
-        raise InputError("a study of robustness needs test nodes in every split.")
-    seeds = range(FIRST_SEED, FIRST_SEED + settings.seeds)
-    return tuple(Run(split, seed) for split in chosen for seed in seeds)
 
 
 @dataclass
@@ -214,7 +201,7 @@ class _Study:
         made = make_features(
             noisy, normalize=config.normalize_features, device=self.device, dtype=getattr(torch, config.dtype)
         )
-        return made, round(level * noisy.nnz)
+        return made, count_replaced(self.graph.features, level)
 
     def _ball(self, family: _Family, stacks: Sequence[Stack], level: float) -> None:
         settings = self.settings

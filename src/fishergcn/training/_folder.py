@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import secrets
 import shutil
@@ -28,20 +29,23 @@ def check_target(folder: str | os.PathLike[str], *, overwrite: bool, ours: Calla
     """
     try:
         target = Path(os.path.realpath(folder))
-        if not os.path.lexists(target):
-            return _writable(target, folder)
-        if not target.is_dir():
-            raise DataFileError(f"Cannot write the folder {folder}: a file with that name exists.")
-        if not any(target.iterdir()):
-            return target
+        there = os.path.lexists(target)
+        is_file = there and not target.is_dir()
+        is_filled = there and not is_file and any(target.iterdir())
     except (OSError, ValueError) as error:
         raise _unwritable(folder, error) from error
-    if not ours(target):
+    if is_file:
+        raise DataFileError(f"Cannot write the folder {os.fspath(folder)!r}: a file with that name exists.")
+    if is_filled and not ours(target):
         raise DataFileError(f"The folder {folder} holds other files; give a new or an empty folder.")
-    if not overwrite:
+    if is_filled and not overwrite:
         raise DataFileError(
             f"The folder {folder} holds a saved model already; --overwrite (overwrite=True) replaces it."
         )
+    try:
+        _try_to_write(target)
+    except OSError as error:
+        raise _unwritable(folder, error) from error
     return target
 
 
@@ -51,12 +55,24 @@ def _unwritable(folder: str | os.PathLike[str], error: Exception) -> DataFileErr
     )
 
 
-def _writable(target: Path, folder: str | os.PathLike[str]) -> Path:
-    """Raise now, before the work that is to be saved, if the folder cannot be made later."""
-    place = next(parent for parent in target.parents if os.path.lexists(parent))
-    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-        raise DataFileError(f"Cannot write the folder {folder}: {place} is not a folder that one can write to.")
-    return target
+def _try_to_write(target: Path) -> None:
+    """Make ``target``, or a folder beside it if it is there, and remove it with the parents that had to be made.
+
+    What cannot be written is so found before the work that is to be saved. Permissions alone do not tell: some file
+    systems refuse everyone.
+    """
+    trial = _beside(target) if os.path.exists(target) else target
+    new = list(itertools.takewhile(lambda folder: not os.path.exists(folder), (trial, *trial.parents)))
+    try:
+        trial.mkdir(parents=True)
+    finally:
+        for folder in new:
+            with contextlib.suppress(OSError):  # not made, or in use by now
+                folder.rmdir()
+
+
+def _beside(target: Path) -> Path:
+    return target.with_name(f".{target.name[:64]}-{secrets.token_hex(8)}")
 
 
 @contextlib.contextmanager
@@ -65,7 +81,7 @@ def atomic_folder(target: Path) -> Iterator[Path]:
 
     What ``target`` held before is removed last, once the new folder has its place.
     """
-    temporary, old = (target.with_name(f".{target.name[:64]}-{secrets.token_hex(8)}") for _ in range(2))
+    temporary, old = _beside(target), _beside(target)
     try:
         temporary.mkdir(parents=True)
         yield temporary

@@ -12,6 +12,7 @@ from fishergcn._checks import check_integer
 from fishergcn.errors import InputError
 from fishergcn.graph import Graph
 from fishergcn.splits import Split
+from fishergcn.training._arguments import as_splits, check_config, check_graph
 from fishergcn.training.config import TrainConfig
 from fishergcn.training.engine import Run
 from fishergcn.training.executors import LocalExecutor, ProcessExecutor
@@ -29,7 +30,7 @@ FIRST_SEED = 2019  # as in the paper's code
 def train(
     graph: Graph,
     method: str,
-    splits: Split | Sequence[Split],
+    splits: Split | str | Iterable[Split | str],
     seeds: int | Iterable[int] = (FIRST_SEED,),
     config: TrainConfig | None = None,
     device: str = "cpu",
@@ -48,8 +49,9 @@ def train(
         ``gcn``, ``gcn-x5``, ``fishergcn``, ``gcn-t``, ``gcn-t-x5`` or ``fishergcn-t``; with suffix ``-c`` the
         predictions of the samples are drawn together on all nodes.
     splits
-        Which nodes to learn from, to stop by and to test on; see :mod:`fishergcn.splits`. Without test nodes
-        the test scores are NaN.
+        Which nodes to learn from, to stop by and to test on: one split or several, or names as
+        :func:`fishergcn.splits.parse` reads them (``"public"``, ``"shuffled:2019"``, …). Without test nodes the
+        test scores are NaN.
     seeds
         The seeds of initialization, dropout and perturbation; a number n means 2019, …, 2018 + n.
     config
@@ -79,12 +81,13 @@ def train(
     >>> import fishergcn
     >>> graph = fishergcn.datasets.load("cora")
     >>> config = fishergcn.TrainConfig(max_epochs=3)
-    >>> [record] = fishergcn.train(graph, "fishergcn", fishergcn.splits.public(graph), config=config)
+    >>> [record] = fishergcn.train(graph, "fishergcn", "public", config=config)
     >>> record.epochs, record.status
     (3, 'ok')
     """
-    config = TrainConfig() if config is None else config
-    chosen = [splits] if isinstance(splits, Split) else list(splits)
+    graph = check_graph(graph)
+    config = TrainConfig() if config is None else check_config(config)
+    chosen = as_splits(graph, splits)
     numbers = _seeds(seeds)
     workers = check_integer("workers", workers, minimum=1)
     place = find_device(device)
@@ -111,7 +114,7 @@ def train(
 
 
 def _seeds(seeds: int | Iterable[int]) -> list[int]:
-    if isinstance(seeds, int):
+    if not isinstance(seeds, Iterable):
         return list(range(FIRST_SEED, FIRST_SEED + check_integer("seeds", seeds, minimum=1)))
     numbers = [check_integer("seeds", seed, minimum=0) for seed in seeds]
     if not numbers or len(set(numbers)) != len(numbers):

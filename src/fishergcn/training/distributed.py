@@ -7,6 +7,7 @@ hold the same graph and the same weights; a step of theirs equals that of a sing
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -140,6 +141,19 @@ def process_count() -> int:
 
 
 @contextmanager
+def _standard_output_to_error() -> Iterator[None]:
+    """Send what C++ code prints elsewhere: some versions of Gloo greet on standard output, where results belong."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+@contextmanager
 def process_group(device: torch.device) -> Iterator[tuple[Group, torch.device]]:
     """Join the processes that ``torchrun`` started; yield their group and this process's device.
 
@@ -155,7 +169,8 @@ def process_group(device: torch.device) -> Iterator[tuple[Group, torch.device]]:
         device = torch.device("cuda", local)
         torch.cuda.set_device(device)
     try:
-        distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        with _standard_output_to_error():
+            distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
     except (RuntimeError, ValueError) as error:
         raise InputError(f"the processes of torchrun could not connect ({reason(error)}).") from error
     try:

@@ -62,7 +62,8 @@ def parse_method(name: str) -> Method:
     found = _PATTERN.fullmatch(name) if isinstance(name, str) else None
     if found is None or (found["base"] == "fishergcn" and found["samples"]):
         hint = suggestion(name, METHODS) if isinstance(name, str) else ""
-        raise InputError(f"method must be one of {', '.join(METHODS)}, or with suffix -c, got {name!r}{hint}.")
+        forms = "gcn-xM or gcn-t-xM for M dropout samples, or with suffix -c"
+        raise InputError(f"method must be one of {', '.join(METHODS)}, {forms}, got {name!r}{hint}.")
     perturbed = found["base"] == "fishergcn"
     samples = None if perturbed else int(found["samples"] or 1)
     if found["consistent"] and samples == 1:

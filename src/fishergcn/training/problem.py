@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
 
 from fishergcn._types import CSRArray
 from fishergcn.errors import InputError
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
     from fishergcn.training.config import TrainConfig
     from fishergcn.training.methods import Method
 
-__all__ = ["Problem", "prepare", "propagation_of", "samples_of"]
+__all__ = ["Problem", "has_negative_features", "prepare", "propagation_of", "samples_of"]
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,15 @@ def propagation_of(graph: Graph, method: Method, config: TrainConfig) -> CSRArra
     return renormalized(graph.adjacency)
 
 
+def has_negative_features(graph: Graph) -> bool:
+    """Say whether features are negative somewhere: then sums of rows may be near 0, and one must not divide by them.
+
+    The command line leaves ``normalize_features`` out for such graphs, and :func:`fishergcn.train` warns.
+    """
+    values: Any = graph.features.data if isinstance(graph.features, sparse.csr_array) else graph.features
+    return values is not None and bool(np.min(values, initial=0.0) < 0)
+
+
 def prepare(
     graph: Graph,
     method: Method,
@@ -74,6 +86,13 @@ def prepare(
     """
     if graph.num_features == 0:
         raise InputError("the graph has no features; give it some, e.g. the identity matrix (one feature per node).")
+    if config.normalize_features and propagation is None and has_negative_features(graph):
+        warnings.warn(
+            "normalize_features=True divides each row of the features by its sum, which may be near 0 or negative "
+            "since features are negative; normalize_features=False leaves them as they are.",
+            UserWarning,
+            stacklevel=3,
+        )
     if graph.labels is None:
         raise InputError("the graph has no labels to learn from.")
     if method.consistent and samples_of(method, config) < 2:

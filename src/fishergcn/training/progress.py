@@ -68,7 +68,7 @@ class Lines(Display):
             last = records[-1]
             told = "diverged" if last.status != "ok" else f"validation {last.val_accuracy:.2%}"
             parts = [
-                f"{self.title}: run {self.done} of {self.runs}",
+                f"fishergcn: method {self.title}, run {self.done} of {self.runs}",
                 f"{last.epochs} epochs",
                 told,
                 self.so_far,

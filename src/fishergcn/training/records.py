@@ -85,6 +85,12 @@ class RunRecord:
     graph_digest: str
     weights: tuple[AnyArray, ...] | None = field(default=None, repr=False, compare=False)
 
+    def __repr__(self) -> str:
+        return (
+            f"RunRecord({self.dataset!r}, {self.method!r}, {self.split!r}, seed={self.seed}, status={self.status!r}, "
+            f"epochs={self.epochs}, val_accuracy={self.val_accuracy:.4f}, test_accuracy={self.test_accuracy:.4f})"
+        )
+
     @property
     def identity(self) -> tuple[str, str, str, int]:
         """(dataset, method, split, seed)."""

@@ -32,6 +32,7 @@ from fishergcn.graph import Graph
 from fishergcn.nn.features import make_features
 from fishergcn.nn.gcn import GCN, layer_sizes
 from fishergcn.splits import Split
+from fishergcn.training._arguments import as_split, check_graph, check_record, check_records
 from fishergcn.training._folder import atomic_folder, check_target
 from fishergcn.training._model_facts import FORMAT, Facts, read_facts
 from fishergcn.training._weights_file import read_bytes, read_weights, write_weights
@@ -97,6 +98,14 @@ class SavedModel:
     split_sizes: Mapping[str, int]
     chosen_from: int
 
+    def __repr__(self) -> str:
+        found = self.record
+        return (
+            f"SavedModel({found.dataset!r}, {found.method!r}, {found.split!r}, seed={found.seed}, "
+            f"{self.graph.num_nodes} nodes, {self.graph.num_classes} classes, "
+            f"test_accuracy={found.test_accuracy:.4f}, chosen from {self.chosen_from})"
+        )
+
     @cached_property
     def propagation(self) -> CSRArray:
         """Ã, computed from the graph at the first use."""
@@ -129,7 +138,7 @@ class SavedModel:
         return text.getvalue()
 
 
-def best_run(records: Sequence[RunRecord]) -> RunRecord:
+def best_run(records: Iterable[RunRecord]) -> RunRecord:
     """Return the run with the best validation accuracy, of equal ones that with the least validation loss.
 
     Test scores play no part. Runs that diverged are out; if all did, that is an error.
@@ -143,9 +152,10 @@ def best_run(records: Sequence[RunRecord]) -> RunRecord:
     >>> best_run(records).val_accuracy == max(record.val_accuracy for record in records)
     True
     """
-    good = [record for record in records if record.status == "ok" and math.isfinite(record.val_loss)]
+    runs = check_records(records)
+    good = [record for record in runs if record.status == "ok" and math.isfinite(record.val_loss)]
     if not good:
-        raise InputError(f"there is no run to choose: {len(records)} of {len(records)} diverged.")
+        raise InputError(f"there is no run to choose: {len(runs)} of {len(runs)} diverged.")
     return max(good, key=lambda record: (record.val_accuracy, -record.val_loss))
 
 
@@ -153,7 +163,7 @@ def save_model(
     folder: str | os.PathLike[str],
     graph: Graph,
     record: RunRecord,
-    split: Split,
+    split: Split | str,
     *,
     runs: Sequence[RunRecord] = (),
     overwrite: bool = False,
@@ -165,9 +175,9 @@ def save_model(
     folder
         A new or an empty folder.
     graph, split
-        What the run was trained on.
+        What the run was trained on; the split may be given by its name.
     record
-        The run, with its weights (``train(..., keep_weights=True)``).
+        The run, with its weights (``train(..., keep_weights=True)``); of several, :func:`best_run` chooses one.
     runs
         All runs from which it was chosen, if there were others.
     overwrite
@@ -176,15 +186,16 @@ def save_model(
     Examples
     --------
     >>> import tempfile
-    >>> from fishergcn import TrainConfig, datasets, splits, train
+    >>> from fishergcn import TrainConfig, datasets, train
     >>> graph = datasets.load("cora")
-    >>> split = splits.public(graph)
-    >>> [record] = train(graph, "gcn", split, config=TrainConfig(max_epochs=2), keep_weights=True)
+    >>> [record] = train(graph, "gcn", "public", config=TrainConfig(max_epochs=2), keep_weights=True)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_model(f"{folder}/model", graph, record, split)
+    ...     save_model(f"{folder}/model", graph, record, "public")
     ...     load_model(f"{folder}/model").probabilities().shape
     (2708, 7)
     """
+    graph, record = check_graph(graph), check_record(record)
+    split = as_split(graph, split)
     target = check_model_target(folder, overwrite=overwrite)
     with atomic_folder(target) as temporary:
         write_model(temporary, graph, record, split, chosen_from=max(len(runs), 1))

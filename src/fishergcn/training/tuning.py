@@ -245,7 +245,8 @@ def _suggest(trial: Any, space: Mapping[str, Sequence[float]] | None, method: Me
 
 def _study(optuna: Any, folder: Path, seed: int, identity: str) -> Any:
     """Open the study in a folder, or begin one; refuse one of another search."""
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    # As a warning Optuna shows the traceback of a trial that ends in an error, which is raised anyway.
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -1,0 +1,114 @@
+"""What a folder holds, as far as it was made by one of our commands: for messages that help."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+
+from fishergcn.errors import DataFileError
+
+__all__ = ["check_free", "holds_robustness", "holds_runs", "no_runs"]
+
+_OURS = ("runs.sqlite", "plan.json")
+
+
+def no_runs(folder: Path) -> DataFileError:
+    """Return the error that says why there are no runs to be read in a folder, and what can be done.
+
+    Examples
+    --------
+    >>> print(no_runs(Path("nowhere")))
+    nowhere does not exist; runs are made there with: fishergcn reproduce quick --out nowhere
+    """
+    name = shlex.quote(str(folder))
+    if not os.path.exists(folder):
+        return DataFileError(
+            f"{folder} does not exist; runs are made there with: fishergcn reproduce quick --out {name}"
+        )
+    if not os.path.isdir(folder):
+        return DataFileError(f"{folder} is a file; a folder made by fishergcn reproduce is needed.")
+    known = _described(folder)
+    if known:
+        return DataFileError(f"{folder} holds {known[0]} and no runs of an experiment; {known[1]}")
+    # What others put there stays theirs: advise a new folder unless this one is empty.
+    place = "new-folder" if any(folder.iterdir()) else name
+    missing = f"neither {' nor '.join(_OURS)}"
+    return DataFileError(f"{folder} holds no runs: {missing}; make some with: fishergcn reproduce quick --out {place}")
+
+
+def check_free(folder: Path) -> None:
+    """Raise if a folder is a model's or a search's, or holds a copy of runs: an experiment would mix with it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     check_free(Path(folder))
+    """
+    if _has(folder, "runs.sqlite"):
+        return
+    what = _model(folder) or _search(folder)
+    if what:
+        raise DataFileError(f"{folder} holds {what[0]}; take another folder for the runs of an experiment.")
+    if _has(folder, "plan.json"):
+        raise DataFileError(f"{folder} holds an archive of runs, to which none can be added; take another folder.")
+
+
+def holds_runs(folder: Path) -> bool:
+    """Whether a folder holds runs of an experiment: a database or an archive.
+
+    Examples
+    --------
+    >>> holds_runs(Path("nowhere"))
+    False
+    """
+    return any(_has(folder, name) for name in _OURS)
+
+
+def holds_robustness(folder: Path) -> bool:
+    """Whether ``fishergcn robustness`` ended in a folder.
+
+    Examples
+    --------
+    >>> holds_robustness(Path("nowhere"))
+    False
+    """
+    return _has(folder, "points.csv") and _has(folder, "study.json")
+
+
+def _described(folder: Path) -> tuple[str, str] | None:
+    """Return what a folder holds, and what to do with it; None if we do not know."""
+    name = shlex.quote(str(folder))
+    if holds_robustness(folder):
+        return "a study of robustness", f"a page of it is made with: fishergcn report {name}"
+    if _begun_robustness(folder):
+        return "a study of robustness that has not ended", "give its command again to go on."
+    if _has(folder, "table1.md"):
+        return "a table of the data, where nothing is trained,", f"it is written in {folder / 'table1.md'}."
+    return _model(folder) or _models(folder) or _search(folder)
+
+
+def _model(folder: Path) -> tuple[str, str] | None:
+    if not _has(folder, "model.json"):
+        return None
+    return "a model", f"use it with: fishergcn predict {shlex.quote(str(folder))}"
+
+
+def _models(folder: Path) -> tuple[str, str] | None:
+    found = sorted(folder.glob("*/model.json"))
+    return ("models", f"use one with: fishergcn predict {shlex.quote(str(found[0].parent))}") if found else None
+
+
+def _search(folder: Path) -> tuple[str, str] | None:
+    if _has(folder, "tuning.json"):
+        return "a search by fishergcn tune", f"its trials are in {folder / 'tuning.json'}."
+    return ("a search by fishergcn tune", "it has not ended.") if _has(folder, "study.sqlite") else None
+
+
+def _begun_robustness(folder: Path) -> bool:
+    return any(folder.glob("*/points.jsonl"))
+
+
+def _has(folder: Path, name: str) -> bool:
+    return os.path.isfile(folder / name)  # unlike Path.is_file, no exception for any path

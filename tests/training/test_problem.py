@@ -1,0 +1,46 @@
+"""Features below zero and the division by sums of rows."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from fishergcn import Graph, TrainConfig, splits, train
+from fishergcn.training.problem import has_negative_features
+
+SPLIT = splits.Split("mine", train=[0, 3], val=[1], test=[2])
+ROWS = {
+    "positive": np.array([[1.0, 0], [1, 1], [0, 1], [2, 1]]),
+    "negative": np.array([[1.0, 0], [1, -1], [0, 1], [2, 1]]),
+    "none": np.zeros((4, 2)),
+}
+
+
+def graph(features):
+    return Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=features, labels=[0, 0, 1, 1])
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("name", ROWS)
+def test_found(name, convert):
+    assert has_negative_features(graph(convert(ROWS[name]))) is (name == "negative")
+
+
+def test_without_features():
+    assert not has_negative_features(graph(None))
+
+
+@pytest.mark.parametrize(
+    ("name", "normalize", "warned"), [("negative", True, 1), ("negative", False, 0), ("positive", True, 0)]
+)
+def test_train_warns_once_and_at_the_line_of_the_caller(name, normalize, warned):
+    config = TrainConfig(max_epochs=2, normalize_features=normalize)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        train(graph(ROWS[name]), "gcn", SPLIT, 2, config)
+    found = [each for each in caught if "normalize_features=False" in str(each.message)]
+    assert len(found) == warned
+    assert all(each.filename == __file__ and each.category is UserWarning for each in found)
