@@ -40,6 +40,8 @@ slow: $(VENV)/.dev  ## the tests that take minutes
 coverage: $(VENV)/.dev  ## all tests, slow ones too, with the share of lines that they run
 	@tools/install_chromium.sh
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -q -m "slow or not slow" --cov=fishergcn --cov-report=term:skip-covered
+	$(BIN)/python -m coverage report --format=total > results/trust/coverage.txt
+	$(BIN)/python tools/trust_page.py
 
 $(VENV)/.fuzz: $(VENV)/.dev
 	@$(PIP) --editable '.[fuzz]'

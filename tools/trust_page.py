@@ -82,7 +82,11 @@ def killed() -> str:
     return "\n".join(["```text", *(line[11:] for line in lines), "```"])
 
 
-BLOCKS = {"fuzzed": fuzzed, "found": found, "killed": killed}
+def covered() -> str:
+    return f"The last whole run, on a machine without a GPU: {(RECORDS / 'coverage.txt').read_text().strip()} %."
+
+
+BLOCKS = {"fuzzed": fuzzed, "found": found, "killed": killed, "covered": covered}
 
 
 def main() -> int:

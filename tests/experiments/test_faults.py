@@ -108,7 +108,11 @@ def test_killed_at_twenty_random_moments(tmp_path):
     seen = []
     for kill in range(20):
         process = start(folder, *many, workers=1 + kill % 2, TMPDIR=str(shared))
-        time.sleep(moments.uniform(0.1 * until_first, until_first + 2.0))
+        if kill % 4 < 2:  # any moment from the start
+            time.sleep(moments.uniform(0.1 * until_first, until_first + 2.0))
+        else:  # amid the runs, however slow the machine is
+            wait_for(process, folder, seen[-1] + 1)
+            time.sleep(moments.uniform(0.0, 0.5))
         process.kill()
         finish(process)
         seen.append(count(folder))
