@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,21 +12,14 @@ import numpy as np
 from scipy import sparse
 
 from fishergcn._edges import PairError, link_matrix
+from fishergcn._headers import KINDS, FirstLines, header_kinds, names_features
 from fishergcn._npz import read_arrays
 from fishergcn._text_table import is_number, number_cell, read_rows, require_width
 from fishergcn._types import IntArray
-from fishergcn.errors import DataFileError, InputError, reason
+from fishergcn.errors import DataFileError, reason
 
-__all__ = ["file_arguments"]
+__all__ = ["Classes", "Links", "file_arguments"]
 
-_KINDS = ("edges", "features", "labels")
-_COLUMN_NAME = re.compile(  # such as source, from_node, NodeId1
-    "(source|target|src|dst|from|to|head|tail|start|end|left|right|u|v|weight|label|class|node|id|name"
-    "|person|member|friend|user|author|paper|page|item|vertex|citing|cited|follower|followed)"
-    "([ _]?node)?([ _]?id)?([ _]?[12ab])?",
-    re.IGNORECASE,
-)
-_DIGIT = re.compile(r"[0-9]")
 _UNKNOWN_CLASS = ("", "-1")
 _SEPARATORS = "cells are separated by commas, semicolons or tabs, in files not named .csv also by blanks"
 
@@ -45,11 +36,11 @@ def file_arguments(
     A first line that looks like a header is refused unless it was announced or ``header`` is an empty collection,
     which says outright that all lines are data.
     """
-    announced = _header_kinds(header)
+    announced = header_kinds(header)
     links = _read_links(Path(edges), "edges" in announced)
     classes = None if labels is None else _read_classes(Path(labels), "labels" in announced)
-    trusted = frozenset(_KINDS) if not announced and not isinstance(header, bool) else announced
-    firsts = _FirstLines(links, classes, features is not None, announced, trusted)
+    trusted = frozenset(KINDS) if not announced and not isinstance(header, bool) else announced
+    firsts = FirstLines(links, classes, features is not None, announced, trusted)
     node_ids, matrix = _read_nodes(links, features, firsts)
     number = {node: index for index, node in enumerate(node_ids)}
     known = None if features is None else number
@@ -62,18 +53,8 @@ def file_arguments(
     return arguments
 
 
-def _header_kinds(header: bool | Collection[str]) -> frozenset[str]:
-    if isinstance(header, bool):
-        return frozenset(_KINDS if header else ())
-    kinds = frozenset([header] if isinstance(header, str) else header)
-    if not kinds <= set(_KINDS):
-        got = ", ".join(sorted(map(repr, kinds)))
-        raise InputError(f"header must be all, none or some of {', '.join(_KINDS)}, got {got}.")
-    return kinds
-
-
 @dataclass(frozen=True)
-class _Links:
+class Links:
     path: Path
     lines: list[int]
     columns: list[list[str]]  # a list per column, since one per row costs far more memory and time
@@ -105,7 +86,7 @@ class _Links:
         return DataFileError(f"{self.path} line {line}: node {node!r} has no row in {features}.")
 
 
-def _read_links(path: Path, has_header: bool) -> _Links:
+def _read_links(path: Path, has_header: bool) -> Links:
     lines: list[int] = []
     columns: list[list[str]] = []
     for line, cells in read_rows(path, skip_header=has_header):
@@ -124,87 +105,11 @@ def _read_links(path: Path, has_header: bool) -> _Links:
             column.append(cell)
     if not lines:
         raise DataFileError(f"{path} holds no links.")
-    return _Links(path, lines, columns)
-
-
-_Line = tuple[Path, int, Sequence[str]]  # file, line number, cells
-
-
-@dataclass(frozen=True)
-class _FirstLines:
-    """The first lines of all files, to tell names of columns from data: taken for data, they quietly add nodes."""
-
-    links: _Links
-    classes: _Classes | None
-    has_features: bool
-    announced: frozenset[str]  # files said to begin with a header
-    trusted: frozenset[str]  # files whose first line is not to be suspected
-
-    def links_named(self, known: Collection[str] | None = None, word: str = "") -> bool:
-        """Say whether the links begin with names of columns: words that are nodes nowhere else.
-
-        ``known`` are the nodes of the features, which must hold all; ``word`` begins the header of the features.
-        """
-        first = [column[0] for column in self.links.columns]
-        rest = [column[1:] for column in self.links.columns]
-        if "edges" in self.trusted or any(map(is_number, first)) or not rest[0]:
-            return False
-        if len(first) == 3 and all(map(is_number, rest[2])):
-            return True
-        labeled = [node for _, node, _ in self.classes.rows[1:]] if self.classes else []
-        if any(name in place for name in first[:2] for place in (rest[0], rest[1], labeled, known or ())):
-            return False
-        # Two nodes may well be linked to each other alone, so that more must speak for a header:
-        return (
-            known is not None
-            or all(map(_COLUMN_NAME.fullmatch, first))
-            or not {word, self._word_of_labels()}.isdisjoint(first[:2])
-            or all(map(is_number, itertools.chain(rest[0], rest[1])))
-            or (not any(map(_DIGIT.search, first)) and all(map(_DIGIT.search, itertools.chain(rest[0], rest[1]))))
-        )
-
-    def _word_of_labels(self) -> str:
-        if self.classes is None:
-            return ""
-        return self.classes.rows[0][1] if self._classes_named() else self.classes.header
-
-    def _classes_named(self) -> bool:
-        """Say whether neither node nor class of the first label occurs again: a header, if others have one."""
-        if self.classes is None or "labels" in self.trusted or len(self.classes.rows) < 2:
-            return False
-        (_, node, name), *rest = self.classes.rows
-        again = any(node == other or name == other_name for _, other, other_name in rest)
-        return not again and not any(node in column[1:] for column in self.links.columns[:2])
-
-    def error(self, features: _Line | None = None, known: Collection[str] | None = None) -> DataFileError:
-        """Return the refusal of a header of the links or of ``features``, which names the other files as well."""
-        found: dict[str, _Line] = {}
-        if self.links_named(known, features[2][0] if features else ""):
-            found["edges"] = self.links.path, self.links.lines[0], [column[0] for column in self.links.columns]
-        if features:
-            found["features"] = features
-        if self.classes and self._classes_named():
-            line, node, name = self.classes.rows[0]
-            found["labels"] = self.classes.path, line, [node, name]
-        (path, line, cells), *more = found.values()
-        shown = ",".join(cells[:4]) + (",…" if len(cells) > 4 else "")
-        others = " and ".join(f"{path} line {line}" for path, line, _ in more)
-        also, them = (f", as {others} {'does' if len(more) == 1 else 'do'}", "them") if more else ("", "it")
-        return DataFileError(
-            f"{path} line {line}: {shown!r} looks like a header{also}; announce {them} with {self.option(found)} "
-            f"to skip {them}, or say with header=[] or --header none that all lines are data."
-        )
-
-    def option(self, found: Iterable[str]) -> str:
-        """Return how to announce the headers of ``found`` beside those that were announced."""
-        kinds = [kind for kind in _KINDS if kind in {*found, *self.announced}]
-        if len(kinds) == 1 + self.has_features + (self.classes is not None) > 1:
-            return "header=True or --header all"
-        return f"header={kinds!r} or --header {','.join(kinds)}"
+    return Links(path, lines, columns)
 
 
 def _read_nodes(
-    links: _Links, features: str | os.PathLike[str] | None, firsts: _FirstLines
+    links: Links, features: str | os.PathLike[str] | None, firsts: FirstLines
 ) -> tuple[tuple[str, ...], Any]:
     """Return all node ids and the feature matrix: ids come from the features where there are any."""
     if features is None:
@@ -219,7 +124,7 @@ def _read_nodes(
     return node_ids, matrix
 
 
-def _read_feature_table(path: Path, firsts: _FirstLines) -> tuple[tuple[str, ...], Any]:
+def _read_feature_table(path: Path, firsts: FirstLines) -> tuple[tuple[str, ...], Any]:
     seen: dict[str, int] = {}
     rows: list[Any] = []
     first: list[str] = []
@@ -231,7 +136,7 @@ def _read_feature_table(path: Path, firsts: _FirstLines) -> tuple[tuple[str, ...
                 raise DataFileError(
                     f"{path} line {line}: a node needs its id and at least one number, got 1 cell; {_SEPARATORS}."
                 )
-            if suspected and _names_features(cells):
+            if suspected and names_features(cells):
                 raise firsts.error((path, line, cells))
         require_width(path, line, cells, len(first))
         if not cells[0]:
@@ -246,12 +151,6 @@ def _read_feature_table(path: Path, firsts: _FirstLines) -> tuple[tuple[str, ...
     if suspected and len(rows) > 1 and not is_number(first[0]) and all(map(is_number, node_ids[1:])):
         raise firsts.error((path, seen[node_ids[0]], first))
     return node_ids, np.stack(rows)
-
-
-def _names_features(cells: list[str]) -> bool:
-    """Say whether a row holds column names: no number, or 'id' and the column numbers 0, 1, 2 and so on."""
-    counted = cells[1:] == [str(column) for column in range(len(cells) - 1)]
-    return not any(map(is_number, cells[1:])) or (counted and _COLUMN_NAME.fullmatch(cells[0]) is not None)
 
 
 def _feature_row(path: Path, line: int, cells: list[str]) -> Any:
@@ -288,12 +187,12 @@ def _read_feature_archive(path: Path) -> Any:
 
 
 @dataclass(frozen=True)
-class _Classes:
+class Classes:
     path: Path
     rows: list[tuple[int, str, str]]  # line, node, class
     header: str  # the first cell of a header that was announced
 
-    def arguments(self, number: dict[str, int], firsts: _FirstLines) -> dict[str, Any]:
+    def arguments(self, number: dict[str, int], firsts: FirstLines) -> dict[str, Any]:
         """Return labels and names of classes for numbered nodes."""
         known: dict[str, str] = {}
         for row, (line, node, name) in enumerate(self.rows):
@@ -317,7 +216,7 @@ class _Classes:
         return {"labels": labels, "class_names": class_names}
 
 
-def _read_classes(path: Path, has_header: bool) -> _Classes:
+def _read_classes(path: Path, has_header: bool) -> Classes:
     header = ""
     rows: list[tuple[int, str, str]] = []
     for line, cells in read_rows(path, skip_header=False):
@@ -330,7 +229,7 @@ def _read_classes(path: Path, has_header: bool) -> _Classes:
                 f"{path} line {line}: a label is a node id and a class, got {len(cells)} cell(s){hint}."
             )
         rows.append((line, cells[0], cells[1]))
-    return _Classes(path, rows, header)
+    return Classes(path, rows, header)
 
 
 def _ordered(texts: Iterable[str]) -> tuple[str, ...]:
