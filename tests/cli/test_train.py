@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from fishergcn import TrainConfig, splits
@@ -281,3 +282,18 @@ class TestHelpers:
         [difference] = differences(results)
         assert difference["mean"] == pytest.approx(0.3)
         assert difference["low"] is None
+
+
+def test_the_help_shows_the_defaults_of_the_configuration():
+    """They stand in the help as text, since a setting that is not given is left to the configuration."""
+    names = {"epochs": "max_epochs", "lr": "learning_rate"}
+    shown = {
+        names.get(parameter.name, parameter.name): parameter.show_default
+        for parameter in typer.main.get_command(app).commands["train"].params
+        if isinstance(getattr(parameter, "show_default", None), str)
+    }
+    defaults = TrainConfig().to_dict()
+    assert len(shown) == 11
+    for name, text in shown.items():
+        value = defaults[name][0] if name == "hidden" else defaults[name]
+        assert text == str(value), name

@@ -19,6 +19,7 @@ app = typer.Typer(
     name="fishergcn",
     help="Graph convolutional networks trained in a Fisher-Bures neighborhood of their graph.",
     no_args_is_help=True,
+    rich_markup_mode="markdown",  # paragraphs of help texts are filled
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -70,29 +70,42 @@ def train(
     json: shared.Json = False,
     epochs: Annotated[
         int | None,
-        typer.Option("--epochs", "--max-epochs", help="Epochs at most.", rich_help_panel=_SETTINGS),
+        typer.Option("--epochs", "--max-epochs", help="Epochs at most.", show_default="500", rich_help_panel=_SETTINGS),
     ] = None,
     hidden: Annotated[
-        str | None, typer.Option(help="Sizes of hidden layers, as 64 or 64,64.", rich_help_panel=_SETTINGS)
+        str | None,
+        typer.Option(help="Sizes of hidden layers, as 64 or 64,64.", show_default="64", rich_help_panel=_SETTINGS),
     ] = None,
     lr: Annotated[
         float | None,
-        typer.Option("--lr", "--learning-rate", help="Learning rate.", rich_help_panel=_SETTINGS),
+        typer.Option("--lr", "--learning-rate", help="Learning rate.", show_default="0.01", rich_help_panel=_SETTINGS),
     ] = None,
-    dropout: Annotated[float | None, typer.Option(help="Dropout rate.", rich_help_panel=_SETTINGS)] = None,
-    weight_decay: Annotated[float | None, typer.Option(help="wd of (wd/2) ‖W‖².", rich_help_panel=_SETTINGS)] = None,
-    stopping: Annotated[str | None, typer.Option(help="paper, patience or none.", rich_help_panel=_SETTINGS)] = None,
+    dropout: Annotated[
+        float | None, typer.Option(help="Dropout rate.", show_default="0.5", rich_help_panel=_SETTINGS)
+    ] = None,
+    weight_decay: Annotated[
+        float | None, typer.Option(help="wd of (wd/2) ‖W‖².", show_default="0.0005", rich_help_panel=_SETTINGS)
+    ] = None,
+    stopping: Annotated[
+        str | None, typer.Option(help="paper, patience or none.", show_default="paper", rich_help_panel=_SETTINGS)
+    ] = None,
     patience: Annotated[
-        int | None, typer.Option(help="Epochs, for --stopping patience.", rich_help_panel=_SETTINGS)
+        int | None, typer.Option(help="Epochs, for --stopping patience.", show_default="100", rich_help_panel=_SETTINGS)
     ] = None,
     test_at: Annotated[
         str | None,
-        typer.Option(help="Take the weights of epoch last or best-val.", rich_help_panel=_SETTINGS),
+        typer.Option(
+            help="Take the weights of epoch last or best-val.", show_default="last", rich_help_panel=_SETTINGS
+        ),
     ] = None,
-    samples: Annotated[int | None, typer.Option(help="Perturbed graphs a step, M.", rich_help_panel=_SETTINGS)] = None,
-    rank: Annotated[int | None, typer.Option(help="Perturbed eigenvalues, k.", rich_help_panel=_SETTINGS)] = None,
+    samples: Annotated[
+        int | None, typer.Option(help="Perturbed graphs a step, M.", show_default="5", rich_help_panel=_SETTINGS)
+    ] = None,
+    rank: Annotated[
+        int | None, typer.Option(help="Perturbed eigenvalues, k.", show_default="10", rich_help_panel=_SETTINGS)
+    ] = None,
     radius: Annotated[
-        float | None, typer.Option(help="Size of the neighborhood, ε.", rich_help_panel=_SETTINGS)
+        float | None, typer.Option(help="Size of the neighborhood, ε.", show_default="0.1", rich_help_panel=_SETTINGS)
     ] = None,
     batch_size: Annotated[
         int | None,
