@@ -8,6 +8,7 @@ masks. Sparse features are never made dense: dropout acts on their stored entrie
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from scipy import sparse
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from fishergcn._types import FloatArray
+from fishergcn._types import AnyArray, FloatArray
 from fishergcn.errors import InputError
 from fishergcn.nn.backend import backend_of
 from fishergcn.nn.masks import keep_probability, unpack
@@ -123,9 +124,15 @@ class SparseFeatures:
             return self
         other = object.__new__(SparseFeatures)
         other.__dict__.update(self.__dict__)
+        other.__dict__.pop("arrays", None)
         other.rows = rows.to(device=self.rows.device, dtype=torch.int32)
         other._columns = None
         return other
+
+    @cached_property
+    def arrays(self) -> tuple[AnyArray, ...]:
+        """Rows, row pointers, columns and values, for compiled code on the CPU."""
+        return tuple(part.numpy() for part in (self.rows, self.indptr, self.indices, self.values))
 
     @property
     def columns(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -196,7 +203,7 @@ def _launch(features: SparseFeatures, weight: Tensor, words: Tensor | None, samp
     from fishergcn.nn import _numba
 
     lanes = _numba.lanes_of(width)
-    arrays = [part.numpy() for part in (out, features.rows, features.indptr, features.indices, features.values, weight)]
+    arrays = (out.numpy(), *features.arrays, weight.numpy())
     if words is None:
         _numba.features_forward_plain(lanes, *arrays)
     else:
@@ -224,9 +231,7 @@ def _launch_backward(
 
     result = grad.new_zeros(shape)
     lanes = _numba.lanes_of(shape[2])
-    arrays = [
-        part.numpy() for part in (result, features.rows, features.indptr, features.indices, features.values, grad)
-    ]
+    arrays = (result.numpy(), *features.arrays, grad.numpy())
     if words is None:
         _numba.features_backward_plain(lanes, *arrays)
     else:

@@ -89,7 +89,7 @@ def _product(
         from fishergcn.nn import _numba
 
         out = dense.new_empty(csr.shape[0], *dense.shape[1:])
-        parts = [part.numpy() for part in (csr.crow_indices(), csr.col_indices(), csr.values())]
+        parts = matrix.backward_arrays if transposed else matrix.forward_arrays
         _numba.csr_times_dense(_numba.lanes_of(dense.shape[2]), out.numpy(), *parts, dense.numpy())
         return _subtract(out, basis, weighted)
     from fishergcn.nn import _triton

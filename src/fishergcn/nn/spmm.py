@@ -17,7 +17,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from fishergcn._types import CSRArray, MatrixLike
+from fishergcn._types import AnyArray, CSRArray, MatrixLike
 from fishergcn.errors import InputError
 
 __all__ = ["SparseMatrix", "check_operand", "multiply", "spmm"]
@@ -117,6 +117,16 @@ class SparseMatrix:
     def symmetric(self) -> bool:
         """Whether S = Sᵀ exactly, so that one tensor serves for both."""
         return self.forward is self.backward
+
+    @cached_property
+    def forward_arrays(self) -> tuple[AnyArray, ...]:
+        """Row pointers, columns and values of S, for compiled code on the CPU."""
+        return _arrays(self.forward)
+
+    @cached_property
+    def backward_arrays(self) -> tuple[AnyArray, ...]:
+        """The same of Sᵀ."""
+        return self.forward_arrays if self.symmetric else _arrays(self.backward)
 
     @cached_property
     def T(self) -> SparseMatrix:
@@ -259,6 +269,10 @@ def multiply(csr: Tensor, dense: Tensor) -> Tensor:
 
 def _restore(matrix: CSRArray, device: str, dtype: torch.dtype) -> SparseMatrix:
     return SparseMatrix.from_scipy(matrix, device=device, dtype=dtype)
+
+
+def _arrays(csr: Tensor) -> tuple[AnyArray, ...]:
+    return tuple(part.numpy() for part in (csr.crow_indices(), csr.col_indices(), csr.values()))
 
 
 def _torch_csr(matrix: CSRArray, device: torch.device | str, dtype: torch.dtype) -> Tensor:
