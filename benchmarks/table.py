@@ -71,10 +71,10 @@ def training(record: Record) -> str:
     first = markdown(["ms per epoch", "threads", *names, accuracy], times)
     ratios = [
         [f"{LABELS[rows[0]['peer']]} / {LABELS[rows[0]['ours']]}"]
-        + [against(row["ratio"], row["required"]) for row in rows]
+        + [f"{number(row['ratio'])}; {against(row['ratio_of_best'], row['required'])}" for row in rows]
         for rows in zip(*(result["ratios"] for result in results), strict=True)
     ]
-    second = markdown(["times slower (required)", *names], ratios)
+    second = markdown(["times slower: median; best turns (required)", *names], ratios)
     workers = record["workers"]
     rates = workers["runs_per_second"]
     third = (
