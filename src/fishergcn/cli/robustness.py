@@ -122,22 +122,18 @@ def _write(out: Path) -> None:
 
 def _print(cells: list[Cell]) -> None:
     """Show the ends of the curves: plain and hardest, and the difference from the control there."""
+    from fishergcn.robustness.summary import ends
+
     rows = []
-    for cell in cells:
-        curve = [each for each in cells if (each.dataset, each.attack, each.method) == _curve(cell)]
-        if cell.level == max(each.level for each in curve):
-            gap = cell.difference
-            apart = "" if gap is None else f"{100 * gap.mean:+.2f}"
-            if gap is not None and gap.low <= gap.high:  # a single split has no interval
-                apart += f" [{100 * gap.low:+.2f}, {100 * gap.high:+.2f}]"
-            plain = f"{curve[0].accuracy.mean:.2%}" if curve[0].level == 0 else ""
-            found = f"{cell.accuracy.mean:.2%}"
-            rows.append(
-                [cell.dataset, cell.attack, cell.method, plain, f"{cell.level:.0%}", found, cell.control or "", apart]
-            )
+    for first, cell in ends(cells):
+        gap = cell.difference
+        apart = "" if gap is None else f"{100 * gap.mean:+.2f}"
+        if gap is not None and gap.low <= gap.high:  # a single split has no interval
+            apart += f" [{100 * gap.low:+.2f}, {100 * gap.high:+.2f}]"
+        plain = f"{first.accuracy.mean:.2%}" if first.level == 0 else ""
+        found = f"{cell.accuracy.mean:.2%}"
+        rows.append(
+            [cell.dataset, cell.attack, cell.method, plain, f"{cell.level:.0%}", found, cell.control or "", apart]
+        )
     heads = ["data", "attack", "method", "plain", "level", "accuracy", "control", "difference, 95 % interval"]
     console().print(table("Robustness: accuracy at the highest level", heads, rows))
-
-
-def _curve(cell: Cell) -> tuple[str, str, str]:
-    return cell.dataset, cell.attack, cell.method

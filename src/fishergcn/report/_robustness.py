@@ -50,11 +50,10 @@ def _table(folder: Path) -> list[Html]:
     """Return accuracies at the highest level of each attack, with all levels as data."""
     if not holds_robustness(folder):
         return []
-    from fishergcn.robustness.summary import summary_csv
+    from fishergcn.robustness.summary import ends, summary_csv
 
     cells = _cells(folder)
-    last = {(cell.dataset, cell.attack, cell.method): cell for cell in cells}  # levels ascend
-    rows = [tag("tr", *(tag("td", text) for text in _texts(cell))) for cell in last.values()]
+    rows = [tag("tr", *(tag("td", text) for text in _texts(cell))) for _, cell in ends(cells)]
     head = tag("thead", tag("tr", *(tag("th", text, scope="col") for text in _HEADS)))
     table = tag("table", head, tag("tbody", *rows), class_="robustness")
     region = tag("div", table, class_="scroll", tabindex="0", role="region", aria_label="Robustness")

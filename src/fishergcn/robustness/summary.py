@@ -16,7 +16,7 @@ from fishergcn.robustness.settings import ATTACKS
 from fishergcn.training.config import TrainConfig
 from fishergcn.training.methods import METHODS
 
-__all__ = ["TITLES", "UNITS", "Cell", "markdown", "summarize", "summary_csv"]
+__all__ = ["TITLES", "UNITS", "Cell", "ends", "markdown", "summarize", "summary_csv"]
 
 TITLES = {
     "links-added": "random links added",
@@ -86,6 +86,15 @@ def summarize(points: Iterable[Point]) -> list[Cell]:
         places.setdefault(point.dataset, len(places))
     names = sorted(values, key=lambda name: (places[name[0]], *_order(name[1:])))
     return [_cell(name, values, sum(sizes[name]) / len(sizes[name])) for name in names]
+
+
+def ends(cells: Iterable[Cell]) -> list[tuple[Cell, Cell]]:
+    """Return the lowest and the highest level of each curve; levels ascend, as :func:`summarize` has them."""
+    curves: dict[tuple[str, str, str], tuple[Cell, Cell]] = {}
+    for cell in cells:
+        name = (cell.dataset, cell.attack, cell.method)
+        curves[name] = (curves.get(name, (cell, cell))[0], cell)
+    return list(curves.values())
 
 
 def _order(name: tuple[str, float, str]) -> tuple[int, float, int, str]:
