@@ -25,8 +25,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fishergcn import Graph, renormalized
+from fishergcn._base.memory import keep_freed_memory
 from fishergcn.splits import Split
-from fishergcn.training._memory import keep_freed_memory
 
 LEARNING_RATE, WEIGHT_DECAY, DROPOUT = 0.01, 5e-4, 0.5
 

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from fishergcn._files import write_text
+from fishergcn._base.files import write_text
 
 
 def machine() -> dict[str, Any]:

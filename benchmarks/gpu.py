@@ -27,9 +27,10 @@ from _process import RESULTS
 from _record import machine, write_record
 
 import fishergcn
-from fishergcn.training.engine import Run, Trainer
-from fishergcn.training.methods import parse_method
-from fishergcn.training.problem import prepare
+from fishergcn.training import Run
+from fishergcn.training._engine import Trainer
+from fishergcn.training._methods import parse_method
+from fishergcn.training._problem import prepare
 
 REQUIRED = {"gcn": 100.0, "fishergcn": 40.0}
 REQUIRED_TABLE_MINUTES = 8.0

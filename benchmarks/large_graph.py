@@ -35,10 +35,10 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
     from fishergcn import TrainConfig
     from fishergcn.spectrum import Spectrum, top_spectrum
-    from fishergcn.training.distributed import process_group
-    from fishergcn.training.engine import Run
-    from fishergcn.training.methods import parse_method
-    from fishergcn.training.minibatch import BatchSettings, MiniBatchTrainer, prepare_batches
+    from fishergcn.training import Run
+    from fishergcn.training._distributed import process_group
+    from fishergcn.training._methods import parse_method
+    from fishergcn.training._minibatch import BatchSettings, MiniBatchTrainer, prepare_batches
 
     torch.set_num_threads(1)
     peaks, seconds = {"libraries": peak_mb()}, {}

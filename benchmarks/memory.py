@@ -26,9 +26,10 @@ def measure(data: str, method: str, epochs: int) -> dict[str, Any]:
     import torch
 
     from fishergcn import TrainConfig, datasets, splits
-    from fishergcn.training.engine import Run, train_chunk
-    from fishergcn.training.methods import parse_method
-    from fishergcn.training.problem import prepare
+    from fishergcn.training import Run
+    from fishergcn.training._engine import train_chunk
+    from fishergcn.training._methods import parse_method
+    from fishergcn.training._problem import prepare
 
     torch.set_num_threads(1)
     peaks, seconds, start = {"libraries": peak_mb()}, {}, time.perf_counter()

@@ -72,9 +72,10 @@ def make_trainer(graph: Graph, split: Split, method: str, hidden: int, samples: 
     import torch
 
     from fishergcn import TrainConfig
-    from fishergcn.training.engine import Run, Trainer
-    from fishergcn.training.methods import parse_method
-    from fishergcn.training.problem import prepare
+    from fishergcn.training import Run
+    from fishergcn.training._engine import Trainer
+    from fishergcn.training._methods import parse_method
+    from fishergcn.training._problem import prepare
 
     problem = prepare(graph, parse_method(method), TrainConfig(hidden=(hidden,), samples=samples))
     return Trainer(problem, [Run(split, 2019)], torch.device("cpu"))
@@ -92,7 +93,7 @@ def measure(nodes: int, method: str, epochs: int, hidden: int, samples: int) -> 
     """Train on one graph in this process."""
     import torch
 
-    from fishergcn.training._memory import keep_freed_memory
+    from fishergcn._base.memory import keep_freed_memory
 
     torch.set_num_threads(1)
     # A tiny graph first: it loads and compiles all that is needed, which is no cost of large graphs.

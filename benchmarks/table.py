@@ -19,7 +19,7 @@ from typing import Any
 
 from _process import RESULTS
 
-from fishergcn._files import write_text
+from fishergcn._base.files import write_text
 
 Record = dict[str, Any]
 LABELS = {

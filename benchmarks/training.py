@@ -56,10 +56,11 @@ def contestant(name: str, data: str) -> Callable[[], tuple[float, float]]:
 
         return PEERS[name](graph, split, HIDDEN).epoch
 
-    from fishergcn.training._memory import keep_freed_memory
-    from fishergcn.training.engine import Run, Trainer
-    from fishergcn.training.methods import parse_method
-    from fishergcn.training.problem import prepare
+    from fishergcn._base.memory import keep_freed_memory
+    from fishergcn.training import Run
+    from fishergcn.training._engine import Trainer
+    from fishergcn.training._methods import parse_method
+    from fishergcn.training._problem import prepare
 
     keep_freed_memory()  # as train() does
     problem = prepare(graph, parse_method(name), TrainConfig(hidden=(HIDDEN,), samples=5))

@@ -33,7 +33,7 @@ def test_what_is_listed_is_there_and_public() -> None:
 def test_modules_for_other_libraries_come_at_their_first_use() -> None:
     pytest.importorskip("sklearn")
     assert fishergcn.integrations.sklearn.FisherGCNClassifier
-    assert fishergcn.integrations.ray.RayExecutor
+    assert fishergcn.execution._ray.RayExecutor
 
 
 @pytest.mark.parametrize("module", [fishergcn, fishergcn.integrations])

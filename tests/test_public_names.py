@@ -17,27 +17,26 @@ from typing import Any
 
 import pytest
 
-import fishergcn.geometry
-import fishergcn.integrations
+import fishergcn
 from fishergcn.errors import MissingExtraError
 
 REFERENCE = (Path(__file__).resolve().parent.parent / "docs" / "api.md").read_text(encoding="utf-8")
 DIRECTIVE = re.compile(r"^\.\. (automodule|autoclass|autofunction|py:data):: (\S+)\n((?: +:.*\n)*)", re.MULTILINE)
-MODULES = [
-    "fishergcn",
-    "fishergcn.datasets",
-    "fishergcn.errors",
-    "fishergcn.experiments.statistics",
-    "fishergcn.perturbation",
-    "fishergcn.report",
-    "fishergcn.robustness",
-    "fishergcn.splits",
-    "fishergcn.training",
-    "fishergcn.training.tuning",
-]
-for package in (fishergcn.geometry, fishergcn.integrations):  # empty themselves, their modules are for users
-    found = [each.name for each in pkgutil.iter_modules(package.__path__)]
-    MODULES += [f"{package.__name__}.{name}" for name in found if not name.startswith("_")]
+
+
+def public_modules(package: ModuleType) -> Iterator[str]:
+    """Yield the packages and modules that users import from, none of whose names begin with an underscore."""
+    yield package.__name__
+    for found in pkgutil.iter_modules(package.__path__):
+        if not found.name.startswith("_") and found.name != "cli":  # a shell, used through its command
+            name = f"{package.__name__}.{found.name}"
+            if found.ispkg:
+                yield from public_modules(importlib.import_module(name))
+            else:
+                yield name
+
+
+MODULES = sorted(public_modules(fishergcn))
 
 
 def look_up(name: str) -> Any:
@@ -97,13 +96,26 @@ CONSTANTS = [name for name in EVERYTHING if name not in CLASSES + FUNCTIONS]
 def test_the_reference_was_read() -> None:
     assert len(CLASSES) > 40
     assert len(FUNCTIONS) > 60
-    assert {"fishergcn.Graph", "fishergcn.robustness.Stack", "fishergcn.report.write_report"} <= set(SHOWN)
-    assert {"fishergcn.METHODS", "fishergcn.training.tuning.PAPER_GRID"} <= set(CONSTANTS)
+    assert {"fishergcn.Graph", "fishergcn.attacks.Stack", "fishergcn.report.write_report"} <= set(SHOWN)
+    assert {"fishergcn.METHODS", "fishergcn.studies._tuning.PAPER_GRID"} <= set(CONSTANTS)
 
 
 @pytest.mark.parametrize("name", sorted(OFFERED))
 def test_is_in_the_reference(name: str) -> None:
     assert any(OFFERED[name] is thing for thing in SHOWN.values())
+
+
+def test_modules_are_private_and_packages_list_what_they_export() -> None:
+    alone = {"fishergcn.errors", "fishergcn.splits"}
+    for name in MODULES:
+        module = importlib.import_module(name)
+        assert hasattr(module, "__path__") or name in alone, f"{name} is a public module: its package exports its names"
+        assert list(module.__all__) == sorted(set(module.__all__), key=module.__all__.index)
+
+
+def test_nothing_is_in_the_reference_that_is_not_offered() -> None:
+    assert [name for name, thing in SHOWN.items() if not any(thing is other for other in OFFERED.values())
+            and not isinstance(thing, ModuleType)] == []  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CLASSES + FUNCTIONS)

@@ -137,7 +137,7 @@ def test_a_graph_of_zeros_can_still_be_saved_and_loaded(tmp_path):
 
 
 def test_a_record_that_unpacks_to_far_more_than_a_run_is_refused(tmp_path):
-    from fishergcn.experiments import store
+    from fishergcn.studies import _store as store
 
     key = ("cora", "gcn", "gcn", "public", 1, "ok")
     blob = zlib.compress(bytes(65 << 20), 9)
@@ -146,7 +146,7 @@ def test_a_record_that_unpacks_to_far_more_than_a_run_is_refused(tmp_path):
 
 
 def test_a_weights_file_cannot_declare_more_than_it_has(tmp_path):
-    from fishergcn.training._weights_file import read_weights
+    from fishergcn.models._weights import read_weights
 
     header = json.dumps({"weights.0": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 2**50]}}).encode()
     path = tmp_path / "weights.safetensors"
@@ -177,8 +177,10 @@ def test_names_of_members_are_not_paths(tmp_path):
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
+    from fishergcn.execution import train
+    from fishergcn.models import save_model
     from fishergcn.splits import Split
-    from fishergcn.training import TrainConfig, save_model, train
+    from fishergcn.training import TrainConfig
 
     graph = Graph.from_edges([(0, 1), (1, 2), (2, 3), (3, 0)], features=np.eye(4), labels=[0, 1, 0, 1], name="square")
     split = Split("s", np.array([0, 1]), np.array([2]), np.array([3]))
@@ -190,7 +192,7 @@ def model(tmp_path_factory):
 
 @pytest.mark.parametrize("path", ["../outside.npz", "/etc/passwd", "graph.npz/../../outside.npz", "GRAPH.NPZ"])
 def test_a_model_names_no_path(model, tmp_path, path):
-    from fishergcn.training import load_model
+    from fishergcn.models import load_model
 
     facts = json.loads((model / "model.json").read_text())
     for name in ("weights.safetensors", "graph.npz"):
@@ -207,10 +209,10 @@ def test_a_model_names_no_path(model, tmp_path, path):
 
 def test_a_report_writes_into_its_own_folder_whatever_the_runs_are_called(tmp_path):
     """Names of data sets and cells become names of pictures; they must not become paths."""
-    from fishergcn.experiments.plan import make_plan
-    from fishergcn.experiments.preset import load
-    from fishergcn.experiments.store import RunStore
     from fishergcn.report import write_report
+    from fishergcn.studies._plan import make_plan
+    from fishergcn.studies._preset import load
+    from fishergcn.studies._store import RunStore
     from fishergcn.training import RunRecord
 
     plan = make_plan(load("quick"), splits=2, seeds=1, epochs=2)

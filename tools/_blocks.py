@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from fishergcn._files import write_text
+from fishergcn._base.files import write_text
 
 __all__ = ["fill", "refresh"]
 

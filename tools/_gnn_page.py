@@ -14,7 +14,7 @@ from _blocks import fill
 from _gnn_networks import MODES, SETTINGS
 
 from fishergcn.errors import InputError
-from fishergcn.experiments.statistics import Estimate, estimate, paired_difference
+from fishergcn.studies._statistics import Estimate, estimate, paired_difference
 
 DATASETS = {"cora": "Cora", "citeseer": "CiteSeer", "pubmed": "PubMed"}
 KEY = ("dataset", "model", "mode", "split", "seed", "epochs")

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from fishergcn._files import write_text
+from fishergcn._base.files import write_text
 from fishergcn.datasets import read_planetoid
 from fishergcn.graph import Graph
 

@@ -42,8 +42,10 @@ STATEMENTS = (
 
 @functools.cache
 def _model() -> Files:
+    from fishergcn.execution import train
+    from fishergcn.models import save_model
     from fishergcn.splits import Split
-    from fishergcn.training import TrainConfig, save_model, train
+    from fishergcn.training import TrainConfig
 
     toy = graph()
     split = Split("s", np.array([0, 1, 2]), np.array([3, 4, 5]), np.array([6, 7, 8]))
@@ -76,7 +78,7 @@ def _spoil_model(rng: random.Random, files: Files) -> Files:
 
 
 def _read_model(folder: Path, _: random.Random) -> None:
-    from fishergcn.training import load_model
+    from fishergcn.models import load_model
 
     assert load_model(folder).predictions_csv().count("\n") == 13
 
@@ -86,11 +88,11 @@ def _read_model(folder: Path, _: random.Random) -> None:
 
 @functools.cache
 def _made_up_runs() -> Any:
-    from fishergcn.experiments import preset
-    from fishergcn.experiments.plan import make_plan
+    from fishergcn import studies
+    from fishergcn.studies._plan import make_plan
     from fishergcn.training import RunRecord
 
-    plan = make_plan(preset.load("quick"), splits=2, seeds=2, epochs=3)
+    plan = make_plan(studies.load_preset("quick"), splits=2, seeds=2, epochs=3)
     rng = np.random.default_rng(3)
 
     def record(cell: Any, split: str, seed: int) -> RunRecord:
@@ -115,7 +117,7 @@ def _made_up_runs() -> Any:
 
 @functools.cache
 def _database() -> Files:
-    from fishergcn.experiments.store import RunStore
+    from fishergcn.studies._store import RunStore
 
     plan, cells = _made_up_runs()
     with tempfile.TemporaryDirectory() as folder:
@@ -127,7 +129,7 @@ def _database() -> Files:
 
 
 def _spoil_database(rng: random.Random, files: Files) -> Files:
-    from fishergcn.experiments import store
+    from fishergcn.studies import _store as store
 
     if rng.random() < 0.35:
         return {"runs.sqlite": spoil_bytes(rng, files["runs.sqlite"])}
@@ -175,8 +177,8 @@ def _spoil_database(rng: random.Random, files: Files) -> Files:
 
 @functools.cache
 def _archive() -> Files:
-    from fishergcn.experiments.archive import write_archive
-    from fishergcn.experiments.store import open_runs
+    from fishergcn.studies._archive import write_archive
+    from fishergcn.studies._store import open_runs
 
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "runs.sqlite").write_bytes(_database()["runs.sqlite"])
@@ -198,10 +200,10 @@ def _spoil_archive(rng: random.Random, files: Files) -> Files:
 
 
 def _read_runs(folder: Path, rng: random.Random) -> None:
-    from fishergcn.experiments import statistics
-    from fishergcn.experiments.export import export_runs
-    from fishergcn.experiments.plan import Plan
-    from fishergcn.experiments.store import open_runs
+    from fishergcn.studies import _statistics as statistics
+    from fishergcn.studies._export import export_runs
+    from fishergcn.studies._plan import Plan
+    from fishergcn.studies._store import open_runs
 
     with contextlib.closing(open_runs(folder)) as runs:
         for _, record in runs.entries():

@@ -298,7 +298,7 @@ def _preset() -> Files:
     from importlib import resources
 
     names = ("quick", "ablation", "table1")
-    folder = resources.files("fishergcn.experiments") / "presets"
+    folder = resources.files("fishergcn.studies") / "presets"
     return {f"{name}.toml": (folder / f"{name}.toml").read_bytes() for name in names}
 
 
@@ -344,12 +344,12 @@ def _spoil_preset(rng: random.Random, files: Files) -> Files:
 
 
 def _read_preset(folder: Path, _: random.Random) -> None:
-    from fishergcn.experiments import preset
-    from fishergcn.experiments.data_table import _QUANTITIES, _shown
-    from fishergcn.experiments.plan import Plan, make_plan
+    from fishergcn import studies
+    from fishergcn.studies._data_table import _QUANTITIES, _shown
+    from fishergcn.studies._plan import Plan, make_plan
 
     for path in folder.glob("*.toml"):
-        found = preset.load(path)
+        found = studies.load_preset(path)
         if found.kind == "data":
             assert all(_shown(key, facts[key]) for facts in found.facts for key in _QUANTITIES)
         elif found.splits * found.seeds < 10**5:

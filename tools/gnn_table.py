@@ -28,8 +28,8 @@ from _gnn_page import DATASETS, Row, csv_text, filled, key_of, read_rows
 from torch_geometric.transforms import NormalizeFeatures
 
 import fishergcn
-from fishergcn._files import write_text
-from fishergcn._npz import read_arrays, write_arrays
+from fishergcn._base.files import write_text
+from fishergcn._base.npz import read_arrays, write_arrays
 from fishergcn.integrations.pyg import AddBuresSpectrum
 
 FIRST_SPLIT = 2019

@@ -18,8 +18,10 @@ from pathlib import Path
 
 from _blocks import refresh
 
-from fishergcn._files import write_text
-from fishergcn.experiments.statistics import (
+from fishergcn._base.files import write_text
+from fishergcn.drawing._palette import looks
+from fishergcn.report._forest import controls_first, draw_forest
+from fishergcn.studies._statistics import (
     CellSummary,
     Comparison,
     Estimate,
@@ -27,9 +29,7 @@ from fishergcn.experiments.statistics import (
     paired_difference,
     summarize,
 )
-from fishergcn.experiments.store import open_runs
-from fishergcn.report._forest import controls_first, draw_forest
-from fishergcn.report._palette import looks
+from fishergcn.studies._store import open_runs
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"

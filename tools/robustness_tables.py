@@ -17,11 +17,11 @@ from pathlib import Path
 
 from _blocks import refresh
 
-from fishergcn._files import write_text
-from fishergcn.experiments.resampling import Estimate
-from fishergcn.robustness.pictures import write_pictures
-from fishergcn.robustness.points import read_points
-from fishergcn.robustness.summary import ATTACKS, TITLES, Cell, markdown, summarize, summary_csv
+from fishergcn._base.files import write_text
+from fishergcn.drawing._robustness import write_pictures
+from fishergcn.studies._resampling import Estimate
+from fishergcn.studies._robustness_points import read_points
+from fishergcn.studies._robustness_summary import ATTACKS, TITLES, Cell, markdown, summarize, summary_csv
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results" / "robustness"

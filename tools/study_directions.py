@@ -19,9 +19,9 @@ import torch
 from scipy import stats
 
 import fishergcn
-from fishergcn._files import write_text
+from fishergcn._base.files import write_text
 from fishergcn.geometry import extrinsic
-from fishergcn.nn.gcn import GCN
+from fishergcn.nn._gcn import GCN
 from fishergcn.perturbation import Neighborhood
 
 

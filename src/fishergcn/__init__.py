@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 from fishergcn import datasets, splits
 from fishergcn._version import __version__
+from fishergcn.execution import train
 from fishergcn.graph import Graph
-from fishergcn.nn.gcn import GCN
-from fishergcn.perturbation import Neighborhood, SparsePlusLowRank, SpectralAdversary
+from fishergcn.models import best_run, load_model, save_model
+from fishergcn.nn import GCN
+from fishergcn.operators import SparsePlusLowRank
+from fishergcn.perturbation import Neighborhood, SpectralAdversary
 from fishergcn.propagation import high_order, renormalized
 from fishergcn.spectrum import Spectrum, top_spectrum
-from fishergcn.training import METHODS, RunRecord, TrainConfig, best_run, load_model, save_model, train
+from fishergcn.training import METHODS, RunRecord, TrainConfig
 
 __all__ = [
     "GCN",
@@ -37,23 +40,18 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from fishergcn import attacks as attacks
     from fishergcn import errors as errors
-    from fishergcn import experiments as experiments
     from fishergcn import geometry as geometry
     from fishergcn import integrations as integrations
-    from fishergcn import perturbation as perturbation
     from fishergcn import report as report
-    from fishergcn import robustness as robustness
-    from fishergcn import training as training
+    from fishergcn import studies as studies
 else:
     # Hidden from type checkers, for which any misspelled name would be a module otherwise.
-    _MODULES = (
-        *("errors", "experiments", "geometry", "integrations"),
-        *("perturbation", "report", "robustness", "training"),
-    )
+    _MODULES = ("attacks", "errors", "geometry", "integrations", "report", "studies")
 
     def __getattr__(name: str) -> object:
-        """Import a module at its first use, so that ``import fishergcn`` stays quick."""
+        """Import a package at its first use, so that ``import fishergcn`` stays quick."""
         if name in _MODULES:
             return importlib.import_module(f"{__name__}.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -84,7 +84,7 @@ class MissingExtraError(FisherGCNError, ImportError):
     Examples
     --------
     >>> from unittest.mock import patch
-    >>> from fishergcn.integrations.ray import RayExecutor
+    >>> from fishergcn.execution import RayExecutor
     >>> with patch.dict("sys.modules", ray=None):  # as if Ray were not installed
     ...     RayExecutor()  # doctest: +ELLIPSIS
     Traceback (most recent call last):

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fishergcn._checks import check_integer
-from fishergcn._types import IntArray
+from fishergcn._base.checks import check_integer
+from fishergcn._base.types import IntArray
 from fishergcn.errors import InputError, suggestion
 
 if TYPE_CHECKING:

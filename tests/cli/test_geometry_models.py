@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 
 from fishergcn import TrainConfig, splits, train
 from fishergcn.cli import app
+from fishergcn.drawing._extrinsic import radial_layout
 from fishergcn.errors import DataFileError, InputError
 from fishergcn.geometry import embedding, extrinsic
-from fishergcn.geometry._extrinsic_pictures import radial_layout
 from fishergcn.graph import Graph
-from fishergcn.perturbation.neighborhood import Neighborhood
-from fishergcn.training.saved import load_model, save_model
+from fishergcn.models._saved import load_model, save_model
+from fishergcn.perturbation._neighborhood import Neighborhood
 
 
 def run(*arguments):

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from fishergcn import TrainConfig, datasets, splits
 from fishergcn.cli import app
 from fishergcn.errors import InputError
-from fishergcn.training import load_model
-from fishergcn.training.minibatch import train_minibatch
+from fishergcn.models import load_model
+from fishergcn.training._minibatch import train_minibatch
 
 
 def train(*arguments):

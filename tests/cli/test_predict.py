@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from fishergcn import Graph, TrainConfig, splits, train
 from fishergcn.cli import app
 from fishergcn.errors import DataFileError
-from fishergcn.training import save_model
+from fishergcn.models import save_model
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,13 @@ import io
 import pytest
 from typer.testing import CliRunner
 
+from fishergcn import studies
 from fishergcn.cli import app
 from fishergcn.cli._progress import Display, _duration
 from fishergcn.errors import DataFileError, InputError
-from fishergcn.experiments import preset
-from fishergcn.experiments.plan import make_plan
-from fishergcn.experiments.store import RunStore, open_runs
-from fishergcn.training import executors
+from fishergcn.execution import _executors as executors
+from fishergcn.studies._plan import make_plan
+from fishergcn.studies._store import RunStore, open_runs
 
 TINY = ["--splits", "2", "--seeds", "1", "--epochs", "2", "--workers", "1", "--device", "cpu"]
 
@@ -138,7 +138,7 @@ class Terminal:
 def test_the_display(tmp_path, terminal):
     from dataclasses import replace
 
-    plan = make_plan(preset.load("quick"), methods=["gcn"], splits=2, seeds=2, epochs=1)
+    plan = make_plan(studies.load_preset("quick"), methods=["gcn"], splits=2, seeds=2, epochs=1)
     source = run(
         "reproduce",
         "quick",

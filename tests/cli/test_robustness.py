@@ -108,7 +108,7 @@ def test_dense_features_and_the_way_out(path, tmp_path):
 
 
 def test_a_signal_ends_it_with_the_command_to_go_on(path, tmp_path, monkeypatch):
-    from fishergcn.robustness.points import PointFile
+    from fishergcn.studies._robustness_points import PointFile
 
     append = PointFile.append
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from fishergcn.cli import app
 from fishergcn.errors import DataFileError, InputError
-from fishergcn.experiments.store import open_runs
+from fishergcn.studies._store import open_runs
 
 
 def run(*arguments):

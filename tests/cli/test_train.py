@@ -19,7 +19,7 @@ from fishergcn.cli import app
 from fishergcn.cli._results import differences, means, reference_of
 from fishergcn.cli._settings import parse_setting
 from fishergcn.errors import DataFileError, InputError
-from fishergcn.training import load_model
+from fishergcn.models import load_model
 
 FEW = ["--epochs", 2, "--hidden", 4]
 
@@ -222,7 +222,7 @@ def test_a_folder_that_cannot_be_made_is_found_before_the_work(monkeypatch, tmp_
     def refuse(*_, **__):
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr("fishergcn.training.api.train", lambda *_, **__: pytest.fail("the work has begun"))
+    monkeypatch.setattr("fishergcn.execution._train.train", lambda *_, **__: pytest.fail("the work has begun"))
     monkeypatch.setattr("pathlib.Path.mkdir", refuse)
     with pytest.raises(DataFileError, match=r"Cannot write the folder '.*/new/m': Read-only file system"):
         run("--dataset", "cora", "--out", tmp_path / "new" / "m")
@@ -232,7 +232,7 @@ def test_ctrl_c_is_one_line(monkeypatch, tmp_path):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fishergcn.training.api.train", stop)
+    monkeypatch.setattr("fishergcn.execution._train.train", stop)
     result = CliRunner().invoke(app, ["train", "--dataset", "cora", "--out", str(tmp_path / "new" / "m")])
     assert result.exit_code == 130
     assert result.output == "fishergcn: stopped by SIGINT; nothing was written.\n"

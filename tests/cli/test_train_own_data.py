@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from fishergcn import Graph
 from fishergcn.cli import app
 from fishergcn.errors import DataFileError, InputError
-from fishergcn.training import load_model
+from fishergcn.models import load_model
 
 FEW = ["--epochs", 2, "--hidden", 4]
 

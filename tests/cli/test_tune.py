@@ -54,7 +54,7 @@ def test_the_command_at_the_end_trains_the_best_trial(tmp_path, monkeypatch):
 
 
 def test_ctrl_c_is_one_line_and_finished_trials_are_kept(tmp_path, monkeypatch):
-    from fishergcn.training import tuning
+    from fishergcn.studies import _tuning as tuning
 
     calls = []
     real = tuning._Objective.__call__

@@ -10,14 +10,16 @@ from importlib import resources
 
 import pytest
 
+from fishergcn import studies
 from fishergcn.errors import DataFileError, InputError
-from fishergcn.experiments import preset, store
-from fishergcn.experiments.archive import read_archive, write_archive
-from fishergcn.experiments.plan import make_plan
-from fishergcn.experiments.store import RunStore, open_runs
 from fishergcn.graph import Graph
-from fishergcn.training import RunRecord, load_model
-from fishergcn.training._weights_file import read_bytes
+from fishergcn.models import load_model
+from fishergcn.models._weights import read_bytes
+from fishergcn.studies import _store as store
+from fishergcn.studies._archive import read_archive, write_archive
+from fishergcn.studies._plan import make_plan
+from fishergcn.studies._store import RunStore, open_runs
+from fishergcn.training import RunRecord
 
 LONG_NAME = "é" * 300
 
@@ -32,7 +34,7 @@ LONG_NAME = "é" * 300
 def test_presets(tmp_path, text):
     (tmp_path / "own.toml").write_text(text)
     with pytest.raises(DataFileError, match="is not valid TOML"):
-        preset.load(tmp_path / "own.toml")
+        studies.load_preset(tmp_path / "own.toml")
 
 
 @pytest.mark.parametrize(
@@ -45,11 +47,11 @@ def test_presets(tmp_path, text):
     ],
 )
 def test_entries_of_presets(tmp_path, name, old, new):
-    text = (resources.files("fishergcn.experiments") / "presets" / f"{name}.toml").read_text(encoding="utf-8")
+    text = (resources.files("fishergcn.studies") / "presets" / f"{name}.toml").read_text(encoding="utf-8")
     assert old in text
     (tmp_path / "own.toml").write_text(text.replace(old, new, 1), encoding="utf-8")
     with pytest.raises(DataFileError, match="preset 'own'"):
-        preset.load(tmp_path / "own.toml")
+        studies.load_preset(tmp_path / "own.toml")
 
 
 def test_reading_reserves_no_more_than_the_file_has(tmp_path):
@@ -75,7 +77,7 @@ def test_reading_reserves_no_more_than_the_file_has(tmp_path):
         pytest.param(lambda folder: Graph.from_edges([(0, 1)]).save("\0"), id="save to a name with NUL"),
         pytest.param(lambda folder: open_runs("\0"), id="runs of a name with NUL"),
         pytest.param(lambda folder: load_model("\0"), id="model of a name with NUL"),
-        pytest.param(lambda folder: preset.load("\0.toml"), id="preset of a name with NUL"),
+        pytest.param(lambda folder: studies.load_preset("\0.toml"), id="preset of a name with NUL"),
     ],
 )
 def test_names_that_no_file_can_have(tmp_path, use):
@@ -92,7 +94,7 @@ def test_names_that_no_file_can_hold(names):
 
 @pytest.fixture(scope="module")
 def plan():
-    return make_plan(preset.load("quick"), splits=1, seeds=2, epochs=2)
+    return make_plan(studies.load_preset("quick"), splits=1, seeds=2, epochs=2)
 
 
 def record(cell, split, seed, **changes):

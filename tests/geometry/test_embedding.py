@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from fishergcn.geometry import _embedding_motions
 from fishergcn.geometry import embedding as geometry
+from fishergcn.geometry.embedding import _motions as _embedding_motions
 from fishergcn.graph import Graph
 
 FEW = settings(deadline=None, derandomize=True, max_examples=25)

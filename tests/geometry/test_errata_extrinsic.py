@@ -11,8 +11,8 @@ import torch
 from fishergcn import renormalized
 from fishergcn.geometry.extrinsic import edge_sensitivity, fisher_information, weight_fisher
 from fishergcn.graph import Graph
-from fishergcn.nn.gcn import GCN
-from fishergcn.perturbation.neighborhood import Neighborhood
+from fishergcn.nn._gcn import GCN
+from fishergcn.perturbation._neighborhood import Neighborhood
 
 DEPTHS = {1: (), 2: (4,), 3: (4, 4)}
 SEED = 14

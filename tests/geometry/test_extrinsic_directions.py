@@ -9,7 +9,6 @@ from scipy import linalg
 
 from fishergcn import renormalized
 from fishergcn.errors import InputError
-from fishergcn.geometry._extrinsic_sharpness import at_distance
 from fishergcn.geometry.extrinsic import (
     adversarial_direction,
     fisher_information,
@@ -17,9 +16,10 @@ from fishergcn.geometry.extrinsic import (
     sharpness,
     typical_distance,
 )
+from fishergcn.geometry.extrinsic._sharpness import at_distance
 from fishergcn.graph import Graph
-from fishergcn.nn.gcn import GCN
-from fishergcn.perturbation.neighborhood import Neighborhood, PerturbationWarning
+from fishergcn.nn._gcn import GCN
+from fishergcn.perturbation._neighborhood import Neighborhood, PerturbationWarning
 
 
 def random_graph(n=30, classes=3, dim=5, seed=0):

@@ -14,10 +14,10 @@ from torch.nn import functional
 
 from fishergcn import high_order, renormalized
 from fishergcn.errors import InputError
-from fishergcn.geometry._extrinsic_links import LinkScores, largest
 from fishergcn.geometry.extrinsic import edge_sensitivity
+from fishergcn.geometry.extrinsic._links import LinkScores, largest
 from fishergcn.graph import Graph
-from fishergcn.nn.gcn import GCN
+from fishergcn.nn._gcn import GCN
 
 
 def random_graph(n=9, classes=3, dim=4, seed=0, weighted=True, self_link=True):
@@ -258,7 +258,7 @@ def test_the_renormalized_matrix_may_be_given():
 PUBMED = """
 import re, torch, fishergcn
 from fishergcn.geometry.extrinsic import edge_sensitivity
-from fishergcn.nn.gcn import GCN
+from fishergcn.nn._gcn import GCN
 
 graph = fishergcn.datasets.load("pubmed")
 model = GCN(500, (16,), 3, generator=torch.Generator().manual_seed(0))

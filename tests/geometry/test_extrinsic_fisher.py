@@ -14,8 +14,8 @@ from fishergcn import renormalized
 from fishergcn.errors import InputError
 from fishergcn.geometry.extrinsic import fisher_information
 from fishergcn.graph import Graph
-from fishergcn.nn.gcn import GCN
-from fishergcn.perturbation.neighborhood import Neighborhood
+from fishergcn.nn._gcn import GCN
+from fishergcn.perturbation._neighborhood import Neighborhood
 
 
 def random_graph(n=5, classes=3, dim=4, seed=0):

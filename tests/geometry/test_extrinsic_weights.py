@@ -11,7 +11,7 @@ from fishergcn import high_order, renormalized
 from fishergcn.errors import ConvergenceError, InputError
 from fishergcn.geometry.extrinsic import natural_gradient_step, weight_fisher
 from fishergcn.graph import Graph
-from fishergcn.nn.gcn import GCN
+from fishergcn.nn._gcn import GCN
 
 
 def random_graph(n=10, classes=3, dim=4, seed=0, sparse_features=False):

@@ -11,7 +11,7 @@ import scipy.linalg
 from scipy import sparse
 
 from fishergcn.geometry import intrinsic
-from fishergcn.geometry._lanczos import gauss_rule
+from fishergcn.geometry.intrinsic._lanczos import gauss_rule
 
 
 def random_density(n, rank, seed):

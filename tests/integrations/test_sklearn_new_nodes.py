@@ -11,7 +11,7 @@ from scipy import sparse
 import fishergcn
 
 pytest.importorskip("sklearn")
-from fishergcn.integrations._sklearn_new_nodes import high_order_rows, renormalized_rows
+from fishergcn.integrations.sklearn._new_nodes import high_order_rows, renormalized_rows
 
 
 def example(seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fishergcn.nn.activation import reference, relu_dropout, words_per_node
-from fishergcn.nn.masks import draw_words, keep_probability, unpack
+from fishergcn.nn._activation import reference, relu_dropout, words_per_node
+from fishergcn.streams._masks import draw_words, keep_probability, unpack
 
 NODES = 13
 

@@ -10,8 +10,8 @@ import torch
 from scipy import sparse
 
 from fishergcn.errors import InputError
-from fishergcn.nn.features import DenseFeatures, SparseFeatures, make_features, reference
-from fishergcn.nn.masks import draw_words, keep_probability, unpack
+from fishergcn.nn._features import DenseFeatures, SparseFeatures, make_features, reference
+from fishergcn.streams._masks import draw_words, keep_probability, unpack
 
 TOLERANCE = {torch.float64: {"rtol": 0, "atol": 1e-12}, torch.float32: {"rtol": 1e-5, "atol": 1e-5}}
 
@@ -172,7 +172,7 @@ def test_masks_do_not_depend_on_how_a_matrix_is_stored():
 @pytest.mark.parametrize("chunk", [1, 2, 3, 100])
 def test_columns_list_the_entries_of_the_chosen_rows(monkeypatch, chunk):
     """Chunk by chunk, column by column, each entry once, and in a chunk only rows of that chunk."""
-    monkeypatch.setattr("fishergcn.nn.features._CHUNK_ROWS", chunk)
+    monkeypatch.setattr("fishergcn.nn._features._CHUNK_ROWS", chunk)
     rows = [9, 2, 5, 7, 1]
     features = prepared(torch.float64).restrict(torch.tensor(rows))
     pointers, position, entry = (part.tolist() for part in features.columns)

@@ -11,12 +11,16 @@ from scipy import sparse
 
 from fishergcn import renormalized
 from fishergcn.errors import InputError
-from fishergcn.nn import activation, features, masks, propagate
-from fishergcn.nn.features import make_features
-from fishergcn.nn.gcn import GCN, Dropout, logits
-from fishergcn.nn.spmm import SparseMatrix
-from fishergcn.nn.view import full_view
-from fishergcn.perturbation import Neighborhood, SparsePlusLowRank
+from fishergcn.nn import _activation as activation
+from fishergcn.nn import _features as features
+from fishergcn.nn._features import make_features
+from fishergcn.nn._gcn import GCN, Dropout, logits
+from fishergcn.nn._view import full_view
+from fishergcn.operators import SparsePlusLowRank
+from fishergcn.operators import _product as propagate
+from fishergcn.operators._sparse import SparseMatrix
+from fishergcn.perturbation import Neighborhood
+from fishergcn.streams import _masks as masks
 
 NODES, FEATURES, CLASSES = 20, 9, 3
 CLOSE = {"rtol": 0, "atol": 1e-12}

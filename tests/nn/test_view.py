@@ -10,10 +10,10 @@ import torch
 from scipy import sparse
 
 from fishergcn import renormalized
-from fishergcn.nn.features import make_features
-from fishergcn.nn.gcn import Dropout, logits
-from fishergcn.nn.spmm import SparseMatrix
-from fishergcn.nn.view import full_view, local_view
+from fishergcn.nn._features import make_features
+from fishergcn.nn._gcn import Dropout, logits
+from fishergcn.nn._view import full_view, local_view
+from fishergcn.operators._sparse import SparseMatrix
 
 NODES, FEATURES = 40, 12
 KEYS = torch.tensor([4, 5], dtype=torch.int64)

@@ -6,16 +6,16 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from fishergcn.nn import _triton
-from fishergcn.nn import features as features_module
-from fishergcn.nn.activation import reference as relu_reference
-from fishergcn.nn.activation import words_per_node
-from fishergcn.nn.features import SparseFeatures
-from fishergcn.nn.features import reference as features_reference
-from fishergcn.nn.masks import keep_probability
-from fishergcn.nn.philox import bernoulli_words, digits_of, stream_id
-from fishergcn.nn.propagate import reference as propagate_reference
-from fishergcn.nn.spmm import SparseMatrix
+from fishergcn._kernels import cuda
+from fishergcn.nn import _features as features_module
+from fishergcn.nn._activation import reference as relu_reference
+from fishergcn.nn._activation import words_per_node
+from fishergcn.nn._features import SparseFeatures
+from fishergcn.nn._features import reference as features_reference
+from fishergcn.operators._product import reference as propagate_reference
+from fishergcn.operators._sparse import SparseMatrix
+from fishergcn.streams._masks import keep_probability
+from fishergcn.streams._philox import bernoulli_words, digits_of, stream_id
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 KEYS = torch.tensor([3, -7, 2**61 + 5], dtype=torch.int64, device=DEVICE)
@@ -30,7 +30,7 @@ def close(got, wanted, tolerance=2e-6):
 def draw(samples, purpose, epoch, count, dropout):
     blocks = (count + 3) // 4
     words = torch.empty((len(KEYS) * samples, blocks, 4), dtype=torch.int32, device=DEVICE)
-    _triton.bernoulli_words(words, KEYS, samples, purpose, epoch, *digits_of(1 - dropout))
+    cuda.bernoulli_words(words, KEYS, samples, purpose, epoch, *digits_of(1 - dropout))
     return words.view(len(words), -1)
 
 
@@ -58,12 +58,12 @@ def features():
         wanted = features_reference(made64, reference_weight, mask, count, dropout)
         got = torch.empty(5, len(KEYS) * count, width, device=DEVICE)
         keep = keep_probability(dropout)
-        _triton.features_forward(got, made, weight, mask, count, keep)
+        cuda.features_forward(got, made, weight, mask, count, keep)
         close(got, wanted.detach())
         upstream = torch.rand(got.shape, generator=generator).to(DEVICE)
         wanted.backward(upstream.double())
         back = torch.empty_like(weight)
-        _triton.features_backward(back, made, upstream, mask, count, keep)
+        cuda.features_backward(back, made, upstream, mask, count, keep)
         close(back, reference_weight.grad)
 
 
@@ -75,11 +75,11 @@ def csr():
     )
     dense = torch.rand(17, 5, 130, generator=torch.Generator().manual_seed(0)).to(DEVICE)
     got = torch.empty(30, 5, 130, device=DEVICE)
-    _triton.csr_times_dense(got, matrix.forward, dense)
+    cuda.csr_times_dense(got, matrix.forward, dense)
     wanted = propagate_reference(matrix.to(dtype=torch.float64), dense.double())
     close(got, wanted)
     basis, weighted = torch.rand(30, 3, device=DEVICE), torch.rand(3, 5, 130, device=DEVICE)
-    _triton.csr_times_dense(got, matrix.forward, dense, basis, weighted)
+    cuda.csr_times_dense(got, matrix.forward, dense, basis, weighted)
     close(got, wanted - torch.einsum("nk,kbd->nbd", basis.double(), weighted.double()))
 
 
@@ -90,14 +90,14 @@ def relu():
         rows = torch.tensor([0, 3, 7, 9], dtype=torch.int32, device=DEVICE)
         mask = draw(2, 1, 5, 10 * words_per_node(width), 0.5)
         got = torch.empty_like(values)
-        _triton.relu_dropout(got, values, rows, mask, 2.0)
+        cuda.relu_dropout(got, values, rows, mask, 2.0)
         reference = values.double().requires_grad_()
         wanted = relu_reference(reference, rows, mask, 0.5)
         close(got, wanted.detach())
         upstream = torch.rand(got.shape, generator=generator).to(DEVICE)
         wanted.backward(upstream.double())
         back = torch.empty_like(values)
-        _triton.relu_dropout_backward(back, upstream, got, 2.0)
+        cuda.relu_dropout_backward(back, upstream, got, 2.0)
         close(back, reference.grad)
 
 
@@ -107,13 +107,13 @@ def weight():
         hidden = torch.rand(300, 6, width, generator=generator).to(DEVICE)
         stacked = torch.rand(3, width, columns, generator=generator).to(DEVICE)
         got = torch.empty(300, 6, columns, device=DEVICE)
-        _triton.times_weight(got, hidden, stacked)
+        cuda.times_weight(got, hidden, stacked)
         a, b = hidden.double().requires_grad_(), stacked.double().requires_grad_()
         wanted = torch.einsum("prmh,rhc->prmc", a.view(300, 3, 2, width), b).reshape(300, 6, columns)
         close(got, wanted.detach())
         upstream = torch.rand(got.shape, generator=generator).to(DEVICE)
         wanted.backward(upstream.double())
-        for mine, theirs in zip(_triton.times_weight_backward(hidden, stacked, upstream), (a, b), strict=True):
+        for mine, theirs in zip(cuda.times_weight_backward(hidden, stacked, upstream), (a, b), strict=True):
             close(mine, theirs.grad)
 
 
@@ -128,12 +128,12 @@ def half():
     double = matrix.to(dtype=torch.float64)
     for b in range(5):
         close(
-            _triton.half_product(matrix, dense, False)[:, b],
+            cuda.half_product(matrix, dense, False)[:, b],
             propagate_reference(double, dense.double())[:, b],
             1e-3,
         )
     back = torch.rand(203, 5, 13, device=DEVICE)
-    close(_triton.half_product(matrix, back, True), propagate_reference(double.T, back.double()), 1e-3)
+    close(cuda.half_product(matrix, back, True), propagate_reference(double.T, back.double()), 1e-3)
 
 
 if __name__ == "__main__":

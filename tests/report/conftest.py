@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from fishergcn import datasets
-from fishergcn.experiments.plan import Cell, Plan
-from fishergcn.experiments.store import RunStore
 from fishergcn.report import write_report
-from fishergcn.training.config import TrainConfig
-from fishergcn.training.records import RunRecord
+from fishergcn.studies._plan import Cell, Plan
+from fishergcn.studies._store import RunStore
+from fishergcn.training._config import TrainConfig
+from fishergcn.training._records import RunRecord
 
 HOSTILE = "<script>window.hacked = 1</script>"
 GAINS = {"gcn": 0.0, "gcn-x5": 0.002, "fishergcn": 0.0022}

@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from fishergcn.experiments.store import open_runs
+from fishergcn.studies._store import open_runs
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")

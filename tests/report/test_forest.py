@@ -8,9 +8,10 @@ import math
 
 import pytest
 
-from fishergcn.experiments.statistics import Comparison, Estimate
-from fishergcn.report._forest import controls_first, draw_forest, finding, paired_table, points, verdict
-from fishergcn.report._palette import looks
+from fishergcn._base.text import signed_points
+from fishergcn.drawing._palette import looks
+from fishergcn.report._forest import controls_first, draw_forest, finding, paired_table, verdict
+from fishergcn.studies._statistics import Comparison, Estimate
 
 
 def comparison(low, high, *, mean=None, reference="gcn-x5", role="control", cell="fishergcn"):
@@ -42,7 +43,7 @@ def test_finding_shows_points_and_interval():
 
 @pytest.mark.parametrize(("value", "text"), [(0.0024, "+0.24"), (-0.0024, "−0.24"), (0.0, "0.00"), (-1e-9, "0.00")])
 def test_points(value, text):
-    assert points(value) == text
+    assert signed_points(value) == text
 
 
 def test_controls_come_first():

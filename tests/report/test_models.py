@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import fishergcn
+from fishergcn.models import save_model
 from fishergcn.report._geometry import geometry_figures
 from fishergcn.report._models import draw_models
-from fishergcn.training import save_model
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 
 from fishergcn.errors import DataFileError
 from fishergcn.report import write_report
-from fishergcn.robustness.points import Point, points_csv
-from fishergcn.robustness.summary import summarize
+from fishergcn.studies._robustness_points import Point, points_csv
+from fishergcn.studies._robustness_summary import summarize
 
 
 @pytest.fixture

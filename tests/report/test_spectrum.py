@@ -9,8 +9,8 @@ import numpy as np
 
 import fishergcn
 from fishergcn import datasets
-from fishergcn.experiments.store import open_runs
 from fishergcn.report._spectrum import top_eigenvalues
+from fishergcn.studies._store import open_runs
 
 
 def rows_of(path):

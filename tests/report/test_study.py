@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fishergcn.drawing._palette import looks
 from fishergcn.errors import DataFileError
-from fishergcn.experiments.statistics import compare, summarize
-from fishergcn.experiments.store import RunStore, open_runs
 from fishergcn.report._curves import curves_json
-from fishergcn.report._palette import looks
 from fishergcn.report._study import read_study
+from fishergcn.studies._statistics import compare, summarize
+from fishergcn.studies._store import RunStore, open_runs
 
 
 @pytest.fixture

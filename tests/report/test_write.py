@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 
 from fishergcn.cli import app
 from fishergcn.errors import DataFileError
-from fishergcn.experiments.archive import write_archive
-from fishergcn.experiments.store import open_runs
 from fishergcn.report import write_report
+from fishergcn.studies._archive import write_archive
+from fishergcn.studies._store import open_runs
 
 SECTIONS = ["protocol", "results", "differences", "curves", "spectrum", "ablation", "geometry", "failures"]
 

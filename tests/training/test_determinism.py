@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from fishergcn.experiments.export import export_runs
-from fishergcn.experiments.store import open_runs
+from fishergcn.studies._export import export_runs
+from fishergcn.studies._store import open_runs
 
 
 def reproduce(folder, workers):

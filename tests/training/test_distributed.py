@@ -16,9 +16,9 @@ from scipy import sparse
 from fishergcn import Graph
 from fishergcn.errors import InputError
 from fishergcn.splits import Split
-from fishergcn.training.config import TrainConfig
-from fishergcn.training.distributed import Group, process_count, process_group
-from fishergcn.training.minibatch import train_minibatch
+from fishergcn.training._config import TrainConfig
+from fishergcn.training._distributed import Group, process_count, process_group
+from fishergcn.training._minibatch import train_minibatch
 
 
 def make_graph():

@@ -12,13 +12,14 @@ from scipy import sparse
 from fishergcn import Graph, datasets, renormalized, splits
 from fishergcn.errors import InputError
 from fishergcn.splits import Split
-from fishergcn.training import engine
-from fishergcn.training.config import TrainConfig
-from fishergcn.training.engine import Run, Trainer, train_chunk
-from fishergcn.training.methods import parse_method
-from fishergcn.training.problem import prepare
-from fishergcn.training.records import RunRecord
-from fishergcn.training.stopping import should_stop
+from fishergcn.training import Run
+from fishergcn.training import _engine as engine
+from fishergcn.training._config import TrainConfig
+from fishergcn.training._engine import Trainer, train_chunk
+from fishergcn.training._methods import parse_method
+from fishergcn.training._problem import prepare
+from fishergcn.training._records import RunRecord
+from fishergcn.training._stopping import should_stop
 
 NODES, CLASSES = 60, 3
 CPU = torch.device("cpu")

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from fishergcn import TrainConfig, datasets, splits, train
-from fishergcn.experiments.export import export_runs
-from fishergcn.experiments.store import open_runs
+from fishergcn.studies._export import export_runs
+from fishergcn.studies._store import open_runs
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 

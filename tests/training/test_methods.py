@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fishergcn.errors import InputError
-from fishergcn.training.methods import METHODS, parse_method
+from fishergcn.training._methods import METHODS, parse_method
 
 MEANING = {
     # high order, perturbed, samples, consistent

@@ -11,15 +11,15 @@ from scipy import sparse
 
 from fishergcn import Graph, TrainConfig, renormalized, top_spectrum, train
 from fishergcn.errors import InputError
-from fishergcn.nn.spmm import SparseMatrix
-from fishergcn.perturbation import SparsePlusLowRank
+from fishergcn.nn._layerwise import layerwise_logits, reach
+from fishergcn.operators import SparsePlusLowRank
+from fishergcn.operators._sparse import SparseMatrix
 from fishergcn.splits import Split
-from fishergcn.training import _batch_problem, minibatch
-from fishergcn.training._inference import layerwise_logits, reach
-from fishergcn.training.engine import Run
-from fishergcn.training.methods import parse_method
-from fishergcn.training.minibatch import BatchSettings, BlockOperator, MiniBatchTrainer, prepare_batches
-from fishergcn.training.minibatch import train_minibatch as train_batches
+from fishergcn.training import Run, _batch_problem
+from fishergcn.training import _minibatch as minibatch
+from fishergcn.training._methods import parse_method
+from fishergcn.training._minibatch import BatchSettings, BlockOperator, MiniBatchTrainer, prepare_batches
+from fishergcn.training._minibatch import train_minibatch as train_batches
 
 NODES = 90
 CONFIG = TrainConfig(max_epochs=4, hidden=(8,), dtype="float64", rank=3, samples=3, stopping="none")
@@ -92,7 +92,7 @@ class TestEqualsFullBatch:
 
     def test_without_compiled_kernels(self, graph, split, monkeypatch):
         first = train_batches(graph, "fishergcn", split, config=CONFIG, batch_size=20, fanout=(3, 2))
-        monkeypatch.setattr("fishergcn.nn.backend._installed", lambda _: False)
+        monkeypatch.setattr("fishergcn._base.backend._installed", lambda _: False)
         again = train_batches(graph, "fishergcn", split, config=CONFIG, batch_size=20, fanout=(3, 2))
         np.testing.assert_allclose(again.curves["train_loss"], first.curves["train_loss"], rtol=1e-11)
 

@@ -9,10 +9,10 @@ import torch
 from fishergcn import Graph, TrainConfig, train
 from fishergcn.errors import InputError
 from fishergcn.splits import Split
-from fishergcn.training import RunRecord
-from fishergcn.training.engine import Run, train_chunk
-from fishergcn.training.methods import parse_method
-from fishergcn.training.problem import prepare
+from fishergcn.training import Run, RunRecord
+from fishergcn.training._engine import train_chunk
+from fishergcn.training._methods import parse_method
+from fishergcn.training._problem import prepare
 
 RING = Graph.from_edges(
     [(node, (node + step) % 12) for node in range(12) for step in (1, 2)],

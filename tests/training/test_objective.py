@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from fishergcn.nn.view import View
-from fishergcn.training.objective import Targets, penalty, scores, scores_reference
+from fishergcn.nn._view import View
+from fishergcn.training._objective import Targets, penalty, scores, scores_reference
 
 
 def make_targets(rng, dtype):

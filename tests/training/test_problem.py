@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from fishergcn import Graph, TrainConfig, splits, train
-from fishergcn.training.problem import has_negative_features
+from fishergcn.training._problem import has_negative_features
 
 SPLIT = splits.Split("mine", train=[0, 3], val=[1], test=[2])
 ROWS = {

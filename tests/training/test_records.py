@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from fishergcn.errors import DataFileError
-from fishergcn.training.config import TrainConfig
-from fishergcn.training.records import RunRecord
+from fishergcn.training._config import TrainConfig
+from fishergcn.training._records import RunRecord
 
 
 def record(**changes):

@@ -11,9 +11,9 @@ from scipy import sparse
 
 from fishergcn import renormalized
 from fishergcn.errors import InputError
-from fishergcn.nn.masks import draw_words, unpack
+from fishergcn.streams._masks import draw_words, unpack
 from fishergcn.training import _local_masks
-from fishergcn.training.sampling import ALL, NeighborSampler, batches, check_fanout, ranges
+from fishergcn.training._sampling import ALL, NeighborSampler, batches, check_fanout, ranges
 
 
 def random_graph(nodes, share, seed):

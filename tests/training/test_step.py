@@ -8,12 +8,13 @@ import torch
 from scipy import sparse
 
 from fishergcn import Graph
-from fishergcn.nn.masks import draw_words, unpack
 from fishergcn.splits import Split
-from fishergcn.training.config import TrainConfig
-from fishergcn.training.engine import Run, Trainer
-from fishergcn.training.methods import METHODS, parse_method
-from fishergcn.training.problem import prepare
+from fishergcn.streams._masks import draw_words, unpack
+from fishergcn.training import Run
+from fishergcn.training._config import TrainConfig
+from fishergcn.training._engine import Trainer
+from fishergcn.training._methods import METHODS, parse_method
+from fishergcn.training._problem import prepare
 
 NODES, FEATURES, CLASSES, RANK = 60, 21, 3, 4
 CPU = torch.device("cpu")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fishergcn.training.stopping import paper_rule, patience_rule, should_stop
+from fishergcn.training._stopping import paper_rule, patience_rule, should_stop
 
 
 def by_hand(losses, accuracies):

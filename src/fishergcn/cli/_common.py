@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from fishergcn._files import atomic_path
+from fishergcn._base.files import atomic_path
 from fishergcn.errors import DataFileError, InputError, suggestion
 
 if TYPE_CHECKING:

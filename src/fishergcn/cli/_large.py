@@ -11,9 +11,7 @@ from fishergcn.errors import InputError
 if TYPE_CHECKING:
     from fishergcn.graph import Graph
     from fishergcn.splits import Split
-    from fishergcn.training.config import TrainConfig
-    from fishergcn.training.minibatch import BatchSettings
-    from fishergcn.training.records import RunRecord
+    from fishergcn.training import BatchSettings, RunRecord, TrainConfig
 
 __all__ = ["parse_batches", "train_in_batches"]
 
@@ -26,8 +24,7 @@ def parse_batches(batch_size: int | None, fanout: str | None, workers: int) -> B
     >>> parse_batches(512, "10,-1", 1).fanout
     (10, -1)
     """
-    from fishergcn.training.distributed import process_count
-    from fishergcn.training.minibatch import BatchSettings
+    from fishergcn.training import BatchSettings, process_count
 
     if batch_size is None:
         if fanout is not None:
@@ -60,13 +57,8 @@ def train_in_batches(
     """Train all runs one after the other; return them by method, or None in processes other than the first."""
     import torch
 
-    from fishergcn.training.api import find_device
-    from fishergcn.training.distributed import process_group
-    from fishergcn.training.engine import Run
-    from fishergcn.training.methods import parse_method
-    from fishergcn.training.minibatch import prepare_batches, train_prepared
-    from fishergcn.training.progress import make_display
-    from fishergcn.training.sampling import check_fanout
+    from fishergcn.execution import find_device, make_display
+    from fishergcn.training import Run, check_fanout, parse_method, prepare_batches, process_group, train_prepared
 
     check_fanout(settings.fanout, len(config.hidden) + 1)
     results: dict[str, list[RunRecord]] = {method: [] for method in methods}

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 from fishergcn.cli._common import console, table
 
 if TYPE_CHECKING:
-    from fishergcn.experiments.plan import Cell, Plan
-    from fishergcn.experiments.store import RunStore
-    from fishergcn.training.engine import Progress
-    from fishergcn.training.records import RunRecord
+    from fishergcn.studies import Cell, Plan, RunStore
+    from fishergcn.training import Progress, RunRecord
 
 __all__ = ["Display"]
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fishergcn.cli._common import table
-from fishergcn.training.methods import parse_method
+from fishergcn.training import TrainConfig, control_of
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from fishergcn.training.records import RunRecord
+    from fishergcn.training import RunRecord
 
 __all__ = ["differences", "differences_table", "means", "means_table", "reference_of", "runs_table"]
 
@@ -82,9 +82,9 @@ def differences_table(results: Results) -> Table | None:
 
 def reference_of(method: str, methods: Sequence[str]) -> str | None:
     """Return what a method is compared with: its control if that was trained too, else the first method."""
-    parsed = parse_method(method)
-    if parsed.perturbed and parsed.control in methods:
-        return parsed.control
+    control = control_of(method, TrainConfig())
+    if control in methods:
+        return control
     return None if method == methods[0] else methods[0]
 
 
@@ -106,7 +106,7 @@ def means(results: Results) -> list[dict[str, Any]]:
 
 def differences(results: Results) -> list[dict[str, Any]]:
     """Return the paired differences between methods, a dictionary for each pair."""
-    from fishergcn.experiments.statistics import paired_difference
+    from fishergcn.studies import paired_difference
 
     measure = "test_accuracy" if _known(results, "test_accuracy") else "val_accuracy"
     values = {

@@ -11,7 +11,7 @@ from fishergcn.errors import InputError, suggestion
 
 if TYPE_CHECKING:
     from fishergcn.graph import Graph
-    from fishergcn.training.config import TrainConfig
+    from fishergcn.training import TrainConfig
 
 __all__ = ["make_config", "parse_setting"]
 
@@ -22,8 +22,7 @@ def make_config(options: dict[str, Any], settings: Sequence[str], graph: Graph) 
     Dividing rows by their sum is meant for counts. Where features are negative it is left out, unless asked
     for.
     """
-    from fishergcn.training.config import TrainConfig
-    from fishergcn.training.problem import has_negative_features
+    from fishergcn.training import TrainConfig, has_negative_features
 
     values = {name: value for name, value in options.items() if value is not None}
     if "hidden" in values:
@@ -47,7 +46,7 @@ def parse_setting(text: str) -> tuple[str, Any]:
     >>> parse_setting("radius=0.5")
     ('radius', 0.5)
     """
-    from fishergcn.training.config import TrainConfig
+    from fishergcn.training import TrainConfig
 
     defaults = {field.name: field.default for field in dataclasses.fields(TrainConfig)}
     name, equals, value = (part.strip() for part in text.partition("="))

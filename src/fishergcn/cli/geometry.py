@@ -12,9 +12,9 @@ from fishergcn.cli._common import console, load_graph, print_json, table
 from fishergcn.errors import InputError
 
 if TYPE_CHECKING:
-    from fishergcn._types import FloatArray
+    from fishergcn._base.types import FloatArray
     from fishergcn.graph import Graph
-    from fishergcn.perturbation.neighborhood import Neighborhood
+    from fishergcn.perturbation import Neighborhood
 
 __all__ = ["app"]
 
@@ -40,7 +40,7 @@ def distance(
     json: _JSON = False,
 ) -> None:
     """Compare two graphs on the same nodes: Bures distance, entropies, top of the spectrum."""
-    from fishergcn._checks import check_integer
+    from fishergcn._base.checks import check_integer
     from fishergcn.geometry import intrinsic
 
     graphs = [load_graph(a), load_graph(b)]
@@ -81,7 +81,7 @@ def neighborhood(
 ) -> None:
     """Draw perturbations of a graph and show how far they move it."""
     import fishergcn
-    from fishergcn.perturbation.neighborhood import Neighborhood
+    from fishergcn.perturbation import Neighborhood
 
     graph = load_graph(name)
     propagate = fishergcn.high_order if high_order else fishergcn.renormalized
@@ -177,8 +177,8 @@ def _neighborhood_facts(around: Neighborhood, distances: FloatArray, eigenvalues
 
 
 def _draw(distances: FloatArray, title: str, path: Path) -> None:
-    from fishergcn._files import atomic_path
-    from fishergcn._imports import require
+    from fishergcn._base.files import atomic_path
+    from fishergcn._base.imports import require
 
     figure_module = require("matplotlib.figure", extra="report", purpose="A picture")
     figure = figure_module.Figure(figsize=(6, 3.5), layout="constrained")

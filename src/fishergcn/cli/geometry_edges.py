@@ -13,7 +13,7 @@ from fishergcn.errors import InputError, suggestion
 
 if TYPE_CHECKING:
     from fishergcn.geometry.extrinsic import EdgeSensitivity
-    from fishergcn.training.saved import SavedModel
+    from fishergcn.models import SavedModel
 
 __all__ = ["edges"]
 
@@ -41,8 +41,8 @@ def edges(
     Each with the derivative of the log-probability: in the weight of the link, or, for high-order models, in the entry
     that the pair has in the propagation matrix.
     """
-    from fishergcn._checks import check_choice, check_integer
-    from fishergcn.training.saved import load_model
+    from fishergcn._base.checks import check_choice, check_integer
+    from fishergcn.models import load_model
 
     check_picture(plot)
     check_choice("--links", links, ("present", "absent", "all"))
@@ -62,7 +62,7 @@ def edges(
         "links": link_rows(found.top(count), names),
     }
     if plot is not None:
-        from fishergcn.geometry._extrinsic_pictures import links_figure
+        from fishergcn.drawing import links_figure
 
         title = f"node {node}: {facts['class']} ({facts['probability']:.1%})"
         classes = probabilities.argmax(axis=1)

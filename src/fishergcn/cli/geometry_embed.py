@@ -11,7 +11,7 @@ from fishergcn.cli._common import check_picture, console, load_graph, print_json
 from fishergcn.errors import InputError
 
 if TYPE_CHECKING:
-    from fishergcn._types import IntArray
+    from fishergcn._base.types import IntArray
     from fishergcn.geometry.embedding import EmbeddingFit, ExtremeMotions
     from fishergcn.graph import Graph
 
@@ -31,7 +31,7 @@ def embed(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Embed the largest connected part of a graph, and find the motions of least and largest metric."""
-    from fishergcn._checks import check_integer
+    from fishergcn._base.checks import check_integer
     from fishergcn.geometry import embedding
 
     check_picture(plot)
@@ -91,7 +91,7 @@ def _write(path: Path, graph: Graph, nodes: IntArray, fitted: EmbeddingFit) -> N
     import csv
     import io
 
-    from fishergcn._files import write_text
+    from fishergcn._base.files import write_text
 
     labels, names = _classes(graph, nodes)
     text = io.StringIO(newline="")
@@ -106,7 +106,7 @@ def _write(path: Path, graph: Graph, nodes: IntArray, fitted: EmbeddingFit) -> N
 def _figure(graph: Graph, nodes: IntArray, fitted: EmbeddingFit, motions: ExtremeMotions) -> Any:
     import numpy as np
 
-    from fishergcn._imports import require
+    from fishergcn._base.imports import require
 
     module = require("matplotlib.figure", extra="report", purpose="A picture")
     figure = module.Figure(figsize=(15, 5), layout="constrained")

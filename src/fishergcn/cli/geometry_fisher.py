@@ -11,7 +11,7 @@ from fishergcn.cli._common import check_picture, console, print_json, save_pictu
 
 if TYPE_CHECKING:
     from fishergcn.geometry.extrinsic import AdversarialDirection, EdgeSensitivity, Sharpness
-    from fishergcn.training.saved import SavedModel
+    from fishergcn.models import SavedModel
 
 __all__ = ["fisher", "link_rows", "node_names"]
 
@@ -32,8 +32,8 @@ def fisher(
 ) -> None:
     """Show the Fisher information of a model with respect to its graph, and what matters most in it."""
     from fishergcn.geometry import extrinsic
-    from fishergcn.perturbation.neighborhood import Neighborhood
-    from fishergcn.training.saved import load_model
+    from fishergcn.models import load_model
+    from fishergcn.perturbation import Neighborhood
 
     check_picture(plot)
     saved = load_model(folder)
@@ -62,7 +62,7 @@ def fisher(
         normalize_features=normalize,
     )
     if plot is not None:
-        from fishergcn.geometry._extrinsic_pictures import fisher_figure
+        from fishergcn.drawing import fisher_figure
 
         save_picture(fisher_figure(found, grown, _title(saved)), plot)
     facts = _facts(saved, found, grown, links)

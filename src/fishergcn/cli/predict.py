@@ -20,8 +20,8 @@ def predict(
     overwrite: shared.Overwrite = False,
 ) -> None:
     """Name the class of every node, with probabilities, as CSV."""
-    from fishergcn._files import write_text
-    from fishergcn.training.saved import load_model
+    from fishergcn._base.files import write_text
+    from fishergcn.models import load_model
 
     if out is not None:
         shared.check_new_file(out, overwrite=overwrite)

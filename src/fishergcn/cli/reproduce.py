@@ -13,7 +13,7 @@ import typer
 from fishergcn.cli._common import console
 
 if TYPE_CHECKING:
-    from fishergcn.experiments.preset import Preset
+    from fishergcn.studies import Preset
 
 __all__ = ["reproduce"]
 
@@ -49,13 +49,11 @@ def reproduce(
     Every finished run is kept at once in DIR/runs.sqlite. Stop it as you like, also with kill -9: the same
     command goes on where it was.
     """
+    from fishergcn import studies
     from fishergcn.cli._progress import Display
-    from fishergcn.experiments import preset as presets
-    from fishergcn.experiments._signals import Stopped
-    from fishergcn.experiments.plan import make_plan
-    from fishergcn.experiments.runner import run_plan
+    from fishergcn.studies import Stopped, make_plan, run
 
-    chosen = presets.load(preset)
+    chosen = studies.load_preset(preset)
     if chosen.kind == "data":
         _data_table(chosen, out)
         return
@@ -65,7 +63,7 @@ def reproduce(
     command = shlex.join(["fishergcn", *sys.argv[1:]])
     try:
         with Display() as display:
-            run_plan(
+            run(
                 plan,
                 out,
                 device=device,
@@ -87,7 +85,7 @@ def _words(text: str | None) -> list[str] | None:
 
 def _print_end(out: Path) -> None:
     from fishergcn.cli.runs import print_results
-    from fishergcn.experiments.store import open_runs
+    from fishergcn.studies import open_runs
 
     with contextlib.closing(open_runs(out)) as runs:
         print_results(runs)
@@ -104,7 +102,7 @@ def _print_end(out: Path) -> None:
 
 def _data_table(preset: Preset, out: Path) -> None:
     """Write and print the statistics of the data sets, computed and published."""
-    from fishergcn.experiments.data_table import data_table, write_data_table
+    from fishergcn.studies import data_table, write_data_table
 
     rows = data_table(preset)
     written = write_data_table(preset, rows, out)

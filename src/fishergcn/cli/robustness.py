@@ -15,7 +15,7 @@ from fishergcn.cli._common import console, load_graph, note, table, warnings_as_
 from fishergcn.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
-    from fishergcn.robustness.summary import Cell
+    from fishergcn.studies._robustness_summary import Cell
 
 __all__ = ["robustness"]
 
@@ -50,12 +50,9 @@ def robustness(
     of an experiment if DIR holds some. Several processes may share DIR, each with other data sets, or one with -t
     methods and one without.
     """
-    from fishergcn.experiments._signals import Signals, Stopped
-    from fishergcn.robustness.feasible import check_study
-    from fishergcn.robustness.settings import load_settings
-    from fishergcn.robustness.study import run_study
-    from fishergcn.training.api import find_device
-    from fishergcn.training.config import TrainConfig
+    from fishergcn.execution import find_device
+    from fishergcn.studies import Signals, Stopped, check_study, load_settings, run_study
+    from fishergcn.training import TrainConfig
 
     settings = load_settings(
         "quick" if quick else preset,
@@ -99,10 +96,10 @@ def _words(texts: list[str] | None) -> tuple[str, ...] | None:
 
 def _write(out: Path) -> None:
     """Write and print what all points in the folder say together."""
-    from fishergcn._files import write_text
-    from fishergcn.robustness.pictures import write_pictures
-    from fishergcn.robustness.points import points_csv, read_points, read_study
-    from fishergcn.robustness.summary import markdown, summarize, summary_csv
+    from fishergcn._base.files import write_text
+    from fishergcn.drawing import write_pictures
+    from fishergcn.studies import points_csv, read_points, read_study
+    from fishergcn.studies._robustness_summary import markdown, summarize, summary_csv
 
     paths = sorted(out.glob("*/points.jsonl"))
     points = [point for path in paths for point in read_points(path)]
@@ -122,7 +119,7 @@ def _write(out: Path) -> None:
 
 def _print(cells: list[Cell]) -> None:
     """Show the ends of the curves: plain and hardest, and the difference from the control there."""
-    from fishergcn.robustness.summary import ends
+    from fishergcn.studies._robustness_summary import ends
 
     rows = []
     for first, cell in ends(cells):

@@ -12,7 +12,7 @@ import typer
 from fishergcn.cli._common import console, print_json, table
 
 if TYPE_CHECKING:
-    from fishergcn.experiments.runs import Runs
+    from fishergcn.studies import Runs
 
 __all__ = ["app", "print_results"]
 
@@ -53,14 +53,14 @@ def show(folder: _FOLDER, json: _JSON = False) -> None:
     """Show the results so far: means with intervals beside the published numbers, and paired differences."""
     from dataclasses import asdict
 
-    from fishergcn.experiments import statistics
+    from fishergcn.studies import compare, summarize
 
     with _opened(folder) as runs:
         if not json:
             print_results(runs)
             return
-        compared = [asdict(each) for each in statistics.compare(runs)]
-        cells = [asdict(each) for each in statistics.summarize(runs)]
+        compared = [asdict(each) for each in compare(runs)]
+        cells = [asdict(each) for each in summarize(runs)]
         print_json(_plain({"plan": runs.plan, "cells": cells, "comparisons": compared}))
 
 
@@ -70,7 +70,7 @@ def export(
     out: Annotated[Path, typer.Option(help="The file to write: .csv, .json or .parquet.")],
 ) -> None:
     """Write all runs to one file, with columns named as in RunRecord."""
-    from fishergcn.experiments.export import export_runs
+    from fishergcn.studies import export_runs
 
     with _opened(folder) as runs:
         count = export_runs(runs, out)
@@ -85,7 +85,7 @@ def archive(
     epochs: Annotated[int, typer.Option(help="How many epochs of the bands.")] = 100,
 ) -> None:
     """Write a small text copy of the results, from which tables and report can be made again."""
-    from fishergcn.experiments.archive import write_archive
+    from fishergcn.studies import write_archive
 
     with _opened(folder) as runs:
         write_archive(out, runs, curves=curves, epochs=epochs)
@@ -94,17 +94,17 @@ def archive(
 
 
 def _opened(folder: Path) -> contextlib.closing[Runs]:
-    from fishergcn.experiments.store import open_runs
+    from fishergcn.studies import open_runs
 
     return contextlib.closing(open_runs(folder))
 
 
 def print_results(runs: Runs) -> None:
     """Print the results of each data set, then the differences."""
-    from fishergcn.experiments import resampling, statistics
+    from fishergcn.studies import compare, interval_source, summarize
 
     plan, out = runs.plan, console()
-    cells, compared = statistics.summarize(runs), statistics.compare(runs)
+    cells, compared = summarize(runs), compare(runs)
     for dataset in plan["datasets"]:
         rows = [_result_row(each) for each in cells if each.dataset == dataset]
         out.print(_narrow(table(f"{plan['title']}: {dataset}", _RESULT_COLUMNS, rows)))
@@ -115,7 +115,7 @@ def print_results(runs: Runs) -> None:
     known = [each.accuracy for each in cells if each.accuracy is not None]
     unit = known[0].unit if known else "splits"
     note = "" if unit == "splits" else " (there is one split, so they hold for it alone)"
-    source = resampling.interval_source(known)
+    source = interval_source(known)
     out.print(f"Intervals: 95 %, from {source}{note}. p: Wilcoxon signed-rank over {unit}.", soft_wrap=True)
     gap = "(ours - published) / standard error of ours"
     if plan.get("changed"):

@@ -66,7 +66,7 @@ def _facts(found: Spectrum) -> dict[str, Any]:
 
 
 def _draw(found: Spectrum, title: str, path: Path) -> None:
-    from fishergcn._imports import require
+    from fishergcn._base.imports import require
 
     figure_module = require("matplotlib.figure", extra="report", purpose="A picture")
     figure = figure_module.Figure(figsize=(6, 3.5), layout="constrained")

@@ -15,7 +15,7 @@ from fishergcn.cli._common import console, note, print_json, warnings_as_notes
 if TYPE_CHECKING:
     from fishergcn.graph import Graph
     from fishergcn.splits import Split
-    from fishergcn.training.records import RunRecord
+    from fishergcn.training import RunRecord
 
 __all__ = ["chosen_seeds", "chosen_splits", "told_when_stopped", "train"]
 
@@ -133,15 +133,15 @@ def train(
     Own data in one command:
     fishergcn train --edges links.csv --features nodes.csv --labels labels.csv --out model
     """
+    from fishergcn import execution
     from fishergcn.cli._large import parse_batches, train_in_batches
     from fishergcn.cli._own_data import Source
     from fishergcn.cli._settings import make_config
-    from fishergcn.training import api
-    from fishergcn.training.saved import check_model_target
+    from fishergcn.models import check_model_target
 
     # All that can be wrong with the options is found before the work begins.
     methods = _methods(method)
-    api.find_device(device)
+    execution.find_device(device)
     batches = parse_batches(batch_size, fanout, workers)
     if out is not None:
         check_model_target(out, overwrite=overwrite)
@@ -169,7 +169,9 @@ def train(
             results = train_in_batches(loaded, methods, chosen, numbers, config, batches, device, quiet, keep)
         else:
             results = {
-                each: api.train(loaded, each, chosen, numbers, config, device, workers, not quiet, keep_weights=keep)
+                each: execution.train(
+                    loaded, each, chosen, numbers, config, device, workers, not quiet, keep_weights=keep
+                )
                 for each in methods
             }
     if results is None:  # it is for another process to show and save them
@@ -181,7 +183,7 @@ def train(
 
 def _methods(names: Sequence[str] | None) -> list[str]:
     from fishergcn.errors import InputError
-    from fishergcn.training.methods import parse_method
+    from fishergcn.training import parse_method
 
     methods = [parse_method(name).name for name in names or [shared.DEFAULT_METHOD]]
     if len(set(methods)) != len(methods):
@@ -191,7 +193,7 @@ def _methods(names: Sequence[str] | None) -> list[str]:
 
 def chosen_seeds(count: int, first: int) -> list[int]:
     """Return the seeds of --seeds and --first-seed."""
-    from fishergcn._checks import check_integer
+    from fishergcn._base.checks import check_integer
 
     first = check_integer("--first-seed", first, minimum=0)
     return list(range(first, first + check_integer("--seeds", count, minimum=1)))
@@ -253,8 +255,8 @@ def _save(
     *,
     overwrite: bool,
 ) -> None:
-    from fishergcn.training._folder import atomic_folder
-    from fishergcn.training.saved import best_run, check_model_target, write_model, write_runs
+    from fishergcn._base.folders import atomic_folder
+    from fishergcn.models import best_run, check_model_target, write_model, write_runs
 
     by_name = {split.name: split for split in splits}
     target = check_model_target(out, overwrite=overwrite)

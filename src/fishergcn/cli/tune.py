@@ -14,7 +14,7 @@ from fishergcn.cli._common import console, note, print_json, table, warnings_as_
 
 if TYPE_CHECKING:
     from fishergcn.cli._own_data import Source
-    from fishergcn.training.tuning import Trial, Tuning
+    from fishergcn.studies import Trial, Tuning
 
 __all__ = ["tune"]
 
@@ -70,11 +70,11 @@ def tune(
 
     Test nodes are never looked at: fishergcn tune --dataset cora --method fishergcn --grid paper --out study
     """
-    from fishergcn._imports import require
+    from fishergcn import studies
+    from fishergcn._base.imports import require
     from fishergcn.cli._own_data import Source
     from fishergcn.cli._settings import make_config, parse_setting
     from fishergcn.cli.train import chosen_seeds, chosen_splits, told_when_stopped
-    from fishergcn.training import tuning
 
     require("optuna", extra="tune", purpose="fishergcn tune")
     source = Source(dataset, graph, edges, features, labels, header, directed, self_links, name)
@@ -83,7 +83,7 @@ def tune(
         loaded = source.load()
         config = make_config({"max_epochs": epochs}, setting or [], loaded)
         with warnings_as_notes():
-            found = tuning.tune(
+            found = studies.tune(
                 loaded,
                 method,
                 chosen_splits(loaded, split),

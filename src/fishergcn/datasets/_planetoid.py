@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fishergcn._types import IntArray
+from fishergcn._base.types import IntArray
 from fishergcn.datasets._unpickle import AnyCSR, read_array, read_bytes, read_lists, read_matrix
 from fishergcn.errors import DataFileError, InputError
 from fishergcn.graph import Graph

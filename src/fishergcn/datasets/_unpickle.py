@@ -23,7 +23,7 @@ from typing import Any, TypeAlias, TypeGuard
 import numpy as np
 from scipy import sparse
 
-from fishergcn._types import AnyArray
+from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError
 
 __all__ = ["MAX_FILE_BYTES", "read_array", "read_bytes", "read_lists", "read_matrix"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from fishergcn.perturbation.adversary import SpectralAdversary
-from fishergcn.perturbation.neighborhood import Neighborhood, PerturbationWarning
-from fishergcn.perturbation.operator import SparsePlusLowRank
+from fishergcn.perturbation._adversary import SpectralAdversary
+from fishergcn.perturbation._directions import choose_directions
+from fishergcn.perturbation._links import LinkNoise
+from fishergcn.perturbation._neighborhood import Neighborhood, PerturbationWarning
 
-__all__ = ["Neighborhood", "PerturbationWarning", "SparsePlusLowRank", "SpectralAdversary"]
+__all__ = ["LinkNoise", "Neighborhood", "PerturbationWarning", "SpectralAdversary", "choose_directions"]

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import eigsh
 
-from fishergcn._types import CSRArray, FloatArray
+from fishergcn._base.types import CSRArray, FloatArray
 from fishergcn.errors import InputError
 from fishergcn.spectrum import Spectrum, bottom_spectrum, largest_component, top_spectrum
 

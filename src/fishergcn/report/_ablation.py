@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fishergcn.experiments.plan import Cell
-from fishergcn.experiments.statistics import Estimate
-from fishergcn.report._drawing import INK, Picture, csv_text, new_axes, render
-from fishergcn.report._palette import Look
+from fishergcn._base.text import csv_text
+from fishergcn.drawing import INK, Look, Picture, new_axes, render
+from fishergcn.studies import Cell, Estimate
 
 __all__ = ["changed_settings", "draw_sweep", "sweeps"]
 

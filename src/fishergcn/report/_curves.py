@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from fishergcn._types import FloatArray, IntArray
-from fishergcn.experiments.runs import Band
-from fishergcn.report._drawing import Picture, csv_text, new_axes, render
-from fishergcn.report._palette import Look
+from fishergcn._base.text import csv_text
+from fishergcn._base.types import FloatArray, IntArray
+from fishergcn.drawing import Look, Picture, new_axes, render
 from fishergcn.report._study import Study
+from fishergcn.studies import Band
 
 __all__ = ["PANELS", "curves_json", "draw_curves", "representative_epochs"]
 

@@ -5,27 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fishergcn.experiments.statistics import Comparison, Estimate
-from fishergcn.report._drawing import INK, PAPER, Picture, csv_text, new_axes, render
-from fishergcn.report._html import Html, tag
-from fishergcn.report._palette import Look
+from fishergcn._base.text import csv_text, signed_points
+from fishergcn.drawing import INK, PAPER, Html, Look, Picture, new_axes, render, tag
+from fishergcn.studies import Comparison, Estimate
 
-__all__ = ["controls_first", "draw_forest", "finding", "forest_csv", "paired_table", "points", "verdict"]
+__all__ = ["controls_first", "draw_forest", "finding", "forest_csv", "paired_table", "verdict"]
 
 # In characters; rows with longer labels have them above instead of beside.
 LONGEST_LABEL = 26
-
-
-def points(value: float) -> str:
-    """Return a difference of fractions as percentage points, signed, with a true minus.
-
-    Examples
-    --------
-    >>> points(0.0024), points(-0.00004)
-    ('+0.24', '0.00')
-    """
-    text = f"{100 * value:+.2f}"
-    return "0.00" if float(text) == 0 else text.replace("-", "−")
 
 
 def verdict(difference: Estimate) -> str:
@@ -49,7 +36,7 @@ def finding(comparison: Comparison) -> Html:
     side = verdict(comparison.difference)
     sentence = _SENTENCES[side].format(method=comparison.cell, reference=comparison.reference)
     interval = _interval(comparison.difference)
-    number = f"{points(comparison.difference.mean)} points{f' [{interval}]' if interval else ''}"
+    number = f"{signed_points(comparison.difference.mean)} points{f' [{interval}]' if interval else ''}"
     name = f"{comparison.cell} − {comparison.reference} on {comparison.dataset}: "
     return tag("li", name, tag("b", number, class_=side), f"; {sentence}", class_="finding")
 
@@ -57,7 +44,7 @@ def finding(comparison: Comparison) -> Html:
 def paired_table(comparisons: Sequence[Comparison]) -> Html:
     """Return all paired differences on one data set, with the full values in ``data-value``."""
     unit = comparisons[0].difference.unit
-    heads = ("points", "95 % interval", "the interval", f"{unit} won / tied / lost", "Wilcoxon p")
+    heads = ("95 % interval", "the interval", f"{unit} won / tied / lost", "Wilcoxon p")
     head = tag(
         "tr",
         tag("th", "difference", scope="col"),
@@ -75,7 +62,7 @@ def _paired_row(comparison: Comparison) -> Html:
     return tag(
         "tr",
         tag("th", f"{comparison.cell} − {comparison.reference}", scope="row"),
-        tag("td", points(difference.mean), class_="number main", data_value=difference.mean),
+        tag("td", signed_points(difference.mean), class_="number main", data_value=difference.mean),
         tag(
             "td",
             _interval(difference) or "–",
@@ -90,7 +77,9 @@ def _paired_row(comparison: Comparison) -> Html:
 
 
 def _interval(difference: Estimate) -> str:
-    return f"{points(difference.low)}, {points(difference.high)}" if verdict(difference) != "unknown" else ""
+    return (
+        f"{signed_points(difference.low)}, {signed_points(difference.high)}" if verdict(difference) != "unknown" else ""
+    )
 
 
 def _p_value(value: float) -> str:
@@ -116,7 +105,7 @@ def draw_forest(title: str, comparisons: Sequence[Comparison], looks: Mapping[st
         axes.spines["left"].set_visible(False)
         axes.grid(axis="x")
         shown = zip(labels, comparisons, strict=True)
-        label = "; ".join(f"{text}: {points(comparison.difference.mean)} points" for text, comparison in shown)
+        label = "; ".join(f"{text}: {signed_points(comparison.difference.mean)} points" for text, comparison in shown)
         return render(figure, name, f"Paired differences, {title}. {label}", forest_csv(comparisons))
 
 

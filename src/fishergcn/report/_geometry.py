@@ -6,8 +6,8 @@ import base64
 import json
 from pathlib import Path
 
+from fishergcn.drawing import Html, tag
 from fishergcn.errors import DataFileError, reason
-from fishergcn.report._html import Html, tag
 
 __all__ = ["geometry_figures"]
 

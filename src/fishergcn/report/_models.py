@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from fishergcn._files import write_text
-from fishergcn._imports import require
+from fishergcn._base.files import write_text
+from fishergcn._base.imports import require
 from fishergcn.errors import DataFileError
-from fishergcn.training.saved import SavedModel, load_model
+from fishergcn.models import SavedModel, load_model
 
 __all__ = ["draw_models"]
 
@@ -40,9 +40,9 @@ def draw_models(folder: Path, figures: Path) -> None:
 
 
 def _pictures(saved: SavedModel, title: str) -> tuple[str, str]:
+    from fishergcn.drawing import fisher_figure, links_figure
     from fishergcn.geometry import extrinsic
-    from fishergcn.geometry._extrinsic_pictures import fisher_figure, links_figure
-    from fishergcn.perturbation.neighborhood import Neighborhood
+    from fishergcn.perturbation import Neighborhood
 
     model, graph, config = saved.model, saved.graph, saved.config
     around = Neighborhood(saved.propagation, rank=config.rank, radius=config.radius or 0.1)

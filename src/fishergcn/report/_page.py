@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib import resources
 
 from fishergcn._version import __version__
-from fishergcn.report._html import Html, tag
+from fishergcn.drawing import Html, tag
 from fishergcn.report._sections import Section
 
 __all__ = ["assemble"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from fishergcn.report._html import Html, tag
+from fishergcn.drawing import Html, tag
 from fishergcn.report._study import Study
 
 __all__ = ["duration", "number_ranges", "protocol_card", "split_rule"]

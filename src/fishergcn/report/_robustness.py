@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fishergcn.experiments.folders import holds_robustness
-from fishergcn.report._forest import points as signed
+from fishergcn._base.text import signed_points as signed
+from fishergcn.drawing import Html, data_link, tag
 from fishergcn.report._geometry import geometry_figures
-from fishergcn.report._html import Html, data_link, tag
+from fishergcn.studies import holds_robustness
 
 if TYPE_CHECKING:
-    from fishergcn.robustness.summary import Cell
+    from fishergcn.studies._robustness_summary import Cell
 
 __all__ = ["draw_robustness", "robustness_parts", "robustness_words"]
 
@@ -20,7 +20,7 @@ _HEADS = ("data set", "attack", "method", "level", "accuracy %", "95 % interval"
 
 def draw_robustness(folder: Path, figures: Path) -> None:
     """Draw the curves of the study in a folder, as ``robustness-NAME-*.svg``."""
-    from fishergcn.robustness.pictures import write_pictures
+    from fishergcn.drawing import write_pictures
 
     write_pictures(_cells(folder), figures)
 
@@ -32,7 +32,7 @@ def robustness_parts(folder: Path, figures: Path) -> list[Html]:
 
 def robustness_words(folder: Path) -> str:
     """Say what was measured on what."""
-    from fishergcn.robustness.points import read_points
+    from fishergcn.studies import read_points
 
     found = list(read_points(folder / "points.csv"))
     names = ", ".join(dict.fromkeys(point.dataset for point in found))
@@ -40,8 +40,8 @@ def robustness_words(folder: Path) -> str:
 
 
 def _cells(folder: Path) -> list[Cell]:
-    from fishergcn.robustness.points import read_points
-    from fishergcn.robustness.summary import summarize
+    from fishergcn.studies import read_points
+    from fishergcn.studies._robustness_summary import summarize
 
     return summarize(read_points(folder / "points.csv"))
 
@@ -50,7 +50,7 @@ def _table(folder: Path) -> list[Html]:
     """Return accuracies at the highest level of each attack, with all levels as data."""
     if not holds_robustness(folder):
         return []
-    from fishergcn.robustness.summary import ends, summary_csv
+    from fishergcn.studies._robustness_summary import ends, summary_csv
 
     cells = _cells(folder)
     rows = [tag("tr", *(tag("td", text) for text in _texts(cell))) for _, cell in ends(cells)]

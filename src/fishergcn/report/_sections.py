@@ -6,21 +6,17 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fishergcn.experiments.plan import Cell
-from fishergcn.experiments.resampling import interval_source
-from fishergcn.experiments.statistics import Estimate
+from fishergcn.drawing import Html, Look, Picture, data_link, inline_svg, json_script, tag
 from fishergcn.report import _captions as captions
 from fishergcn.report._ablation import draw_sweep, sweeps
 from fishergcn.report._curves import curves_json, draw_curves
-from fishergcn.report._drawing import Picture, inline_svg
 from fishergcn.report._forest import controls_first, draw_forest, finding, paired_table
-from fishergcn.report._html import Html, data_link, json_script, tag
-from fishergcn.report._palette import Look
 from fishergcn.report._protocol import protocol_card
 from fishergcn.report._spectrum import draw_shape, draw_spectrum, top_eigenvalues
 from fishergcn.report._study import Study
 from fishergcn.report._tables import result_table, tables_csv
-from fishergcn.training.methods import parse_method
+from fishergcn.studies import Cell, Estimate, interval_source
+from fishergcn.training import parse_method
 
 __all__ = ["Section", "ablation", "curves", "failures", "forest", "protocol", "results", "spectra"]
 

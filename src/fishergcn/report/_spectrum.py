@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fishergcn._types import FloatArray
+from fishergcn._base.text import csv_text
+from fishergcn._base.types import FloatArray
+from fishergcn.drawing import GRID, INK, Look, Picture, new_axes, render
 from fishergcn.errors import FisherGCNError
-from fishergcn.experiments.plan import Cell
-from fishergcn.report._drawing import GRID, INK, Picture, csv_text, new_axes, render
-from fishergcn.report._palette import Look
-from fishergcn.training.methods import parse_method
-from fishergcn.training.records import RunRecord
+from fishergcn.studies import Cell
+from fishergcn.training import RunRecord, parse_method
 
 __all__ = ["draw_shape", "draw_spectrum", "top_eigenvalues"]
 

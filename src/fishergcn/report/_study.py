@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fishergcn.errors import DataFileError
-from fishergcn.experiments.plan import Cell, Plan
-from fishergcn.experiments.runs import Band, Runs
-from fishergcn.experiments.statistics import CellSummary, Comparison, compare, summarize
-from fishergcn.training.records import RunRecord
+from fishergcn.studies import Band, Cell, CellSummary, Comparison, Plan, Runs, compare, summarize
+from fishergcn.training import RunRecord
 
 __all__ = ["Study", "read_study"]
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from fishergcn.experiments.plan import Cell
-from fishergcn.experiments.statistics import CellSummary, Comparison
-from fishergcn.report._drawing import csv_text
-from fishergcn.report._forest import points
-from fishergcn.report._html import Html, tag
-from fishergcn.report._palette import Look
+from fishergcn._base.text import csv_text, signed_points
+from fishergcn.drawing import Html, Look, tag
 from fishergcn.report._study import Study
+from fishergcn.studies import Cell, CellSummary, Comparison
 
 __all__ = ["result_table", "swatch", "tables_csv", "tables_markdown"]
 
@@ -55,7 +52,7 @@ _COLUMNS: tuple[Column, ...] = (
     ("published_accuracy", "accuracy %", _published("accuracy"), _percent),
     ("published_accuracy_std", "std", _published("accuracy_std"), lambda value: f"{100 * value:.1f}"),
     ("published_loss", "loss", _published("loss"), lambda value: f"{value:.2f}"),
-    ("accuracy_difference", "points", _difference, points),
+    ("accuracy_difference", "points", _difference, signed_points),
     ("accuracy_gap", "std. errors", lambda summary: summary.accuracy_gap, _signed),
 )
 _GROUPS = (("", 1), ("ours", 5), ("paper", 3), ("ours − paper", 2))
@@ -172,12 +169,12 @@ def _markdown_cells(summary: CellSummary) -> list[str]:
 
 def _markdown_difference(comparison: Comparison) -> list[str]:
     found = comparison.difference
-    interval = f" [{points(found.low)}, {points(found.high)}]" if found.low <= found.high else ""
+    interval = f" [{signed_points(found.low)}, {signed_points(found.high)}]" if found.low <= found.high else ""
     return [
         comparison.dataset,
         f"{comparison.cell} − {comparison.reference}",
         comparison.role,
-        points(found.mean) + interval,
+        signed_points(found.mean) + interval,
         f"{comparison.won} / {comparison.tied} / {comparison.lost}",
         f"{comparison.p_value:.2g}",
     ]

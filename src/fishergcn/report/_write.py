@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from fishergcn._files import atomic_path, write_text
+from fishergcn._base.files import atomic_path, write_text
+from fishergcn.drawing import Picture, looks
 from fishergcn.errors import DataFileError
-from fishergcn.experiments.folders import holds_robustness, holds_runs
-from fishergcn.experiments.store import open_runs
 from fishergcn.report import _sections as parts
-from fishergcn.report._drawing import Picture
 from fishergcn.report._geometry import geometry_figures
 from fishergcn.report._models import draw_models
 from fishergcn.report._page import assemble
-from fishergcn.report._palette import looks
 from fishergcn.report._robustness import draw_robustness, robustness_parts, robustness_words
 from fishergcn.report._study import Study, read_study
 from fishergcn.report._tables import tables_csv, tables_markdown
+from fishergcn.studies import holds_robustness, holds_runs, open_runs
 
 __all__ = ["write_report"]
 
@@ -36,7 +34,7 @@ def write_report(folder: str | os.PathLike[str]) -> Path:
     Parameters
     ----------
     folder
-        Holds the runs: a database or an archive (see :func:`fishergcn.experiments.store.open_runs`), or a study
+        Holds the runs: a database or an archive (see :func:`fishergcn.studies._store.open_runs`), or a study
         made by ``fishergcn robustness``.
 
     Raises
@@ -47,10 +45,10 @@ def write_report(folder: str | os.PathLike[str]) -> Path:
     Examples
     --------
     >>> import tempfile
-    >>> from fishergcn.experiments import plan, preset, runner
-    >>> small = plan.make_plan(preset.load("quick"), datasets=["cora"], methods=["gcn"], splits=1, seeds=1, epochs=2)
+    >>> from fishergcn import studies
+    >>> small = studies.make_plan("quick", datasets=["cora"], methods=["gcn"], splits=1, seeds=1, epochs=2)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     counts = runner.run_plan(small, folder, device="cpu", workers=1)
+    ...     counts = studies.run(small, folder, device="cpu", workers=1)
     ...     page = write_report(folder)
     ...     print(page.name, sorted(path.name for path in page.parent.glob("tables.*")))
     report.html ['tables.csv', 'tables.md']

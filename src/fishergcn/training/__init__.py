@@ -1,20 +1,42 @@
-"""Training: configuration, stopping rules, the stacked engine, and records of what came out."""
+"""Training: methods, settings, stopping rules, the engine, and records of what came out."""
 
 from __future__ import annotations
 
-from fishergcn.training.api import train
-from fishergcn.training.config import TrainConfig
-from fishergcn.training.methods import METHODS
-from fishergcn.training.records import RunRecord
-from fishergcn.training.saved import SavedModel, best_run, load_model, save_model
+from fishergcn.training._config import FIRST_SEED, TrainConfig
+from fishergcn.training._distributed import Group, process_count, process_group
+from fishergcn.training._engine import Progress, train_chunk
+from fishergcn.training._methods import METHODS, Method, control_of, parse_method, samples_of
+from fishergcn.training._minibatch import BatchSettings, prepare_batches, train_minibatch, train_prepared
+from fishergcn.training._objective import Targets, scores
+from fishergcn.training._problem import Problem, Run, check_runs, has_negative_features, prepare, propagation_of
+from fishergcn.training._records import RunRecord
+from fishergcn.training._sampling import check_fanout
 
 __all__ = [
+    "FIRST_SEED",
     "METHODS",
+    "BatchSettings",
+    "Group",
+    "Method",
+    "Problem",
+    "Progress",
+    "Run",
     "RunRecord",
-    "SavedModel",
+    "Targets",
     "TrainConfig",
-    "best_run",
-    "load_model",
-    "save_model",
-    "train",
+    "check_fanout",
+    "check_runs",
+    "control_of",
+    "has_negative_features",
+    "parse_method",
+    "prepare",
+    "prepare_batches",
+    "process_count",
+    "process_group",
+    "propagation_of",
+    "samples_of",
+    "scores",
+    "train_chunk",
+    "train_minibatch",
+    "train_prepared",
 ]

@@ -5,16 +5,15 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from fishergcn._types import FloatArray
+from fishergcn._base.types import FloatArray
 from fishergcn.errors import FisherGCNError, InputError
 from fishergcn.graph import Graph
-from fishergcn.perturbation import Neighborhood
-from fishergcn.perturbation._directions import choose_directions
+from fishergcn.perturbation import Neighborhood, choose_directions
 from fishergcn.spectrum import Spectrum
-from fishergcn.training.config import TrainConfig
-from fishergcn.training.distributed import Group
-from fishergcn.training.methods import Method, parse_method
-from fishergcn.training.problem import Problem, prepare
+from fishergcn.training._config import TrainConfig
+from fishergcn.training._distributed import Group
+from fishergcn.training._methods import Method, parse_method
+from fishergcn.training._problem import Problem, prepare
 
 __all__ = ["prepare_batches"]
 

@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fishergcn.training.engine import Progress
-from fishergcn.training.records import RunRecord
-from fishergcn.training.stopping import should_stop
+from fishergcn.training._engine import Progress
+from fishergcn.training._records import RunRecord
+from fishergcn.training._stopping import should_stop
 
 if TYPE_CHECKING:
-    from fishergcn.training.minibatch import MiniBatchTrainer
+    from fishergcn.training._minibatch import MiniBatchTrainer
 
 __all__ = ["train_epochs"]
 
@@ -66,7 +66,7 @@ def _record(
     seconds: float,
     keep_weights: bool,
 ) -> RunRecord:
-    from fishergcn.training.provenance import device_name, versions
+    from fishergcn._base.provenance import device_name, versions
 
     problem, run = trainer.problem, trainer.run
     weights, shape = kept

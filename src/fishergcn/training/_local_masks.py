@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fishergcn._types import AnyArray, IntArray
-from fishergcn.nn.backend import backend_of
-from fishergcn.nn.gcn import Dropout
-from fishergcn.nn.philox import digits_of, philox, stream_id
-from fishergcn.training.sampling import ranges
+from fishergcn._base.arrays import ranges
+from fishergcn._base.backend import backend_of
+from fishergcn._base.types import AnyArray, IntArray
+from fishergcn.nn import Dropout
+from fishergcn.streams import digits_of, philox, stream_id
 
 __all__ = ["LocalDropout", "gather_words"]
 
@@ -66,7 +66,7 @@ def gather_words(
     if digits == 0:
         words.fill(0xFFFFFFFF if numerator else 0)
     elif backend_of(torch.empty(0)) == "numba":
-        from fishergcn.training._local_masks_numba import gather_bits
+        from fishergcn._kernels.cpu_masks import gather_bits
 
         gather_bits(words, unsigned, samples, purpose, epoch, numerator, digits, starts, lengths)
     else:

@@ -1,0 +1,1 @@
+"""What every package may use: checks of arguments, array types, files, optional imports."""

@@ -1,0 +1,231 @@
+"""The worst graph within a Bures distance: projected gradient ascent on the loss of trained networks.
+
+    maximize  (1/N) Σ_i -log p(y_i | X, Ã(φ), W)   over  D_B(ρ, ρ(φ)) ≤ r
+
+where i are the test nodes: this adversary knows their labels. The distance has a closed form and grows along every ray
+from φ = 0 (the Hellinger affinity in an exponential family falls along rays), so scaling φ by bisection projects onto
+the ball.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fishergcn._base.checks import check_integer, check_real
+from fishergcn.attacks._models import Stack
+from fishergcn.nn import times_weight
+from fishergcn.operators import SparsePlusLowRank
+from fishergcn.perturbation import Neighborhood
+from fishergcn.training import Targets, scores
+
+__all__ = ["Worst", "farthest", "project", "worst_in_ball"]
+
+_HALVINGS = 60
+_TRIALS = 8  # random points among which each start is the worst: the loss has several local maxima
+
+
+@dataclass(frozen=True)
+class Worst:
+    """What the ascent found for each of R networks.
+
+    Attributes
+    ----------
+    phi
+        φ, shape (R, k).
+    distance
+        D_B(ρ, ρ(φ)), shape (R,), at most the radius.
+    loss, accuracy
+        On the test nodes, with Ã(φ) in the place of Ã, shape (R,).
+
+    Examples
+    --------
+    >>> import numpy as np, torch, fishergcn
+    >>> from fishergcn.attacks import Stack, train_runs
+    >>> from fishergcn.training import Run
+    >>> from fishergcn.training import parse_method
+    >>> from fishergcn.training import prepare
+    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4), labels=[0, 0, 1, 1])
+    >>> problem = prepare(graph, parse_method("gcn"), fishergcn.TrainConfig(max_epochs=50))
+    >>> runs = [Run(fishergcn.splits.Split("mine", train=[0, 3], val=[1], test=[2]), 2019)]
+    >>> cpu = torch.device("cpu")
+    >>> stack = Stack.of(problem, runs, train_runs(problem, runs, cpu), cpu)
+    >>> around = fishergcn.Neighborhood(problem.propagation, rank=3)
+    >>> found = worst_in_ball(stack, around, 0.1, restarts=2, steps=5)
+    >>> matrix = around.operator(found.phi[0]).to_dense()  # the graph that was found
+    >>> matrix.shape, bool(torch.isclose(around.distance(found.phi), found.distance))
+    (torch.Size([4, 4]), True)
+    """
+
+    phi: Tensor
+    distance: Tensor
+    loss: Tensor
+    accuracy: Tensor
+
+
+def farthest(neighborhood: Neighborhood) -> float:
+    """Return sup_φ D_B(ρ, ρ(φ)) = sqrt(2 s (1 - sqrt(min_i λ̄_i))), approached as q tends to one direction.
+
+    Examples
+    --------
+    >>> import fishergcn
+    >>> from fishergcn.perturbation import Neighborhood
+    >>> path = fishergcn.renormalized([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+    >>> round(farthest(Neighborhood(path, rank=2)), 4)
+    0.9511
+    """
+    smallest = float(neighborhood.projected_spectrum.min())
+    return math.sqrt(2.0 * neighborhood.captured_mass * (1.0 - math.sqrt(smallest)))
+
+
+def project(neighborhood: Neighborhood, phi: Tensor, radius: float) -> Tensor:
+    """Scale φ, shape (..., k), towards 0 until D_B(ρ, ρ(φ)) ≤ radius; what is inside stays as it is.
+
+    Examples
+    --------
+    >>> import fishergcn, torch
+    >>> from fishergcn.perturbation import Neighborhood
+    >>> near = Neighborhood(fishergcn.renormalized([[0, 1, 0], [1, 0, 1], [0, 1, 0]]), rank=2)
+    >>> inside = project(near, torch.tensor([5.0, 0.0], dtype=torch.float64), 0.1)
+    >>> round(float(near.distance(inside)), 9)
+    0.1
+    """
+    low = torch.zeros_like(phi[..., :1])
+    high = torch.ones_like(low)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        inside = (neighborhood.distance(middle * phi) <= radius).unsqueeze(-1)
+        low, high = torch.where(inside, middle, low), torch.where(inside, high, middle)
+    fits = (neighborhood.distance(phi) <= radius).unsqueeze(-1)
+    return torch.where(fits, phi, low * phi)
+
+
+def worst_in_ball(
+    stack: Stack, neighborhood: Neighborhood, radius: float, *, restarts: int = 5, steps: int = 40, seed: int = 0
+) -> Worst:
+    """Look for the φ within a Bures distance that harms each network most.
+
+    Steps go along the natural gradient, of a length in Bures distance that shrinks from half the radius. The first
+    restart begins at φ = 0, the others at the worst of a few random points on the sphere; the highest loss met anywhere
+    is kept.
+
+    Parameters
+    ----------
+    stack
+        R trained networks, with their test nodes.
+    neighborhood
+        Around the propagation matrix that the networks are tested with.
+    radius
+        r, not squared; 0 gives φ = 0.
+    restarts, steps
+        Of the ascent, for each network.
+    seed
+        Of the random starts.
+
+    Returns
+    -------
+    Worst
+        Never outside of the ball, never better for the network than φ = 0.
+
+    Examples
+    --------
+    >>> import numpy as np, torch, fishergcn
+    >>> from fishergcn.attacks import Stack, train_runs
+    >>> from fishergcn.training import Run
+    >>> from fishergcn.training import parse_method
+    >>> from fishergcn.training import prepare
+    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4), labels=[0, 0, 1, 1])
+    >>> problem = prepare(graph, parse_method("gcn"), fishergcn.TrainConfig(max_epochs=50))
+    >>> runs = [Run(fishergcn.splits.Split("mine", train=[0, 3], val=[1], test=[2]), 2019)]
+    >>> cpu = torch.device("cpu")
+    >>> stack = Stack.of(problem, runs, train_runs(problem, runs, cpu), cpu)
+    >>> around = fishergcn.Neighborhood(problem.propagation, rank=3)
+    >>> plain, found = (worst_in_ball(stack, around, radius, restarts=2, steps=5) for radius in (0.0, 0.1))
+    >>> bool(found.distance <= 0.1), bool(found.loss > plain.loss)
+    (True, True)
+    """
+    radius = check_real("radius", radius, minimum=0.0)
+    restarts = check_integer("restarts", restarts, minimum=1)
+    steps = check_integer("steps", steps, minimum=0)
+    around = neighborhood.to(stack.device, stack.dtype)
+    networks = _Networks(stack, around, restarts)
+    best_phi = torch.zeros(len(stack), restarts, around.rank, dtype=torch.float64, device=stack.device)
+    best_loss, best_accuracy, _ = networks.measure(best_phi)
+    phi = _starts(networks, radius, seed) if radius > 0 else best_phi
+    for step in range(steps + 1 if radius > 0 else 0):
+        loss, accuracy, gradient = networks.measure(phi)
+        higher = loss > best_loss
+        best_loss, best_accuracy = torch.where(higher, loss, best_loss), torch.where(higher, accuracy, best_accuracy)
+        best_phi = torch.where(higher.unsqueeze(-1), phi, best_phi)
+        natural = gradient / around.projected_spectrum
+        length = 0.5 * radius * (1.0 - step / (steps + 1))
+        phi = project(around, phi + natural * (length / _first_order(around, natural)), radius)
+    chosen = best_loss.argmax(dim=1, keepdim=True)
+    found = best_phi.gather(1, chosen.unsqueeze(-1).expand(-1, -1, around.rank)).squeeze(1)
+    return Worst(
+        found, around.distance(found), best_loss.gather(1, chosen)[:, 0], best_accuracy.gather(1, chosen)[:, 0]
+    )
+
+
+def _starts(networks: _Networks, radius: float, seed: int) -> Tensor:
+    """Return starting points of shape (R, K, k): 0 first, then for each the worst of some random points."""
+    around, generator = networks.around, torch.Generator().manual_seed(seed)
+    shape = (len(networks.stack), networks.restarts, around.rank)
+    chosen, highest = torch.zeros(shape, dtype=torch.float64, device=around.device), None
+    for _ in range(_TRIALS if networks.restarts > 1 else 0):
+        drawn = torch.randn(shape, dtype=torch.float64, generator=generator).to(around.device)
+        phi = drawn / around.projected_spectrum.sqrt()
+        # Beyond the sphere first, unless it is out of reach in that direction.
+        phi = project(around, phi * (3.0 * radius / _first_order(around, phi)), radius)
+        loss = networks.measure(phi)[0]
+        highest = torch.full_like(loss, -math.inf) if highest is None else highest
+        chosen = torch.where((loss > highest).unsqueeze(-1), phi, chosen)
+        highest = torch.maximum(loss, highest)
+    chosen[:, 0] = 0.0
+    return chosen
+
+
+def _first_order(around: Neighborhood, phi: Tensor) -> Tensor:
+    """Return D_B to first order, sqrt(s Var_λ̄(φ)) / 2, shape (..., 1); 1 where φ is constant."""
+    shares = around.projected_spectrum
+    centered = phi - (shares * phi).sum(-1, keepdim=True)
+    length = 0.5 * math.sqrt(around.captured_mass) * (shares * centered.square()).sum(-1, keepdim=True).sqrt()
+    return torch.where(length > 0, length, 1.0)
+
+
+class _Networks:
+    """R networks with K graphs each; what does not depend on φ is computed once."""
+
+    def __init__(self, stack: Stack, around: Neighborhood, restarts: int) -> None:
+        self.stack, self.around, self.restarts = stack, around, restarts
+        plain = around.operator()
+        self.sparse, self.basis = plain.sparse, plain.basis
+        with torch.no_grad():
+            first = stack.features.times(stack.weights[0], None, 1, 0.0)  # X W⁰, shape (n, R, h)
+            self.plain = self.sparse.propagate(first)
+            self.moments = torch.einsum("nk,nrh->krh", self.basis, first)
+        self.targets: Targets = stack.targets
+
+    def measure(self, phi: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return loss, accuracy, both (R, K), and the gradient of the loss, (R, K, k), at φ of shape (R, K, k)."""
+        phi = phi.detach().requires_grad_()
+        out = self._logits(self.around.coefficients(phi).to(self.stack.dtype))
+        nodes, runs = out.shape[0], len(self.stack)
+        graphs = [out.view(nodes, runs, self.restarts, -1)[:, :, m].contiguous() for m in range(self.restarts)]
+        measured = [scores(each, self.targets) for each in graphs]
+        loss = torch.stack([each for each, _ in measured], dim=1)
+        (gradient,) = torch.autograd.grad(loss.sum(), phi)
+        return loss.detach(), torch.stack([each for _, each in measured], dim=1), gradient
+
+    def _logits(self, coefficients: Tensor) -> Tensor:
+        nodes, runs, width = self.plain.shape
+        weighted = coefficients.permute(2, 0, 1).unsqueeze(-1) * self.moments.unsqueeze(2)  # (k, R, K, h)
+        change = (self.basis @ weighted.flatten(1)).view(nodes, runs, self.restarts, width)
+        hidden = (self.plain.unsqueeze(2) - change).flatten(1, 2)
+        operator = SparsePlusLowRank(self.sparse, self.basis, coefficients.flatten(0, 1))
+        for weight in self.stack.weights[1:]:
+            hidden = operator.propagate(times_weight(torch.relu(hidden), weight))
+        return hidden

@@ -1,0 +1,140 @@
+"""Random noise on features: some of a node's words are replaced by others, some of its numbers by those of other nodes.
+
+In a sparse matrix a stored entry moves to a random column of its row in which nothing is stored. For binary features
+these are bit flips, 1 to 0 and 0 to 1, that leave the number of words of each node as it is; weights (as of PubMed's
+words) move along.
+
+In a dense matrix, where columns are quantities with units and ranges of their own, pairs of nodes swap their values of
+a column. Each column keeps its values, and loses what they say about the nodes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from fishergcn._base.checks import check_real
+from fishergcn._base.types import IntArray
+from fishergcn.errors import InputError
+
+__all__ = ["check_noise", "count_replaced", "replace_entries"]
+
+
+def replace_entries(features: Any, share: float, seed: int) -> Any:
+    """Replace a share of the entries of X, drawn uniformly.
+
+    Sparse X: round(share * nnz) stored entries move to random free columns of their rows. Dense X: in each column
+    2 round(share * n / 2) entries swap their values in pairs; the swap of two equal values changes nothing. From the
+    same seed a larger share contains the moves of the smaller one.
+
+    Parameters
+    ----------
+    features
+        X, n x D: a SciPy sparse matrix of which no row is filled by more than a half, or an array.
+    share
+        How much of it, from 0 to 1.
+    seed
+        Of the draws.
+
+    Returns
+    -------
+    csr_array or ndarray
+        The new X: if sparse with the same values in each row, if dense with the same values in each column.
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> replace_entries(sparse.csr_array([[3.0, 0.0]]), 1.0, seed=0).toarray()
+    array([[0., 3.]])
+    >>> replace_entries(np.array([[1.5, 70.0], [2.5, 80.0]]), 1.0, seed=0)
+    array([[ 2.5, 80. ],
+           [ 1.5, 70. ]])
+    """
+    share = check_real("share", share, minimum=0.0, maximum=1.0)
+    check_noise(features)
+    if not sparse.issparse(features):
+        return _swap_entries(np.array(features), share, np.random.default_rng(seed))
+    matrix = _entries(features)
+    lengths, columns = np.diff(matrix.indptr), matrix.shape[1]
+    rng = np.random.default_rng(seed)
+    row = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), lengths)
+    moved = rng.permutation(matrix.nnz)[: round(share * matrix.nnz)]
+    target = _free_columns(row, matrix.indices.astype(np.int64), columns, rng)
+    matrix.indices[moved] = target[moved]
+    matrix.sort_indices()
+    return matrix
+
+
+def count_replaced(features: Any, share: float) -> int:
+    """Return how many entries :func:`replace_entries` replaces.
+
+    Examples
+    --------
+    >>> count_replaced(np.ones((10, 3)), 0.4)
+    12
+    """
+    if sparse.issparse(features):
+        return round(share * int(_entries(features).nnz))
+    nodes, columns = np.shape(features)
+    return 2 * _swaps(nodes, share) * int(columns)
+
+
+def check_noise(features: Any) -> None:
+    """Raise unless entries of X can be replaced: an array has two dimensions, rows of a sparse X leave room to move.
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> check_noise(sparse.csr_array([[1.0, 1.0, 0.0]]))
+    Traceback (most recent call last):
+    ...
+    fishergcn.errors.InputError: noise on features needs rows filled by at most a half, got 2 of 3 entries.
+    """
+    if not sparse.issparse(features):
+        if np.ndim(features) != 2:
+            raise InputError(f"features must be a matrix, got {np.ndim(features)} dimensions.")
+        return
+    matrix = _entries(features)
+    lengths, columns = np.diff(matrix.indptr), matrix.shape[1]
+    if (2 * lengths > columns).any():
+        raise InputError(
+            f"noise on features needs rows filled by at most a half, got {lengths.max()} of {columns} entries."
+        )
+
+
+def _entries(features: Any) -> Any:
+    """Return a copy of a sparse matrix with every entry stored once."""
+    matrix: Any = sparse.csr_array(features, copy=True)
+    matrix.sum_duplicates()
+    return matrix
+
+
+def _swap_entries(matrix: Any, share: float, rng: np.random.Generator) -> Any:
+    """Swap entries of each column in pairs; pairs are drawn for all rows, and the first of them are swapped."""
+    nodes, columns = matrix.shape
+    count = _swaps(nodes, share)
+    for column in range(columns):
+        order = rng.permutation(nodes)
+        first, second = order[0 : 2 * count : 2], order[1 : 2 * count : 2]
+        matrix[first, column], matrix[second, column] = matrix[second, column], matrix[first, column]
+    return matrix
+
+
+def _swaps(nodes: int, share: float) -> int:
+    return min(round(share * nodes / 2), nodes // 2)
+
+
+def _free_columns(row: IntArray, column: IntArray, columns: int, rng: np.random.Generator) -> IntArray:
+    """Return for every entry a column that no entry of its row has, neither now nor after all have moved."""
+    taken = row * columns + column
+    target = rng.integers(columns, size=len(row))
+    while True:
+        keys = row * columns + target
+        first = np.zeros(len(keys), dtype=np.bool_)
+        first[np.unique(keys, return_index=True)[1]] = True
+        clash = np.flatnonzero(~first | np.isin(keys, taken))
+        if len(clash) == 0:
+            return target
+        target[clash] = rng.integers(columns, size=len(clash))

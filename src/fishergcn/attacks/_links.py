@@ -1,0 +1,151 @@
+"""Random links added to a graph or removed from it, in exact numbers.
+
+From the same seed a larger change contains the smaller one, so that a curve over the number of links follows one graph
+as it changes more and more.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+from scipy import sparse
+
+from fishergcn._base.checks import check_integer
+from fishergcn._base.types import CSRArray, IntArray
+from fishergcn.errors import InputError
+
+__all__ = ["add_links", "count_links", "remove_links", "toggle_links"]
+
+_BATCH = 8192  # always the same, so that the first links drawn do not depend on how many are wanted
+
+
+def count_links(adjacency: CSRArray) -> int:
+    """Return the number of linked pairs of different nodes.
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> count_links(sparse.csr_array([[1.0, 1.0], [1.0, 0.0]]))
+    1
+    """
+    return int(sparse.triu(adjacency, 1).nnz)
+
+
+def add_links(adjacency: CSRArray, count: int, seed: int) -> CSRArray:
+    """Link ``count`` pairs of different nodes that are not linked, drawn uniformly without repetition.
+
+    Parameters
+    ----------
+    adjacency
+        A, symmetric.
+    count
+        How many links; each gets weight 1.
+    seed
+        Of the draws.
+
+    Returns
+    -------
+    csr_array
+        The new A.
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> add_links(sparse.csr_array((2, 2)), 1, seed=0).toarray()
+    array([[0., 1.],
+           [1., 0.]])
+    """
+    nodes = adjacency.shape[0]
+    linked = _keys(adjacency)
+    free = nodes * (nodes - 1) // 2 - len(linked)
+    check_integer("count", count, minimum=0, maximum=free)
+    rng = np.random.default_rng(seed)
+    chosen: IntArray = np.empty(0, dtype=np.int64)
+    while len(chosen) < count:
+        first, second = rng.integers(nodes, size=_BATCH), rng.integers(nodes - 1, size=_BATCH)
+        second += second >= first
+        drawn = np.minimum(first, second) * nodes + np.maximum(first, second)
+        chosen = np.concatenate([chosen, drawn[~np.isin(drawn, linked)]])
+        chosen = chosen[np.sort(np.unique(chosen, return_index=True)[1])]  # each pair once, in the order drawn
+    return toggle_links(adjacency, np.stack(np.divmod(chosen[:count], nodes)))
+
+
+def remove_links(adjacency: CSRArray, count: int, seed: int) -> CSRArray:
+    """Remove ``count`` links between different nodes, drawn uniformly.
+
+    Parameters
+    ----------
+    adjacency
+        A, symmetric.
+    count
+        How many links.
+    seed
+        Of the draws.
+
+    Returns
+    -------
+    csr_array
+        The new A; links from a node to itself stay.
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> remove_links(sparse.csr_array([[1.0, 1.0], [1.0, 0.0]]), 1, seed=0).toarray()
+    array([[1., 0.],
+           [0., 0.]])
+    """
+    linked = _keys(adjacency)
+    check_integer("count", count, minimum=0, maximum=len(linked))
+    chosen = np.random.default_rng(seed).permutation(linked)[:count]
+    return toggle_links(adjacency, np.stack(np.divmod(chosen, adjacency.shape[0])))
+
+
+def toggle_links(adjacency: CSRArray, pairs: IntArray) -> CSRArray:
+    """Remove the links among ``pairs`` and add, with weight 1, those that are not there.
+
+    Parameters
+    ----------
+    adjacency
+        A, symmetric.
+    pairs
+        Distinct pairs of different nodes, shape (2, m); each stands for both directions.
+
+    Returns
+    -------
+    csr_array
+        The new A, without stored zeros.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> path = sparse.csr_array([[0.0, 2.0, 0.0], [2.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
+    >>> toggle_links(path, np.array([[0, 2], [1, 0]])).toarray()
+    array([[0., 0., 1.],
+           [0., 0., 1.],
+           [1., 1., 0.]])
+    """
+    nodes = adjacency.shape[0]
+    low, high = np.sort(np.asarray(pairs, dtype=np.int64), axis=0)
+    toggled = low * nodes + high
+    if (low == high).any() or len(np.unique(toggled)) != len(toggled):
+        raise InputError("pairs must be distinct pairs of different nodes, got one twice or a node with itself.")
+    upper = sparse.coo_array(sparse.triu(adjacency, 0))
+    keys = upper.coords[0].astype(np.int64) * nodes + upper.coords[1]
+    kept = ~np.isin(keys, toggled)
+    added = toggled[~np.isin(toggled, keys)]
+    row, column = np.divmod(np.concatenate([keys[kept], added]), nodes)
+    weight = np.concatenate([upper.data[kept], np.ones(len(added))])
+    half = sparse.csr_array((weight, (row, column)), shape=adjacency.shape)
+    changed = sparse.csr_array(half + sparse.triu(half, 1).T)
+    changed.sort_indices()
+    return cast("CSRArray", changed)
+
+
+def _keys(adjacency: CSRArray) -> IntArray:
+    """Return the linked pairs i < j as numbers i n + j."""
+    upper = sparse.coo_array(sparse.triu(adjacency, 1))
+    row, column = (part.astype(np.int64) for part in upper.coords)
+    keys: IntArray = np.sort(row * adjacency.shape[0] + column)
+    return keys

@@ -1,0 +1,177 @@
+"""PRBCD, a gradient attack on the links (Geisler et al. 2021), as PyTorch Geometric's contrib package has it.
+
+It relaxes link weights to [0, 1] on random blocks of pairs, ascends the tanh margin of the test nodes, and returns at
+most ``budget`` links to flip. The attack is adaptive: gradients are those of the network under test, with its own
+weights and propagation matrix, normalization included. For high-order methods the gradient goes through Algorithm 1
+without its cut (entries up to ν, the diagonal of S), which has no useful derivative; what was found is then tested with
+Algorithm 1 itself.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, cast
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor, nn
+
+from fishergcn._base.checks import check_integer
+from fishergcn._base.imports import require
+from fishergcn._base.types import CSRArray, IntArray
+from fishergcn.attacks._models import Stack
+from fishergcn.errors import InputError
+
+__all__ = ["EdgeWeightGCN", "prbcd_flips"]
+
+
+class EdgeWeightGCN(nn.Module):
+    """A trained network as a differentiable function of the weights of a list of links.
+
+    ``forward(x, edge_index, edge_weight)`` takes X W⁰ for ``x``, since the graph enters after it, and both directions
+    of every link between different nodes; links from nodes to themselves are fixed.
+
+    Parameters
+    ----------
+    weights
+        W¹, W², …, each of shape (d_l, d_{l+1}).
+    own
+        The diagonal of A, shape (n,).
+    order
+        T for a high-order network, or None for the renormalized graph.
+    """
+
+    def __init__(self, weights: list[Tensor], own: Tensor, order: int | None) -> None:
+        super().__init__()
+        self.layers = weights
+        self.own = own
+        self.order = order
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor) -> Tensor:
+        """Return logits, shape (n, C)."""
+        links = _Links(edge_index, edge_weight, self.own)
+        propagate = links.renormalized if self.order is None else links.high_order(self.order)
+        out = propagate(x)
+        for weight in self.layers:
+            out = propagate(torch.relu(out) @ weight)
+        return out
+
+
+class _Links:
+    """Products with A and with the matrices made of it."""
+
+    def __init__(self, edge_index: Tensor, edge_weight: Tensor, own: Tensor) -> None:
+        self.source, self.target = edge_index
+        self.weight, self.own = edge_weight.to(own).unsqueeze(1), own.unsqueeze(1)
+        self.degree = self.times(torch.ones_like(self.own))
+
+    def times(self, dense: Tensor) -> Tensor:
+        """A Z."""
+        return (self.own * dense).index_add(0, self.source, self.weight * dense[self.target])
+
+    def renormalized(self, dense: Tensor) -> Tensor:
+        """(D + I)^-1/2 (A + I) (D + I)^-1/2 Z."""
+        root = (self.degree + 1.0).rsqrt()
+        scaled = root * dense
+        return root * (self.times(scaled) + scaled)
+
+    def high_order(self, order: int) -> Any:
+        """Return the product with D'^-1/2 (S + Sᵀ + 2I) D'^-1/2, S = (P + … + P^T)/T uncut."""
+        linked = self.degree > 0
+        inverse = torch.where(linked, 1.0 / torch.where(linked, self.degree, 1.0), 0.0)
+
+        def symmetric(dense: Tensor) -> Tensor:
+            forward = backward = torch.zeros_like(dense)
+            for _ in range(order):
+                forward = inverse * self.times(dense + forward)  # P (Z + …), Horner
+                backward = self.times(inverse * (dense + backward))  # Pᵀ (Z + …)
+            return (forward + backward) / order + 2.0 * dense
+
+        root = symmetric(torch.ones_like(self.own)).rsqrt()
+        return lambda dense: root * symmetric(root * dense)
+
+
+def prbcd_flips(
+    stack: Stack,
+    adjacency: CSRArray,
+    budget: int,
+    *,
+    order: int,
+    block_size: int = 50_000,
+    steps: int = 50,
+    seed: int = 0,
+) -> IntArray:
+    """Look for the links whose flipping harms one network most.
+
+    Parameters
+    ----------
+    stack
+        A single network, with its test nodes; their labels are known to the attack.
+    adjacency
+        A, of links with weight 1.
+    budget
+        At most so many pairs of different nodes are flipped, linked ones to unlinked and the reverse.
+    order
+        T, for a high-order network.
+    block_size
+        How many pairs are searched at a time.
+    steps
+        Gradient steps; the block is drawn anew in the first four fifths of them.
+    seed
+        Of the blocks.
+
+    Returns
+    -------
+    int64 array of shape (2, at most budget)
+        The flipped pairs.
+
+    Examples
+    --------
+    >>> import numpy as np, torch, fishergcn
+    >>> from fishergcn.attacks import Stack, train_runs
+    >>> from fishergcn.training import Run
+    >>> from fishergcn.training import parse_method
+    >>> from fishergcn.training import prepare
+    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4), labels=[0, 0, 1, 1])
+    >>> problem = prepare(graph, parse_method("gcn"), fishergcn.TrainConfig(max_epochs=50))
+    >>> runs = [Run(fishergcn.splits.Split("mine", train=[0, 3], val=[1], test=[2]), 2019)]
+    >>> cpu = torch.device("cpu")
+    >>> stack = Stack.of(problem, runs, train_runs(problem, runs, cpu), cpu)
+    >>> prbcd_flips(stack, graph.adjacency, budget=1, order=5, block_size=6, steps=5)  # node 2 loses its class
+    array([[2],
+           [3]])
+    """
+    with warnings.catch_warnings():  # it says on import that it is experimental
+        warnings.simplefilter("ignore", UserWarning)
+        contrib = require("torch_geometric.contrib.nn.models", extra="pyg", purpose="the PRBCD attack")
+    if len(stack) != 1:
+        raise InputError(f"PRBCD attacks one network at a time, got {len(stack)}.")
+    upper = sparse.coo_array(sparse.triu(adjacency, 1))
+    if (upper.data != 1.0).any():
+        raise InputError("PRBCD needs links of weight 1, got other weights.")
+    nodes = adjacency.shape[0]
+    budget = check_integer("budget", budget, minimum=0, maximum=nodes * (nodes - 1) // 4)
+    if budget == 0:
+        return np.empty((2, 0), dtype=np.int64)
+    device, dtype = stack.device, stack.dtype
+    own = torch.as_tensor(adjacency.diagonal(), dtype=dtype, device=device)
+    network = EdgeWeightGCN([each[0] for each in stack.weights[1:]], own, order if stack.method.high_order else None)
+    ends = np.stack(upper.coords).astype(np.int64)
+    edge_index = torch.as_tensor(np.concatenate([ends, ends[::-1]], axis=1), device=device)
+    known = stack.targets.shares[0] > 0  # the rest pads the lists of nodes to one length
+    test, labels = stack.targets.rows[0, known], torch.zeros(nodes, dtype=torch.int64, device=device)
+    labels[test] = stack.targets.labels[0, known]
+    attack = contrib.PRBCDAttack(
+        network,
+        block_size=max(block_size, 2 * budget),
+        epochs=steps,
+        epochs_resampling=max(1, 4 * steps // 5),
+        loss="tanh_margin",
+        log=False,
+    )
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        hidden = stack.features.times(stack.weights[0], None, 1, 0.0)[:, 0].detach()
+        _, flips = attack.attack(hidden, edge_index, labels, budget=budget, idx_attack=test)
+    return cast("IntArray", flips.cpu().numpy().astype(np.int64))

@@ -1,0 +1,297 @@
+"""Executors on this machine: in this process, or in several worker processes."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import math
+import os
+import queue
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import fishergcn
+from fishergcn._base.npz import read_arrays
+from fishergcn._base.provenance import versions
+from fishergcn.errors import FisherGCNError, reason
+from fishergcn.execution._jobs import Job, problem_key, run_to_dict, save_problem
+from fishergcn.training import Progress, RunRecord, train_chunk
+
+__all__ = ["LocalExecutor", "ProcessExecutor", "StopWork", "failed_records"]
+
+_ATTEMPTS = 3
+
+
+class LocalExecutor:
+    """Runs jobs one after the other in this process; on the CPU with one thread.
+
+    On matrices of this size two threads are often slower than one; several processes are the way to use
+    several cores. A job for which the GPU's memory does not suffice is done in two halves.
+
+    Parameters
+    ----------
+    device
+        Where.
+    on_epoch
+        Called after every epoch.
+    keep_going
+        Whether a job that fails gives records that say so, instead of an error.
+    """
+
+    def __init__(
+        self,
+        device: torch.device,
+        on_epoch: Callable[[Progress], None] | None = None,
+        *,
+        keep_going: bool = False,
+    ) -> None:
+        self.device = device
+        self.on_epoch = on_epoch
+        self.keep_going = keep_going
+
+    def run(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, list[RunRecord]]]:
+        """Yield each job with its records, in order."""
+        for job in jobs:
+            try:
+                with _one_thread(self.device):
+                    records = self._train(job)
+            except Exception as error:
+                if not self.keep_going or isinstance(error, StopWork):
+                    raise
+                records = failed_records(job, error)
+            yield job, records
+
+    def _train(self, job: Job) -> list[RunRecord]:
+        try:
+            return train_chunk(
+                job.problem, job.runs, self.device, keep_weights=job.keep_weights, on_epoch=self.on_epoch
+            )
+        except torch.OutOfMemoryError:
+            if len(job.runs) == 1:
+                raise
+        torch.cuda.empty_cache()  # outside the handler, where the error no longer keeps the tensors alive
+        half = len(job.runs) // 2
+        parts = (job.runs[:half], job.runs[half:])
+        return [record for runs in parts for record in self._train(dataclasses.replace(job, runs=runs))]
+
+    def close(self) -> None:
+        """Nothing to stop."""
+
+
+class StopWork(Exception):
+    """Raised inside a job, e.g. by a signal handler, to end the work and not just the job."""
+
+
+def failed_records(job: Job, error: BaseException) -> list[RunRecord]:
+    """Return records that say why a job has no results: status ``"failed: …"``, scores NaN."""
+    why = f"failed: {reason(error)}"
+    if not isinstance(error, FisherGCNError):
+        why = f"failed: {type(error).__name__}: {reason(error)}"
+    graph = job.problem.graph
+    scores: dict[str, Any] = {
+        f"{part}_{name}": math.nan for part in ("test", "val") for name in ("accuracy", "loss", "cross_entropy")
+    }
+    return [
+        RunRecord(
+            dataset=graph.name or graph.digest,
+            method=job.problem.method.name,
+            split=run.split.name,
+            seed=run.seed,
+            status=why,
+            epochs=0,
+            **scores,
+            curves={},
+            shape=[],
+            seconds=0.0,
+            device="",
+            versions=versions(),
+            config=job.problem.config.to_dict(),
+            graph_digest=graph.digest,
+        )
+        for run in job.runs
+    ]
+
+
+@contextlib.contextmanager
+def _one_thread(device: torch.device) -> Iterator[None]:
+    before = torch.get_num_threads()
+    if device.type == "cpu":
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class ProcessExecutor:
+    """Runs jobs on the CPU in worker processes with one thread each.
+
+    A worker that dies is replaced and its job is tried again, three times in all. Jobs are taken from their
+    source only as workers need them.
+
+    Parameters
+    ----------
+    workers
+        How many processes.
+    keep_going
+        Whether a job that fails gives records that say so, instead of an error.
+    """
+
+    def __init__(self, workers: int, *, keep_going: bool = False) -> None:
+        self.workers = workers
+        self.keep_going = keep_going
+        self._folder = Path(tempfile.mkdtemp(prefix="fishergcn-"))
+        self._problems: dict[str, int] = {}  # how many jobs use the folder of this name
+        self._lock = threading.Lock()
+        self._alive: set[subprocess.Popen[str]] = set()
+
+    def run(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, list[RunRecord]]]:
+        """Yield each job with its records as it finishes."""
+        waiting: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        finished: queue.SimpleQueue[tuple[Job, list[RunRecord] | BaseException]] = queue.SimpleQueue()
+        stop = threading.Event()
+        threads = 0
+        taken = 0
+        source = iter(jobs)
+        try:
+            while True:
+                # One job waits for each worker that is busy, so that none is idle while results are consumed.
+                while taken < 2 * self.workers and (job := next(source, None)) is not None:
+                    waiting.put(job)
+                    taken += 1
+                    if threads < self.workers:
+                        threading.Thread(target=self._serve, args=(waiting, finished, stop), daemon=True).start()
+                        threads += 1
+                if taken == 0:
+                    break
+                job, result = finished.get()
+                taken -= 1
+                if isinstance(result, BaseException):
+                    if not self.keep_going or not isinstance(result, Exception):
+                        raise result
+                    result = failed_records(job, result)
+                yield job, result
+        finally:
+            stop.set()
+            for _ in range(threads):
+                waiting.put(None)
+            self._kill_workers()
+
+    def close(self) -> None:
+        """End the workers and remove the shared files."""
+        self._kill_workers()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _kill_workers(self) -> None:
+        with self._lock:
+            for worker in self._alive:
+                worker.kill()
+            for worker in self._alive:
+                worker.wait()
+            self._alive.clear()
+
+    def _serve(
+        self,
+        waiting: queue.SimpleQueue[Job | None],
+        finished: queue.SimpleQueue[tuple[Job, list[RunRecord] | BaseException]],
+        stop: threading.Event,
+    ) -> None:
+        worker: subprocess.Popen[str] | None = None
+        while (job := waiting.get()) is not None and not stop.is_set():
+            try:
+                for attempt in range(1, _ATTEMPTS + 1):
+                    if worker is None or worker.poll() is not None:
+                        worker = self._start(stop)
+                    answer = self._ask(worker, job)
+                    if answer is not None or stop.is_set():
+                        break
+                    worker.wait()
+                    if attempt == _ATTEMPTS:
+                        raise FisherGCNError(f"a worker process died {_ATTEMPTS} times on the same job.")
+                if answer is None:
+                    break
+                finished.put((job, answer))
+            except BaseException as error:  # handed to the caller, who raises it
+                finished.put((job, error))
+        if worker is not None and worker.stdin is not None:
+            with contextlib.suppress(OSError):
+                worker.stdin.close()
+
+    def _start(self, stop: threading.Event) -> subprocess.Popen[str]:
+        source = str(Path(fishergcn.__file__).resolve().parents[1])
+        paths = [source, *filter(None, [os.environ.get("PYTHONPATH")])]
+        threads = dict.fromkeys((f"{name}_NUM_THREADS" for name in ("OMP", "MKL", "OPENBLAS", "NUMBA")), "1")
+        with self._lock:
+            if stop.is_set():
+                raise FisherGCNError("the work was stopped.")
+            worker = subprocess.Popen(
+                [sys.executable, "-m", "fishergcn.execution._worker", str(self._folder), str(os.getpid())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                encoding="utf-8",
+                env={**os.environ, **threads, "PYTHONPATH": os.pathsep.join(paths)},
+                start_new_session=True,  # Ctrl-C reaches this process alone, which then ends its workers
+            )
+            self._alive.add(worker)
+        return worker
+
+    def _ask(self, worker: subprocess.Popen[str], job: Job) -> list[RunRecord] | None:
+        """Send a job and wait for its records; None if the worker died."""
+        if worker.stdin is None or worker.stdout is None:
+            raise AssertionError("workers are started with pipes")
+        weights = Path(tempfile.mkdtemp(dir=self._folder)) if job.keep_weights else None
+        with self._problem_folder(job) as folder:
+            message = {
+                "problem": str(folder),
+                "runs": [run_to_dict(run) for run in job.runs],
+                "weights": None if weights is None else str(weights),
+            }
+            try:
+                worker.stdin.write(json.dumps(message) + "\n")
+                worker.stdin.flush()
+                line = worker.stdout.readline()
+            except OSError:
+                return None
+        if not line.endswith("\n"):
+            return None
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise FisherGCNError(answer["error"])
+        records = [RunRecord.from_dict(values) for values in answer["records"]]
+        if weights is None:
+            return records
+        return [_with_weights(record, weights / f"{index}.npz") for index, record in enumerate(records)]
+
+    @contextlib.contextmanager
+    def _problem_folder(self, job: Job) -> Iterator[Path]:
+        """Yield the folder of a job's problem, written if it is not there; folders out of use are removed."""
+        key = problem_key(job.problem)
+        with self._lock:
+            if key not in self._problems:
+                for old in [name for name, users in self._problems.items() if users == 0]:
+                    del self._problems[old]
+                    shutil.rmtree(self._folder / old, ignore_errors=True)
+                shutil.rmtree(self._folder / key, ignore_errors=True)  # left by a disk that was full
+                save_problem(job.problem, self._folder / key)
+                self._problems[key] = 0
+            self._problems[key] += 1
+        try:
+            yield self._folder / key
+        finally:
+            with self._lock:
+                self._problems[key] -= 1
+
+
+def _with_weights(record: RunRecord, path: Path) -> RunRecord:
+    arrays = read_arrays(path)
+    return dataclasses.replace(record, weights=tuple(arrays[f"arr_{layer}"] for layer in range(len(arrays))))

@@ -1,0 +1,173 @@
+"""Jobs on the machines of a Ray cluster.
+
+One job is one task. Ray finds a free machine for it and starts it again elsewhere when that machine is lost. What
+travels is plain: a problem as the bytes of its files, runs and records as JSON. The nodes need this package.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from fishergcn._base.imports import require
+from fishergcn._base.types import AnyArray
+from fishergcn.errors import FisherGCNError, InputError, reason
+from fishergcn.execution._executors import LocalExecutor, failed_records
+from fishergcn.execution._jobs import Job, load_problem, problem_key, run_from_dict, run_to_dict, save_problem
+from fishergcn.training import Problem, RunRecord
+
+__all__ = ["RayExecutor"]
+
+_RETRIES = 5  # how often a task may lose its machine
+_KEPT_PROBLEMS = 2
+
+Files = dict[str, AnyArray]  # the bytes of each file
+
+
+class RayExecutor:
+    """Runs jobs on a Ray cluster.
+
+    Parameters
+    ----------
+    address
+        Of the cluster, or ``"auto"`` for the one this machine belongs to. A connection that this program has
+        made already is used as it is.
+    gpu
+        Whether a task needs a GPU; without, it takes one core.
+    keep_going
+        Whether a job that fails gives records that say so, instead of an error.
+
+    Examples
+    --------
+    Most often it is made by :func:`fishergcn.studies._runner.run`, which is told of a cluster:
+
+    >>> run(plan, folder, cluster="10.0.0.1:6379")  # doctest: +SKIP
+
+    Work can stay on this machine where no cluster is reached, or where Ray is not installed:
+
+    >>> import torch
+    >>> from fishergcn.errors import FisherGCNError
+    >>> from fishergcn.execution._executors import LocalExecutor
+    >>> try:
+    ...     executor = RayExecutor("head:port")  # not an address yet
+    ... except FisherGCNError:
+    ...     executor = LocalExecutor(torch.device("cpu"))
+    >>> list(executor.run([]))  # a list of (job, records), here of no jobs
+    []
+    >>> executor.close()
+    """
+
+    def __init__(self, address: str = "auto", *, gpu: bool = False, keep_going: bool = False) -> None:
+        self._ray = require("ray", extra="cluster", purpose="Working on a cluster")
+        self.gpu, self.keep_going = gpu, keep_going
+        self._problems: OrderedDict[str, Any] = OrderedDict()
+        self._connected = not self._ray.is_initialized()
+        if self._connected:
+            self._connect(address)
+        needs = {"num_cpus": 1, "num_gpus": 1} if gpu else {"num_cpus": 1}
+        self._train = self._ray.remote(max_retries=_RETRIES, **needs)(_train_files)
+        if self._slots() == 0:
+            self.close()
+            raise InputError(f"the Ray cluster at {address!r} has no {'GPU' if gpu else 'CPU'} to work on.")
+
+    def _connect(self, address: str) -> None:
+        try:
+            self._ray.init(address=address, log_to_driver=False, logging_level="error")
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise InputError(
+                f"there is no Ray cluster at {address!r} ({reason(error)}); start one with: ray start --head"
+            ) from error
+
+    def _slots(self) -> int:
+        """How many tasks can run at once; nodes come and go."""
+        return int(self._ray.cluster_resources().get("GPU" if self.gpu else "CPU", 0))
+
+    def run(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, list[RunRecord]]]:
+        """Yield each job with its records as it finishes."""
+        source = iter(jobs)
+        taken: dict[Any, Job] = {}
+        try:
+            while True:
+                # One task waits for each that runs, so that no machine is idle while results are consumed.
+                wanted = 2 * max(self._slots(), 1)
+                while len(taken) < wanted and (job := next(source, None)) is not None:
+                    taken[self._start(job)] = job
+                if not taken:
+                    break
+                [task], _ = self._ray.wait(list(taken), num_returns=1)
+                job = taken.pop(task)
+                yield job, self._records(job, task)
+        finally:
+            for task in taken:
+                self._ray.cancel(task, force=True)
+
+    def _start(self, job: Job) -> Any:
+        key = problem_key(job.problem)
+        if key not in self._problems:
+            self._problems[key] = self._ray.put(_to_files(job.problem))
+            while len(self._problems) > _KEPT_PROBLEMS:
+                self._problems.popitem(last=False)  # tasks that still need it hold it themselves
+        self._problems.move_to_end(key)
+        runs = json.dumps([run_to_dict(run) for run in job.runs])
+        return self._train.remote(key, self._problems[key], runs, self.gpu, job.keep_weights)
+
+    def _records(self, job: Job, task: Any) -> list[RunRecord]:
+        try:
+            answer, weights = self._ray.get(task)
+            records = [RunRecord.from_dict(values) for values in json.loads(answer)]
+        except Exception as error:
+            if self.keep_going:
+                return failed_records(job, error)
+            raise FisherGCNError(f"a task on the cluster failed: {reason(error)}.") from error
+        if not job.keep_weights:
+            return records
+        import dataclasses
+
+        pairs = zip(records, weights, strict=True)
+        return [dataclasses.replace(record, weights=arrays) for record, arrays in pairs]
+
+    def close(self) -> None:
+        """Leave the cluster, if it was joined here."""
+        self._problems.clear()
+        if self._connected:
+            self._ray.shutdown()
+            self._connected = False
+
+
+def _to_files(problem: Problem) -> Files:
+    with tempfile.TemporaryDirectory(prefix="fishergcn-") as place:
+        folder = Path(place) / "problem"
+        save_problem(problem, folder)
+        return {path.name: np.fromfile(path, dtype=np.uint8) for path in folder.iterdir()}
+
+
+# On the nodes
+
+_problems: OrderedDict[str, Problem] = OrderedDict()  # of this worker process; tasks of one cell come in a row
+
+
+def _train_files(key: str, files: Files, runs: str, gpu: bool, keep_weights: bool) -> tuple[str, list[Any]]:
+    """Train the runs of a job and return their records as JSON, and their weights."""
+    job = Job(_problem(key, files), tuple(map(run_from_dict, json.loads(runs))), keep_weights)
+    device = torch.device("cuda" if gpu else "cpu")
+    [(_, records)] = LocalExecutor(device).run([job])
+    return json.dumps([record.to_dict() for record in records]), [record.weights for record in records]
+
+
+def _problem(key: str, files: Files) -> Problem:
+    if key not in _problems:
+        with tempfile.TemporaryDirectory(prefix="fishergcn-", ignore_cleanup_errors=True) as place:
+            for name, content in files.items():
+                content.tofile(Path(place) / name)
+            _problems[key] = load_problem(Path(place))  # mapped files live on without their names
+        while len(_problems) > _KEPT_PROBLEMS:
+            _problems.popitem(last=False)
+    _problems.move_to_end(key)
+    return _problems[key]

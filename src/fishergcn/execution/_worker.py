@@ -1,0 +1,77 @@
+"""A worker process: reads chunks as JSON lines, trains them, answers with records as JSON lines.
+
+Started as ``python -m fishergcn.execution._worker FOLDER PARENT``, so that it needs nothing of the parent's
+``__main__``: plain scripts, notebooks and standard input can all use workers. It ends when its input ends or its
+parent is gone. A parent that was killed could not remove FOLDER, with the files that workers share: then the worker
+does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from fishergcn.errors import FisherGCNError
+from fishergcn.execution._jobs import load_problem, run_from_dict
+from fishergcn.training import Problem, Progress, train_chunk
+
+__all__ = ["main"]
+
+_KEPT_PROBLEMS = 2
+
+
+def main() -> None:
+    """Serve jobs from standard input until it ends."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a stray print must not break the protocol
+    torch.set_num_threads(1)
+    folder, parent = sys.argv[1], int(sys.argv[2])
+    problems: OrderedDict[str, Problem] = OrderedDict()
+
+    def leave_with_parent(_: Progress | None = None) -> None:
+        if os.getppid() != parent:
+            shutil.rmtree(folder, ignore_errors=True)
+            os._exit(1)
+
+    for line in sys.stdin:
+        job = json.loads(line)
+        try:
+            problem = _problem(problems, job["problem"])
+            runs = [run_from_dict(each) for each in job["runs"]]
+            records = train_chunk(
+                problem, runs, torch.device("cpu"), keep_weights=job["weights"] is not None, on_epoch=leave_with_parent
+            )
+            for index, record in enumerate(records):
+                if record.weights is not None:
+                    _save_weights(Path(job["weights"]) / f"{index}.npz", record.weights)
+            answer: dict[str, Any] = {"records": [record.to_dict() for record in records]}
+        except FisherGCNError as error:
+            answer = {"error": str(error)}
+        leave_with_parent()
+        print(json.dumps(answer), file=answers, flush=True)
+    leave_with_parent()
+
+
+def _problem(problems: OrderedDict[str, Problem], folder: str) -> Problem:
+    if folder not in problems:
+        problems[folder] = load_problem(Path(folder))
+        while len(problems) > _KEPT_PROBLEMS:
+            problems.popitem(last=False)
+    problems.move_to_end(folder)
+    return problems[folder]
+
+
+def _save_weights(path: Path, weights: tuple[Any, ...]) -> None:
+    np.savez(path, *weights)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,234 @@
+"""The maximum-likelihood embedding: a minimizer of KL(W : P(Y)) found from several starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from fishergcn._base.checks import check_integer, check_real
+from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
+from fishergcn.errors import InputError
+from fishergcn.geometry.embedding._descent import Report, conditioning, descend, starting_point, stationarity
+from fishergcn.geometry.embedding._model import MEMORY_LIMIT, Model
+
+__all__ = ["EmbeddingFit", "RestartSummary", "fit"]
+
+# The largest number of equal balls that touch one of their kind, where it is known; 3^d - 1 bounds it always.
+KISSING_NUMBERS = {1: 2, 2: 6, 3: 12, 4: 24}
+
+
+@dataclass(frozen=True)
+class RestartSummary:
+    """How one start ended: from where, how low, how stationary, after how many iterations.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fishergcn.geometry.embedding import fit, similarities
+    >>> ring = np.roll(np.eye(8), 1, axis=1)
+    >>> W = similarities(ring + ring.T, order=3)
+    >>> found = fit(W, restarts=2)
+    >>> [(each.start, each.converged) for each in found.restarts]
+    [('spectral', True), ('random', True)]
+    >>> found.divergence == min(each.divergence for each in found.restarts)
+    True
+    """
+
+    start: str
+    divergence: float
+    gradient_norm: float
+    iterations: int
+    converged: bool
+
+
+@dataclass(frozen=True)
+class EmbeddingFit:
+    """The best of several starts, and a report on all of them.
+
+    Attributes
+    ----------
+    embedding : ndarray, shape (n, d)
+        Y*, with its mean at the origin and its principal axes along the coordinates.
+    divergence : float
+        KL(W : P(Y*)).
+    gradient_norm : float
+        ‖4 L_sym(W - P) Y‖ / ‖4 L_sym(W) Y‖ at Y* (Frobenius): the force that is left, relative to the
+        attraction that repulsion must balance. It does not change when Y is moved rigidly.
+    iterations : int
+        Iterations of the best start.
+    converged : bool
+        Whether ``gradient_norm`` is within the tolerance.
+    minimizer_known : bool
+        True where a theorem promises that a minimizer exists (see the notes of :func:`fit`); where False, the
+        embedding may be one step of an endless expansion, with a gradient that fades.
+    restarts : tuple of RestartSummary
+        One entry for each start, in order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fishergcn.geometry.embedding import fit, similarities
+    >>> ring = np.roll(np.eye(8), 1, axis=1)
+    >>> W = similarities(ring + ring.T, order=3)
+    >>> found = fit(W, restarts=2)
+    >>> found.converged, found.gradient_norm <= 1e-5
+    (True, True)
+    >>> radii = np.linalg.norm(found.embedding, axis=1)  # a ring again: all nodes are as far from the center
+    >>> bool(np.ptp(radii) < 1e-3 * radii.mean())
+    True
+    """
+
+    embedding: FloatArray
+    divergence: float
+    gradient_norm: float
+    iterations: int
+    converged: bool
+    minimizer_known: bool
+    restarts: tuple[RestartSummary, ...]
+
+
+def fit(
+    W: MatrixLike,
+    dim: int = 2,
+    seed: int = 0,
+    *,
+    restarts: int = 3,
+    tolerance: float = 1e-5,
+    max_iterations: int = 2000,
+    progress: bool = False,
+    memory_limit: int = MEMORY_LIMIT,
+) -> EmbeddingFit:
+    """Y* = argmin_Y KL(W : P(Y)), the maximum-likelihood embedding.
+
+    Parameters
+    ----------
+    W : array_like or SciPy sparse, shape (n, n)
+        Similarities (:func:`similarities`); connected when its directions are ignored.
+    dim : int
+        d, the number of coordinates.
+    seed : int
+        Seed of the random starts.
+    restarts : int
+        Number of starts: the first from the leading eigenvectors of W, the others random. The lowest
+        divergence wins.
+    tolerance : float
+        Stop when ‖4 L_sym(W - P) Y‖ ≤ tolerance · ‖4 L_sym(W) Y‖.
+    max_iterations : int
+        Bound for each start.
+    progress : bool
+        Show the divergence and the gradient of the running start on the terminal.
+    memory_limit : int
+        Bytes for the row blocks of P(Y).
+
+    Returns
+    -------
+    EmbeddingFit
+        ``converged`` says whether a stationary point was reached; the problem is not convex, so
+        that no method can promise the lowest one.
+
+    Raises
+    ------
+    InputError
+        If W is disconnected: its parts repel each other at any distance and there is no minimizer. Embed one
+        component (``similarities(graph, nodes=largest_component(graph))``).
+
+    Notes
+    -----
+    L-BFGS in the variables X = CᵀY, where CCᵀ = 4 L_sym(W) + μI. The attraction is quadratic in Y and is made
+    round by this change; only the repulsion remains to be learned. Beyond 6000 nodes C is diagonal.
+
+    A connected W need not have a minimizer either: the path of three nodes with order 1 is fitted ever better
+    as it grows. One exists if all links of W are joined through rows that share a node, and some node is
+    similar to more nodes (with rows of their own) than equal balls can touch one ball in d dimensions:
+    2, 6, 12, 24, and at most 3^d - 1. ``minimizer_known`` reports that test.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ring = np.roll(np.eye(12), 1, axis=1) + np.roll(np.eye(12), -1, axis=1)
+    >>> W = (np.ones((12, 12)) - np.eye(12) + 20 * ring) / 51
+    >>> found = fit(W, dim=2, restarts=2)
+    >>> found.converged, found.minimizer_known, found.embedding.shape
+    (True, True, (12, 2))
+    """
+    model = Model(W, check_integer("memory_limit", memory_limit, minimum=1))
+    dim = check_integer("dim", dim, minimum=1)
+    seed = check_integer("seed", seed, minimum=0)
+    count = check_integer("restarts", restarts, minimum=1)
+    tolerance = check_real("tolerance", tolerance, above=0)
+    limit = check_integer("max_iterations", max_iterations, minimum=1)
+    _check_connected(model.similarities)
+    coordinates = conditioning(model)
+    found: list[tuple[FloatArray, RestartSummary]] = []
+    for number in range(count):
+        start = "random" if number else "spectral"
+        Y = starting_point(model, dim, start, np.random.default_rng([seed, number]))
+        with _reporter(progress, f"start {number + 1} of {count} ({start})") as report:
+            Y, iterations = descend(model, coordinates, Y, tolerance, limit, report)
+        value, norm = stationarity(model, Y)
+        found.append((Y, RestartSummary(start, value, norm, iterations, norm <= tolerance)))
+    Y, best = min(found, key=lambda pair: pair[1].divergence)
+    return EmbeddingFit(
+        embedding=_canonical(Y),
+        divergence=best.divergence,
+        gradient_norm=best.gradient_norm,
+        iterations=best.iterations,
+        converged=best.converged,
+        minimizer_known=_minimizer_known(model.similarities, dim),
+        restarts=tuple(summary for _, summary in found),
+    )
+
+
+def _check_connected(W: CSRArray) -> None:
+    parts, labels = connected_components(W, directed=False)
+    if parts > 1:
+        largest = np.bincount(labels).max()
+        raise InputError(
+            f"W must be connected, got {parts} parts (the largest has {largest} of {W.shape[0]} nodes), "
+            "which repel each other without end: pass similarities(graph, nodes=largest_component(graph))."
+        )
+
+
+def _minimizer_known(W: CSRArray, dim: int) -> bool:
+    """Whether the sufficient condition in the notes of :func:`fit` holds."""
+    links = sparse.coo_array(W)
+    nodes = W.shape[0]
+    pairs = np.minimum(links.row, links.col).astype(np.int64) * nodes + np.maximum(links.row, links.col)
+    unique, pair_of = np.unique(pairs, return_inverse=True)
+    # Rows and unordered links as the two sides of a graph: connected when all links are of comparable length.
+    size = nodes + len(unique)
+    joined = sparse.coo_array((np.ones(W.nnz), (links.row, nodes + pair_of)), shape=(size, size))
+    _, labels = connected_components(joined, directed=False)
+    if len(np.unique(labels[nodes:])) > 1:
+        return False
+    with_row = (np.diff(W.indptr) > 0).astype(np.float64)
+    neighbors = np.add.reduceat(np.append(with_row[W.indices], 0), W.indptr[:-1]) * with_row
+    return bool(neighbors.max() > KISSING_NUMBERS.get(dim, 3**dim - 1))
+
+
+def _canonical(Y: FloatArray) -> FloatArray:
+    """Center Y and turn it to its principal axes, each axis with its largest coordinate positive."""
+    centered = Y - Y.mean(axis=0)
+    _, _, axes = np.linalg.svd(centered.T @ centered)
+    turned = centered @ axes.T
+    extremes = turned[np.abs(turned).argmax(axis=0), np.arange(turned.shape[1])]
+    return np.asarray(turned * np.where(extremes < 0, -1.0, 1.0))
+
+
+@contextmanager
+def _reporter(shown: bool, title: str) -> Iterator[Report]:
+    """Yield a function of (iteration, divergence, gradient norm); it draws only if asked to."""
+    if not shown:
+        yield lambda iteration, divergence, norm: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(title) as status:
+        yield lambda iteration, divergence, norm: status.update(
+            f"{title}: iteration {iteration}, divergence {divergence:.6g}, relative gradient {norm:.2e}"
+        )

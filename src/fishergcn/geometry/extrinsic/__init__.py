@@ -1,0 +1,48 @@
+"""The extrinsic geometry: what a network feels when its graph, or a layer of its weights, moves.
+
+A network predicts p_i = softmax(logits_i) at each node i. With J_i the derivative of logits_i in some
+parameters and F_i the metric of predictions (diag p_i - p_i p_iᵀ, or its empirical or Monte Carlo version),
+
+    G^E(φ)   = (1/N) Σ_i J_iᵀ F_i J_i, J_i = ∂logits_i/∂φ        :func:`fisher_information`
+    G^E(W^l) = the same with J_i = ∂logits_i/∂vec W^l            :func:`weight_fisher`
+    δ        = -η (G^E(W^l) + γI)^-1 ∇ℓ                          :func:`natural_gradient_step`
+    G^E v    = μ M v, M the Bures metric of the graph            :func:`adversarial_direction`
+    ℓ(tv) - ℓ(0) at equal Bures distance                         :func:`sharpness`
+    ∂ℓ/∂a_ij, ∂ℓ/∂ã_ij                                           :func:`edge_sensitivity`
+
+A network is a :class:`fishergcn.nn._gcn.GCN` of any depth, evaluated without dropout in float64, or any
+function that maps a propagation operator to logits.
+"""
+
+from __future__ import annotations
+
+from fishergcn.geometry.extrinsic._direction import (
+    AdversarialDirection,
+    adversarial_direction,
+    intrinsic_metric,
+)
+from fishergcn.geometry.extrinsic._edges import EdgeSensitivity, edge_sensitivity
+from fishergcn.geometry.extrinsic._fisher import fisher_information
+from fishergcn.geometry.extrinsic._sharpness import Sharpness, sharpness, typical_distance
+from fishergcn.geometry.extrinsic._weights import (
+    NaturalGradientStep,
+    WeightFisher,
+    natural_gradient_step,
+    weight_fisher,
+)
+
+__all__ = [
+    "AdversarialDirection",
+    "EdgeSensitivity",
+    "NaturalGradientStep",
+    "Sharpness",
+    "WeightFisher",
+    "adversarial_direction",
+    "edge_sensitivity",
+    "fisher_information",
+    "intrinsic_metric",
+    "natural_gradient_step",
+    "sharpness",
+    "typical_distance",
+    "weight_fisher",
+]

@@ -1,0 +1,184 @@
+"""The move of a graph that changes a network's predictions most for the distance it travels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from fishergcn._base.types import AnyArray, FloatArray, IntArray
+from fishergcn.errors import InputError
+from fishergcn.geometry.extrinsic._fisher import (
+    mean_information,
+    metric_and_jacobian,
+    network_and_neighborhood,
+    node_information,
+)
+from fishergcn.geometry.extrinsic._network import Model
+from fishergcn.geometry.extrinsic._outputs import check_kind
+from fishergcn.graph import Graph
+from fishergcn.perturbation import Neighborhood
+
+__all__ = [
+    "AdversarialDirection",
+    "adversarial_direction",
+    "check_metric",
+    "intrinsic_metric",
+    "tangent_basis",
+]
+
+
+@dataclass(frozen=True)
+class AdversarialDirection:
+    """Solutions of G^E v = μ M v, M the Bures metric in the same coordinates.
+
+    Attributes
+    ----------
+    eigenvalues : ndarray, shape (k-1,)
+        μ, descending: 2 KL of the predictions per squared Bures distance, to second order.
+    directions : ndarray, shape (k, k-1)
+        v in its columns, vᵀMv = 1 (a unit of Bures distance a unit of time) and Σ_i λ̄_i v_i = 0. The sign,
+        which G^E does not fix, makes the largest entry positive.
+    fisher : ndarray, shape (k, k)
+        G^E(0).
+    nodes : ndarray, shape (N,)
+        The nodes that G^E averages over.
+    node_shares : ndarray, shape (N,)
+        How much of μ_1 each of them holds; non-negative, with sum 1 (zeros if μ_1 = 0).
+
+    Examples
+    --------
+    >>> import numpy as np, torch, fishergcn
+    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3), (0, 2)], features=np.eye(4), labels=[0, 0, 1, 1])
+    >>> model = fishergcn.GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
+    >>> around = fishergcn.Neighborhood(fishergcn.renormalized(graph.adjacency), rank=3)
+    >>> found = adversarial_direction(model, graph, around)
+    >>> v = found.direction
+    >>> round(float(v @ intrinsic_metric(around) @ v), 9)  # of unit speed in Bures distance
+    1.0
+    >>> bool(np.isclose(v @ found.fisher @ v, found.eigenvalues[0])), round(float(found.node_shares.sum()), 9)
+    (True, 1.0)
+    """
+
+    eigenvalues: FloatArray
+    directions: FloatArray
+    fisher: FloatArray
+    nodes: IntArray
+    node_shares: FloatArray
+
+    @property
+    def direction(self) -> FloatArray:
+        """The first direction, shape (k,)."""
+        return self.directions[:, 0]
+
+    @property
+    def anisotropy(self) -> float:
+        """μ_1 over the mean of all μ: 1 where every direction counts the same, at most k - 1."""
+        mean = float(self.eigenvalues.mean())
+        return float(self.eigenvalues[0]) / mean if mean > 0 else 1.0
+
+
+def intrinsic_metric(neighborhood: Neighborhood) -> FloatArray:
+    """M = (s/4)(diag λ̄ - λ̄ λ̄ᵀ), the Bures metric of ρ(φ) at φ = 0, shape (k, k); D_B² ≈ φᵀ M φ.
+
+    s is the captured mass and λ̄ the projected spectrum; M·1 = 0.
+
+    Examples
+    --------
+    >>> import fishergcn
+    >>> around = Neighborhood(fishergcn.renormalized([[0, 1, 1], [1, 0, 0], [1, 0, 0]]), rank=2)
+    >>> intrinsic_metric(around).sum(axis=1).round(12) + 0.0
+    array([0., 0.])
+    """
+    check_metric(neighborhood)
+    spectrum = neighborhood.projected_spectrum.cpu().numpy()
+    return np.asarray(neighborhood.captured_mass / 4 * (np.diag(spectrum) - np.outer(spectrum, spectrum)))
+
+
+def check_metric(neighborhood: Neighborhood) -> None:
+    """Raise where the neighborhood has no closed form of its distance, or no direction at all."""
+    if neighborhood.directions == "random" or neighborhood.scale != "projected":
+        raise InputError(
+            "The Bures metric of a neighborhood is known along eigenvectors and with scale 'projected', got "
+            f"directions {neighborhood.directions!r} and scale {neighborhood.scale!r}."
+        )
+    if neighborhood.rank < 2:
+        raise InputError("rank must be at least 2: all of a neighborhood of rank 1 is the graph itself.")
+
+
+def tangent_basis(neighborhood: Neighborhood) -> FloatArray:
+    """Return T, shape (k, k-1), with Tᵀ M T = I and Σ_i λ̄_i T_ia = 0: an orthonormal frame of the metric.
+
+    With φ = diag(λ̄)^-½ ψ the metric is (s/4)(I - √λ̄ √λ̄ᵀ), so that any orthonormal basis of the complement
+    of √λ̄ will do.
+    """
+    root = np.sqrt(neighborhood.projected_spectrum.cpu().numpy())
+    complement = linalg.null_space(root[None, :])
+    return np.asarray(complement / root[:, None] * (2 / np.sqrt(neighborhood.captured_mass)))
+
+
+def adversarial_direction(
+    model: Model,
+    graph: Graph,
+    neighborhood: Neighborhood,
+    kind: str = "exact",
+    nodes: Sequence[int] | AnyArray | None = None,
+    *,
+    samples: int = 100,
+    seed: int = 0,
+    normalize_features: bool = True,
+) -> AdversarialDirection:
+    """Maximize vᵀ G^E v / vᵀ M v over the k - 1 directions that move the graph.
+
+    Both G^E and the Bures metric M = (s/4)(diag λ̄ - λ̄ λ̄ᵀ) have the null vector 1; on a frame T with
+    TᵀMT = I the generalized eigenproblem is the ordinary one of Tᵀ G^E T.
+
+    Parameters
+    ----------
+    model, graph, neighborhood, kind, nodes, samples, seed, normalize_features
+        As in :func:`fisher_information`, at φ = 0. The neighborhood has rank at least 2, directions that are
+        eigenvectors, and scale "projected".
+
+    Returns
+    -------
+    AdversarialDirection
+        All k - 1 directions, the most adversarial one first.
+
+    Examples
+    --------
+    >>> import numpy as np, torch, fishergcn
+    >>> from fishergcn.nn import GCN
+    >>> graph = Graph.from_edges([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)], features=np.eye(4))
+    >>> model = GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
+    >>> around = Neighborhood(fishergcn.renormalized(graph.adjacency), rank=3)
+    >>> found = adversarial_direction(model, graph, around)
+    >>> found.eigenvalues.shape, bool(found.eigenvalues[0] >= found.eigenvalues[1])
+    ((2,), True)
+    """
+    labeled = check_kind(kind) == "empirical"
+    network, neighborhood = network_and_neighborhood(model, graph, neighborhood, normalize_features)
+    check_metric(neighborhood)
+    chosen = network.check_nodes(nodes, labeled=labeled)
+    metric, tangents = metric_and_jacobian(network, neighborhood, 0.0, chosen, kind, samples, seed)
+    fisher = mean_information(metric, tangents)
+    frame = tangent_basis(neighborhood)
+    values, vectors = np.linalg.eigh(frame.T @ fisher @ frame)
+    directions = frame @ vectors[:, ::-1]
+    largest = np.abs(directions).argmax(axis=0)
+    directions *= np.sign(directions[largest, np.arange(directions.shape[1])])
+    # A Fisher information is p.s.d.: only rounding makes an eigenvalue negative.
+    return AdversarialDirection(
+        eigenvalues=np.maximum(values[::-1], 0.0),
+        directions=directions,
+        fisher=fisher,
+        nodes=chosen,
+        node_shares=_shares(node_information(metric, tangents), directions[:, 0]),
+    )
+
+
+def _shares(information: FloatArray, direction: FloatArray) -> FloatArray:
+    parts = np.maximum(np.einsum("a,nab,b->n", direction, information, direction), 0.0)
+    total = parts.sum()
+    return np.asarray(parts / total if total > 0 else parts)

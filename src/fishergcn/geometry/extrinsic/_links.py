@@ -1,0 +1,122 @@
+"""Scores of all possible links as inner products of node vectors, and the largest in bounded memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fishergcn._base.types import CSRArray, FloatArray, IntArray
+from fishergcn.geometry.extrinsic._tape import GraphGradient
+
+__all__ = ["LinkScores", "entry_scores", "largest", "raw_scores"]
+
+
+@dataclass(frozen=True)
+class LinkScores:
+    """score(i, j) = left_i · right_j, symmetric in i and j; for i = j it is ``diagonal``.
+
+    Attributes
+    ----------
+    left, right : ndarray, shape (n, w)
+        Node vectors.
+    diagonal : ndarray, shape (n,)
+        Scores of links from a node to itself, where only one entry changes.
+    """
+
+    left: FloatArray
+    right: FloatArray
+    diagonal: FloatArray
+
+    def of(self, links: IntArray) -> FloatArray:
+        """Return the scores of pairs (m, 2)."""
+        i, j = links.T
+        return np.asarray(np.where(i == j, self.diagonal[i], (self.left[i] * self.right[j]).sum(axis=1)))
+
+    def block(self, start: int, stop: int) -> FloatArray:
+        """Return the scores of nodes start, …, stop-1 with all nodes from ``start`` on."""
+        return np.asarray(self.left[start:stop] @ self.right[start:].T)
+
+
+def entry_scores(gradient: GraphGradient) -> LinkScores:
+    """∂ℓ/∂ã_ij for a change of both ã_ij and ã_ji: S_i·Z_j + Z_i·S_j, and S_i·Z_i on the diagonal."""
+    S, Z = gradient.errors, gradient.inputs
+    return LinkScores(np.hstack([S, Z]), np.hstack([Z, S]), (S * Z).sum(axis=1))
+
+
+def raw_scores(gradient: GraphGradient, adjacency: CSRArray, propagation: CSRArray) -> LinkScores:
+    """∂ℓ/∂a_ij through Ã = B_ij / sqrt(b_i b_j), B = A + I, b = B1, for a change of both a_ij and a_ji.
+
+    The link enters its own entry and, through the degrees, all entries of rows and columns i and j:
+
+        ∂ℓ/∂a_ij = (S_i·Z_j + Z_i·S_j) / sqrt(b_i b_j) - t_i - t_j,
+        t_i = (S_i·(ÃZ)_i + Z_i·(ÃᵀS)_i) / (2 b_i).
+
+    A link of a node to itself changes one entry and one degree: S_i·Z_i / b_i - t_i.
+    """
+    S, Z = gradient.errors, gradient.inputs
+    degrees: FloatArray = 1 + np.asarray(adjacency.sum(axis=1)).ravel()
+    forward, backward = np.asarray(propagation @ Z), np.asarray(propagation.T @ S)
+    through = (S * forward + Z * backward).sum(axis=1)
+    t = (through / (2 * degrees))[:, None]
+    root, one = np.sqrt(degrees)[:, None], np.ones((len(S), 1))
+    left = np.hstack([S / root, Z / root, -t, one])
+    right = np.hstack([Z / root, S / root, one, -t])
+    return LinkScores(left, right, (S * Z).sum(axis=1) / degrees - t[:, 0])
+
+
+def largest(
+    scores: LinkScores, count: int, order: str, excluded: CSRArray | None, memory_limit: int
+) -> tuple[IntArray, FloatArray]:
+    """Return the ``count`` links i < j of largest score and their scores, largest first; ties by (i, j).
+
+    Parameters
+    ----------
+    scores : LinkScores
+        Of all n(n-1)/2 pairs.
+    count : int
+        K.
+    order : {"magnitude", "increase", "decrease"}
+        Rank by |score|, by score, or by -score.
+    excluded : csr_array of shape (n, n), optional
+        Pairs stored here are left out.
+    memory_limit : int
+        Bytes for one block of scores and its copies.
+    """
+    nodes = len(scores.left)
+    rows = max(1, memory_limit // (40 * nodes))  # a block, its keys, a mask, and the indices found in it
+    keys, values = np.empty(0), np.empty(0)
+    links = np.empty((0, 2), dtype=np.int64)
+    for start in range(0, nodes, rows):
+        block = scores.block(start, min(start + rows, nodes))
+        key = {"magnitude": np.abs, "increase": np.positive, "decrease": np.negative}[order](block)
+        _leave_out(key, start, excluded)
+        bar = keys[-1] if len(keys) == count else -np.inf
+        i, j = _candidates(key, count, bar)
+        keys, values = np.append(keys, key[i, j]), np.append(values, block[i, j])
+        links = np.append(links, np.stack([i, j], axis=1) + start, axis=0)
+        best = np.lexsort((links[:, 1], links[:, 0], -keys))[:count]
+        keys, values, links = keys[best], values[best], links[best]
+    return links, values
+
+
+def _leave_out(key: FloatArray, start: int, excluded: CSRArray | None) -> None:
+    """Rule out, in place, pairs with j ≤ i (each link is met once) and those that are excluded."""
+    height = len(key)
+    key[:, :height][np.tril_indices(height)] = -np.inf
+    if excluded is not None:
+        found = excluded[start : start + height].tocoo()
+        later = found.col >= start
+        key[found.row[later], found.col[later] - start] = -np.inf
+
+
+def _candidates(key: FloatArray, count: int, bar: float) -> tuple[IntArray, IntArray]:
+    """Return where keys are above ``bar``, at most ``count`` places: the largest keys, then the first."""
+    above = np.flatnonzero(key > bar)
+    if len(above) > count:
+        found = key.ravel()[above]
+        cut = np.partition(found, -count)[-count]
+        better, equal = above[found > cut], above[found == cut]
+        above = np.append(better, equal[: count - len(better)])
+    i, j = np.unravel_index(above, key.shape)
+    return i.astype(np.int64), j.astype(np.int64)

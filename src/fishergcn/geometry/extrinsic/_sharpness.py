@@ -1,0 +1,216 @@
+"""How a network's loss grows as its graph moves: along chosen directions and along random ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fishergcn._base.checks import check_integer, check_real
+from fishergcn._base.types import AnyArray, FloatArray
+from fishergcn.errors import InputError
+from fishergcn.geometry.extrinsic._direction import (
+    adversarial_direction,
+    check_metric,
+    intrinsic_metric,
+    tangent_basis,
+)
+from fishergcn.geometry.extrinsic._fisher import network_and_neighborhood, point
+from fishergcn.geometry.extrinsic._network import Model, NetworkOnGraph
+from fishergcn.graph import Graph
+from fishergcn.perturbation import Neighborhood
+
+__all__ = ["Sharpness", "at_distance", "sharpness", "typical_distance"]
+
+
+@dataclass(frozen=True)
+class Sharpness:
+    """What happens to a network at one Bures distance from its graph.
+
+    Attributes
+    ----------
+    distance : float
+        D_B of every graph that was tried, not squared.
+    loss : float
+        Mean -log p(y) on the graph itself.
+    adversarial, random : ndarray, shape (d, 2) and (r, 2)
+        Growth of that loss at the distance, forward and backward along each direction; negative where it
+        falls. A direction and its opposite are one direction of G^E.
+    adversarial_change, random_change : ndarray of the same shapes
+        Mean KL(p : p(φ)) of the predictions, which G^E foretells: ½ μ D_B² to second order.
+    foretold : ndarray, shape (d,)
+        ½ μ D_B² of the d directions.
+
+    Examples
+    --------
+    >>> import numpy as np, torch, fishergcn
+    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3), (0, 2)], features=np.eye(4), labels=[0, 0, 1, 1])
+    >>> model = fishergcn.GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
+    >>> around = fishergcn.Neighborhood(fishergcn.renormalized(graph.adjacency), rank=3)
+    >>> found = sharpness(model, graph, around, distance=1e-3, random=20)
+    >>> found.adversarial.shape, found.random.shape
+    ((2, 2), (20, 2))
+    >>> round(float(found.adversarial_change[0].mean() / found.foretold[0]), 2), found.rank_of_change
+    (1.0, 1.0)
+    """
+
+    distance: float
+    loss: float
+    adversarial: FloatArray
+    random: FloatArray
+    adversarial_change: FloatArray
+    random_change: FloatArray
+    foretold: FloatArray
+
+    @property
+    def rank_of_loss(self) -> float:
+        """Share of random directions whose worse end hurts less than that of the first direction."""
+        return float((self.random.max(axis=1) < self.adversarial[0].max()).mean())
+
+    @property
+    def rank_of_change(self) -> float:
+        """Share of random directions that change the predictions less (mean of both ends)."""
+        return float((self.random_change.mean(axis=1) < self.adversarial_change[0].mean()).mean())
+
+
+def typical_distance(neighborhood: Neighborhood) -> float:
+    """Root mean square Bures distance of draws of a neighborhood, ε sqrt(s (k-1) / 48), to leading order.
+
+    Examples
+    --------
+    >>> import fishergcn
+    >>> path = fishergcn.renormalized([[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 1], [0, 0, 1, 0]])
+    >>> around = fishergcn.Neighborhood(path, rank=3, radius=0.1)
+    >>> drawn = around.distance(around.sample(4000))
+    >>> round(typical_distance(around), 3), round(float(drawn.square().mean().sqrt()), 3)
+    (0.02, 0.02)
+    """
+    check_metric(neighborhood)
+    rank, mass = neighborhood.rank, neighborhood.captured_mass
+    return float(neighborhood.radius * np.sqrt(mass * (rank - 1) / 48))
+
+
+def sharpness(
+    model: Model,
+    graph: Graph,
+    neighborhood: Neighborhood,
+    distance: float | None = None,
+    nodes: Sequence[int] | AnyArray | None = None,
+    *,
+    directions: AnyArray | None = None,
+    random: int = 100,
+    seed: int = 0,
+    normalize_features: bool = True,
+) -> Sharpness:
+    """Compare how the loss grows along adversarial directions and along random ones, at equal Bures distance.
+
+    Every graph tried is Ã(tv) with t such that D_B(ρ, ρ(tv)) is the distance; D_B grows with t along any v.
+    Random directions are uniform on the unit sphere of the Bures metric.
+
+    Parameters
+    ----------
+    model, graph, neighborhood, normalize_features
+        As in :func:`fisher_information`; the graph has labels.
+    distance : float, optional
+        D_B, not squared; by default the root mean square of draws of the neighborhood, ε sqrt(s (k-1)/48).
+    nodes : sequence of int, optional
+        The nodes whose loss and predictions are averaged; all labeled ones by default.
+    directions : array of shape (k, d), optional
+        What to compare, a direction a column; by default all directions of :func:`adversarial_direction`,
+        exact and on the same nodes.
+    random, seed : int
+        How many random directions, and their seed.
+
+    Returns
+    -------
+    Sharpness
+
+    Examples
+    --------
+    >>> import numpy as np, torch, fishergcn
+    >>> from fishergcn.nn import GCN
+    >>> links = [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)]
+    >>> graph = Graph.from_edges(links, features=np.eye(4), labels=[0, 0, 1, 1])
+    >>> model = GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
+    >>> around = Neighborhood(fishergcn.renormalized(graph.adjacency), rank=3)
+    >>> found = sharpness(model, graph, around, random=20)
+    >>> found.adversarial.shape, found.random.shape
+    ((2, 2), (20, 2))
+    """
+    count = check_integer("random", random, minimum=0)
+    network, neighborhood = network_and_neighborhood(model, graph, neighborhood, normalize_features)
+    length = typical_distance(neighborhood) if distance is None else check_real("distance", distance, above=0)
+    chosen = network.check_nodes(nodes, labeled=True)
+    found = adversarial_direction(model, graph, neighborhood, nodes=chosen, normalize_features=normalize_features)
+    columns = found.directions if directions is None else _check_directions(directions, neighborhood)
+    frame = tangent_basis(neighborhood)
+    drawn = frame @ np.random.default_rng(seed).standard_normal((frame.shape[1], count))
+    rows = torch.as_tensor(chosen, device=neighborhood.device)
+    before = network.logits(neighborhood.operator(point(neighborhood, 0.0))).detach()
+    loss = float(network.loss(before, chosen))
+    growth, changes = [], []
+    for direction in np.concatenate([columns, drawn], axis=1).T:
+        for end in at_distance(neighborhood, np.stack([direction, -direction]), length):
+            after = _logits(network, neighborhood, end)
+            growth.append(float(network.loss(after, chosen)) - loss)
+            changes.append(_divergence(before[rows], after[rows]))
+    grown, changed = (np.reshape(each, (-1, 2)) for each in (growth, changes))
+    tried = columns.shape[1]
+    information, squared_speed = (
+        np.einsum("ad,ab,bd->d", columns, each, columns) for each in (found.fisher, intrinsic_metric(neighborhood))
+    )
+    return Sharpness(
+        distance=length,
+        loss=loss,
+        adversarial=grown[:tried],
+        random=grown[tried:],
+        adversarial_change=changed[:tried],
+        random_change=changed[tried:],
+        foretold=information / squared_speed * length**2 / 2,
+    )
+
+
+def at_distance(neighborhood: Neighborhood, directions: FloatArray, distance: float) -> FloatArray:
+    """Return t v for each row v, t > 0 such that the Bures distance of Ã(tv) from Ã is ``distance``.
+
+    Along a line Σ_i sqrt(λ̄_i q_i) = Z(t/2)/sqrt(Z(t)) with log Z convex, so that D_B grows with t and
+    bisection finds the point. Its limit is that of all mass on the direction's largest entries.
+    """
+    check_metric(neighborhood)
+    scale = np.ptp(directions, axis=1, keepdims=True)
+    if (scale <= 1e-12 * np.abs(directions).max(axis=1, keepdims=True)).any():
+        raise InputError("directions must move the graph, got one whose entries are all equal.")
+    unit = torch.as_tensor(directions / scale, dtype=torch.float64, device=neighborhood.device)
+    low = torch.zeros(len(unit), 1, dtype=torch.float64, device=neighborhood.device)
+    high = torch.full_like(low, 700.0)  # beyond exp(700) there is no double, and nothing left to move
+    farthest = float(neighborhood.distance(high * unit).min())
+    if distance >= farthest:
+        raise InputError(
+            f"distance must be less than {farthest:.6g}, the farthest a direction leads, got {distance:g}."
+        )
+    for _ in range(100):
+        middle = (low + high) / 2
+        beyond = (neighborhood.distance(middle * unit) > distance).unsqueeze(-1)
+        low, high = torch.where(beyond, low, middle), torch.where(beyond, middle, high)
+    return np.asarray((high * unit).cpu().numpy())
+
+
+def _check_directions(directions: AnyArray, neighborhood: Neighborhood) -> FloatArray:
+    columns = np.asarray(directions, dtype=np.float64)
+    if columns.ndim != 2 or columns.shape[0] != neighborhood.rank or not np.isfinite(columns).all():
+        raise InputError(f"directions must be finite, of shape ({neighborhood.rank}, d), got {columns.shape}.")
+    return columns
+
+
+def _logits(network: NetworkOnGraph, neighborhood: Neighborhood, phi: FloatArray) -> Tensor:
+    with torch.no_grad():
+        return network.logits(neighborhood.operator(phi))
+
+
+def _divergence(before: Tensor, after: Tensor) -> float:
+    """Return the mean KL(p : q) of two sets of logits."""
+    p, q = (torch.log_softmax(each.double(), dim=1) for each in (before, after))
+    return float((p.exp() * (p - q)).sum(1).mean())

@@ -1,0 +1,60 @@
+"""A graph as a density matrix, and the Bures geometry of such matrices.
+
+A graph Laplacian L is symmetric and positive semi-definite, so ρ = L / tr L is what quantum mechanics calls a
+density matrix. The Bures metric measures how far ρ moves; it is a quarter of the quantum Fisher information.
+
+Conventions, the same in every function:
+
+- ``ds²`` is the Bures line element; the quantum Fisher information is ``4 ds²``.
+- fidelity is the *root* fidelity F = tr sqrt(a^½ b a^½); Jozsa's is F².
+- ``bures_distance`` is the chord D_B = sqrt(2 - 2F), not squared; ``bures_angle`` is the arc, cos(angle) = F.
+- entropy is in nats.
+- matrices are real, float64, dense up to :data:`DENSE_LIMIT` nodes.
+- eigenvalues up to n·eps·λ_max are rounding noise and count as zero. D_B sees their square roots: between
+  singular matrices it is meaningful to about 1e-8, between well-conditioned ones to about 1e-15.
+"""
+
+from __future__ import annotations
+
+from fishergcn.geometry.intrinsic._density import DENSE_LIMIT, density_matrix, density_spectrum
+from fishergcn.geometry.intrinsic._distance import bures_angle, bures_distance, fidelity, geodesic, midpoint
+from fishergcn.geometry.intrinsic._entropy import EntropyEstimate, estimate_entropy, power, von_neumann_entropy
+from fishergcn.geometry.intrinsic._laplacian import LAPLACIANS, graph_laplacian
+from fishergcn.geometry.intrinsic._metric import (
+    RotationTraceBounds,
+    bures_metric,
+    kernel_rate,
+    quantum_fisher,
+    rotation_metric,
+    rotation_trace,
+    rotation_trace_bounds,
+    spectral_metric,
+)
+from fishergcn.geometry.intrinsic._projection import RankProjection, rank_projection
+
+__all__ = [
+    "DENSE_LIMIT",
+    "LAPLACIANS",
+    "EntropyEstimate",
+    "RankProjection",
+    "RotationTraceBounds",
+    "bures_angle",
+    "bures_distance",
+    "bures_metric",
+    "density_matrix",
+    "density_spectrum",
+    "estimate_entropy",
+    "fidelity",
+    "geodesic",
+    "graph_laplacian",
+    "kernel_rate",
+    "midpoint",
+    "power",
+    "quantum_fisher",
+    "rank_projection",
+    "rotation_metric",
+    "rotation_trace",
+    "rotation_trace_bounds",
+    "spectral_metric",
+    "von_neumann_entropy",
+]

@@ -1,0 +1,166 @@
+"""How spread out a spectrum is: von Neumann entropy, exact or estimated, and powers of a density matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from fishergcn._base.checks import check_integer, check_real
+from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
+from fishergcn.geometry.intrinsic._density import (
+    decompose,
+    density_spectrum,
+    positive_trace,
+    refuse_graph,
+    sparse_symmetric,
+)
+from fishergcn.geometry.intrinsic._lanczos import quadrature_samples
+
+__all__ = ["EntropyEstimate", "estimate_entropy", "power", "von_neumann_entropy"]
+
+
+def von_neumann_entropy(rho: MatrixLike) -> float:
+    """Von Neumann entropy H = -Σ λ_i log λ_i in nats, with 0 log 0 = 0.
+
+    Parameters
+    ----------
+    rho : (n, n) array or SciPy sparse matrix
+        A density matrix, n up to :data:`DENSE_LIMIT`; see :func:`estimate_entropy` beyond.
+
+    Returns
+    -------
+    float
+        H, between 0 and log n.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> round(von_neumann_entropy(np.eye(2) / 2), 6)
+    0.693147
+    """
+    eigenvalues = density_spectrum(rho)
+    values = eigenvalues[eigenvalues > 0]
+    # A pure state would give -0.0, and rounding a value of the order of -1e-16.
+    return max(0.0, float(-(values * np.log(values)).sum()))
+
+
+@dataclass(frozen=True)
+class EntropyEstimate:
+    """A random estimate of the von Neumann entropy.
+
+    Attributes
+    ----------
+    value : float
+        The estimate, in nats.
+    standard_error : float
+        Standard error of ``value`` over the random probes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fishergcn.geometry.intrinsic import estimate_entropy, graph_laplacian
+    >>> ring = np.roll(np.eye(200), 1, axis=1)
+    >>> estimate = estimate_entropy(graph_laplacian(ring + ring.T))
+    >>> print(f"{estimate.value:.3f} ± {estimate.standard_error:.3f} nats of at most {np.log(200):.3f}")
+    4.992 ± 0.001 nats of at most 5.298
+    """
+
+    value: float
+    standard_error: float
+
+
+def estimate_entropy(laplacian: MatrixLike, probes: int = 30, steps: int = 60, seed: int = 0) -> EntropyEstimate:
+    """Von Neumann entropy of L / tr L by stochastic Lanczos quadrature, for sparse graphs of any size.
+
+    H = log tr L - tr(L log L) / tr L. The trace is the expectation of zᵀ(L log L)z over random signs z, and
+    each such form is integrated with the Gauss rule that ``steps`` Lanczos iterations from z provide. A
+    quadratic fit of x log x is subtracted first and its trace added exactly: only the rest is left to chance.
+
+    Parameters
+    ----------
+    laplacian : (n, n) array or SciPy sparse matrix
+        L, symmetric and positive semi-definite with tr L > 0; it need not be normalized.
+    probes : int
+        Number of random vectors, at least 2. The standard error falls as its square root.
+    steps : int
+        Lanczos iterations for each, at least 2. The bias of the quadrature, which the standard error does not
+        show, falls at least as steps⁻²; at the default it is far below the standard error on citation graphs.
+    seed : int
+        Seed of the probes; the same seed gives the same estimate.
+
+    Returns
+    -------
+    EntropyEstimate
+        Value and standard error.
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> steps = sparse.eye_array(99, 100) - sparse.eye_array(99, 100, k=1)
+    >>> path = steps.T @ steps  # the Laplacian of a path of 100 nodes
+    >>> estimate, exact = estimate_entropy(path), von_neumann_entropy(path / path.trace())
+    >>> abs(estimate.value - exact) < 3 * estimate.standard_error < 0.03
+    True
+    """
+    check_integer("probes", probes, minimum=2)
+    check_integer("steps", steps, minimum=2)
+    check_integer("seed", seed, minimum=0)
+    refuse_graph("laplacian", laplacian)
+    matrix = sparse_symmetric("laplacian", laplacian if sparse.issparse(laplacian) else sparse.csr_array(laplacian))
+    n = matrix.shape[0]
+    # Work with n·ρ, whose eigenvalues have mean one: H = log n - tr(nρ log nρ)/n.
+    scaled: CSRArray = sparse.csr_array(matrix * (n / positive_trace(float(matrix.trace()))))
+    largest = float(abs(scaled).sum(axis=1).max())  # Gershgorin's bound
+    constant, slope, curvature = _quadratic_fit(largest)
+    exact = constant * n + slope * n + curvature * float((scaled.data**2).sum())
+
+    def remainder(x: FloatArray) -> FloatArray:
+        return _x_log_x(x) - (constant + slope * x + curvature * x**2)
+
+    samples = quadrature_samples(scaled, remainder, probes=probes, steps=steps, seed=seed)
+    value = np.log(n) - (exact + samples.mean()) / n
+    return EntropyEstimate(float(value), float(samples.std(ddof=1) / np.sqrt(probes) / n))
+
+
+def power(rho: MatrixLike, omega: float) -> FloatArray:
+    """Density matrix ρ^ω / tr ρ^ω: the same eigenvectors, a spectrum sharpened by ω > 1.
+
+    Its entropy H obeys dH/dω = -ω Var(log λ) under the weights λ^ω / Σ λ^ω, so it never rises with ω; as ω
+    grows the matrix tends to the uniform one on the top eigenspace.
+
+    Parameters
+    ----------
+    rho : (n, n) array or SciPy sparse matrix
+        A density matrix, n up to :data:`DENSE_LIMIT`.
+    omega : float
+        ω > 0.
+
+    Returns
+    -------
+    (n, n) array
+        The power, dense, trace 1, with the kernel of ρ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> power(np.diag([0.75, 0.25]), 2).diagonal().round(12)
+    array([0.9, 0.1])
+    """
+    exponent = check_real("omega", omega, above=0.0)
+    eigenvalues, eigenvectors = decompose("rho", rho)
+    # Relative to the largest one, so that a large ω does not underflow everything.
+    weights = np.where(eigenvalues > 0, (eigenvalues / eigenvalues[0]) ** exponent, 0.0)
+    return np.asarray((eigenvectors * (weights / weights.sum())) @ eigenvectors.T)
+
+
+def _x_log_x(x: FloatArray) -> FloatArray:
+    return np.asarray(x * np.log(np.where(x > 0, x, 1.0)))
+
+
+def _quadratic_fit(largest: float) -> tuple[float, float, float]:
+    """Coefficients of a quadratic close to x log x on [0, largest]: least squares at Chebyshev points."""
+    points = largest * (1 + np.cos(np.pi * (np.arange(64) + 0.5) / 64)) / 2
+    constant, slope, curvature = np.polynomial.polynomial.polyfit(points, _x_log_x(points), 2)
+    return float(constant), float(slope), float(curvature)

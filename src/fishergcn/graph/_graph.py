@@ -1,0 +1,330 @@
+"""A graph with features and labels: validated once, immutable afterwards."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from fishergcn._base.checks import check_choice, check_text
+from fishergcn._base.types import AnyArray, CSRArray, IntArray, MatrixLike
+from fishergcn.errors import InputError
+from fishergcn.graph._adjacency import check_adjacency
+from fishergcn.graph._digest import graph_digest
+from fishergcn.graph._edges import link_matrix, symmetrized, without_self_links
+from fishergcn.graph._node_data import check_features, check_labels, check_names, check_split, frozen
+
+__all__ = ["Graph"]
+
+
+class Graph:
+    """An undirected, weighted graph with optional node features and labels.
+
+    Parameters
+    ----------
+    adjacency
+        Matrix A, n x n with n ≥ 2: symmetric, finite, non-negative; SciPy sparse or dense. ``a_ij`` is the
+        weight of the link between nodes i and j, ``a_ii`` that of a self-link.
+    features
+        Matrix X, n x D, SciPy sparse or dense; stored as float32.
+    labels
+        One class per node as an integer from 0, with -1 for an unknown class.
+    name
+        A short name, such as ``"cora"``. It takes part in a training run's identity.
+    node_ids, class_names
+        What nodes and classes are called outside, if that is not their index.
+    standard_split
+        Index arrays ``train``, ``val`` and ``test`` that are published with the data.
+    self_links
+        ``"keep"`` or ``"drop"`` the diagonal of A.
+    directed
+        What to do with an asymmetric A: ``"refuse"`` it, or ``"symmetrize"`` to max(A, Aᵀ).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> triangle = Graph(np.ones((3, 3)) - np.eye(3), labels=[0, 1, -1])
+    >>> triangle.num_nodes, triangle.num_edges, triangle.num_classes, triangle.num_components
+    (3, 3, 2, 1)
+    """
+
+    def __init__(
+        self,
+        adjacency: MatrixLike,
+        features: MatrixLike | None = None,
+        labels: Sequence[int] | AnyArray | None = None,
+        *,
+        name: str | None = None,
+        node_ids: Sequence[str] | None = None,
+        class_names: Sequence[str] | None = None,
+        standard_split: Mapping[str, Sequence[int] | AnyArray] | None = None,
+        self_links: str = "keep",
+        directed: str = "refuse",
+    ) -> None:
+        check_choice("self_links", self_links, ("keep", "drop"))
+        check_choice("directed", directed, ("refuse", "symmetrize"))
+        if name is not None:
+            check_text("name", name)
+        matrix = check_adjacency(symmetrized(adjacency) if directed == "symmetrize" else adjacency)
+        self._adjacency = frozen(without_self_links(matrix) if self_links == "drop" else matrix)
+        self._features = None if features is None else check_features(features, self.num_nodes)
+        self._labels = None if labels is None else check_labels(labels, self.num_nodes)
+        self.name = name
+        self.node_ids = check_names("node_ids", node_ids, self.num_nodes)
+        self.class_names = check_names("class_names", class_names)
+        if self.class_names is not None and self._largest_label >= len(self.class_names):
+            raise InputError(
+                f"labels go up to {self._largest_label}, but class_names has {len(self.class_names)} names."
+            )
+        self.standard_split = check_split(standard_split, self.num_nodes)
+        self._frozen = True
+
+    def __setattr__(self, key: str, value: Any) -> None:
+        if getattr(self, "_frozen", False):
+            raise AttributeError(f"a Graph is immutable; build a new one instead of setting {key!r}")
+        super().__setattr__(key, value)
+
+    @property
+    def adjacency(self) -> CSRArray:
+        """A, symmetric n x n CSR in float64 with sorted indices; its arrays are read-only."""
+        # A new shell around the same arrays: SciPy methods such as setdiag swap a matrix's arrays in place.
+        return copy.copy(self._adjacency)
+
+    @property
+    def features(self) -> Any:
+        """X, n x D float32, CSR or dense, or None; read-only."""
+        return copy.copy(self._features) if sparse.issparse(self._features) else self._features
+
+    @property
+    def labels(self) -> IntArray | None:
+        """The class of each node, -1 where unknown, or None; read-only."""
+        return self._labels
+
+    @property
+    def num_nodes(self) -> int:
+        """The number n of nodes."""
+        return int(self._adjacency.shape[0])
+
+    @cached_property
+    def num_self_links(self) -> int:
+        """How many nodes are linked to themselves."""
+        return int(np.count_nonzero(self._adjacency.diagonal()))
+
+    @property
+    def has_self_links(self) -> bool:
+        """Whether any node is linked to itself."""
+        return self.num_self_links > 0
+
+    @property
+    def num_edges(self) -> int:
+        """The number of undirected links, without self-links."""
+        return (int(self._adjacency.nnz) - self.num_self_links) // 2
+
+    @property
+    def num_features(self) -> int:
+        """The number D of feature columns; 0 without features."""
+        return 0 if self._features is None else int(self._features.shape[1])
+
+    @property
+    def num_classes(self) -> int:
+        """The number of classes: that of class names if given, else one more than the largest label."""
+        return self._largest_label + 1 if self.class_names is None else len(self.class_names)
+
+    @property
+    def _largest_label(self) -> int:
+        return -1 if self._labels is None else int(self._labels.max())
+
+    @cached_property
+    def num_components(self) -> int:
+        """The number of connected components."""
+        count, _ = csgraph.connected_components(self._adjacency, directed=False)
+        return int(count)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of links, weights, features, labels and standard split: equal for equal content."""
+        return graph_digest(self)
+
+    def __repr__(self) -> str:
+        title = f" {self.name!r}" if self.name else ""
+        return (
+            f"<Graph{title}: {self.num_nodes} nodes, {self.num_edges} links, "
+            f"{self.num_features} features, {self.num_classes} classes>"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Copies sent to other processes go through the constructor, so that they are read-only too.
+        return partial(Graph, **self._extras()), (self._adjacency, self._features, self._labels)
+
+    def replace(self, **changes: Any) -> Graph:
+        """Return a new graph with some arguments changed.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> pair = Graph(np.array([[0, 1], [1, 0]]))
+        >>> pair.replace(name="pair")
+        <Graph 'pair': 2 nodes, 1 links, 0 features, 0 classes>
+        """
+        arguments = {"adjacency": self._adjacency, "features": self._features, "labels": self._labels}
+        return Graph(**{**arguments, **self._extras(), **changes})
+
+    def _extras(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "node_ids": self.node_ids,
+            "class_names": self.class_names,
+            "standard_split": None if self.standard_split is None else dict(self.standard_split),
+        }
+
+    @classmethod
+    def from_edges(
+        cls,
+        edges: Iterable[tuple[int, int]] | AnyArray,
+        *,
+        num_nodes: int | None = None,
+        weights: Sequence[float] | AnyArray | None = None,
+        directed: str = "undirected",
+        **arguments: Any,
+    ) -> Graph:
+        """Build a graph from pairs of node indices.
+
+        Parameters
+        ----------
+        edges
+            Pairs (i, j), shape m x 2. A link may come once or in both orders; duplicates are merged.
+        num_nodes
+            The number of nodes; one more than the largest index by default.
+        weights
+            One positive weight per pair (1 by default). Repeated pairs must agree in it, unless symmetrized.
+        directed
+            ``"undirected"``: a pair is a link. ``"symmetrize"``: a pair is an arc, and a link's weight is the
+            largest of its arcs. ``"refuse"``: both arcs must be listed.
+        **arguments
+            Passed on to :class:`Graph`.
+
+        Examples
+        --------
+        >>> Graph.from_edges([(0, 1), (1, 2), (2, 1)]).num_edges
+        2
+        """
+        return cls(link_matrix(edges, num_nodes, weights, directed), **arguments)
+
+    @classmethod
+    def from_networkx(cls, graph: Any, *, weight: str = "weight", **arguments: Any) -> Graph:
+        """Build a graph from a NetworkX one, nodes in its order; ``arguments`` go to :class:`Graph`.
+
+        Examples
+        --------
+        >>> import networkx
+        >>> Graph.from_networkx(networkx.path_graph(["a", "b", "c"])).node_ids
+        ('a', 'b', 'c')
+        """
+        from fishergcn.graph._convert import networkx_arguments
+
+        return cls(**{**networkx_arguments(graph, weight), **arguments})
+
+    @classmethod
+    def from_pyg(cls, data: Any, **arguments: Any) -> Graph:
+        """Build a graph from a PyTorch Geometric ``Data``: edge_index, edge_weight, x, y and masks.
+
+        ``arguments`` go to :meth:`from_edges`; edge_index must list both arcs of a link unless
+        ``directed="symmetrize"`` is among them.
+
+        Examples
+        --------
+        >>> Graph.from_pyg(Graph.from_edges([(0, 1), (1, 2)]).to_pyg()).num_edges
+        2
+        """
+        from fishergcn.graph._convert import pyg_arguments
+
+        return cls.from_edges(**{**pyg_arguments(data), **arguments})
+
+    def to_pyg(self) -> Any:
+        """Return a PyTorch Geometric ``Data``: edge_index, edge_weight (if any is not 1), x, y and masks.
+
+        Examples
+        --------
+        >>> Graph.from_edges([(0, 1)]).to_pyg().edge_index.tolist()
+        [[0, 1], [1, 0]]
+        """
+        from fishergcn.graph._convert import to_pyg
+
+        return to_pyg(self)
+
+    @classmethod
+    def from_files(
+        cls,
+        edges: str | os.PathLike[str],
+        features: str | os.PathLike[str] | None = None,
+        labels: str | os.PathLike[str] | None = None,
+        *,
+        header: bool | Collection[str] = False,
+        directed: str = "undirected",
+        **arguments: Any,
+    ) -> Graph:
+        """Build a graph from text files.
+
+        Parameters
+        ----------
+        edges
+            CSV or TSV, a link a line: two node ids (any text) and, optionally, a weight. Without features,
+            these are all nodes, ordered by value if all ids are whole numbers and alphabetically otherwise.
+        features
+            CSV or TSV, a node a line: its id, then numbers; this fixes the nodes and their order. Or an
+            ``.npz`` with a SciPy sparse matrix or one 2-d array, whose row i belongs to node id i.
+        labels
+            CSV or TSV, a node a line: its id and the name of its class. Nodes may be left out, and an empty
+            class or -1 is an unknown one.
+        header
+            True if all the text files begin with a header line, False if none does, or the names of those
+            that do (``"edges"``, ``"features"``, ``"labels"``). False refuses a first line that looks like a
+            header; an empty list takes every line for data.
+        directed, **arguments
+            As in :meth:`from_edges`.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+        ...     print("Ada;Bob", file=file, flush=True)
+        ...     Graph.from_files(file.name).node_ids
+        ('Ada', 'Bob')
+        """
+        from fishergcn.graph.formats._tables import file_arguments
+
+        for argument, value in {"edges": edges, "features": features, "labels": labels}.items():
+            if not isinstance(value, str | os.PathLike) and (value is not None or argument == "edges"):
+                raise InputError(
+                    f"{argument} must be the path of a file, got {type(value).__name__}; "
+                    "Graph.from_edges takes pairs, features and labels themselves."
+                )
+        return cls(**{**file_arguments(edges, features, labels, header, directed), **arguments})
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the graph to an ``.npz`` file without pickles; the file is there wholly or not at all."""
+        from fishergcn.graph.formats._archive import save_graph
+
+        save_graph(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Graph:
+        """Read a graph written by :meth:`save`; anything else is refused with an error.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with tempfile.NamedTemporaryFile(suffix=".npz") as file:
+        ...     Graph.from_edges([(0, 1)], name="pair").save(file.name)
+        ...     Graph.load(file.name)
+        <Graph 'pair': 2 nodes, 1 links, 0 features, 0 classes>
+        """
+        from fishergcn.graph.formats._archive import load_graph
+
+        return load_graph(path)

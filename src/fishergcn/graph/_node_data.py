@@ -1,0 +1,112 @@
+"""What a graph says about its nodes: features, labels, names, published split; each checked and frozen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from fishergcn._base.checks import check_text
+from fishergcn._base.types import AnyArray, IntArray, MatrixLike
+from fishergcn.errors import InputError, reason
+
+__all__ = ["PARTS", "check_features", "check_labels", "check_names", "check_split", "frozen"]
+
+PARTS = ("train", "val", "test")
+_MOST_CLASSES = 1_000_000  # a label beyond is a slip or a damaged file, and would size arrays by itself
+
+
+def frozen(data: Any) -> Any:
+    """Return an array or CSR matrix after making its memory read-only."""
+    for array in (data,) if isinstance(data, np.ndarray) else (data.data, data.indices, data.indptr):
+        array.setflags(write=False)
+    return data
+
+
+def check_features(features: MatrixLike, num_nodes: int) -> Any:
+    """Return X as frozen float32, CSR if it came sparse and dense otherwise."""
+    try:
+        raw: Any = features if sparse.issparse(features) else np.asarray(features)
+        if raw.dtype.kind not in "buif":
+            raise TypeError(f"got type {raw.dtype}")
+        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused below
+            matrix = _float32_copy(raw)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"features must be a matrix of real numbers ({reason(error)}).") from error
+    if matrix.ndim != 2:
+        raise InputError(f"features must be a matrix with one row per node, got {matrix.ndim} dimension(s).")
+    if matrix.shape[0] != num_nodes:
+        raise InputError(f"features must have one row for each of the {num_nodes} nodes, got {matrix.shape[0]} rows.")
+    if not np.isfinite(matrix if isinstance(matrix, np.ndarray) else matrix.data).all():
+        raise InputError("features must be finite numbers in float32, got NaN or infinity.")
+    return frozen(matrix)
+
+
+def _float32_copy(features: Any) -> Any:
+    if isinstance(features, np.ndarray):
+        return np.array(features, dtype=np.float32, order="C")
+    matrix = sparse.csr_array(features, dtype=np.float32, copy=True)
+    matrix.check_format(full_check=True)
+    matrix.sum_duplicates()  # canonical, so that equal features have equal bytes
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def check_labels(labels: Sequence[int] | AnyArray, num_nodes: int) -> IntArray:
+    """Return one class per node as frozen int64, -1 where unknown."""
+    try:
+        raw = np.asarray(labels)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"labels must be a list of integers ({reason(error)}).") from error
+    if raw.ndim != 1 or raw.shape[0] != num_nodes:
+        raise InputError(f"labels must hold one class for each of the {num_nodes} nodes, got shape {raw.shape}.")
+    if not np.issubdtype(raw.dtype, np.integer):
+        raise InputError(f"labels must be integers (-1 for unknown), got type {raw.dtype}.")
+    if raw.min() < -1 or raw.max() >= _MOST_CLASSES:
+        raise InputError(
+            f"labels must lie between -1 (unknown) and {_MOST_CLASSES - 1}, got {raw.min()} to {raw.max()}."
+        )
+    result: IntArray = frozen(raw.astype(np.int64))
+    return result
+
+
+def check_names(what: str, names: Sequence[str] | None, count: int | None = None) -> tuple[str, ...] | None:
+    """Return distinct texts, one for each of ``count`` things if that is given."""
+    if names is None:
+        return None
+    texts = tuple(check_text(what, str(name)) for name in names)
+    if count is not None and len(texts) != count:
+        raise InputError(f"{what} must name each of the {count} nodes, got {len(texts)} names.")
+    if len(set(texts)) != len(texts):
+        raise InputError(f"{what} must be distinct, got {Counter(texts).most_common(1)[0][0]!r} more than once.")
+    return texts
+
+
+def check_split(split: Mapping[str, Sequence[int] | AnyArray] | None, num_nodes: int) -> Mapping[str, IntArray] | None:
+    """Return the published index arrays, in the order they came."""
+    if split is None:
+        return None
+    if set(split) != set(PARTS):
+        raise InputError(f"standard_split must have the parts {', '.join(PARTS)}, got {', '.join(map(str, split))}.")
+    return MappingProxyType({part: _check_indices(part, split[part], num_nodes) for part in PARTS})
+
+
+def _check_indices(part: str, index: Sequence[int] | AnyArray, num_nodes: int) -> IntArray:
+    try:
+        raw = np.asarray(index)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"standard_split[{part!r}] must be a list of indices ({reason(error)}).") from error
+    if raw.ndim != 1 or (raw.size and not np.issubdtype(raw.dtype, np.integer)):
+        raise InputError(
+            f"standard_split[{part!r}] must be a list of indices, got shape {raw.shape}, type {raw.dtype}."
+        )
+    if raw.size and (raw.min() < 0 or raw.max() >= num_nodes):
+        raise InputError(
+            f"standard_split[{part!r}] must hold indices from 0 to {num_nodes - 1}, got {raw.min()} to {raw.max()}."
+        )
+    result: IntArray = frozen(raw.astype(np.int64))
+    return result

@@ -1,0 +1,1 @@
+"""The file formats of graphs: NumPy archives and text tables."""

@@ -1,0 +1,8 @@
+"""The adversary for models of PyTorch Geometric: keep the model and the loop, add a few lines."""
+
+from __future__ import annotations
+
+from fishergcn.integrations.pyg._adversary import BuresAdversary
+from fishergcn.integrations.pyg._transform import AddBuresSpectrum
+
+__all__ = ["AddBuresSpectrum", "BuresAdversary"]

@@ -1,0 +1,132 @@
+"""Which layers of PyTorch Geometric multiply node features with a graph, and under which name they do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from torch import nn
+
+from fishergcn._base.imports import require
+from fishergcn.errors import InputError
+
+__all__ = ["Layer", "find_layers"]
+
+conv = require("torch_geometric.nn.conv", extra="pyg", purpose="fishergcn.integrations.pyg")
+aggregations = require("torch_geometric.nn.aggr", extra="pyg", purpose="fishergcn.integrations.pyg")
+
+# Layers whose message from j to i is a_ij x_j, with the name under which x enters ``propagate``.
+PROPAGATED: dict[type[Any], str] = {
+    conv.AGNNConv: "x",
+    conv.APPNP: "x",
+    conv.ARMAConv: "x",
+    conv.ClusterGCNConv: "x",
+    conv.FAConv: "x",
+    conv.GATConv: "x",
+    conv.GATv2Conv: "x",
+    conv.GatedGraphConv: "x",
+    conv.GCN2Conv: "x",
+    conv.GCNConv: "x",
+    conv.GINConv: "x",
+    conv.GraphConv: "x",
+    conv.LGConv: "x",
+    conv.MFConv: "x",
+    conv.MixHopConv: "x",
+    conv.SAGEConv: "x",
+    conv.SGConv: "x",
+    conv.SimpleConv: "x",
+    conv.SSGConv: "x",
+    conv.SuperGATConv: "x",
+    conv.TAGConv: "x",
+    conv.TransformerConv: "value",
+}
+# Layers that multiply with the symmetrically normalized graph itself; those without a flag add no self-links.
+NORMALIZING = (
+    conv.APPNP,
+    conv.ARMAConv,
+    conv.GCN2Conv,
+    conv.GCNConv,
+    conv.LGConv,
+    conv.MixHopConv,
+    conv.SGConv,
+    conv.SSGConv,
+    conv.TAGConv,
+)
+# What decides the result of ``propagate``: a subclass that changes one of these is another layer.
+STEPS = ("message", "message_and_aggregate", "aggregate", "update")
+ADVICE = (
+    "attach other layers by themselves, or name the tensor that a layer of your own multiplies with the graph in also="
+)
+
+
+class Layer(NamedTuple):
+    """A layer that can be perturbed.
+
+    Attributes
+    ----------
+    name
+        Where it stands in the model, and its class.
+    module
+        The ``MessagePassing`` layer.
+    argument
+        The keyword of ``propagate`` that holds the propagated tensor.
+    self_links
+        Weight of the self-links with which it normalizes the graph; None if it multiplies with another matrix
+        than the symmetrically normalized one.
+    """
+
+    name: str
+    module: Any
+    argument: str
+    self_links: int | None
+
+
+def find_layers(modules: Iterable[nn.Module], also: Mapping[type[Any], str]) -> list[Layer]:
+    """Return all message passing layers of some modules, or raise with the names of those that do not fit."""
+    layers: dict[int, Layer] = {}
+    refused: list[str] = []
+    for root in modules:
+        if not isinstance(root, nn.Module):
+            raise InputError(f"a model or layer must be a torch.nn.Module, got {type(root).__name__}.")
+        for path, module in root.named_modules():
+            if not isinstance(module, conv.MessagePassing) or id(module) in layers:
+                continue
+            name = f"{path} ({type(module).__name__})" if path else type(module).__name__
+            argument, problem = _argument(module, also)
+            if problem:
+                refused.append(f"{name} {problem}")
+            layers[id(module)] = Layer(name, module, argument, _self_links(module))
+    if refused:
+        raise InputError(f"the adversary cannot enter all layers, since {', and '.join(refused)}; {ADVICE}.")
+    if not layers:
+        raise InputError("the model must hold a MessagePassing layer of PyTorch Geometric, got none.")
+    return list(layers.values())
+
+
+def _argument(module: Any, also: Mapping[type[Any], str]) -> tuple[str, str | None]:
+    """Return the name of the propagated tensor and, if the layer cannot be perturbed, why."""
+    if type(module) in also:
+        return also[type(module)], _not_linear(module)
+    for base, argument in PROPAGATED.items():
+        if isinstance(module, base):
+            changed = [step for step in STEPS if getattr(type(module), step) is not getattr(base, step)]
+            if changed:
+                return argument, f"overrides {changed[0]} of {base.__name__}"
+            return argument, _not_linear(module)
+    return "", "is not known to send messages of the form a_ij x_j"
+
+
+def _not_linear(module: Any) -> str | None:
+    if not isinstance(module.aggr_module, aggregations.SumAggregation | aggregations.MeanAggregation):
+        return f"aggregates by {module.aggr or type(module.aggr_module).__name__}, not by sum or mean"
+    if module.decomposed_layers != 1:
+        return "is decomposed (decomposed_layers must be 1)"
+    if isinstance(module, conv.SGConv | conv.SSGConv) and module.cached:
+        return "caches propagated features (set cached=False)"
+    return None
+
+
+def _self_links(module: Any) -> int | None:
+    if not isinstance(module, NORMALIZING) or not getattr(module, "normalize", True):
+        return None
+    return int(getattr(module, "add_self_loops", False)) * (2 if getattr(module, "improved", False) else 1)

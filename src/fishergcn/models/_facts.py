@@ -1,0 +1,132 @@
+"""``model.json``: what is written about a saved model, and how it is read with suspicion."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from fishergcn._base.json import parse_json
+from fishergcn.errors import DataFileError, InputError, reason
+from fishergcn.models._weights import read_bytes
+from fishergcn.training import RunRecord, TrainConfig, parse_method
+
+__all__ = ["FORMAT", "SELECTION", "Facts", "read_facts"]
+
+FORMAT = "fishergcn-model"
+_VERSION = 1
+_LARGEST = 64 << 20
+SELECTION = "best validation accuracy, then least validation loss; test scores play no part"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What ``model.json`` says.
+
+    Attributes
+    ----------
+    record
+        The run, of which curves and weights are not written here.
+    split_sizes
+        The number of nodes for training, validation and test.
+    chosen_from
+        From how many runs this one was chosen.
+    embedded
+        Whether the graph ships with the package; otherwise it is the file ``graph.npz``.
+    class_names, num_features
+        Outputs and inputs of the network.
+    sums
+        SHA-256 of the binary files.
+    """
+
+    record: RunRecord
+    split_sizes: Mapping[str, int]
+    chosen_from: int
+    embedded: bool
+    class_names: tuple[str, ...]
+    num_features: int
+    sums: Mapping[str, str]
+
+    @property
+    def config(self) -> TrainConfig:
+        """The settings of the run."""
+        return TrainConfig.from_dict(self.record.config)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "format": FORMAT,
+            "version": _VERSION,
+            "class_names": list(self.class_names),
+            "num_features": self.num_features,
+            "graph": "embedded" if self.embedded else "graph.npz",
+            "split_sizes": dict(self.split_sizes),
+            "selection": {"rule": SELECTION, "runs": self.chosen_from},
+            "sha256": dict(self.sums),
+            "run": dataclasses.replace(self.record, curves={}, weights=None).to_dict(),
+        }
+
+
+def read_facts(folder: Path) -> Facts:
+    """Read and check ``model.json``."""
+    path = folder / "model.json"
+    if not os.path.isfile(path):  # unlike Path.is_file, no exception for any path
+        raise DataFileError(f"{folder} is not a model folder: it has no model.json{_models_inside(folder)}.")
+    try:
+        values = parse_json(read_bytes(path, limit=_LARGEST).decode("utf-8"), parse_constant=_refuse)
+        return _facts(values)
+    except DataFileError as error:
+        raise error if str(path) in str(error) else DataFileError(f"{path}: {error}") from None
+    except InputError as error:  # a setting or a method that there is not
+        raise DataFileError(f"{path}: {error}") from None
+    except KeyError as error:
+        raise DataFileError(f"{path}: the entry {error} is missing.") from None
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise DataFileError(f"{path} is not valid JSON of a model ({reason(error)}).") from None
+
+
+def _models_inside(folder: Path) -> str:
+    inside = sorted(path.parent.name for path in folder.glob("*/model.json")) if os.path.isdir(folder) else []
+    return f"; its folders {', '.join(inside)} have one" if inside else ""
+
+
+def _refuse(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not a number in JSON")
+
+
+def _facts(values: Any) -> Facts:
+    if not isinstance(values, dict) or values.get("format") != FORMAT:
+        raise DataFileError(f"the format must be {FORMAT!r}.")
+    if values.get("version") != _VERSION:
+        raise DataFileError(f"the version must be {_VERSION}, got {values.get('version')!r}.")
+    graph = _typed("graph", values["graph"], str)
+    if graph not in ("embedded", "graph.npz"):
+        raise DataFileError(f"graph must be 'embedded' or 'graph.npz', got {graph!r}.")
+    sizes = _typed("split_sizes", values["split_sizes"], dict)
+    sums = _typed("sha256", values["sha256"], dict)
+    names = _typed("class_names", values["class_names"], list)
+    return Facts(
+        record=_record(_typed("run", values["run"], dict)),
+        split_sizes={part: _typed(part, sizes[part], int) for part in ("train", "val", "test")},
+        chosen_from=_typed("runs", _typed("selection", values["selection"], dict)["runs"], int),
+        embedded=graph == "embedded",
+        class_names=tuple(_typed("class_names", name, str) for name in names),
+        num_features=_typed("num_features", values["num_features"], int),
+        sums={name: _typed(name, each, str) for name, each in sums.items()},
+    )
+
+
+def _record(values: dict[str, Any]) -> RunRecord:
+    record = RunRecord.from_dict(values)
+    parse_method(record.method)
+    TrainConfig.from_dict(record.config)
+    return record
+
+
+def _typed(name: str, value: Any, kind: type) -> Any:
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise DataFileError(f"{name} must be {kind.__name__}, got {value!r:.80}.")
+    return value

@@ -1,0 +1,114 @@
+"""Kernel 3: ReLU with dropout.
+
+    Y[p, b, h] = mask[b, i(p), h] max(V[p, b, h], 0) / keep
+
+where i(p) is the node of row p: the mask belongs to nodes, so it does not change when only some rows are
+computed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from fishergcn._base.backend import backend_of
+from fishergcn.streams import keep_probability, unpack
+
+__all__ = ["reference", "relu_dropout", "words_per_node"]
+
+
+def words_per_node(width: int) -> int:
+    """Return how many 32-bit words hold the mask of one node with ``width`` hidden units."""
+    return (width + 31) // 32
+
+
+def relu_dropout(values: Tensor, rows: Tensor | None, words: Tensor | None, dropout: float) -> Tensor:
+    """Apply ReLU, then dropout.
+
+    Parameters
+    ----------
+    values
+        V, shape (p, B, H).
+    rows
+        The node of each row, shape (p,); all nodes in order if None.
+    words
+        Packed masks of shape (B, ≥ n * words_per_node(H)); no dropout if None.
+    dropout
+        The probability to drop a unit.
+
+    Examples
+    --------
+    >>> import torch
+    >>> relu_dropout(torch.tensor([[[-1.0, 2.0]]]), None, None, 0.5)
+    tensor([[[0., 2.]]])
+    """
+    if words is None:
+        return torch.relu(values)
+    if backend_of(values) == "reference":
+        return reference(values, rows, words, dropout)
+    if rows is None:
+        rows = torch.arange(len(values), dtype=torch.int32, device=values.device)
+    result: Tensor = _Activation.apply(values, rows, words, dropout)  # type: ignore[no-untyped-call]
+    return result
+
+
+def reference(values: Tensor, rows: Tensor | None, words: Tensor, dropout: float) -> Tensor:
+    """The kernel in plain differentiable torch."""
+    batch, width = values.shape[1:]
+    stride = words_per_node(width)
+    nodes = words.shape[1] // stride
+    bits = unpack(words[:, : nodes * stride].reshape(batch * nodes, stride), width).view(batch, nodes, width)
+    kept = bits[:, : len(values)] if rows is None else bits[:, rows.long()]
+    return torch.relu(values) * kept.movedim(0, 1) / keep_probability(dropout)
+
+
+class _Activation(torch.autograd.Function):
+    """A unit passes its gradient exactly if its output is positive, so the mask need not be kept."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, rows: Tensor, words: Tensor, dropout: float) -> Tensor:
+        values = values.detach().contiguous()
+        scale = 1.0 / keep_probability(dropout)
+        out = torch.empty_like(values)
+        if backend_of(values) == "triton":
+            from fishergcn._kernels import cuda
+
+            cuda.relu_dropout(out, values, rows, words, scale)
+        else:
+            from fishergcn._kernels import cpu
+
+            stride = words_per_node(values.shape[2])
+            masks = words.numpy().view(np.uint32)
+            masks = masks[:, : masks.shape[1] // stride * stride].reshape(len(masks), -1, stride)
+            number = values.numpy().dtype.type
+            cpu.relu_dropout(out.numpy(), values.numpy(), rows.numpy(), masks, number(scale))
+        ctx.scale = scale
+        ctx.save_for_backward(out)
+        ctx.save_for_forward(out)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        (out,) = ctx.saved_tensors
+        grad = grad.contiguous()
+        result = torch.empty_like(grad)
+        if backend_of(grad) == "triton":
+            from fishergcn._kernels import cuda
+
+            cuda.relu_dropout_backward(result, grad, out, ctx.scale)
+        else:
+            from fishergcn._kernels import cpu
+
+            number = grad.numpy().dtype.type
+            cpu.relu_dropout_backward(result.numpy(), grad.numpy(), out.numpy(), number(ctx.scale))
+        return result, None, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, *_: None) -> Tensor:
+        (out,) = ctx.saved_tensors
+        return torch.where(out > 0, tangent * ctx.scale, torch.zeros_like(tangent))

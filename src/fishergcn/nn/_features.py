@@ -1,0 +1,263 @@
+"""Kernel 1: features with dropout, times weights.
+
+    Z[p, r, m] = ((X_{i(p)} ∘ mask[r, m]) / keep) W[r]
+
+for the rows i(p) that are asked for, runs r with their own weights and samples m with their own dropout
+masks. Sparse features are never made dense: dropout acts on their stored entries.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from fishergcn._base.backend import backend_of
+from fishergcn._base.types import AnyArray, FloatArray
+from fishergcn.errors import InputError
+from fishergcn.streams import keep_probability, unpack
+
+__all__ = ["DenseFeatures", "SparseFeatures", "make_features"]
+
+_CHUNK_ROWS = 2048
+
+
+def make_features(
+    features: Any,
+    *,
+    normalize: bool = True,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
+) -> SparseFeatures | DenseFeatures:
+    """Prepare a feature matrix for training.
+
+    Parameters
+    ----------
+    features
+        X, n x D, a SciPy sparse matrix or an array.
+    normalize
+        Divide each row by its sum, as GCN does; rows that sum to 0 stay as they are.
+    device, dtype
+        Where and in which precision the products run.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> make_features(np.array([[1.0, 3.0], [0.0, 0.0]])).values
+    tensor([[0.2500, 0.7500],
+            [0.0000, 0.0000]])
+    """
+    if not sparse.issparse(features):
+        dense = np.array(features, dtype=np.float64)
+        if normalize:
+            dense *= _row_factors(dense.sum(axis=1))[:, None]
+        return DenseFeatures(torch.as_tensor(dense, dtype=dtype, device=device))
+    matrix: Any = sparse.csr_array(features, dtype=np.float64, copy=True)  # type: ignore[call-overload]
+    matrix.sum_duplicates()  # also sorts: masks count stored entries, so their order must be a fixed one
+    if normalize:
+        matrix.data *= np.repeat(_row_factors(matrix.sum(axis=1)), np.diff(matrix.indptr))
+    return SparseFeatures(matrix, device, dtype)
+
+
+def _row_factors(sums: FloatArray) -> FloatArray:
+    return np.divide(1.0, sums, out=np.ones_like(sums), where=sums != 0)
+
+
+class DenseFeatures:
+    """X as a dense tensor, n x D."""
+
+    def __init__(self, values: Tensor, rows: Tensor | None = None) -> None:
+        self.values = values
+        self.rows = rows
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, D) of the whole matrix."""
+        return self.values.shape[0], self.values.shape[1]
+
+    @property
+    def mask_words(self) -> int:
+        """How many words a dropout mask of the whole matrix takes."""
+        return (self.values.numel() + 31) // 32
+
+    def restrict(self, rows: Tensor | None) -> DenseFeatures:
+        """Return the same features, of which only some rows will be multiplied."""
+        return DenseFeatures(self.values, rows)
+
+    def times(self, weight: Tensor, words: Tensor | None, samples: int, dropout: float) -> Tensor:
+        """Return Z of shape (rows, R * M, H) for weights (R, D, H); no words, no dropout, M = 1."""
+        values = self.values if self.rows is None else self.values[self.rows]
+        if words is None:
+            return torch.einsum("nd,rdh->nrh", values, weight)
+        runs, _, width = weight.shape
+        kept = unpack(words, self.values.numel()).view(len(words), *self.values.shape)
+        kept = kept if self.rows is None else kept[:, self.rows]
+        scaled = (kept * values / keep_probability(dropout)).view(runs, samples, *values.shape)
+        return torch.einsum("rmnd,rdh->nrmh", scaled, weight).reshape(len(values), runs * samples, width)
+
+
+class SparseFeatures:
+    """X in compressed rows, n x D, with its columns for the backward pass on a GPU."""
+
+    def __init__(self, matrix: Any, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> None:
+        self.shape = (int(matrix.shape[0]), int(matrix.shape[1]))
+        self.indptr = torch.tensor(matrix.indptr, dtype=torch.int32, device=device)
+        self.indices = torch.tensor(matrix.indices, dtype=torch.int32, device=device)
+        self.values = torch.tensor(matrix.data, dtype=dtype, device=device)
+        self.rows = torch.arange(self.shape[0], dtype=torch.int32, device=device)
+        self._matrix = matrix
+        self._columns: tuple[Tensor, ...] | None = None
+
+    @property
+    def mask_words(self) -> int:
+        """How many words a dropout mask of the stored entries takes."""
+        return (self.values.numel() + 31) // 32
+
+    def restrict(self, rows: Tensor | None) -> SparseFeatures:
+        """Return the same features, of which only some rows will be multiplied."""
+        if rows is None:
+            return self
+        other = object.__new__(SparseFeatures)
+        other.__dict__.update(self.__dict__)
+        other.__dict__.pop("arrays", None)
+        other.rows = rows.to(device=self.rows.device, dtype=torch.int32)
+        other._columns = None
+        return other
+
+    @cached_property
+    def arrays(self) -> tuple[AnyArray, ...]:
+        """Rows, row pointers, columns and values, for compiled code on the CPU."""
+        return tuple(part.numpy() for part in (self.rows, self.indptr, self.indices, self.values))
+
+    @property
+    def columns(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The chosen rows by columns, in chunks of rows: pointers (chunks + 1, D), row positions, stored entries.
+
+        The entries of column j in chunk c are those from pointers[c, j] to pointers[c + 1, j]. A chunk's share of the
+        gradient fits in a GPU's cache, which makes the backward pass several times faster on large graphs.
+        """
+        if self._columns is None:
+            chosen = self.rows.cpu().numpy()
+            numbered = np.arange(1, self._matrix.nnz + 1, dtype=np.int64)
+            entry = sparse.csr_array((numbered, self._matrix.indices, self._matrix.indptr), self.shape)
+            by_column = sparse.csc_array(entry[chosen])
+            by_column.sort_indices()
+            column = np.repeat(np.arange(self.shape[1]), np.diff(by_column.indptr))
+            chunks = max(1, -(-len(chosen) // _CHUNK_ROWS))
+            cell = by_column.indices // _CHUNK_ROWS * self.shape[1] + column
+            counts = np.bincount(cell, minlength=chunks * self.shape[1]).reshape(chunks, self.shape[1])
+            pointers = by_column.indptr[:-1] + np.vstack([np.zeros_like(counts[:1]), counts.cumsum(axis=0)])
+            self._columns = tuple(
+                torch.as_tensor(part, dtype=torch.int32, device=self.values.device)
+                for part in (pointers, by_column.indices, by_column.data - 1)
+            )
+        return self._columns  # type: ignore[return-value]
+
+    def times(self, weight: Tensor, words: Tensor | None, samples: int, dropout: float) -> Tensor:
+        """Return Z of shape (rows, R * M, H) for weights (R, D, H); no words, no dropout, M = 1."""
+        if weight.shape[1] != self.shape[1]:  # compiled code does not check its bounds
+            raise InputError(f"weights must have {self.shape[1]} rows, got {weight.shape[1]}.")
+        if backend_of(weight) == "reference":
+            return reference(self, weight, words, samples, dropout)
+        if torch.is_inference_mode_enabled():  # no derivative can be asked for: spare autograd's overhead
+            return _launch(self, weight.contiguous(), words, samples, dropout)
+        result: Tensor = _Product.apply(weight, self, words, samples, dropout)  # type: ignore[no-untyped-call]
+        return result
+
+
+def reference(features: SparseFeatures, weight: Tensor, words: Tensor | None, samples: int, dropout: float) -> Tensor:
+    """The kernel in plain differentiable torch: gather the weights of all entries, then add by row."""
+    runs, _, width = weight.shape
+    starts, stops = features.indptr[:-1].long()[features.rows], features.indptr[1:].long()[features.rows]
+    lengths = stops - starts
+    row = torch.repeat_interleave(torch.arange(len(lengths), device=weight.device), lengths)
+    offset = torch.arange(len(row), device=weight.device) - torch.repeat_interleave(
+        lengths.cumsum(0) - lengths, lengths
+    )
+    entry = torch.repeat_interleave(starts, lengths) + offset
+    terms = features.values[entry][None, :, None] * weight[:, features.indices.long()[entry]]
+    if words is None:
+        batch, scaled = runs, terms
+    else:
+        batch = runs * samples
+        kept = unpack(words, features.values.numel())[:, entry].view(runs, samples, -1, 1)
+        scaled = (terms[:, None] * kept / keep_probability(dropout)).reshape(batch, -1, width)
+    out = weight.new_zeros(batch, len(lengths), width)
+    return out.index_add(1, row, scaled).movedim(0, 1)
+
+
+def _launch(features: SparseFeatures, weight: Tensor, words: Tensor | None, samples: int, dropout: float) -> Tensor:
+    runs, _, width = weight.shape
+    batch = runs if words is None else runs * samples
+    out = weight.new_empty(len(features.rows), batch, width)
+    if backend_of(weight) == "triton":
+        from fishergcn._kernels import cuda
+
+        cuda.features_forward(out, features, weight, words, samples, keep_probability(dropout))
+        return out
+    from fishergcn._kernels import cpu
+
+    lanes = cpu.lanes_of(width)
+    arrays = (out.numpy(), *features.arrays, weight.numpy())
+    if words is None:
+        cpu.features_forward_plain(lanes, *arrays)
+    else:
+        scale = arrays[4].dtype.type(1.0 / keep_probability(dropout))
+        cpu.features_forward(lanes, *arrays, words.numpy().view(np.uint32), samples, scale)
+    return out
+
+
+def _launch_backward(
+    features: SparseFeatures,
+    shape: torch.Size,
+    grad: Tensor,
+    words: Tensor | None,
+    samples: int,
+    dropout: float,
+) -> Tensor:
+    grad = grad.contiguous()
+    if backend_of(grad) == "triton":
+        from fishergcn._kernels import cuda
+
+        result = grad.new_empty(shape)
+        cuda.features_backward(result, features, grad, words, samples, keep_probability(dropout))
+        return result
+    from fishergcn._kernels import cpu
+
+    result = grad.new_zeros(shape)
+    lanes = cpu.lanes_of(shape[2])
+    arrays = (result.numpy(), *features.arrays, grad.numpy())
+    if words is None:
+        cpu.features_backward_plain(lanes, *arrays)
+    else:
+        scale = arrays[4].dtype.type(1.0 / keep_probability(dropout))
+        cpu.features_backward(lanes, *arrays, words.numpy().view(np.uint32), samples, scale)
+    return result
+
+
+class _Product(torch.autograd.Function):
+    """Linear in the weights: the derivative forward is the product itself, backward the transposed one."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, weight: Tensor, features: SparseFeatures, words: Tensor | None, samples: int, dropout: float
+    ) -> Tensor:
+        ctx.arguments = (features, words, samples, dropout)
+        ctx.shape = weight.shape
+        return _launch(features, weight.detach().contiguous(), words, samples, dropout)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        features, words, samples, dropout = ctx.arguments
+        return _launch_backward(features, ctx.shape, grad, words, samples, dropout), None, None, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, *_: None) -> Tensor:
+        features, words, samples, dropout = ctx.arguments
+        return _launch(features, tangent.contiguous(), words, samples, dropout)

@@ -1,0 +1,194 @@
+"""The graph convolutional network, written once for every operator, device and number of runs.
+
+    H⁰ = X,   H^{l+1} = σ(Ã H^l W^l),   logits = Ã H^{L-1} W^{L-1}
+
+with ReLU σ, no bias, and dropout on the input of every layer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fishergcn._base.checks import check_integer, check_real
+from fishergcn.errors import InputError
+from fishergcn.nn._activation import relu_dropout, words_per_node
+from fishergcn.nn._features import DenseFeatures, SparseFeatures, make_features
+from fishergcn.nn._linear import times_weight
+from fishergcn.nn._view import Features, Operator, View, full_view
+from fishergcn.operators import SparseMatrix
+from fishergcn.streams import draw_words
+
+__all__ = ["GCN", "Dropout", "logits"]
+
+
+@dataclass(frozen=True)
+class Dropout:
+    """The dropout of one training step.
+
+    Attributes
+    ----------
+    keys
+        One random key per run, int64, shape (R,).
+    samples
+        M, the number of independent masks per run.
+    epoch
+        Which step this is.
+    rate
+        The probability to drop an element.
+    """
+
+    keys: Tensor
+    samples: int
+    epoch: int
+    rate: float
+
+    def words(self, purpose: int, count: int) -> Tensor | None:
+        """Draw the packed mask of a layer, or None where nothing is dropped."""
+        if self.rate == 0.0:
+            return None
+        return draw_words(self.keys, self.samples, purpose, self.epoch, count, self.rate)
+
+
+def logits(weights: Sequence[Tensor], view: View, dropout: Dropout | None = None) -> Tensor:
+    """Run R networks with M samples each over one view of the graph.
+
+    Parameters
+    ----------
+    weights
+        W^l for each layer, shape (R, d_l, d_{l+1}).
+    view
+        Features, operators and rows (see ``View``).
+    dropout
+        Masks for training, or None for prediction (then M = 1, unless the operators are a larger batch).
+
+    Returns
+    -------
+    Tensor of shape (p, R * M, C)
+        Batch entry r * M + m is sample m of run r.
+    """
+    samples, rate = (dropout.samples, dropout.rate) if dropout else (1, 0.0)
+    nodes = view.features.shape[0]
+    words = dropout.words(0, view.features.mask_words) if dropout else None
+    hidden = view.features.times(weights[0], words, samples, rate)
+    if words is None and samples > 1:  # samples that differ in the operator alone
+        hidden = hidden.repeat_interleave(samples, dim=1)
+    hidden = view.operators[0].propagate(hidden)
+    for layer in range(1, len(weights)):
+        stride = words_per_node(hidden.shape[2])
+        words = dropout.words(layer, nodes * stride) if dropout else None
+        hidden = relu_dropout(hidden, view.rows[layer - 1], words, rate)
+        hidden = view.operators[layer].propagate(times_weight(hidden, weights[layer]))
+    return hidden
+
+
+class GCN(nn.Module):
+    """A graph convolutional network of any depth over any propagation operator.
+
+    Parameters
+    ----------
+    in_features
+        D, the number of feature columns.
+    hidden
+        The sizes of the hidden layers, a tuple or one number; () gives a linear model.
+    num_classes
+        C, the number of outputs.
+    dropout
+        The probability to drop an input of a layer during training.
+    generator
+        Draws the initial weights; torch's default generator if None.
+    dtype
+        float32, or float64 for tests.
+
+    Examples
+    --------
+    >>> import numpy as np, torch
+    >>> from fishergcn import renormalized
+    >>> model = GCN(in_features=2, hidden=(4,), num_classes=3).eval()
+    >>> path = renormalized(np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]))
+    >>> model(np.eye(3, 2), path).shape
+    torch.Size([3, 3])
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        hidden: int | Sequence[int],
+        num_classes: int,
+        dropout: float = 0.5,
+        *,
+        generator: torch.Generator | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        super().__init__()
+        sizes = layer_sizes(in_features, hidden, num_classes)
+        self.dropout = check_real("dropout", dropout, minimum=0.0, below=1.0)
+        self.weights = nn.ParameterList(
+            nn.Parameter(_glorot(fan_in, fan_out, generator, dtype)) for fan_in, fan_out in pairwise(sizes)
+        )
+
+    def forward(self, features: Any, operator: Any) -> Tensor:
+        """Return logits: (n, C) for one operator, (M, n, C) for a batch of M perturbed ones.
+
+        Parameters
+        ----------
+        features
+            X: a SciPy sparse matrix, an array, a tensor, or prepared by ``make_features``. Rows are taken as
+            they are; normalize them first if the network was trained so.
+        operator
+            Ã: a SciPy sparse matrix, a ``SparseMatrix``, or a ``SparsePlusLowRank``, plain or batched.
+        """
+        weight = self.weights[0]
+        prepared = _prepare_features(features, weight)
+        if prepared.shape[1] != weight.shape[0]:
+            raise InputError(f"features must have {weight.shape[0]} columns, got {prepared.shape[1]}.")
+        linear = _prepare_operator(operator, weight)
+        rows = linear.shape[0]  # type: ignore[attr-defined]
+        if rows != prepared.shape[0]:
+            raise InputError(f"operator and features must have as many rows, got {rows} and {prepared.shape[0]}.")
+        batch = getattr(linear, "batch_shape", ())
+        samples = math.prod(batch)
+        rate = self.dropout if self.training else 0.0
+        key = torch.randint(2**62, (1,)) if rate else torch.zeros(1, dtype=torch.int64)
+        dropout = Dropout(key.to(weight.device), samples, 0, rate)
+        view = full_view(prepared, linear, len(self.weights))
+        out = logits([each.unsqueeze(0) for each in self.weights], view, dropout)
+        return out.movedim(1, 0).reshape(*batch, rows, -1) if batch else out[:, 0]
+
+
+def layer_sizes(in_features: int, hidden: int | Sequence[int], num_classes: int) -> tuple[int, ...]:
+    """Return the sizes of all layers, checked."""
+    inner = tuple(hidden) if isinstance(hidden, Iterable) else (hidden,)
+    return (
+        check_integer("in_features", in_features, minimum=1),
+        *(check_integer("hidden", size, minimum=1) for size in inner),
+        check_integer("num_classes", num_classes, minimum=1),
+    )
+
+
+def _glorot(fan_in: int, fan_out: int, generator: torch.Generator | None, dtype: torch.dtype) -> Tensor:
+    bound = math.sqrt(6.0 / (fan_in + fan_out))
+    return (torch.rand((fan_in, fan_out), generator=generator, dtype=dtype) * 2 - 1) * bound
+
+
+def _prepare_features(features: Any, weight: Tensor) -> Features:
+    if isinstance(features, SparseFeatures | DenseFeatures):
+        if features.values.dtype != weight.dtype:
+            raise InputError(f"features must be prepared in {weight.dtype}, got {features.values.dtype}.")
+        return features
+    if isinstance(features, Tensor):
+        return DenseFeatures(features.to_dense().to(weight))
+    return make_features(features, normalize=False, device=weight.device, dtype=weight.dtype)
+
+
+def _prepare_operator(operator: Any, weight: Tensor) -> Operator:
+    if hasattr(operator, "propagate"):
+        moved: Operator = operator.to(weight.device, weight.dtype)
+        return moved
+    return SparseMatrix.from_scipy(operator, device=weight.device, dtype=weight.dtype)

@@ -1,0 +1,67 @@
+"""What a layer of a mini-batch multiplies with: a rectangular part of the perturbed graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from fishergcn.errors import InputError
+from fishergcn.operators._product import propagate
+from fishergcn.operators._sparse import SparseMatrix
+
+__all__ = ["BlockOperator"]
+
+
+class BlockOperator:
+    """Ã_RC - Ū_R diag(c) Ū_Cᵀ for each vector c of a batch: what a layer of a mini-batch multiplies with.
+
+    Parameters
+    ----------
+    matrix
+        Ã_RC, p x q, possibly sampled.
+    left, right
+        Ū_R and Ū_C, rows of the global basis, p x k and q x k.
+    coefficients
+        c, shape (B, k).
+    add
+        Adds up Ū_Cᵀ Z over the processes that hold other parts of the batch, gradients too; ``right`` must then be
+        divided by the number of processes that hold a node. None for a single process.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from scipy import sparse
+    >>> row = SparseMatrix.from_scipy(sparse.csr_array([[0.5, 0.5]]))
+    >>> left, right = torch.tensor([[1.0]]).double(), torch.tensor([[1.0], [-1.0]]).double()
+    >>> operator = BlockOperator(row, left, right, torch.tensor([[0.25]]).double())
+    >>> operator.propagate(torch.tensor([[[1.0]], [[0.0]]]).double())
+    tensor([[[0.2500]]], dtype=torch.float64)
+    """
+
+    def __init__(
+        self,
+        matrix: SparseMatrix,
+        left: Tensor,
+        right: Tensor,
+        coefficients: Tensor,
+        add: Callable[[Tensor], Tensor] | None = None,
+    ) -> None:
+        rows, columns = matrix.shape
+        if left.shape[0] != rows or right.shape[0] != columns or left.shape[1] != right.shape[1]:
+            raise InputError(
+                f"the bases of a {rows} x {columns} block must have shapes ({rows}, k) and ({columns}, k), "
+                f"got {tuple(left.shape)} and {tuple(right.shape)}."
+            )
+        self.matrix, self.left, self.right, self.coefficients = matrix, left, right, coefficients
+        self.add = add
+
+    def propagate(self, dense: Tensor) -> Tensor:
+        """Return the product with node-major activations (q, B, d), shape (p, B, d)."""
+        plain = propagate(self.matrix, dense)
+        moments = self.right.T @ dense.flatten(1)
+        if self.add is not None:
+            moments = self.add(moments)
+        weighted = self.coefficients.T.unsqueeze(-1) * moments.view(-1, *dense.shape[1:])
+        return torch.addmm(plain.flatten(1), self.left, weighted.flatten(1), alpha=-1).view_as(plain)

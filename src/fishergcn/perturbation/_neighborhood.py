@@ -1,0 +1,341 @@
+"""The neighborhood of a graph: all graphs reached by a small move of the top of its spectrum."""
+
+from __future__ import annotations
+
+import copy
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fishergcn._base.checks import check_choice, check_integer, check_real
+from fishergcn._base.types import MatrixLike
+from fishergcn.errors import InputError
+from fishergcn.graph import as_square_csr, symmetric_or_raise
+from fishergcn.operators import ArrayOrTensor, SparseMatrix, SparsePlusLowRank, as_tensor
+from fishergcn.perturbation._directions import (
+    DIRECTIONS,
+    check_spectrum,
+    choose_directions,
+)
+from fishergcn.spectrum import SYMMETRY, Spectrum
+
+__all__ = ["Neighborhood", "PerturbationWarning"]
+
+
+class PerturbationWarning(UserWarning):
+    """A perturbation was asked for that does not keep the graph a density matrix.
+
+    Examples
+    --------
+    >>> import warnings, fishergcn
+    >>> path = fishergcn.renormalized([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always", PerturbationWarning)
+    ...     around = Neighborhood(path, rank=2, scale="trace")
+    >>> [each.category.__name__ for each in caught]
+    ['PerturbationWarning']
+    """
+
+
+class Neighborhood:
+    """Ã(φ) = Ã - Ū diag(c) Ūᵀ with c = Σw (q - λ̄) and q = softmax(θ̄ + φ).
+
+    With L = I - Ã and its k eigenpairs (w, Ū) on the largest connected component, λ̄ = w / Σw and θ̄ = log λ̄.
+    The eigenvalues of L on Ū become Σw·q and the rest of L stays: trace, kernel and positive
+    semi-definiteness are kept. A draw is φ = exp(-θ̄/2) ∘ ϕ ∘ e, isotropic for the quantum Fisher
+    information when e is Gaussian. Only k - 1 directions count: φ and φ + a·1 give the same graph.
+
+    Parameters
+    ----------
+    propagation : sparse matrix of shape (n, n)
+        Ã, symmetric, with eigenvalues at most 1.
+    rank : int
+        k, at least 1.
+    radius : float
+        ε, at least 0: the scale ϕ of each direction where no ``shape`` is given. At 0 a draw is Ã itself.
+    noise : {"uniform", "gaussian"}
+        e is uniform on [-1/2, 1/2]^k, or normal with the same variance 1/12.
+    directions : {"high", "low", "random"}
+        Ū holds the eigenvectors of the k largest eigenvalues of L, of the k smallest that are not zero, or k
+        random orthonormal directions orthogonal to the kernel. For the latter w_i = u_iᵀ L u_i: trace, kernel
+        and u_iᵀ L(φ) u_i = Σw·q_i still hold, but L(φ) is sure to be p.s.d. only while every c_i is above
+        minus the smallest non-zero eigenvalue of L.
+    scale : {"projected", "trace"}
+        "trace" puts tr L in the place of Σw in c, as the formula is printed in the paper. The result is not
+        p.s.d. unless min_i [φ_i - log Σ_j λ̄_j exp φ_j] ≥ log(1 - s), s = Σw / tr L; a
+        :class:`PerturbationWarning` says so.
+    seed : int
+        Of the eigen-solver, of random directions, and of draws that are given no generator.
+    spectrum : Spectrum, optional
+        (w, Ū) computed before; see :meth:`from_spectrum`.
+
+    Attributes
+    ----------
+    spectrum : Spectrum
+        (w, Ū) and tr L.
+    propagation : SparseMatrix
+        Ã, in the dtype and on the device in which :meth:`operator` works.
+
+    Notes
+    -----
+    Everything in φ is computed in float64 (k numbers a draw) and is differentiable, in a form exact at φ = 0:
+    with g = φ - log Σ_j λ̄_j exp φ_j, q = λ̄ exp g and c = w (exp g - 1).
+
+    A perturbed L has positive off-diagonal entries in general: Ã(φ) is a p.s.d. operator with some negative
+    weights, not the matrix of another graph in the narrow sense.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fishergcn
+    >>> rng = np.random.default_rng(0)
+    >>> links = np.triu(rng.random((30, 30)) < 0.2, 1)
+    >>> neighborhood = Neighborhood(fishergcn.renormalized(links + links.T.astype(float)), rank=3)
+    >>> phi = neighborhood.sample(5)
+    >>> neighborhood.operator(phi)
+    SparsePlusLowRank(30 × 30, rank 3, batch (5,), torch.float64, cpu)
+    >>> bool((neighborhood.perturbed_eigenvalues(phi) > 0).all())
+    True
+    """
+
+    def __init__(
+        self,
+        propagation: MatrixLike,
+        rank: int = 10,
+        radius: float = 0.1,
+        noise: str = "uniform",
+        directions: str = "high",
+        scale: str = "projected",
+        seed: int = 0,
+        *,
+        spectrum: Spectrum | None = None,
+    ) -> None:
+        rank = check_integer("rank", rank, minimum=1)
+        self.radius = check_real("radius", radius, minimum=0.0)
+        self.noise_kind = check_choice("noise", noise, ("uniform", "gaussian"))
+        self.directions = check_choice("directions", directions, DIRECTIONS)
+        self.scale = check_choice("scale", scale, ("projected", "trace"))
+        seed = check_integer("seed", seed, minimum=0)
+        matrix = symmetric_or_raise(
+            as_square_csr(propagation, name="propagation"), name="propagation", rounding=SYMMETRY
+        )
+        self.propagation = SparseMatrix.from_scipy(matrix)
+        self.spectrum = choose_directions(matrix, rank, directions, seed) if spectrum is None else spectrum
+        check_spectrum(self.spectrum, matrix.shape[0])
+        self._eigenvalues = torch.tensor(self.spectrum.eigenvalues, dtype=torch.float64)
+        self._basis = torch.tensor(self.spectrum.eigenvectors, dtype=torch.float64)
+        self._generator = torch.Generator().manual_seed(seed)
+        if self.scale == "trace":
+            warnings.warn(
+                "scale='trace' multiplies the perturbation by tr L instead of the sum of the k eigenvalues, "
+                f"{1 / self.captured_mass:.3g} times more: trace and kernel are kept, but the perturbed "
+                "Laplacian is in general not positive semi-definite, so it is no density matrix and has no "
+                "distance from the graph.",
+                PerturbationWarning,
+                stacklevel=2,
+            )
+
+    @classmethod
+    def from_spectrum(cls, propagation: MatrixLike, spectrum: Spectrum, **options: Any) -> Neighborhood:
+        """Build a neighborhood on eigenpairs that are known already.
+
+        Parameters
+        ----------
+        propagation : sparse matrix of shape (n, n)
+            Ã.
+        spectrum : Spectrum
+            (w, Ū), from :func:`fishergcn.top_spectrum` of the same matrix.
+        **options
+            ``radius``, ``noise``, ``directions``, ``scale`` and ``seed``, as for the class; ``directions``
+            only records what the spectrum is.
+
+        Returns
+        -------
+        Neighborhood
+            Of the rank of the spectrum.
+
+        Examples
+        --------
+        >>> import fishergcn
+        >>> propagation = fishergcn.renormalized([[0, 1, 1], [1, 0, 0], [1, 0, 0]])
+        >>> spectrum = fishergcn.top_spectrum(propagation, rank=2)
+        >>> Neighborhood.from_spectrum(propagation, spectrum, radius=0.5).rank
+        2
+        """
+        return cls(propagation, rank=len(spectrum.eigenvalues), spectrum=spectrum, **options)
+
+    @property
+    def rank(self) -> int:
+        """k, the number of directions."""
+        return self._eigenvalues.shape[0]
+
+    @property
+    def basis(self) -> Tensor:
+        """Ū, shape (n, k), in the dtype and on the device of the operators."""
+        return self._basis
+
+    @property
+    def captured_mass(self) -> float:
+        """Share s = Σw / tr L, how much of the density matrix the k directions carry."""
+        return float(self.spectrum.captured_mass)
+
+    @property
+    def projected_spectrum(self) -> Tensor:
+        """λ̄ = w / Σw, shape (k,): the spectrum of the rank-k projection of the density matrix."""
+        return self._eigenvalues / self._eigenvalues.sum()
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Precision of the operators."""
+        return self.propagation.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where φ and the operators live."""
+        return self.propagation.device
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Neighborhood:
+        """Return the neighborhood whose operators work on ``device`` in ``dtype``; φ stays in float64.
+
+        The two share the generator of draws that are given none.
+        """
+        moved = copy.copy(self)
+        moved.propagation = self.propagation.to(device, dtype)
+        moved._basis = torch.tensor(self.spectrum.eigenvectors, dtype=moved.dtype, device=moved.device)
+        moved._eigenvalues = self._eigenvalues.to(moved.device)
+        return moved
+
+    def noise(self, samples: int, generator: torch.Generator | None = None) -> Tensor:
+        """Draw e, shape (M, k), each entry of mean 0 and variance 1/12.
+
+        Drawn on the device of the generator (the CPU unless given): the same draws wherever they are used.
+        """
+        samples = check_integer("samples", samples, minimum=1)
+        generator = self._generator if generator is None else generator
+        place: dict[str, Any] = {"dtype": torch.float64, "device": generator.device, "generator": generator}
+        if self.noise_kind == "uniform":
+            e = torch.rand(samples, self.rank, **place) - 0.5
+        else:
+            e = torch.randn(samples, self.rank, **place) / math.sqrt(12.0)
+        return e.to(self.device)
+
+    def phi(self, noise: ArrayOrTensor, shape: ArrayOrTensor | float | None = None) -> Tensor:
+        """φ = exp(-θ̄/2) ∘ ϕ ∘ e, differentiable in ϕ and e.
+
+        Parameters
+        ----------
+        noise : array or Tensor of shape (..., k)
+            e.
+        shape : array or Tensor of shape (k,), or a number, optional
+            ϕ, the scale of each direction; ``radius`` if not given.
+
+        Returns
+        -------
+        Tensor of shape (..., k)
+            φ, in float64.
+        """
+        e = self._coordinates("noise", noise)
+        scale = torch.as_tensor(self.radius if shape is None else shape, dtype=torch.float64, device=self.device)
+        if scale.ndim > 1 or (scale.ndim == 1 and scale.shape[0] != self.rank):
+            raise InputError(f"shape must be a number or have shape ({self.rank},), got {tuple(scale.shape)}.")
+        return scale * e / self.projected_spectrum.sqrt()
+
+    def sample(
+        self,
+        samples: int,
+        generator: torch.Generator | None = None,
+        shape: ArrayOrTensor | float | None = None,
+    ) -> Tensor:
+        """Draw M perturbations φ, shape (M, k): :meth:`phi` of :meth:`noise`."""
+        return self.phi(self.noise(samples, generator), shape)
+
+    def coefficients(self, phi: ArrayOrTensor) -> Tensor:
+        """Return c = Σw (q - λ̄), shape (..., k); tr L (q - λ̄) for ``scale="trace"``. Exactly 0 at φ = 0."""
+        factor = 1.0 if self.scale == "projected" else 1.0 / self.captured_mass
+        return factor * self._eigenvalues * torch.expm1(self._log_ratio(phi))
+
+    def operator(self, phi: ArrayOrTensor | None = None) -> SparsePlusLowRank:
+        """Ã(φ), batched like φ; without φ the unperturbed Ã, as the same kind of operator."""
+        coefficients = torch.zeros_like(self._eigenvalues) if phi is None else self.coefficients(phi)
+        return SparsePlusLowRank(self.propagation, self._basis, coefficients)
+
+    def perturbed_eigenvalues(self, phi: ArrayOrTensor) -> Tensor:
+        """Eigenvalues of L(φ) = I - Ã(φ) on Ū, shape (..., k), in the order of ``spectrum``.
+
+        Σw·q, always positive; with ``scale="trace"`` tr L (q - (1-s) λ̄), of any sign. With random directions
+        these are the Rayleigh quotients u_iᵀ L(φ) u_i.
+        """
+        if self.scale == "projected":
+            return self._eigenvalues * torch.exp(self._log_ratio(phi))
+        return self._eigenvalues + self.coefficients(phi)
+
+    def distance(self, phi: ArrayOrTensor) -> Tensor:
+        """Bures distance D_B(ρ, ρ(φ)) between the density matrices of L and L(φ); not squared.
+
+        D_B² = 2 s (1 - Σ_i sqrt(λ̄_i q_i)) = s Σ_i (sqrt(q_i) - sqrt(λ̄_i))², from the second form, which
+        keeps its digits as φ → 0. To second order D_B² ≈ (s/4) Var_λ̄(φ).
+
+        Parameters
+        ----------
+        phi : array or Tensor of shape (..., k)
+            φ.
+
+        Returns
+        -------
+        Tensor of shape (...)
+            The distance of each φ.
+
+        Raises
+        ------
+        InputError
+            With random directions, since ρ and ρ(φ) do not commute; with ``scale="trace"`` where L(φ) is not
+            p.s.d., since no density matrix is there to measure to.
+        """
+        if self.directions == "random":
+            raise InputError(
+                "The distance has a closed form only along eigenvectors: directions must be 'high' or 'low', "
+                "got 'random'."
+            )
+        weights = self._eigenvalues / self.spectrum.trace
+        if self.scale == "projected":
+            relative = torch.expm1(self._log_ratio(phi) / 2)
+        else:
+            ratio = self.perturbed_eigenvalues(phi) / self._eigenvalues
+            if (ratio < 0).any():
+                smallest = float(self.perturbed_eigenvalues(phi).min())
+                raise InputError(
+                    "The distance needs a perturbed Laplacian that is positive semi-definite, got the "
+                    f"eigenvalue {smallest:.6g}; scale='projected' never does this."
+                )
+            relative = ratio.sqrt() - 1
+        # The norm, unlike the root of a sum, has a finite (zero) gradient at φ = 0.
+        distance: Tensor = torch.linalg.vector_norm(weights.sqrt() * relative, dim=-1)
+        return distance
+
+    def _log_ratio(self, phi: ArrayOrTensor) -> Tensor:
+        """Return g = log(q / λ̄) = φ - log Σ_j λ̄_j exp φ_j, exactly 0 where φ is constant."""
+        phi = self._coordinates("phi", phi)
+        shifted = phi - phi.detach().amax(dim=-1, keepdim=True)  # against overflow; φ + a·1 is the same point
+        mean = (self.projected_spectrum * torch.expm1(shifted)).sum(dim=-1, keepdim=True)
+        return shifted - torch.log1p(mean)
+
+    def _coordinates(self, name: str, value: ArrayOrTensor) -> Tensor:
+        if not isinstance(value, Tensor):
+            value = np.asarray(value, dtype=np.float64)
+            if not np.isfinite(value).all():
+                where = tuple(int(i) for i in np.argwhere(~np.isfinite(value))[0])
+                raise InputError(f"{name} must be finite, got {value[where]} at index {where}.")
+        tensor = as_tensor(value, torch.float64, self.device)
+        if tensor.ndim < 1 or tensor.shape[-1] != self.rank:
+            raise InputError(f"{name} must have shape (..., {self.rank}), got {tuple(tensor.shape)}.")
+        return tensor
+
+    def __repr__(self) -> str:
+        return (
+            f"Neighborhood({self.propagation.shape[0]} nodes, rank {self.rank}, radius {self.radius:g}, "
+            f"{self.noise_kind} noise, {self.directions} directions, {self.scale} scale)"
+        )

@@ -1,0 +1,166 @@
+"""Largest eigenpairs of a sparse symmetric matrix: ARPACK, then LOBPCG, then block Krylov.
+
+Every solver ends in the same Rayleigh-Ritz step, and nothing is returned whose residual was not checked.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import linalg
+from scipy.sparse import linalg as sparse_linalg
+
+from fishergcn._base.types import CSRArray, FloatArray
+from fishergcn.errors import ConvergenceError
+
+__all__ = ["Eigenpairs", "largest_eigenpairs"]
+
+# Below this size a dense decomposition is faster than any iteration, and exact on repeated eigenvalues.
+DENSE_SIZE = 512
+
+
+class Eigenpairs(NamedTuple):
+    """Eigenvalues (k,) descending, orthonormal eigenvectors (m, k), largest relative residual, solver."""
+
+    values: FloatArray
+    vectors: FloatArray
+    residual: float
+    solver: str
+
+
+def largest_eigenpairs(matrix: CSRArray, rank: int, *, seed: int, tolerance: float) -> Eigenpairs:
+    """Return the ``rank`` algebraically largest eigenpairs of a symmetric matrix.
+
+    Parameters
+    ----------
+    matrix : csr_array, shape (m, m)
+        Symmetric, with a positive largest eigenvalue of the order of its norm.
+    rank : int
+        k, between 1 and m.
+    seed : int
+        Starting vectors are drawn from it.
+    tolerance : float
+        Largest accepted max_i ‖M u_i - w_i u_i‖ / w_1.
+
+    Raises
+    ------
+    ConvergenceError
+        If none of the solvers reaches the tolerance.
+    """
+    size = matrix.shape[0]
+    if size <= DENSE_SIZE or 4 * rank >= size:
+        return _checked(matrix, _dense(matrix, rank), rank, "dense")
+    reached = []
+    for name, solver in (("ARPACK", _arpack), ("LOBPCG", _lobpcg), ("block Krylov", _block_krylov)):
+        basis = solver(matrix, rank, seed, tolerance)
+        if basis is None:
+            reached.append(f"{name} failed")
+            continue
+        pairs = _checked(matrix, basis, rank, name)
+        if pairs.residual <= tolerance:
+            return pairs
+        reached.append(f"{name} reached {pairs.residual:.1e}")
+    raise ConvergenceError(
+        f"No solver found {rank} eigenpairs of a matrix of size {size} with a relative residual of at most "
+        f"{tolerance:.1e} ({', '.join(reached)}); pass a larger tolerance or a smaller rank."
+    )
+
+
+def _checked(matrix: CSRArray, basis: FloatArray, rank: int, solver: str) -> Eigenpairs:
+    """Return the best eigenpairs within the span of ``basis`` and their residual."""
+    values, vectors = _rayleigh_ritz(matrix, basis, rank)
+    errors = np.linalg.norm(_product(matrix, vectors) - vectors * values, axis=0)
+    return Eigenpairs(values, vectors, float(errors.max() / max(abs(values[0]), np.finfo(float).tiny)), solver)
+
+
+def _rayleigh_ritz(matrix: CSRArray, basis: FloatArray, rank: int) -> tuple[FloatArray, FloatArray]:
+    """Return the ``rank`` largest Ritz pairs of the span of the columns of ``basis``, descending."""
+    basis = np.linalg.qr(basis)[0]
+    projected: FloatArray = basis.T @ _product(matrix, basis)
+    values, rotation = linalg.eigh((projected + projected.T) / 2)
+    return values[::-1][:rank].copy(), basis @ rotation[:, ::-1][:, :rank]
+
+
+def _product(matrix: CSRArray, vectors: FloatArray) -> FloatArray:
+    product: Any = matrix @ vectors
+    return np.asarray(product, dtype=np.float64)
+
+
+def _dense(matrix: CSRArray, rank: int) -> FloatArray:
+    # All of them: asked for some, LAPACK may return fewer where eigenvalues coincide, as those of a star do.
+    vectors: FloatArray = linalg.eigh(matrix.toarray(), driver="evd")[1]
+    return vectors[:, matrix.shape[0] - rank :]
+
+
+def _arpack(matrix: CSRArray, rank: int, seed: int, tolerance: float) -> FloatArray | None:
+    start = np.random.default_rng(seed).standard_normal(matrix.shape[0])
+    try:
+        # A subspace wider than ARPACK's default of 2k + 1 pays where eigenvalues crowd together. Half the
+        # tolerance leaves room for the difference between ARPACK's estimate and the residual itself.
+        vectors: FloatArray = sparse_linalg.eigsh(
+            matrix,
+            k=rank,
+            which="LA",
+            v0=start,
+            ncv=min(matrix.shape[0], 2 * rank + 30),
+            maxiter=300,
+            tol=tolerance / 2,
+        )[1]
+    except sparse_linalg.ArpackError:
+        return None
+    return vectors
+
+
+def _lobpcg(matrix: CSRArray, rank: int, seed: int, tolerance: float) -> FloatArray | None:
+    start = np.random.default_rng(seed).standard_normal((matrix.shape[0], rank + 5))
+    with warnings.catch_warnings():
+        # It warns where it stops short; the residual, checked by the caller, says so too.
+        warnings.simplefilter("ignore")
+        try:
+            vectors: Any = sparse_linalg.lobpcg(matrix, start, largest=True, tol=tolerance / 2, maxiter=200)[1]
+        except (linalg.LinAlgError, ValueError):
+            return None
+    return vectors if np.isfinite(vectors).all() else None
+
+
+def _block_krylov(
+    matrix: CSRArray, rank: int, seed: int, tolerance: float, *, depth: int = 6, restarts: int = 100
+) -> FloatArray:
+    """Return an orthonormal basis of Ritz vectors from restarted block Krylov spaces.
+
+    Each round spans [X, MX, …, M^depth X] with full reorthogonalization (Musco & Musco 2015) and starts the
+    next from its best Ritz vectors. A block wider than k finds repeated eigenvalues, and converges with the
+    gap below the last column of the block instead of the k-th.
+    """
+    size = matrix.shape[0]
+    width = min(size, rank + max(10, rank // 2))
+    block: FloatArray = np.linalg.qr(np.random.default_rng(seed).standard_normal((size, width)))[0]
+    for _ in range(restarts):
+        basis = block
+        newest = block
+        for _ in range(depth):
+            newest = _orthogonal_part(_product(matrix, newest), basis)
+            if newest.shape[1] == 0:  # the space is invariant: its Ritz pairs are exact
+                break
+            basis = np.hstack([basis, newest])
+        values, block = _rayleigh_ritz(matrix, basis, width)
+        errors = np.linalg.norm(_product(matrix, block[:, :rank]) - block[:, :rank] * values[:rank], axis=0)
+        if errors.max() <= 0.5 * tolerance * abs(values[0]):
+            break
+    return block
+
+
+def _orthogonal_part(vectors: FloatArray, basis: FloatArray) -> FloatArray:
+    """Return orthonormal columns that, with ``basis``, span what ``vectors`` and ``basis`` span."""
+    room = basis.shape[0] - basis.shape[1]
+    scale = np.linalg.norm(vectors, axis=0).max(initial=0.0)
+    for _ in range(2):  # once more, since the first pass cancels digits
+        vectors = vectors - basis @ (basis.T @ vectors)
+    columns, triangle, _ = linalg.qr(vectors, mode="economic", pivoting=True)
+    count = int(np.sum(np.abs(np.diag(triangle)) > 1e-10 * scale))
+    kept: Any = columns[:, : min(count, room)]
+    # Small columns grow when normalized, and with them what rounding left of the basis in them.
+    kept = kept - basis @ (basis.T @ kept)
+    return np.linalg.qr(kept)[0] if kept.shape[1] else kept

@@ -1,0 +1,63 @@
+"""A run's random streams, derived from what the run is.
+
+The key of a run is a hash of (data set, split, seed). Methods share it on purpose: `fishergcn` and its
+control start from the same weights and drop the same units, so that a paired comparison sees the perturbation
+and nothing else. What a method needs beyond that (the noise of the perturbation) comes from streams of its
+own under the same key.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fishergcn._base.types import FloatArray
+from fishergcn.streams._masks import draw_words
+from fishergcn.streams._philox import normals, run_key, stream_id, uniforms
+
+__all__ = ["LINKS", "initial_weights", "initial_xi", "keys_of", "noise_block"]
+
+# Purposes 0, 1, 2, … are the dropout masks of the layers.
+_WEIGHTS, _XI, _NOISE, LINKS = 60000, 61000, 62000, 63000
+
+
+def keys_of(dataset: str, runs: list[tuple[str, int]]) -> Tensor:
+    """Return one 64-bit key per (split name, seed), as int64."""
+    keys = np.array([run_key(dataset, split, seed) for split, seed in runs], dtype=np.uint64)
+    return torch.from_numpy(keys.view(np.int64))
+
+
+def initial_weights(keys: Tensor, layer: int, fan_in: int, fan_out: int, dtype: torch.dtype) -> Tensor:
+    """Return Glorot-uniform weights on the device of the keys, shape (R, fan_in, fan_out)."""
+    return _glorot(keys, _WEIGHTS + layer, fan_in, fan_out).to(dtype)
+
+
+def initial_xi(keys: Tensor, rank: int) -> Tensor:
+    """Return Glorot-uniform ξ, drawn as a k x 1 matrix, shape (R, k), float64."""
+    return _glorot(keys, _XI, rank, 1).squeeze(-1)
+
+
+def _glorot(keys: Tensor, purpose: int, fan_in: int, fan_out: int) -> Tensor:
+    bound = math.sqrt(6.0 / (fan_in + fan_out))
+    # Fair coins are the raw words of the stream, so these are `philox.uniforms`, drawn where they are needed.
+    words = draw_words(keys, 1, purpose, 0, fan_in * fan_out, 0.5)[:, : fan_in * fan_out]
+    drawn = ((words.long() & 0xFFFFFFFF).double() + 0.5) / 2**32
+    return ((2.0 * drawn - 1.0) * bound).view(len(keys), fan_in, fan_out)
+
+
+def noise_block(keys: Tensor, epochs: range, samples: int, rank: int, kind: str) -> FloatArray:
+    """Return e for several epochs at once, shape (epochs, R, M, k): mean 0, variance 1/12."""
+    key, epoch = _unsigned(keys)[None, :], np.array(epochs)[:, None]
+    count, stream = samples * rank, stream_id(_NOISE, 0)
+    if kind == "uniform":
+        drawn = uniforms(key, count, stream, epoch) - 0.5
+    else:
+        drawn = normals(key, count, stream, epoch) / math.sqrt(12.0)
+    return drawn.reshape(len(epochs), len(keys), samples, rank)
+
+
+def _unsigned(keys: Tensor) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    return keys.cpu().numpy().view(np.uint64)

@@ -1,0 +1,93 @@
+"""All runs in one file for other programs: CSV, JSON or Parquet."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from fishergcn._base.files import atomic_path
+from fishergcn._base.imports import require
+from fishergcn.errors import InputError
+from fishergcn.studies._runs import CURVES, Runs
+from fishergcn.training import RunRecord
+
+__all__ = ["export_runs"]
+
+_COLUMNS = ("cell", *(field.name for field in dataclasses.fields(RunRecord) if field.name != "weights"))
+_NESTED = ("curves", "shape", "versions", "config")
+_BATCH = 200  # runs in memory at once
+
+
+def export_runs(runs: Runs, path: str | Path) -> int:
+    """Write all runs to a file whose ending names the format, and return how many.
+
+    The columns are the fields of :class:`fishergcn.RunRecord`, after the name of the cell. In CSV, curves,
+    shape, versions and config are JSON texts, and a missing score is empty. In Parquet, curves and shape are
+    lists, versions and config JSON texts.
+
+    Parameters
+    ----------
+    runs
+        See :func:`fishergcn.studies._store.open_runs`.
+    path
+        Ends in ``.csv``, ``.json`` or ``.parquet``.
+    """
+    path = Path(path)
+    writers: dict[str, Callable[[Path, Iterator[dict[str, Any]]], int]] = {
+        ".csv": _write_csv,
+        ".json": _write_json,
+        ".parquet": _write_parquet,
+    }
+    if path.suffix.lower() not in writers:
+        raise InputError(f"the file must end in {', '.join(writers)}, got {path.name!r}.")
+    rows = ({"cell": cell, **record.to_dict()} for cell, record in runs.entries())
+    with atomic_path(path) as temporary:
+        return writers[path.suffix.lower()](temporary, rows)
+
+
+def _write_csv(path: Path, rows: Iterator[dict[str, Any]]) -> int:
+    count = 0
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, _COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        for row in rows:
+            count += 1
+            writer.writerow(row | {name: json.dumps(row[name]) for name in _NESTED})
+    return count
+
+
+def _write_json(path: Path, rows: Iterator[dict[str, Any]]) -> int:
+    count = 0
+    with path.open("w", encoding="utf-8") as stream:
+        stream.write("[")
+        for count, row in enumerate(rows, start=1):
+            stream.write(("\n" if count == 1 else ",\n") + json.dumps(row, ensure_ascii=False))
+        stream.write("\n]\n")
+    return count
+
+
+def _write_parquet(path: Path, rows: Iterator[dict[str, Any]]) -> int:
+    pyarrow = require("pyarrow", extra="report", purpose="Writing Parquet")
+    parquet = require("pyarrow.parquet", extra="report", purpose="Writing Parquet")
+    schema = _schema(pyarrow)
+    count = 0
+    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+        while batch := list(itertools.islice(rows, _BATCH)):
+            plain = [row | {name: json.dumps(row[name]) for name in ("versions", "config")} for row in batch]
+            writer.write_table(pyarrow.Table.from_pylist(plain, schema=schema))
+            count += len(batch)
+    return count
+
+
+def _schema(pyarrow: Any) -> Any:
+    kinds = {"int": pyarrow.int64(), "float": pyarrow.float64(), "str": pyarrow.string()}
+    numbers = pyarrow.list_(pyarrow.float64())
+    types = {field.name: kinds.get(str(field.type), pyarrow.string()) for field in dataclasses.fields(RunRecord)}
+    types |= {"cell": pyarrow.string(), "shape": numbers}
+    types["curves"] = pyarrow.struct([(name, numbers) for name in CURVES])
+    return pyarrow.schema([(name, types[name]) for name in _COLUMNS])

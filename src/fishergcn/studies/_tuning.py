@@ -1,0 +1,328 @@
+"""Search for settings by validation accuracy; test nodes are taken out of the splits before anything is trained.
+
+The study lives in an SQLite file, so that a search that was interrupted goes on where it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from fishergcn._base.checks import check_choice, check_integer
+from fishergcn._base.files import write_text
+from fishergcn._base.imports import require
+from fishergcn.errors import DataFileError, InputError, reason
+from fishergcn.execution import (
+    Executor,
+    Job,
+    LocalExecutor,
+    ProcessExecutor,
+    chunk_size,
+    find_device,
+)
+from fishergcn.graph import Graph
+from fishergcn.splits import Split
+from fishergcn.training import (
+    FIRST_SEED,
+    Method,
+    Problem,
+    Run,
+    RunRecord,
+    TrainConfig,
+    check_runs,
+    parse_method,
+    prepare,
+)
+
+__all__ = ["PAPER_GRID", "Trial", "Tuning", "tune"]
+
+#: The settings among which the paper's own search chose, by name.
+PAPER_GRID: Mapping[str, tuple[float, ...]] = {
+    "learning_rate": (0.02, 0.01, 0.005, 0.001),
+    "dropout": (0.5, 0.8),
+    "weight_decay": (0.002, 0.001, 0.0005),
+    "hidden": (16, 32, 64),
+}
+_TRIALS = 50
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One configuration and how it did on validation nodes, in the mean over splits and seeds.
+
+    Attributes
+    ----------
+    settings
+        The settings that were searched.
+    val_accuracy, val_loss
+        Means; a run that diverged counts with accuracy 0.
+
+    Examples
+    --------
+    >>> first = Trial({"dropout": 0.8}, val_accuracy=0.79, val_loss=1.1)
+    >>> second = Trial({"dropout": 0.5}, val_accuracy=0.79, val_loss=0.9)
+    >>> max(first, second, key=lambda trial: trial.order).settings  # as accurate, with less loss
+    {'dropout': 0.5}
+    """
+
+    settings: dict[str, Any]
+    val_accuracy: float
+    val_loss: float | None
+
+    @property
+    def order(self) -> tuple[float, float]:
+        """What the best trial has most of: accuracy, then less loss."""
+        return self.val_accuracy, -(np.inf if self.val_loss is None else self.val_loss)
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What a search found.
+
+    Attributes
+    ----------
+    method, config
+        What was trained, with the best settings.
+    trials
+        All trials, in the order in which they were made.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, fishergcn
+    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4), labels=[0, 0, 1, 1])
+    >>> split = fishergcn.splits.Split("mine", train=[0, 3], val=[1], test=[2])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     found = tune(graph, "gcn", split, folder, config=fishergcn.TrainConfig(max_epochs=2), trials=2)
+    >>> found.best in found.trials, found.config.dropout == found.best.settings["dropout"]
+    (True, True)
+    >>> [record] = fishergcn.train(graph, found.method, split, config=found.config)  # now with test nodes
+    """
+
+    method: str
+    config: TrainConfig
+    trials: tuple[Trial, ...]
+
+    @property
+    def best(self) -> Trial:
+        """The trial with the best validation accuracy, of equal ones that with the least validation loss."""
+        return max(self.trials, key=lambda trial: trial.order)
+
+
+def tune(
+    graph: Graph,
+    method: str,
+    splits: Split | Sequence[Split],
+    folder: str | os.PathLike[str],
+    seeds: Iterable[int] = (FIRST_SEED,),
+    config: TrainConfig | None = None,
+    *,
+    grid: str | None = None,
+    trials: int | None = None,
+    seed: int = 0,
+    device: str = "cpu",
+    workers: int = 1,
+    on_trial: Callable[[int, int, Trial, Trial], None] | None = None,
+) -> Tuning:
+    """Search for the settings with the best mean validation accuracy.
+
+    Parameters
+    ----------
+    graph, method, splits, seeds
+        What each trial trains, as in :func:`fishergcn.train`. Test nodes are never looked at.
+    folder
+        Where the study (``study.sqlite``) and the result (``tuning.json``) are kept. A search that was begun there
+        with the same arguments goes on; one with others is refused.
+    config
+        The settings that are not searched.
+    grid
+        ``"paper"`` tries the 72 points of the paper's grid: learning rate 0.02, 0.01, 0.005, 0.001; dropout 0.5, 0.8;
+        weight decay 0.002, 0.001, 0.0005; hidden units 16, 32, 64. By default Optuna's TPE sampler searches ranges of
+        these and, for ``fishergcn``, of the radius.
+    trials
+        How many trials there are to be in all; 50 by default, and all points of a grid.
+    seed
+        Of the search.
+    device, workers
+        As in :func:`fishergcn.train`.
+    on_trial
+        Called after each trial with its number, how many there will be, the trial and the best so far.
+
+    Returns
+    -------
+    Tuning
+
+    Examples
+    --------
+    >>> import tempfile, fishergcn
+    >>> cora = fishergcn.datasets.load("cora")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     short = fishergcn.TrainConfig(max_epochs=1)
+    ...     found = tune(cora, "gcn", fishergcn.splits.public(cora), folder, config=short, trials=1)
+    >>> sorted(found.best.settings)
+    ['dropout', 'hidden', 'learning_rate', 'weight_decay']
+    """
+    optuna = require("optuna", extra="tune", purpose="tuning")
+    config = TrainConfig() if config is None else config
+    space = None if grid is None else {"paper": PAPER_GRID}[check_choice("grid", grid, ("paper",))]
+    points = _TRIALS if space is None else int(np.prod([len(values) for values in space.values()]))
+    wanted = points if trials is None else check_integer("trials", trials, minimum=1)
+    wanted = wanted if space is None else min(wanted, points)
+    chosen = [splits] if isinstance(splits, Split) else list(splits)
+    numbers = list(seeds)
+    runs = [Run(split, number) for split in map(_without_test, chosen) for number in numbers]
+    parsed = parse_method(method)
+    base = prepare(graph, parsed, config)
+    check_runs(base, runs)
+    place = Path(folder)
+    study = _study(optuna, place, check_integer("seed", seed, minimum=0), _identity(base, runs, grid))
+    with _Objective(base, runs, find_device(device), check_integer("workers", workers, minimum=1)) as objective:
+
+        def value(trial: Any) -> float:
+            accuracy, loss = objective(_suggest(trial, space, parsed))
+            trial.set_user_attr("val_loss", loss)
+            return accuracy
+
+        found = _finished(optuna, study)
+        while len(found) < wanted:
+            if space is not None:
+                _enqueue_next(optuna, study, space, found)
+            study.optimize(value, n_trials=1)
+            found = _finished(optuna, study)
+            result = _result(base, found)
+            _write(place, result, graph, runs)
+            if on_trial is not None:
+                on_trial(len(found), wanted, found[-1], result.best)
+    result = _result(base, found)
+    _write(place, result, graph, runs)
+    return result
+
+
+def _without_test(split: Split) -> Split:
+    return Split(split.name, split.train, split.val, np.empty(0, dtype=np.int64))
+
+
+class _Objective:
+    """Train all runs with some settings; Ã and its spectrum are computed once."""
+
+    def __init__(self, base: Problem, runs: Sequence[Run], device: torch.device, workers: int) -> None:
+        self.base, self.runs, self.device = base, runs, device
+        several = device.type == "cpu" and workers > 1
+        self.executor: Executor = ProcessExecutor(min(workers, len(runs))) if several else LocalExecutor(device, None)
+
+    def __enter__(self) -> _Objective:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.executor.close()
+
+    def __call__(self, settings: Mapping[str, Any]) -> tuple[float, float | None]:
+        """Return mean validation accuracy and loss."""
+        base = self.base
+        config = TrainConfig.from_dict({**base.config.to_dict(), **settings})
+        spectrum = None if base.neighborhood is None else base.neighborhood.spectrum
+        problem = prepare(base.graph, base.method, config, propagation=base.propagation, spectrum=spectrum)
+        size = chunk_size(problem, self.device)
+        parts = [tuple(self.runs[start : start + size]) for start in range(0, len(self.runs), size)]
+        records: list[RunRecord] = []
+        for _, found in self.executor.run([Job(problem, part, False) for part in parts]):
+            records += found
+        good = [record for record in records if record.status == "ok"]
+        accuracy = sum(record.val_accuracy for record in good) / len(records)
+        return accuracy, float(np.mean([record.val_loss for record in good])) if good else None
+
+
+def _suggest(trial: Any, space: Mapping[str, Sequence[float]] | None, method: Method) -> dict[str, Any]:
+    if space is not None:
+        return {name: trial.suggest_categorical(name, list(values)) for name, values in space.items()}
+    settings = {
+        "learning_rate": trial.suggest_float("learning_rate", 1e-3, 5e-2, log=True),
+        "dropout": trial.suggest_float("dropout", 0.2, 0.8, step=0.1),
+        "weight_decay": trial.suggest_float("weight_decay", 1e-5, 1e-2, log=True),
+        "hidden": trial.suggest_categorical("hidden", [16, 32, 64, 128]),
+    }
+    if method.perturbed:
+        settings["radius"] = trial.suggest_float("radius", 0.01, 1.0, log=True)
+    return settings
+
+
+def _study(optuna: Any, folder: Path, seed: int, identity: str) -> Any:
+    """Open the study in a folder, or begin one; refuse one of another search."""
+    # As a warning Optuna shows the traceback of a trial that ends in an error, which is raised anyway.
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataFileError(f"Cannot make the folder {folder}: {error.strerror or reason(error)}.") from error
+    path = folder.resolve() / "study.sqlite"
+    if "?" in str(path):
+        raise InputError(f"the folder of a study must not have '?' in its path, got {str(folder)!r}.")
+    try:
+        storage = optuna.storages.RDBStorage(f"sqlite:///{path}")
+        study = optuna.create_study(storage=storage, study_name="tune", direction="maximize", load_if_exists=True)
+    except Exception as error:  # of the database driver, of whatever type
+        raise DataFileError(f"{path} is not a study that can be opened ({reason(error)}).") from error
+    if study.user_attrs.setdefault("identity", identity) != identity:
+        raise InputError(f"{folder} holds another search (data, method, splits, seeds or settings differ).")
+    study.set_user_attr("identity", identity)
+    # A search that goes on must not draw again what it drew at first.
+    drawn = seed + len(study.trials)
+    study.sampler = optuna.samplers.TPESampler(seed=drawn)
+    return study
+
+
+def _enqueue_next(optuna: Any, study: Any, space: Mapping[str, Sequence[float]], found: Sequence[Trial]) -> None:
+    """Put the next point of a grid in the queue (Optuna's own grid takes a trial that was interrupted for done)."""
+    if study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.WAITING,)):
+        return
+    done = {tuple(trial.settings[name] for name in space) for trial in found}
+    point = next(point for point in itertools.product(*space.values()) if point not in done)
+    study.enqueue_trial(dict(zip(space, point, strict=True)))
+
+
+def _finished(optuna: Any, study: Any) -> list[Trial]:
+    done = study.get_trials(states=(optuna.trial.TrialState.COMPLETE,))
+    return [Trial(dict(each.params), float(each.value), each.user_attrs.get("val_loss")) for each in done]
+
+
+def _result(base: Problem, found: Sequence[Trial]) -> Tuning:
+    best = max(found, key=lambda trial: trial.order)
+    config = TrainConfig.from_dict({**base.config.to_dict(), **best.settings})
+    return Tuning(base.method.name, config, tuple(found))
+
+
+def _identity(base: Problem, runs: Sequence[Run], grid: str | None) -> str:
+    """Return a hash of all that a trial's value depends on, and of the space that is searched."""
+    parts = [
+        hashlib.sha256(np.concatenate([run.split.train, [-1], run.split.val]).tobytes()).hexdigest() for run in runs
+    ]
+    named = [[run.split.name, run.seed, part] for run, part in zip(runs, parts, strict=True)]
+    facts = [base.graph.name, base.graph.digest, base.method.name, base.config.to_dict(), grid, named]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _write(folder: Path, result: Tuning, graph: Graph, runs: Sequence[Run]) -> None:
+    values = {
+        "format": "fishergcn-tuning",
+        "version": 1,
+        "dataset": graph.name,
+        "graph_digest": graph.digest,
+        "method": result.method,
+        "runs": [{"split": run.split.name, "seed": run.seed} for run in runs],
+        "best": _plain(result.best),
+        "config": result.config.to_dict(),
+        "trials": [_plain(trial) for trial in result.trials],
+    }
+    write_text(folder / "tuning.json", json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def _plain(trial: Trial) -> dict[str, Any]:
+    return {"settings": trial.settings, "val_accuracy": trial.val_accuracy, "val_loss": trial.val_loss}

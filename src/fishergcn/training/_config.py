@@ -1,0 +1,144 @@
+"""Every setting of a training run, with the paper's values as defaults."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fishergcn._base.checks import check_choice, check_integer, check_real
+from fishergcn.errors import InputError, suggestion
+from fishergcn.propagation import MAX_ORDER
+
+__all__ = ["FIRST_SEED", "TrainConfig"]
+
+#: The first seed of splits and of initializations, as in the paper's code.
+FIRST_SEED = 2019
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Settings of a training run.
+
+    Attributes
+    ----------
+    learning_rate
+        Of Adam, for the weights and for the adversary.
+    hidden
+        Sizes of the hidden layers, up to 65,536; one number means one layer.
+    dropout
+        Probability to drop a feature entry or a hidden unit.
+    weight_decay
+        wd of the term (wd/2) Σ_l ‖W^l‖² in the loss.
+    max_epochs
+        At most so many steps.
+    stopping
+        ``"paper"``: stop when the mean validation loss of the last 10 epochs exceeds that of the last 100 and
+        the mean accuracy is below (checked from epoch 102); ``"patience"``: when the validation loss has not
+        improved for ``patience`` epochs; ``"none"``.
+    patience
+        For ``stopping="patience"``.
+    test_at
+        Test with the weights of the ``"last"`` epoch, as the paper does, or of the epoch with the lowest
+        validation loss, ``"best-val"``.
+    normalize_features
+        Divide each row of the features by its sum.
+    samples
+        M: perturbed graphs (with their own dropout masks) per step of ``fishergcn``.
+    rank, radius, noise, directions, scale
+        The neighborhood: see :class:`fishergcn.perturbation.Neighborhood`.
+    adversarial
+        Learn the shape of the neighborhood by gradient ascent; if False the noise is isotropic, ϕ = ε 1.
+    perturbation
+        ``"spectral"``, or for comparison ``"link-flip"`` (each sample removes a share of the links and adds
+        as many random ones) or ``"link-drop"`` (removes only).
+    link_rate
+        That share.
+    order, threshold
+        T and ν of the high-order propagation matrix.
+    consistency, temperature
+        λ and τ of the consistency term (suffix ``-c``).
+    dtype
+        ``"float32"``, or ``"float64"`` for tests.
+
+    Examples
+    --------
+    >>> TrainConfig(hidden=32).hidden
+    (32,)
+    """
+
+    learning_rate: float = 0.01
+    hidden: tuple[int, ...] = (64,)
+    dropout: float = 0.5
+    weight_decay: float = 5e-4
+    max_epochs: int = 500
+    stopping: str = "paper"
+    patience: int = 100
+    test_at: str = "last"
+    normalize_features: bool = True
+    samples: int = 5
+    rank: int = 10
+    radius: float = 0.1
+    noise: str = "uniform"
+    directions: str = "high"
+    scale: str = "projected"
+    adversarial: bool = True
+    perturbation: str = "spectral"
+    link_rate: float = 0.05
+    order: int = 5
+    threshold: float = 1e-4
+    consistency: float = 0.5
+    temperature: float = 0.7
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        hidden = tuple(self.hidden) if isinstance(self.hidden, Iterable) else (self.hidden,)
+        sizes = tuple(check_integer("hidden", size, minimum=1, maximum=2**16) for size in hidden)
+        object.__setattr__(self, "hidden", sizes)
+        self._check(check_real, "learning_rate", above=0.0)
+        self._check(check_real, "dropout", minimum=0.0, below=1.0)
+        self._check(check_real, "weight_decay", minimum=0.0)
+        self._check(check_integer, "max_epochs", minimum=1)
+        self._check(check_choice, "stopping", allowed=("paper", "patience", "none"))
+        self._check(check_integer, "patience", minimum=1)
+        self._check(check_choice, "test_at", allowed=("last", "best-val"))
+        self._check(_check_flag, "normalize_features")
+        self._check(check_integer, "samples", minimum=1, maximum=1024)
+        self._check(check_integer, "rank", minimum=1)
+        self._check(check_real, "radius", minimum=0.0)
+        self._check(check_choice, "noise", allowed=("uniform", "gaussian"))
+        self._check(check_choice, "directions", allowed=("high", "low", "random"))
+        self._check(check_choice, "scale", allowed=("projected", "trace"))
+        self._check(_check_flag, "adversarial")
+        self._check(check_choice, "perturbation", allowed=("spectral", "link-flip", "link-drop"))
+        self._check(check_real, "link_rate", minimum=0.0, below=1.0)
+        self._check(check_integer, "order", minimum=1, maximum=MAX_ORDER)
+        self._check(check_real, "threshold", minimum=0.0, below=1.0)
+        self._check(check_real, "consistency", minimum=0.0)
+        self._check(check_real, "temperature", above=0.0)
+        self._check(check_choice, "dtype", allowed=("float32", "float64"))
+
+    def _check(self, check: Callable[..., Any], name: str, **bounds: Any) -> None:
+        """Check one setting and keep it as a plain Python value, which JSON can hold."""
+        object.__setattr__(self, name, check(name, getattr(self, name), **bounds))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings as plain values, for JSON."""
+        return dataclasses.asdict(self) | {"hidden": list(self.hidden)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> TrainConfig:
+        """Build a configuration from plain values; an unknown setting is an error."""
+        known = [field.name for field in dataclasses.fields(cls)]
+        for name in values:
+            if name not in known:
+                hint = suggestion(str(name), known)
+                raise InputError(f"unknown setting {name!r}{hint}; known are {', '.join(known)}.")
+        return cls(**values)
+
+
+def _check_flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise InputError(f"{name} must be True or False, got {value!r}.")
+    return value

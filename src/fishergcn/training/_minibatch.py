@@ -1,0 +1,294 @@
+"""Training in mini-batches, for graphs whose activations do not fit in memory.
+
+A step takes a batch of labeled nodes and the sampled neighborhoods that its layers read (see ``sampling``). The
+perturbation reuses the rows of the global basis Ū: a layer that reads nodes C and outputs nodes R multiplies with
+
+    Ã_RC - Ū_R diag(c) Ū_Cᵀ
+
+Where the blocks cover what the whole graph would give, so do loss and gradient, with the same dropout masks, since
+these belong to the nodes and stored features of the whole graph.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+from torch.nn import functional
+
+from fishergcn._base.checks import check_integer
+from fishergcn._base.memory import keep_freed_memory
+from fishergcn._base.types import FloatArray, IntArray
+from fishergcn.errors import InputError
+from fishergcn.graph import Graph
+from fishergcn.nn import Operator, View, layerwise_logits, logits, make_features, reach, words_per_node
+from fishergcn.operators import BlockOperator, SparseMatrix
+from fishergcn.spectrum import Spectrum
+from fishergcn.splits import Split
+from fishergcn.streams import keys_of, noise_block
+from fishergcn.training._batch_problem import prepare_batches
+from fishergcn.training._batch_run import train_epochs
+from fishergcn.training._config import TrainConfig
+from fishergcn.training._distributed import Group
+from fishergcn.training._engine import Progress, Stack
+from fishergcn.training._local_masks import LocalDropout
+from fishergcn.training._methods import parse_method
+from fishergcn.training._objective import penalty
+from fishergcn.training._problem import Problem, Run, check_runs
+from fishergcn.training._records import RunRecord
+from fishergcn.training._sampling import BatchSettings, Block, NeighborSampler, batches, check_fanout
+
+__all__ = [
+    "BatchSettings",
+    "BlockOperator",
+    "MiniBatchTrainer",
+    "prepare_batches",
+    "train_minibatch",
+    "train_prepared",
+]
+
+
+class MiniBatchTrainer:
+    """One run on a large graph: epochs of mini-batches, and scores of nodes by exact inference.
+
+    Parameters
+    ----------
+    problem, basis
+        From :func:`prepare_batches`.
+    run
+        A split and a seed.
+    settings
+        Batch size and fanout.
+    device
+        Where.
+    group
+        The processes among which batches are shared out.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        basis: FloatArray | None,
+        run: Run,
+        settings: BatchSettings,
+        device: torch.device,
+        group: Group | None = None,
+    ) -> None:
+        config, graph = problem.config, problem.graph
+        self.depth = len(config.hidden) + 1
+        check_fanout(settings.fanout, self.depth)
+        self.problem, self.run, self.settings, self.device = problem, run, settings, device
+        self.group = Group() if group is None else group
+        self.batch_count = -(-len(run.split.train) // settings.batch_size)
+        if len(run.split.train) // self.batch_count < self.group.size:
+            raise InputError(
+                f"each of the {self.group.size} processes needs a node of every batch, but the smallest batch has "
+                f"{len(run.split.train) // self.batch_count}; choose a larger --batch-size."
+            )
+        self.dtype: torch.dtype = getattr(torch, config.dtype)
+        keys = keys_of(graph.name or graph.digest, [(run.split.name, run.seed)])
+        self.key = int(keys.numpy().view(np.uint64)[0])
+        self.stack = Stack(problem, keys, device)
+        self.sampler = NeighborSampler(problem.propagation, settings.fanout, self.key)
+        self.basis = None if basis is None else torch.tensor(basis, dtype=self.dtype)
+        self.labels = torch.from_numpy(np.array(graph.labels))
+        self._reached: dict[str, list[IntArray]] = {}
+
+    def coefficients(self, step: int) -> Tensor | None:
+        """Return c of this step, shape (M, k), or None without a perturbation."""
+        neighborhood = self.problem.neighborhood
+        if neighborhood is None:
+            return None
+        config, samples = self.problem.config, self.problem.samples
+        noise = noise_block(self.stack.keys, range(step, step + 1), samples, neighborhood.rank, config.noise)[0, 0]
+        shape: Any = config.radius
+        if self.stack.xi is not None:
+            shape = config.radius * torch.sigmoid(self.stack.xi[0].cpu())
+        return neighborhood.coefficients(neighborhood.phi(noise, shape)).to(self.device, self.dtype)
+
+    def view(self, blocks: Sequence[Block], coefficients: Tensor | None) -> View:
+        """Return what a batch sees of the graph, its nodes numbered within each layer."""
+        problem = self.problem
+        operators = tuple(self._operator(block, coefficients) for block in blocks)
+        local = make_features(
+            problem.graph.features[blocks[0].columns],
+            normalize=problem.config.normalize_features,
+            device=self.device,
+            dtype=self.dtype,
+        )
+        return View(local, operators, (None,) * len(blocks))
+
+    def _operator(self, block: Block, coefficients: Tensor | None) -> Operator:
+        matrix = SparseMatrix.from_scipy(block.matrix, device=self.device, dtype=self.dtype)
+        if coefficients is None or self.basis is None:
+            return matrix
+        right = self.basis[block.columns]
+        if self.group.size > 1:
+            holders = self.group.holders(block.columns, self.problem.graph.num_nodes)
+            right = right / torch.as_tensor(holders, dtype=self.dtype).unsqueeze(1)
+        left = self.basis[block.rows]
+        add = self.group.add_with_gradient if self.group.size > 1 else None
+        return BlockOperator(matrix, left.to(self.device), right.to(self.device), coefficients, add)
+
+    def dropout(self, blocks: Sequence[Block], step: int) -> LocalDropout:
+        """Return the masks of a batch: those that the whole graph has at these nodes."""
+        config = self.problem.config
+        features: Any = self.problem.graph.features
+        entering = blocks[0].columns
+        if isinstance(features, sparse.csr_array):
+            starts = features.indptr[entering].astype(np.int64)
+            elements = [(starts, features.indptr[entering + 1] - starts)]
+        else:
+            width = features.shape[1]
+            elements = [(entering * width, np.full(len(entering), width))]
+        for block, width in zip(blocks, config.hidden, strict=False):
+            bits = 32 * words_per_node(width)
+            elements.append((block.rows * bits, np.full(len(block.rows), bits)))
+        return LocalDropout(self.stack.keys, self.problem.samples, step, config.dropout, tuple(elements))
+
+    def objective(self, batch: IntArray, step: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return this process's share of a batch's loss, of its cross entropy, and of its accuracy."""
+        nodes = np.sort(self.group.share(batch))
+        blocks = self.sampler.blocks(nodes, step)
+        view = self.view(blocks, self.coefficients(step))
+        out = logits(self.stack.weights, view, self.dropout(blocks, step))
+        labels = self.labels[nodes].to(self.device).unsqueeze(1).expand(out.shape[:2])
+        count = len(batch) * out.shape[1]
+        cross_entropy = functional.cross_entropy(out.flatten(0, 1), labels.flatten(), reduction="sum") / count
+        hits = (out.detach().argmax(-1) == labels).sum().double() / count
+        decay = penalty(self.stack.weights, self.problem.config.weight_decay)[0] / self.group.size
+        return cross_entropy + decay, cross_entropy.detach(), hits
+
+    def step(self, batch: IntArray, step: int) -> tuple[float, float]:
+        """Take one step of Adam; return loss and accuracy of the whole batch before it."""
+        self.stack.optimizer.zero_grad(set_to_none=True)
+        loss, _, hits = self.objective(batch, step)
+        loss.backward()  # type: ignore[no-untyped-call]
+        parameters = self.stack.parameters
+        gradients = [torch.zeros_like(each) if each.grad is None else each.grad for each in parameters]
+        *sums, total, accuracy = self.group.add([*gradients, loss.detach(), hits])
+        for parameter, gradient in zip(parameters, sums, strict=True):
+            parameter.grad = gradient
+        self.stack.optimizer.step()
+        return float(total), float(accuracy)
+
+    def epoch(self, number: int) -> tuple[float, float]:
+        """Take a step for every batch; return mean loss and accuracy over the labeled nodes."""
+        dealt = batches(self.run.split.train, self.settings.batch_size, self.key, number)
+        sums = np.zeros(2)
+        for index, batch in enumerate(dealt):
+            sums += len(batch) * np.array(self.step(batch, number * len(dealt) + index))
+        loss, accuracy = sums / len(self.run.split.train)
+        return float(loss), float(accuracy)
+
+    @torch.no_grad()
+    def scores(self, weights: Sequence[Tensor], part: str) -> tuple[float, float, float]:
+        """Return loss, cross entropy and accuracy on ``"val"`` or ``"test"``, all neighbors read; NaN without nodes."""
+        nodes = getattr(self.run.split, part)
+        if len(nodes) == 0:
+            return math.nan, math.nan, math.nan
+        problem = self.problem
+        if part not in self._reached:
+            self._reached[part] = reach(problem.propagation, self.group.share(np.sort(nodes)), self.depth)
+        reached = self._reached[part]
+        out = layerwise_logits(
+            weights,
+            problem.propagation,
+            problem.graph.features,
+            reached,
+            normalize=problem.config.normalize_features,
+        )
+        labels = self.labels[reached[-1]].to(self.device)
+        loss_sum = functional.cross_entropy(out, labels, reduction="sum").double()
+        hits = (out.argmax(-1) == labels).sum().double()
+        total, right = (float(each) / len(nodes) for each in self.group.add([loss_sum, hits]))
+        return total + float(penalty(weights, problem.config.weight_decay)[0]), total, right
+
+
+def train_minibatch(
+    graph: Graph,
+    method: str,
+    split: Split,
+    seed: int = 2019,
+    config: TrainConfig | None = None,
+    *,
+    batch_size: int,
+    fanout: Sequence[int],
+    device: torch.device | str = "cpu",
+    spectrum: Spectrum | None = None,
+    group: Group | None = None,
+    keep_weights: bool = False,
+    on_epoch: Callable[[Progress], None] | None = None,
+) -> RunRecord:
+    """Train one run in mini-batches.
+
+    Parameters
+    ----------
+    graph
+        A graph with features and labels.
+    method
+        ``gcn``, ``gcn-xM`` or ``fishergcn``; the high-order methods on graphs of moderate size.
+    split, seed
+        What to learn from and which random numbers to use.
+    config
+        All other settings; an epoch visits every training node once.
+    batch_size
+        Training nodes a step, at most.
+    fanout
+        Neighbors that a node draws, for each layer, that next to the batch (the last) first; -1 for all.
+    device
+        Where.
+    spectrum
+        Eigenpairs that are known already, for ``fishergcn``.
+    group
+        The processes that train together.
+    keep_weights
+        Attach the tested weights to the record.
+    on_epoch
+        Called after every epoch.
+
+    Returns
+    -------
+    RunRecord
+
+    Examples
+    --------
+    >>> from fishergcn import TrainConfig, datasets, splits
+    >>> cora = datasets.load("cora")
+    >>> config = TrainConfig(max_epochs=2)
+    >>> record = train_minibatch(cora, "gcn", splits.public(cora), config=config, batch_size=70, fanout=(10, 10))
+    >>> record.epochs
+    2
+    """
+    config = TrainConfig() if config is None else config
+    settings = BatchSettings(batch_size, tuple(fanout))
+    check_fanout(settings.fanout, len(config.hidden) + 1)
+    problem, basis = prepare_batches(graph, parse_method(method), config, spectrum=spectrum, group=group)
+    run = Run(split, check_integer("seed", seed, minimum=0))
+    return train_prepared(
+        problem, basis, run, settings, torch.device(device), group, keep_weights=keep_weights, on_epoch=on_epoch
+    )
+
+
+def train_prepared(
+    problem: Problem,
+    basis: FloatArray | None,
+    run: Run,
+    settings: BatchSettings,
+    device: torch.device,
+    group: Group | None = None,
+    *,
+    keep_weights: bool = False,
+    on_epoch: Callable[[Progress], None] | None = None,
+) -> RunRecord:
+    """Train one run on what :func:`prepare_batches` returned; see :func:`train_minibatch`."""
+    check_runs(problem, [run])
+    if device.type == "cpu":
+        keep_freed_memory()
+    trainer = MiniBatchTrainer(problem, basis, run, settings, device, group)
+    return train_epochs(trainer, keep_weights=keep_weights, on_epoch=on_epoch)

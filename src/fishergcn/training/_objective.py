@@ -1,0 +1,165 @@
+"""The loss of a batch of runs, and how well they do.
+
+    loss_r = (1 / N_r M) Σ_i Σ_m -log p(y_i | sample m) + (wd/2) Σ_l ‖W_r^l‖² [+ λ · consistency]
+
+for run r with its N_r labeled nodes i and M samples m.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+from fishergcn._base.backend import backend_of
+from fishergcn._base.types import IntArray
+from fishergcn.nn import View
+
+__all__ = ["Targets", "consistency", "penalty", "scores", "scores_reference"]
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The labeled nodes of each run, padded to a common length.
+
+    Attributes
+    ----------
+    rows
+        Where the nodes stand in the output of a view, shape (R, N).
+    labels
+        Their classes, shape (R, N).
+    shares
+        1 / N_r for a node, 0 for padding, shape (R, N).
+    """
+
+    rows: Tensor
+    labels: Tensor
+    shares: Tensor
+
+    @classmethod
+    def of(
+        cls, nodes: Sequence[IntArray], labels: IntArray, view: View, device: torch.device, dtype: torch.dtype
+    ) -> Targets:
+        """Place each run's nodes in the output of ``view``."""
+        longest = max(len(each) for each in nodes)
+        rows = np.zeros((len(nodes), longest), dtype=np.int64)
+        classes, shares = np.zeros_like(rows), np.zeros(rows.shape)
+        for run, each in enumerate(nodes):
+            rows[run, : len(each)] = view.position(each)
+            classes[run, : len(each)] = labels[each]
+            shares[run, : len(each)] = 1.0 / max(len(each), 1)
+        return cls(
+            torch.as_tensor(rows, device=device),
+            torch.as_tensor(classes, device=device),
+            torch.as_tensor(shares, dtype=dtype, device=device),
+        )
+
+    def keep(self, runs: Tensor) -> Targets:
+        """Return the targets of some runs."""
+        return Targets(self.rows[runs], self.labels[runs], self.shares[runs])
+
+
+def scores(logits: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:
+    """Return mean cross entropy and accuracy of each run over its nodes and samples, two of shape (R,).
+
+    The accuracy is in float64. It is counted, not summed in floating point: a stopping rule must see equal
+    accuracies as equal.
+
+    Parameters
+    ----------
+    logits
+        Shape (p, R * M, C).
+    targets
+        The labeled nodes of the R runs.
+    """
+    if backend_of(logits) == "numba":
+        if torch.is_inference_mode_enabled():
+            return _measure(logits, targets)[:2]
+        return cast("tuple[Tensor, Tensor]", _Scores.apply(logits, targets))  # type: ignore[no-untyped-call]
+    return scores_reference(logits, targets)
+
+
+def scores_reference(logits: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:
+    """The same in plain differentiable torch."""
+    runs = len(targets.rows)
+    grouped = logits.view(len(logits), runs, -1, logits.shape[2])
+    run = torch.arange(runs, device=logits.device).unsqueeze(1)
+    chosen = grouped[targets.rows, run]  # (R, N, M, C)
+    labels = targets.labels.unsqueeze(-1).expand(chosen.shape[:-1])
+    losses = functional.cross_entropy(chosen.flatten(0, 2), labels.flatten(), reduction="none").view(labels.shape)
+    hits = (chosen.detach().argmax(-1) == labels) & (targets.shares > 0).unsqueeze(-1)
+    accuracy = hits.sum((1, 2)).double() / ((targets.shares > 0).sum(1) * chosen.shape[2])
+    return (losses.mean(-1) * targets.shares).sum(1), accuracy
+
+
+def _measure(logits: Tensor, targets: Targets) -> tuple[Tensor, Tensor, Tensor]:
+    """Return loss and accuracy (R,), and the slope of the loss at the labeled rows, (R, N, M, C)."""
+    from fishergcn._kernels import cpu
+
+    (runs, nodes), (_, batch, classes) = targets.rows.shape, logits.shape
+    loss, accuracy = torch.empty(runs, dtype=torch.float64), torch.empty(runs, dtype=torch.float64)
+    slope = torch.empty((runs, nodes, batch // runs, classes), dtype=logits.dtype)
+    arrays = [part.numpy() for part in (logits.contiguous(), targets.rows, targets.labels, targets.shares)]
+    cpu.cross_entropy(loss.numpy(), accuracy.numpy(), slope.numpy(), *arrays)
+    return loss.to(logits.dtype), accuracy, slope
+
+
+class _Scores(torch.autograd.Function):
+    """One pass over the labeled rows: some twenty small torch operations took longer than the network's products."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:
+        logits = logits.detach()
+        loss, accuracy, slope = _measure(logits, targets)
+        ctx.targets, ctx.shape = targets, logits.shape
+        ctx.save_for_backward(slope)
+        ctx.mark_non_differentiable(accuracy)
+        return loss, accuracy
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor, None]:
+        from fishergcn._kernels import cpu
+
+        (slope,) = ctx.saved_tensors
+        result = slope.new_zeros(ctx.shape)
+        cpu.cross_entropy_backward(result.numpy(), slope.numpy(), grad.contiguous().numpy(), ctx.targets.rows.numpy())
+        return result, None
+
+
+def penalty(weights: Sequence[Tensor], weight_decay: float) -> Tensor:
+    """Return (wd/2) Σ_l ‖W_r^l‖² of each run, shape (R,)."""
+    return cast("Tensor", _Penalty.apply(weight_decay, *weights))  # type: ignore[no-untyped-call]
+
+
+class _Penalty(torch.autograd.Function):
+    """A squared norm whose gradient is one pass over the weights."""
+
+    @staticmethod
+    def forward(ctx: Any, weight_decay: float, *weights: Tensor) -> Tensor:
+        ctx.weight_decay = weight_decay
+        ctx.save_for_backward(*weights)
+        norms = [torch.linalg.vector_norm(each, dim=(1, 2)).square() for each in weights]
+        return 0.5 * weight_decay * torch.stack(norms).sum(0)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return None, *((ctx.weight_decay * grad)[:, None, None] * each for each in ctx.saved_tensors)
+
+
+def consistency(logits: Tensor, runs: int, temperature: float) -> Tensor:
+    """Return the mean over nodes and samples of ‖p_m - sharpen(p̄, τ)‖² of each run, shape (R,).
+
+    p̄ is the mean of the M predictions, sharpen(p̄, τ) ∝ p̄^{1/τ}; no gradient flows through it.
+    """
+    predictions = torch.softmax(logits.view(len(logits), runs, -1, logits.shape[2]), dim=-1)
+    target = predictions.detach().mean(2, keepdim=True) ** (1.0 / temperature)
+    target = target / target.sum(-1, keepdim=True)
+    return (predictions - target).square().sum(-1).mean((0, 2))

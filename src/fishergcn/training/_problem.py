@@ -1,0 +1,157 @@
+"""What all runs of one method on one graph share: computed once."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from fishergcn._base.types import CSRArray
+from fishergcn.errors import InputError
+from fishergcn.perturbation import Neighborhood, PerturbationWarning
+from fishergcn.propagation import high_order, renormalized
+from fishergcn.splits import Split
+from fishergcn.training._methods import samples_of
+
+if TYPE_CHECKING:
+    from fishergcn.graph import Graph
+    from fishergcn.spectrum import Spectrum
+    from fishergcn.training._config import TrainConfig
+    from fishergcn.training._methods import Method
+
+__all__ = ["Problem", "Run", "check_runs", "has_negative_features", "prepare", "propagation_of"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run to be trained: a split of the labeled nodes and a seed."""
+
+    split: Split
+    seed: int
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A graph made ready for a method.
+
+    Attributes
+    ----------
+    graph
+        The graph, with features and labels.
+    method, config
+        What to train and how.
+    propagation
+        Ã.
+    neighborhood
+        The graphs around it, or None where the method does not perturb the spectrum.
+    """
+
+    graph: Graph
+    method: Method
+    config: TrainConfig
+    propagation: CSRArray
+    neighborhood: Neighborhood | None
+
+    @property
+    def samples(self) -> int:
+        """M, the number of samples per step."""
+        return samples_of(self.method, self.config)
+
+
+def propagation_of(graph: Graph, method: Method, config: TrainConfig) -> CSRArray:
+    """Return Ã of a method on a graph: renormalized, or of high order (suffix ``-t``)."""
+    if method.high_order:
+        return high_order(graph.adjacency, order=config.order, threshold=config.threshold)
+    return renormalized(graph.adjacency)
+
+
+def has_negative_features(graph: Graph) -> bool:
+    """Say whether features are negative somewhere: then sums of rows may be near 0, and one must not divide by them.
+
+    The command line leaves ``normalize_features`` out for such graphs, and :func:`fishergcn.train` warns.
+    """
+    values: Any = graph.features.data if isinstance(graph.features, sparse.csr_array) else graph.features
+    return values is not None and bool(np.min(values, initial=0.0) < 0)
+
+
+def prepare(
+    graph: Graph,
+    method: Method,
+    config: TrainConfig,
+    *,
+    propagation: CSRArray | None = None,
+    spectrum: Spectrum | None = None,
+) -> Problem:
+    """Compute the propagation matrix and, for a perturbed method, the spectrum, unless they are given.
+
+    A radius of 0 is no perturbation at all, so ``fishergcn`` with radius 0 *is* the control.
+    """
+    if graph.num_features == 0:
+        raise InputError("the graph has no features; give it some, e.g. the identity matrix (one feature per node).")
+    if config.normalize_features and propagation is None and has_negative_features(graph):
+        warnings.warn(
+            "normalize_features=True divides each row of the features by its sum, which may be near 0 or negative "
+            "since features are negative; normalize_features=False leaves them as they are.",
+            UserWarning,
+            stacklevel=3,
+        )
+    if graph.labels is None:
+        raise InputError("the graph has no labels to learn from.")
+    if method.consistent and samples_of(method, config) < 2:
+        raise InputError(f"method {method.name!r} needs samples to be at least 2, got {config.samples}.")
+    by_links = method.perturbed and config.perturbation != "spectral"
+    if by_links and method.high_order:
+        raise InputError(
+            f"perturbation={config.perturbation!r} works on the renormalized graph, not with {method.name!r}."
+        )
+    if propagation is None:
+        propagation = propagation_of(graph, method, config)
+    neighborhood = None
+    if method.perturbed and not by_links and config.radius > 0:
+        neighborhood = _neighborhood(propagation, config, spectrum)
+    return Problem(graph, method, config, propagation, neighborhood)
+
+
+def _neighborhood(propagation: CSRArray, config: TrainConfig, spectrum: Spectrum | None) -> Neighborhood:
+    with warnings.catch_warnings():
+        # Whoever sets scale="trace" in a configuration has read what it does; one warning per run is noise.
+        warnings.simplefilter("ignore", PerturbationWarning)
+        return Neighborhood(
+            propagation,
+            rank=config.rank,
+            radius=config.radius,
+            noise=config.noise,
+            directions=config.directions,
+            scale=config.scale,
+            spectrum=spectrum,
+        )
+
+
+def check_runs(problem: Problem, runs: Sequence[Run]) -> None:
+    """Raise for splits that do not fit the graph; warn of a class without training nodes."""
+    labels, classes = problem.graph.labels, problem.graph.num_classes
+    if labels is None:
+        raise InputError("the graph has no labels to learn from.")
+    if not runs:
+        raise InputError("splits must hold at least one split.")
+    names: dict[str, Split] = {}
+    for split in {id(run.split): run.split for run in runs}.values():
+        if names.setdefault(split.name, split) is not split:
+            raise InputError(f"splits must have distinct names, got {split.name!r} twice.")
+        split.check(problem.graph.num_nodes)
+        for part in ("train", "val", "test"):
+            nodes = getattr(split, part)
+            if len(nodes) == 0 and part != "test":
+                raise InputError(f"split {split.name!r} has no {part} nodes; at least one is needed.")
+            unknown = nodes[labels[nodes] < 0]
+            if len(unknown):
+                raise InputError(f"split {split.name!r}: {part} node {unknown[0]} has no label.")
+        missing = np.flatnonzero(np.bincount(labels[split.train], minlength=classes) == 0)
+        if len(missing):
+            warnings.warn(
+                f"split {split.name!r} has no training node of class {missing[0]}.", UserWarning, stacklevel=3
+            )

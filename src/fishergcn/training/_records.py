@@ -1,0 +1,162 @@
+"""What is known of a run after it: one record, plain values only."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fishergcn._base.types import AnyArray
+from fishergcn.errors import DataFileError
+
+__all__ = ["RunRecord"]
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """The result of one training run.
+
+    Attributes
+    ----------
+    dataset, method, split, seed
+        What the run is. Its random streams depend on nothing else.
+    status
+        ``"ok"``, or ``"diverged"`` if the loss became NaN or infinite; then the scores are NaN.
+    epochs
+        How many steps were taken; of a diverged run, the step at which it broke.
+    test_accuracy
+        A fraction.
+    test_loss
+        Cross entropy plus weight decay, as in the paper's tables.
+    test_cross_entropy
+        Cross entropy alone.
+    val_accuracy, val_loss, val_cross_entropy
+        The same on the validation nodes, with the same weights.
+    curves
+        Per epoch: ``train_loss`` (the objective, dropout and perturbation included), ``train_accuracy``
+        (likewise, mean over the samples), ``val_loss``, ``val_accuracy``.
+    shape
+        The learned scale ϕ of each direction of the neighborhood; empty without perturbation.
+    seconds
+        Wall time; of runs trained side by side, an equal share of their common time.
+    device, versions
+        Where it ran, with which versions of this package, numpy, scipy and torch.
+    config
+        All settings.
+    graph_digest
+        SHA-256 of the graph's content.
+    weights
+        The weights that were tested, one array per layer, if they were asked for; not part of the record's
+        plain values.
+
+    Examples
+    --------
+    >>> import numpy as np, fishergcn
+    >>> links, labels = [(0, 1), (1, 2), (2, 3)], [0, 0, 1, 1]
+    >>> graph = fishergcn.Graph.from_edges(links, features=np.eye(4), labels=labels, name="path")
+    >>> split = fishergcn.splits.Split("mine", train=[0, 3], val=[1], test=[2])
+    >>> [record] = fishergcn.train(graph, "gcn", split, config=fishergcn.TrainConfig(max_epochs=5))
+    >>> record.identity, record.status, len(record.curves["val_loss"])
+    (('path', 'gcn', 'mine', 2019), 'ok', 5)
+    >>> fishergcn.RunRecord.from_dict(record.to_dict()) == record  # there and back through plain values
+    True
+    """
+
+    dataset: str
+    method: str
+    split: str
+    seed: int
+    status: str
+    epochs: int
+    test_accuracy: float
+    test_loss: float
+    test_cross_entropy: float
+    val_accuracy: float
+    val_loss: float
+    val_cross_entropy: float
+    curves: dict[str, list[float]]
+    shape: list[float]
+    seconds: float
+    device: str
+    versions: dict[str, str]
+    config: dict[str, Any]
+    graph_digest: str
+    weights: tuple[AnyArray, ...] | None = field(default=None, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        return (
+            f"RunRecord({self.dataset!r}, {self.method!r}, {self.split!r}, seed={self.seed}, status={self.status!r}, "
+            f"epochs={self.epochs}, val_accuracy={self.val_accuracy:.4f}, test_accuracy={self.test_accuracy:.4f})"
+        )
+
+    @property
+    def identity(self) -> tuple[str, str, str, int]:
+        """(dataset, method, split, seed)."""
+        return self.dataset, self.method, self.split, self.seed
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON, without the weights; NaN becomes None."""
+        names = [entry.name for entry in dataclasses.fields(self) if entry.name != "weights"]
+        return {name: _plain(getattr(self, name)) for name in names}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> RunRecord:
+        """Undo :meth:`to_dict`, of values that may come from anywhere."""
+        if not isinstance(values, Mapping):
+            raise DataFileError(f"a run record must be an object with fields, got {values!r:.80}.")
+        names = {entry.name for entry in dataclasses.fields(cls)} - {"weights"}
+        if set(values) != names:
+            odd = ", ".join(sorted(set(values) ^ names))
+            raise DataFileError(f"a run record has the wrong fields ({odd}).")
+        for entry in dataclasses.fields(cls):
+            if entry.name in names and not _FITS[str(entry.type)](values[entry.name]):
+                raise DataFileError(f"{entry.name} must be {entry.type}, got {values[entry.name]!r:.80}.")
+        numbers = {"curves", "shape"} | {name for name in names if name.startswith(("test_", "val_"))}
+        return cls(**{name: _number(value) if name in numbers else value for name, value in values.items()})
+
+
+def _is_number(value: Any) -> bool:
+    """Accept numbers within float64, and None for one that JSON cannot say."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return abs(value) < 1 << 63
+    return value is None or isinstance(value, float)
+
+
+def _are_numbers(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_number, value))
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
+
+
+_FITS: dict[str, Callable[[Any], bool]] = {
+    "str": lambda value: isinstance(value, str),
+    "int": lambda value: isinstance(value, int) and _is_number(value),
+    "float": _is_number,
+    "list[float]": _are_numbers,
+    "dict[str, str]": _are_texts,
+    "dict[str, Any]": lambda value: isinstance(value, dict),
+    "dict[str, list[float]]": lambda value: isinstance(value, dict) and all(map(_are_numbers, value.values())),
+}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _number(value: Any) -> Any:
+    """Undo ``_plain``: None was a number that JSON cannot say."""
+    if isinstance(value, dict):
+        return {key: _number(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_number(item) for item in value]
+    return math.nan if value is None else value

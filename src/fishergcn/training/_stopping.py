@@ -1,0 +1,67 @@
+"""When to stop: pure functions of the validation history."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from fishergcn._base.types import FloatArray
+
+__all__ = ["paper_rule", "patience_rule", "should_stop"]
+
+_SHORT, _LONG, _FIRST = 10, 100, 102
+_TIE = 1e-12  # means of equal numbers differ by rounding, others by far more
+
+
+def paper_rule(losses: npt.ArrayLike, accuracies: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """Stop when the last 10 epochs are worse than the last 100, in mean loss and in mean accuracy.
+
+    Never before epoch 102. The last axis of ``losses`` and ``accuracies`` holds one value per epoch so far;
+    other axes are runs, each judged by itself.
+
+    Examples
+    --------
+    >>> bool(paper_rule([1.0] * 101 + [2.0], [0.8] * 101 + [0.7]))
+    True
+    >>> bool(paper_rule([1.0] * 100 + [2.0], [0.8] * 100 + [0.7]))
+    False
+    """
+    loss, accuracy = np.asarray(losses, dtype=np.float64), np.asarray(accuracies, dtype=np.float64)
+    if loss.shape[-1] < _FIRST:
+        return np.zeros(loss.shape[:-1], dtype=np.bool_)
+    worse_loss = _mean(loss, _SHORT) > _mean(loss, _LONG) + _TIE
+    worse_accuracy = _mean(accuracy, _SHORT) < _mean(accuracy, _LONG) - _TIE
+    return np.asarray(worse_loss & worse_accuracy)
+
+
+def _mean(values: FloatArray, last: int) -> FloatArray:
+    return np.asarray(values[..., -last:].mean(axis=-1))
+
+
+def patience_rule(losses: npt.ArrayLike, patience: int) -> npt.NDArray[np.bool_]:
+    """Stop when the lowest loss so far is ``patience`` epochs old (axes as in :func:`paper_rule`).
+
+    Examples
+    --------
+    >>> bool(patience_rule([3.0, 1.0, 2.0, 2.0], patience=2))
+    True
+    >>> bool(patience_rule([3.0, 1.0, 2.0], patience=2))
+    False
+    """
+    loss = np.asarray(losses, dtype=np.float64)
+    return np.asarray(loss.shape[-1] - 1 - np.argmin(loss, axis=-1) >= patience)
+
+
+def should_stop(rule: str, losses: npt.ArrayLike, accuracies: npt.ArrayLike, patience: int) -> npt.NDArray[np.bool_]:
+    """Apply the rule of a configuration: ``"paper"``, ``"patience"`` or ``"none"``.
+
+    Examples
+    --------
+    >>> bool(should_stop("none", [1.0] * 400, [0.1] * 400, patience=1))
+    False
+    """
+    if rule == "paper":
+        return paper_rule(losses, accuracies)
+    if rule == "patience":
+        return patience_rule(losses, patience)
+    return np.zeros(np.shape(losses)[:-1], dtype=np.bool_)

@@ -1,0 +1,109 @@
+"""The worst graph in a Bures ball: never outside, never beaten by random points, exact at radius 0."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fishergcn import renormalized
+from fishergcn.attacks._bures_ball import farthest, project, worst_in_ball
+from fishergcn.errors import InputError
+from fishergcn.perturbation import Neighborhood
+
+
+@pytest.fixture(scope="module")
+def ball(graph):
+    return Neighborhood(renormalized(graph.adjacency), rank=6)
+
+
+def dense_scores(stack, records, matrix):
+    """Loss and accuracy of each network in NumPy, on a dense propagation matrix of its own."""
+    x = torch.zeros(stack.features.shape, dtype=torch.float64)
+    rows = np.repeat(np.arange(x.shape[0]), np.diff(stack.features.indptr.numpy()))
+    x[rows, stack.features.indices.long()] = stack.features.values
+    found = []
+    for index, record in enumerate(records):
+        first, second = record.weights
+        logits = matrix[index] @ np.maximum(matrix[index] @ x.numpy() @ first, 0) @ second
+        test = stack.runs[index].split.test
+        chosen = logits[test] - logits[test].max(axis=1, keepdims=True)
+        log_p = chosen - np.log(np.exp(chosen).sum(axis=1, keepdims=True))
+        labels = np.arange(x.shape[0])[test] % 3
+        found.append((-log_p[np.arange(len(test)), labels].mean(), (chosen.argmax(axis=1) == labels).mean()))
+    return np.array(found).T
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.8])
+@pytest.mark.parametrize("method", ["gcn", "fishergcn"])
+def test_inside_and_worse_than_any_random_point(ball, trained, method, share):
+    _, records, stack = trained(method)
+    radius = share * farthest(ball)
+    found = worst_in_ball(stack, ball, radius, restarts=8, steps=40, seed=1)
+    assert (found.distance <= radius).all()
+    assert (ball.distance(found.phi) <= radius * (1 + 1e-12)).all()
+
+    loss, accuracy = dense_scores(stack, records, ball.operator(found.phi).to_dense().numpy())
+    assert np.allclose(found.loss, loss, rtol=1e-10)
+    assert np.allclose(found.accuracy, accuracy)
+
+    drawn = torch.randn(100, ball.rank, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    phi = project(ball, 50 * drawn, radius)  # random points of the same distance, or as far as a ray reaches
+    for each in phi:
+        matrix = ball.operator(each).to_dense().numpy()
+        assert (dense_scores(stack, records, [matrix] * len(records))[0] <= loss + 1e-12).all()
+
+
+def test_radius_zero_is_the_plain_graph(ball, trained):
+    _, records, stack = trained("gcn")
+    found = worst_in_ball(stack, ball, 0.0)
+    assert found.accuracy.tolist() == [record.test_accuracy for record in records]
+    assert (found.phi == 0).all()
+    assert (found.distance == 0).all()
+
+
+def test_larger_balls_are_worse_and_seeds_repeat(ball, trained):
+    stack = trained("gcn")[2]
+    losses = [worst_in_ball(stack, ball, r * farthest(ball), steps=12, seed=0).loss for r in (0, 0.1, 0.3, 0.6)]
+    assert all((after > before).all() for before, after in pairwise(losses))
+    again = worst_in_ball(stack, ball, 0.3 * farthest(ball), steps=12, seed=0).loss
+    assert torch.equal(again, losses[2])
+
+
+def test_farthest_is_approached_and_not_exceeded(ball):
+    weakest = int(ball.projected_spectrum.argmin())
+    phi = torch.zeros(ball.rank, dtype=torch.float64)
+    phi[weakest] = 80.0
+    assert math.isclose(float(ball.distance(phi)), farthest(ball), rel_tol=1e-9)
+    drawn = 30 * torch.randn(500, ball.rank, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert (ball.distance(drawn) <= farthest(ball)).all()
+
+
+@settings(deadline=None, derandomize=True, max_examples=25)
+@given(st.lists(st.floats(-40, 40), min_size=6, max_size=6), st.floats(1e-6, 1.0))
+def test_projection(ball, numbers, share):
+    phi, radius = torch.tensor(numbers, dtype=torch.float64), share * farthest(ball)
+    inside = project(ball, phi, radius)
+    before = float(ball.distance(phi))
+    if before <= radius:
+        assert torch.equal(inside, phi)
+    else:
+        assert float(ball.distance(inside)) <= radius
+        assert math.isclose(float(ball.distance(inside)), radius, rel_tol=1e-9)
+        scale = (inside @ phi) / (phi @ phi)
+        assert torch.allclose(inside, scale * phi, rtol=0, atol=1e-12)
+    # Along a ray the distance grows.
+    steps = ball.distance(torch.linspace(0, 1, 9, dtype=torch.float64)[:, None] * phi)
+    assert (steps.diff() >= -1e-12).all()
+
+
+def test_bad_arguments(ball, trained):
+    stack = trained("gcn")[2]
+    for wrong in ({"radius": -0.1}, {"radius": 0.1, "restarts": 0}, {"radius": 0.1, "steps": -1}):
+        with pytest.raises(InputError, match="must be at least"):
+            worst_in_ball(stack, ball, **wrong)

@@ -1,0 +1,110 @@
+"""The Ray executor: a simulated cluster of two nodes that loses one, and a machine without Ray."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import sys
+
+import pytest
+
+from fishergcn import studies
+from fishergcn.errors import MissingExtraError
+from fishergcn.execution._jobs import Job, problem_key, run_to_dict
+from fishergcn.execution._ray import _problem, _problems, _to_files, _train_files
+from fishergcn.studies._plan import make_plan
+from fishergcn.studies._runner import run
+from fishergcn.studies._store import open_runs
+
+SMALL = 80 * 2**20  # bytes of shared memory, the least that Ray takes is 75 MB
+
+
+@pytest.fixture
+def plan():
+    return make_plan(studies.load_preset("quick"), splits=3, seeds=2, epochs=30)
+
+
+def table(folder):
+    return [(name, dataclasses.replace(record, seconds=0.0)) for name, record in open_runs(folder).entries()]
+
+
+def test_without_ray_the_extra_is_named(plan, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'fishergcn\[cluster\]'"):
+        run(plan, tmp_path, cluster="auto")
+
+
+def test_what_a_node_does(plan, tmp_path):
+    """The task itself, without a cluster: problem as bytes, runs and records as JSON."""
+    import json
+
+    import fishergcn
+    from fishergcn.training import Run
+    from fishergcn.training._methods import parse_method
+    from fishergcn.training._problem import prepare
+
+    graph = fishergcn.datasets.load("cora")
+    config = fishergcn.TrainConfig(max_epochs=2)
+    job = Job(prepare(graph, parse_method("fishergcn"), config), (Run(fishergcn.splits.public(graph), 1),))
+    files, key = _to_files(job.problem), problem_key(job.problem)
+    assert {array.dtype.name for array in files.values()} == {"uint8"}
+    runs = json.dumps([run_to_dict(run) for run in job.runs])
+    answer, [weights] = _train_files(key, files, runs, gpu=False, keep_weights=True)
+    assert _problem(key, {}) is _problems[key]  # kept: the second task of a cell reads nothing
+    [expected] = fishergcn.train(graph, "fishergcn", job.runs[0].split, [1], config)
+    [found] = (fishergcn.RunRecord.from_dict(values) for values in json.loads(answer))
+    assert dataclasses.replace(found, seconds=0.0) == dataclasses.replace(expected, seconds=0.0)
+    assert [array.shape for array in weights] == [(1433, 64), (64, 7)]
+
+
+@contextlib.contextmanager
+def two_nodes(monkeypatch):
+    pytest.importorskip("ray")
+    # Ray takes the loopback address for what it is only where it expects no cluster.
+    monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    monkeypatch.setattr("ray._private.ray_constants.ENABLE_RAY_CLUSTER", False)
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    from ray.cluster_utils import Cluster
+
+    settings = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "object_store_memory": SMALL}
+    cluster = Cluster(initialize_head=True, head_node_args={**settings, "include_dashboard": False})
+    try:
+        second = cluster.add_node(**settings)
+        cluster.wait_for_nodes()
+        yield cluster, second
+    finally:
+        cluster.shutdown()
+
+
+class Remover:
+    """A listener that takes a node away in the middle of the work."""
+
+    def __init__(self, cluster, node, after):
+        self.cluster, self.node, self.after = cluster, node, after
+        self.finished_runs = self.outstanding = 0
+
+    def begin(self, plan, store):
+        pass
+
+    def started(self, cell, runs):
+        self.outstanding += runs
+
+    def epoch(self, progress):
+        pass
+
+    def finished(self, cell, records):
+        self.finished_runs += len(records)
+        self.outstanding -= len(records)
+        if self.finished_runs == self.after:
+            self.outstanding_then = self.outstanding
+            self.cluster.remove_node(self.node, allow_graceful=False)
+
+
+@pytest.mark.slow
+def test_a_node_is_lost_and_the_table_is_the_same(plan, tmp_path, monkeypatch):
+    with two_nodes(monkeypatch) as (cluster, second):
+        ear = Remover(cluster, second, after=4)
+        assert run(plan, tmp_path / "ray", cluster=cluster.address, device="cpu", listener=ear) == {"ok": 18}
+    assert ear.outstanding_then >= 3  # both nodes were at work
+    assert run(plan, tmp_path / "here", device="cpu", workers=1) == {"ok": 18}
+    assert table(tmp_path / "ray") == table(tmp_path / "here")

@@ -1,0 +1,81 @@
+"""Random links: the operator against a dense matrix built link by link."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+
+from fishergcn import renormalized
+from fishergcn.perturbation._links import LinkNoise
+from fishergcn.streams._masks import draw_words, unpack
+from fishergcn.streams._runs import LINKS
+
+NODES = 30
+KEYS = torch.tensor([7, 8], dtype=torch.int64)
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def adjacency():
+    """Weighted links, some self-links, a node without links."""
+    rng = np.random.default_rng(0)
+    links = np.triu(rng.random((NODES, NODES)) < 0.2, 1) * rng.uniform(0.5, 2.0, (NODES, NODES))
+    links[4] = links[:, 4] = 0
+    return sparse.csr_array(links + links.T + np.diag((rng.random(NODES) < 0.3) * 1.5))
+
+
+def operators(perturbed, batch):
+    """The operator as dense matrices, by multiplying the identity."""
+    eye = torch.eye(NODES, dtype=torch.float64)[:, None, :].expand(NODES, batch, NODES).contiguous()
+    return perturbed.propagate(eye).movedim(1, 0)
+
+
+@pytest.mark.parametrize("flip", [False, True])
+def test_equals_the_renormalized_dense_matrix(adjacency, flip):
+    rate, samples, epoch = 0.3, 3, 5
+    noise = LinkNoise(adjacency, rate, flip, CPU, torch.float64)
+    found = operators(noise.draw(KEYS, samples, epoch), 6)
+    links = [(i, j) for i in range(NODES) for j in range(i + 1, NODES) if adjacency[i, j]]
+    kept = unpack(draw_words(KEYS, samples, LINKS, epoch, (len(links) + 31) // 32, rate), len(links))
+    added = round(rate * len(links)) if flip else 0
+    words = draw_words(KEYS, samples, LINKS + 1, epoch, 2 * added, 0.5).numpy().view(np.uint32)
+    assert 0.5 < kept.double().mean() < 0.9
+    for b in range(6):
+        dense = np.diag(adjacency.diagonal())
+        for t, (i, j) in enumerate(links):
+            if kept[b, t]:
+                dense[i, j] += adjacency[i, j]
+                dense[j, i] += adjacency[i, j]
+        for t in range(added):
+            i, j = (int(words[b, t + side * added]) * NODES // 2**32 for side in (0, 1))
+            dense[i, j] += 1.0
+            dense[j, i] += 1.0
+        np.testing.assert_allclose(found[b].numpy(), renormalized(dense).toarray(), rtol=0, atol=1e-13)
+
+
+def test_added_ends_are_uniform(adjacency):
+    noise = LinkNoise(adjacency, 0.9, True, CPU, torch.float64)
+    ends = torch.cat([noise.draw(KEYS, 5, epoch).pairs.ravel() for epoch in range(30)])
+    counts = np.bincount(ends.numpy(), minlength=NODES)
+    assert counts.size == NODES
+    expected = len(ends) / NODES
+    assert ((counts - expected) ** 2 / expected).sum() < 70  # chi square, 29 degrees of freedom, p < 1e-4
+
+
+def test_samples_runs_and_epochs_differ_and_company_does_not_matter(adjacency):
+    noise = LinkNoise(adjacency, 0.3, True, CPU, torch.float64)
+    together = operators(noise.draw(KEYS, 2, 0), 4)
+    for i in range(4):
+        for j in range(i):
+            assert not torch.equal(together[i], together[j])
+    assert not torch.equal(operators(noise.draw(KEYS, 2, 1), 4), together)
+    assert torch.equal(operators(noise.draw(KEYS[1:], 2, 0), 2), together[2:])
+
+
+def test_gradient():
+    adjacency = np.ones((5, 5)) - np.eye(5)
+    perturbed = LinkNoise(sparse.csr_array(adjacency), 0.4, True, CPU, torch.float64).draw(KEYS, 1, 0)
+    dense = torch.randn(5, 2, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert torch.autograd.gradcheck(perturbed.propagate, dense.requires_grad_())

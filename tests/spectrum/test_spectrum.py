@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import linalg, sparse
+
+from fishergcn import Graph, datasets, high_order, renormalized, top_spectrum
+from fishergcn.errors import ConvergenceError, InputError
+from fishergcn.spectrum import Spectrum, _krylov, bottom_spectrum, largest_component
+
+
+def two_components(sizes=(30, 20), seed=0, density=0.3):
+    """Return Ã of a graph with two weighted components (the larger first) and one isolated node."""
+    rng = np.random.default_rng(seed)
+    blocks = []
+    for size in sizes:
+        upper = np.triu(rng.random((size, size)) * (rng.random((size, size)) < density), 1)
+        upper[np.arange(size - 1), np.arange(1, size)] += 1  # a path keeps it connected
+        blocks.append(upper + upper.T)
+    return renormalized(sparse.block_diag([*blocks, np.zeros((1, 1))]))
+
+
+def dense_oracle(propagation, component="largest", count=None):
+    """Return the eigenpairs of L on the component, descending (the ``count`` largest), and its nodes."""
+    nodes = np.arange(propagation.shape[0])
+    if component == "largest":
+        nodes = np.flatnonzero(largest_component(propagation))
+    laplacian = np.eye(nodes.size) - propagation[nodes][:, nodes].toarray()
+    wanted = None if count is None else [nodes.size - count, nodes.size - 1]
+    values, vectors = linalg.eigh(laplacian, subset_by_index=wanted)
+    return values[::-1], vectors[:, ::-1], nodes
+
+
+def distance_to_span(vectors, basis):
+    """Return the sine of the largest angle between a subspace and another of the same dimension."""
+    return np.linalg.norm(vectors - basis @ (basis.T @ vectors), 2)
+
+
+@pytest.mark.parametrize("component", ["largest", "all"])
+@pytest.mark.parametrize("sizes", [(30, 20), (700, 100)])
+def test_equals_dense_eigh(sizes, component):
+    propagation = two_components(sizes, density=0.02 if sizes[0] > 500 else 0.3)
+    values, vectors, nodes = dense_oracle(propagation, component)
+    spectrum = top_spectrum(propagation, 7, component=component)
+    np.testing.assert_allclose(spectrum.eigenvalues, values[:7], atol=1e-12)
+    assert distance_to_span(spectrum.eigenvectors[nodes], vectors[:, :7]) < 1e-8
+    np.testing.assert_allclose(spectrum.eigenvectors.T @ spectrum.eigenvectors, np.eye(7), atol=1e-12)
+    outside = np.setdiff1d(np.arange(propagation.shape[0]), nodes)
+    assert not spectrum.eigenvectors[outside].any()
+    assert spectrum.trace == pytest.approx(propagation.shape[0] - propagation.trace(), rel=1e-14)
+    assert spectrum.captured_mass == pytest.approx(values[:7].sum() / spectrum.trace, rel=1e-12)
+    assert spectrum.residual < 1e-10
+    assert spectrum.rank == 7
+
+
+@pytest.mark.parametrize("propagate", [renormalized, high_order])
+@pytest.mark.parametrize("name", ["cora", "citeseer"])
+def test_equals_dense_eigh_on_data(name, propagate):
+    propagation = propagate(datasets.load(name).adjacency)
+    values, vectors, nodes = dense_oracle(propagation, count=11)
+    assert values[9] - values[10] > 1e-4  # otherwise the subspace would not be unique
+    spectrum = top_spectrum(propagation)
+    np.testing.assert_allclose(spectrum.eigenvalues, values[:10], atol=1e-12)
+    assert distance_to_span(spectrum.eigenvectors[nodes], vectors[:, :10]) < 1e-8
+
+
+@pytest.mark.slow
+def test_dense_factorization_proves_the_top_of_pubmed():
+    """The eigenpairs found are eigenpairs, and no other eigenvalue reaches the smallest of them.
+
+    With (w, U) deflated, w_k I - L + U diag(w) Uᵀ is positive definite exactly if that is so; a dense Cholesky
+    factorization decides it in a fraction of the time of a dense eigendecomposition.
+    """
+    propagation = renormalized(datasets.load("pubmed").adjacency)
+    spectrum = top_spectrum(propagation)
+    w, basis = spectrum.eigenvalues, spectrum.eigenvectors
+    np.testing.assert_allclose(basis - propagation @ basis, basis * w, atol=1e-10)
+    np.testing.assert_allclose(basis.T @ basis, np.eye(10), atol=1e-12)
+    shifted = propagation.toarray()
+    for start in range(0, len(shifted), 500):
+        shifted[start : start + 500] += (basis[start : start + 500] * w) @ basis.T
+    shifted.flat[:: len(shifted) + 1] += w[-1] - 1
+    factor, failed_at = linalg.lapack.dpotrf(shifted.T, lower=1, clean=0, overwrite_a=1)
+    assert failed_at == 0
+    assert (np.diag(factor) ** 2).min() > 1e-6
+
+
+def test_pubmed_has_no_larger_eigenvalue_than_found():
+    # A wider space from another start would show an eigenvalue that the narrow one missed.
+    propagation = renormalized(datasets.load("pubmed").adjacency)
+    narrow, wide = top_spectrum(propagation, 10), top_spectrum(propagation, 25, seed=1)
+    np.testing.assert_allclose(narrow.eigenvalues, wide.eigenvalues[:10], atol=1e-12)
+    assert distance_to_span(narrow.eigenvectors, wide.eigenvectors[:, :10]) < 1e-8
+
+
+def test_captured_mass_of_cora():
+    spectrum = top_spectrum(renormalized(datasets.load("cora").adjacency))
+    assert spectrum.captured_mass == pytest.approx(0.00745, abs=5e-6)
+
+
+def test_equal_seeds_give_equal_bits_and_other_seeds_the_same_pairs():
+    propagation = two_components((700, 100), density=0.02)
+    first, again, other = (top_spectrum(propagation, 5, seed=seed) for seed in (0, 0, 1))
+    assert np.array_equal(first.eigenvectors, again.eigenvectors)
+    assert np.array_equal(first.eigenvalues, again.eigenvalues)
+    np.testing.assert_allclose(first.eigenvectors, other.eigenvectors, atol=1e-7)
+
+
+def test_signs_do_not_depend_on_rounding():
+    # On an even cycle eigenvectors have entries of equal magnitude: the first of them is positive.
+    n = 600
+    cycle = sparse.diags_array([1.0, 1.0, 1.0, 1.0], offsets=[1, -1, n - 1, 1 - n], shape=(n, n))
+    for seed in range(3):
+        spectrum = top_spectrum(renormalized(cycle), 1, seed=seed)
+        np.testing.assert_allclose(spectrum.eigenvalues, [4 / 3], atol=1e-12)
+        np.testing.assert_allclose(spectrum.eigenvectors[:, 0], (-1.0) ** np.arange(n) / np.sqrt(n), atol=1e-7)
+
+
+@pytest.mark.parametrize("solver", ["_arpack", "_lobpcg", "_block_krylov"])
+def test_every_solver_finds_the_same(solver, monkeypatch):
+    propagation = two_components((700, 100), density=0.02)
+    values, vectors, nodes = dense_oracle(propagation)
+    for other in {"_arpack", "_lobpcg", "_block_krylov"} - {solver}:
+        monkeypatch.setattr(_krylov, other, lambda *_: None)
+    spectrum = top_spectrum(propagation, 6)
+    assert spectrum.solver.lower().replace(" ", "_") == solver[1:]
+    np.testing.assert_allclose(spectrum.eigenvalues, values[:6], atol=1e-10)
+    assert distance_to_span(spectrum.eigenvectors[nodes], vectors[:, :6]) < 1e-7
+
+
+def test_a_poor_answer_is_passed_over_and_none_is_an_error(monkeypatch):
+    propagation = two_components((700, 100), density=0.02)
+
+    def poor(matrix, rank, seed, tolerance):
+        return np.random.default_rng(seed).standard_normal((matrix.shape[0], rank))
+
+    monkeypatch.setattr(_krylov, "_arpack", poor)
+    assert top_spectrum(propagation, 3).solver == "LOBPCG"
+    monkeypatch.setattr(_krylov, "_lobpcg", lambda *_: None)
+    assert top_spectrum(propagation, 3).solver == "block Krylov"
+    monkeypatch.setattr(_krylov, "_block_krylov", poor)
+    with pytest.raises(ConvergenceError, match="larger tolerance or a smaller rank"):
+        top_spectrum(propagation, 3)
+
+
+def test_block_krylov_finds_repeated_eigenvalues():
+    # Twelve copies of one path: every eigenvalue of L has multiplicity twelve.
+    path = sparse.diags_array([1.0, 1.0], offsets=[1, -1], shape=(50, 50))
+    laplacian = sparse.csr_array(sparse.eye_array(600) - renormalized(sparse.block_diag([path] * 12)))
+    pairs = _krylov._checked(laplacian, _krylov._block_krylov(laplacian, 12, 0, 1e-8), 12, "")
+    np.testing.assert_allclose(pairs.values, linalg.eigvalsh(laplacian.toarray())[-12:][::-1], atol=1e-12)
+    assert pairs.residual < 1e-8
+
+
+def test_block_krylov_survives_an_exhausted_space():
+    matrix = sparse.csr_array(np.diag([3.0, 2.0, 1.0, 0.0, 0.0]))
+    pairs = _krylov._checked(matrix, _krylov._block_krylov(matrix, 2, 0, 1e-12), 2, "")
+    np.testing.assert_allclose(pairs.values, [3, 2], atol=1e-12)
+
+
+@pytest.mark.parametrize("sizes", [(30, 20), (700, 100)])
+def test_bottom_spectrum_skips_the_kernel(sizes):
+    propagation = two_components(sizes, density=0.02 if sizes[0] > 500 else 0.3)
+    values, vectors, nodes = dense_oracle(propagation)
+    spectrum = bottom_spectrum(propagation, 4)
+    np.testing.assert_allclose(spectrum.eigenvalues, values[-5:-1], atol=1e-11)
+    assert distance_to_span(spectrum.eigenvectors[nodes], vectors[:, -5:-1]) < 1e-7
+    assert spectrum.eigenvalues.min() > 1e-3
+    # The kernel of L is spanned by the positive vector sqrt(D').
+    kernel = np.abs(vectors[:, -1])
+    np.testing.assert_allclose(kernel @ spectrum.eigenvectors[nodes], 0, atol=1e-8)
+
+
+def test_rank_may_equal_the_size_of_a_smaller_component_but_not_n():
+    propagation = two_components()
+    assert top_spectrum(propagation, 30).eigenvalues[-1] == 0  # the kernel, not -1e-17
+    with pytest.raises(InputError, match=r"rank must be between 1 and 30 .* 51 nodes, got 31"):
+        top_spectrum(propagation, 31)
+    with pytest.raises(InputError, match=r"rank must be between 1 and 50 .* got 51"):
+        top_spectrum(propagation, 51, component="all")
+    with pytest.raises(InputError, match=r"rank must be between 1 and 29 .* got 30"):
+        bottom_spectrum(propagation, 30)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rank": 0}, "rank must be between 1"),
+        ({"rank": 2.0}, "rank must be a whole number"),
+        ({"component": "larges"}, "did you mean 'largest'"),
+        ({"seed": -1}, "seed must be at least 0"),
+        ({"tolerance": 0.0}, "tolerance must be greater than 0"),
+    ],
+)
+def test_bad_options_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        top_spectrum(two_components(), **options)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (np.ones((2, 3)), "propagation must be square"),
+        ([[0.5, 0.1], [0.2, 0.5]], "propagation must be symmetric, but entry \\(0, 1\\)"),
+        ([[0.5, np.nan], [np.nan, 0.5]], "propagation must be finite"),
+        ([[1.0]], "at least 2 nodes"),
+        (np.eye(4), "positive trace, got 0"),
+        (
+            Graph.from_edges([(0, 1)]),
+            r"propagation must be a matrix, got a Graph; give renormalized\(graph\.adjacency\)",
+        ),
+        ("cora", "propagation must be a matrix with 2 dimensions, got str"),
+    ],
+)
+def test_bad_matrix_is_refused(matrix, message):
+    with pytest.raises(InputError, match=message):
+        top_spectrum(matrix, 1)
+
+
+def test_spectrum_is_shown_in_one_line():
+    spectrum = top_spectrum([[0.5, 0.4, 0.0], [0.4, 0.3, 0.4], [0.0, 0.4, 0.5]], rank=2)
+    shown = repr(spectrum)
+    assert shown.startswith("Spectrum(3 nodes, 2 eigenvalues from 1.174 to 0.5, trace 1.7, residual ")
+    assert shown.endswith(f", solver {spectrum.solver})")
+    empty = Spectrum(np.ones(0), np.ones((4, 0)), trace=1.0, residual=0.0)
+    assert repr(empty) == "Spectrum(4 nodes, 0 eigenvalues, trace 1, residual 0.0e+00, solver given)"
+
+
+def test_spectrum_is_immutable():
+    values = np.array([1.0, 0.5])
+    spectrum = Spectrum(values, np.eye(3)[:, :2], trace=3.0, residual=0.0)
+    values[0] = 7
+    assert spectrum.eigenvalues[0] == 1
+    with pytest.raises(ValueError, match="read-only"):
+        spectrum.eigenvectors[0, 0] = 2
+    with pytest.raises(AttributeError):
+        spectrum.trace = 1.0
+    with pytest.raises(InputError, match="shapes"):
+        Spectrum(np.ones(3), np.eye(3)[:, :2], trace=3.0, residual=0.0)
+
+
+def test_largest_component_takes_the_first_among_equals():
+    two_pairs = np.kron(np.eye(2), [[0, 1], [1, 0]])
+    assert largest_component(two_pairs).tolist() == [True, True, False, False]
+    with pytest.raises(InputError, match=r"got a Graph; give graph\.adjacency"):
+        largest_component(Graph(two_pairs))

@@ -1,0 +1,67 @@
+"""Packed masks: the compiled generator gives the bits of the NumPy definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from fishergcn.streams import _masks as masks
+from fishergcn.streams._masks import draw_words, keep_probability, unpack
+from fishergcn.streams._philox import bernoulli_words, stream_id
+
+KEYS = torch.tensor([1, -1, 2**62 + 11], dtype=torch.int64)
+DROPOUTS = [0.5, 0.8, 0.25, 0.1, 1e-7, 1 - 1e-7]
+
+
+@pytest.mark.parametrize("dropout", DROPOUTS)
+@pytest.mark.parametrize(("samples", "count"), [(1, 1), (3, 9), (5, 64)])
+def test_words_equal_the_definition(dropout, samples, count):
+    words = draw_words(KEYS, samples, 2, 41, count, dropout)
+    padded = -(-count // 4) * 4
+    assert words.shape == (3 * samples, padded)
+    assert words.dtype == torch.int32
+    for run, key in enumerate(KEYS.numpy().view(np.uint64)):
+        for sample in range(samples):
+            expected = bernoulli_words(int(key), padded, stream_id(2, sample), 41, 1 - dropout)
+            np.testing.assert_array_equal(words[run * samples + sample].numpy().view(np.uint32), expected)
+
+
+@pytest.mark.parametrize("dropout", DROPOUTS)
+def test_reference_equals_compiled(monkeypatch, dropout):
+    compiled = draw_words(KEYS, 2, 63001, 7, 10, dropout)
+    monkeypatch.setattr(masks, "backend_of", lambda _: "reference")
+    assert torch.equal(draw_words(KEYS, 2, 63001, 7, 10, dropout), compiled)
+
+
+def test_rows_do_not_depend_on_company():
+    together = draw_words(KEYS, 4, 0, 3, 20, 0.3).view(3, 4, -1)
+    for run in range(3):
+        assert torch.equal(draw_words(KEYS[run : run + 1], 4, 0, 3, 20, 0.3), together[run])
+    assert torch.equal(draw_words(KEYS.flip(0), 4, 0, 3, 20, 0.3).view(3, 4, -1), together.flip(0))
+
+
+def test_more_samples_or_words_begin_with_the_same():
+    assert torch.equal(draw_words(KEYS[:1], 5, 0, 3, 20, 0.3)[:2, :8], draw_words(KEYS[:1], 2, 0, 3, 8, 0.3))
+
+
+def test_unpack_reads_the_lowest_bit_first():
+    words = torch.tensor([[1, 2], [-(2**31), -1]], dtype=torch.int32)
+    bits = unpack(words, 40)
+    assert bits.shape == (2, 40)
+    assert bits.dtype == torch.bool
+    assert bits[0].nonzero().ravel().tolist() == [0, 33]
+    assert bits[1].nonzero().ravel().tolist() == list(range(31, 40))
+
+
+def test_keep_probability():
+    assert keep_probability(0.5) == 0.5
+    assert keep_probability(0.0) == 1.0
+    assert keep_probability(0.8) == pytest.approx(0.2, abs=2.0**-17)
+    assert keep_probability(1 - 1e-9) > 0
+    kept = unpack(draw_words(KEYS, 4, 0, 0, 4000, 0.8), 128_000).double().mean()
+    assert abs(kept - keep_probability(0.8)) < 4.5 * 0.4 / np.sqrt(12 * 128_000)
+
+
+def test_nothing_to_draw():
+    assert draw_words(KEYS, 2, 0, 0, 0, 0.5).shape == (6, 0)

@@ -1,0 +1,56 @@
+"""What is said of folders without runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from fishergcn.errors import DataFileError
+from fishergcn.studies._folders import check_free, holds_robustness, holds_runs, no_runs
+from fishergcn.studies._store import open_runs
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ([], "holds no runs: neither runs.sqlite nor plan.json; make some with: fishergcn reproduce quick --out {}"),
+        (["photo.jpg"], "make some with: fishergcn reproduce quick --out new-folder"),
+        (["model.json"], "holds a model and no runs of an experiment; use it with: fishergcn predict {}"),
+        (["gcn/model.json"], "holds models and no runs of an experiment; use one with: fishergcn predict {}/gcn"),
+        (["study.sqlite", "tuning.json"], "holds a search by fishergcn tune and no runs of an experiment; its trials"),
+        (["study.sqlite"], "holds a search by fishergcn tune and no runs of an experiment; it has not ended."),
+        (
+            ["points.csv", "study.json", "cora/points.jsonl"],
+            "a study of robustness and no runs of an experiment; a page",
+        ),
+        (["cora/points.jsonl"], "a study of robustness that has not ended and no runs"),
+        (["table1.csv", "table1.md"], "holds a table of the data, where nothing is trained, and no runs"),
+    ],
+)
+def test_what_a_folder_holds_is_told(tmp_path, files, words):
+    for name in files:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(DataFileError) as caught:
+        open_runs(tmp_path)
+    assert words.format(tmp_path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not holds_runs(tmp_path)
+    assert holds_robustness(tmp_path) == ("points.csv" in files)
+
+
+def test_what_is_no_folder(tmp_path):
+    with pytest.raises(DataFileError, match="does not exist; runs are made there with: fishergcn reproduce"):
+        open_runs(tmp_path / "nowhere")
+    (tmp_path / "file").write_text("")
+    assert "is a file" in str(no_runs(tmp_path / "file"))
+    assert "\0" in str(no_runs(tmp_path / "odd\0name"))
+    assert "--out 'my runs'" in str(no_runs(tmp_path.__class__("my runs")))
+
+
+def test_a_model_beside_runs_is_no_obstacle(tmp_path):
+    (tmp_path / "model.json").write_text("{}")
+    with pytest.raises(DataFileError, match="holds a model"):
+        check_free(tmp_path)
+    (tmp_path / "runs.sqlite").write_text("")
+    check_free(tmp_path)
+    check_free(tmp_path / "nowhere")

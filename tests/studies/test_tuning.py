@@ -1,0 +1,179 @@
+"""Tuning sees validation alone, covers the paper's grid, and goes on after an interruption."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+from fishergcn import Graph, TrainConfig, train
+from fishergcn.errors import DataFileError, InputError, MissingExtraError
+from fishergcn.splits import Split
+from fishergcn.studies import _tuning as tuning
+from fishergcn.studies._tuning import PAPER_GRID, tune
+
+pytest.importorskip("optuna")
+FEW = TrainConfig(max_epochs=3, rank=2, samples=2)
+
+
+@pytest.fixture(scope="module")
+def graph():
+    rng = np.random.default_rng(0)
+    labels = np.arange(36) % 2
+    links = np.triu(rng.random((36, 36)) < np.where(labels[:, None] == labels, 0.4, 0.1), 1).astype(float)
+    return Graph(links + links.T, rng.random((36, 6)), labels, name="two")
+
+
+@pytest.fixture(scope="module")
+def split():
+    return Split("some", np.arange(12), np.arange(12, 24), np.arange(24, 36))
+
+
+def fake_objective(monkeypatch, score):
+    """Trials are scored by a function instead of being trained."""
+    monkeypatch.setattr(tuning._Objective, "__call__", lambda self, settings: score(settings))
+
+
+def test_the_grid_is_the_papers():
+    assert PAPER_GRID == {
+        "learning_rate": (0.02, 0.01, 0.005, 0.001),
+        "dropout": (0.5, 0.8),
+        "weight_decay": (0.002, 0.001, 0.0005),
+        "hidden": (16, 32, 64),
+    }
+
+
+def test_grid_is_covered_once_and_the_best_is_chosen(graph, split, tmp_path, monkeypatch):
+    some = {name: values[-3:][:2] for name, values in PAPER_GRID.items()}  # every trial is some commits to the disk
+    monkeypatch.setattr(tuning, "PAPER_GRID", some)
+
+    def score(settings):
+        return 0.5 + (settings["hidden"] == 32) * 0.1, abs(settings["learning_rate"] - 0.005) + settings["dropout"]
+
+    fake_objective(monkeypatch, score)
+    seen = []
+    found = tune(graph, "gcn", split, tmp_path, config=FEW, grid="paper", on_trial=lambda *each: seen.append(each[:2]))
+    points = [tuple(trial.settings[name] for name in some) for trial in found.trials]
+    assert sorted(points) == sorted(itertools.product(*some.values()))
+    assert seen == [(number, 16) for number in range(1, 17)]
+    # Equal accuracies are decided by the loss.
+    best = found.best.settings
+    assert (best["hidden"], best["learning_rate"], best["dropout"]) == (32, 0.005, 0.5)
+    assert found.config.hidden == (32,)
+    assert found.config.max_epochs == 3
+
+
+def test_values_are_the_mean_of_real_runs_without_test_nodes(graph, split, tmp_path, monkeypatch):
+    other = Split("other", np.arange(24, 36), np.arange(12), np.arange(12, 24))
+    tested = []
+    real = tuning.LocalExecutor.run
+
+    def watched(self, jobs):
+        jobs = list(jobs)
+        tested.extend(len(run.split.test) for job in jobs for run in job.runs)
+        return real(self, jobs)
+
+    monkeypatch.setattr(tuning.LocalExecutor, "run", watched)
+    found = tune(graph, "fishergcn", [split, other], tmp_path, seeds=(3, 4), config=FEW, trials=1)
+    assert tested == [0] * 4
+    settings = found.best.settings
+    assert set(settings) == {"learning_rate", "dropout", "weight_decay", "hidden", "radius"}
+    config = TrainConfig(**{**FEW.to_dict(), **settings})
+    expected = train(graph, "fishergcn", [split, other], (3, 4), config)
+    assert found.best.val_accuracy == pytest.approx(np.mean([each.val_accuracy for each in expected]), rel=1e-12)
+    assert found.best.val_loss == pytest.approx(np.mean([each.val_loss for each in expected]), rel=1e-6)
+    written = (tmp_path / "tuning.json").read_text(encoding="utf-8")
+    assert not any(f"test_{score}" in written for score in ("accuracy", "loss", "cross_entropy"))
+
+
+def test_goes_on_where_it_was(graph, split, tmp_path, monkeypatch):
+    monkeypatch.setattr(tuning, "PAPER_GRID", {"dropout": (0.5, 0.8), "hidden": (16, 32, 64)})
+    calls = []
+
+    def score(settings):
+        calls.append(settings)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return 0.5 + settings["dropout"] / 10, 1.0
+
+    fake_objective(monkeypatch, score)
+    with pytest.raises(KeyboardInterrupt):
+        tune(graph, "gcn", split, tmp_path, config=FEW, grid="paper")
+    stored = json.loads((tmp_path / "tuning.json").read_text(encoding="utf-8"))
+    assert len(stored["trials"]) == 3
+    found = tune(graph, "gcn", split, tmp_path, config=FEW, grid="paper")
+    assert len(found.trials) == 6
+    assert len({tuple(trial.settings.values()) for trial in found.trials}) == 6
+    assert len(calls) == 7
+    tune(graph, "gcn", split, tmp_path, config=FEW, grid="paper")
+    assert len(calls) == 7
+    assert [each.settings for each in found.trials[:3]] == [each["settings"] for each in stored["trials"]]
+
+
+def test_more_trials_do_not_repeat_the_first(graph, split, tmp_path, monkeypatch):
+    fake_objective(monkeypatch, lambda settings: (settings["dropout"], 1.0))
+    tune(graph, "gcn", split, tmp_path, config=FEW, trials=4)
+    found = tune(graph, "gcn", split, tmp_path, config=FEW, trials=8)
+    assert len({trial.settings["learning_rate"] for trial in found.trials}) == 8
+
+
+def test_another_search_is_refused(graph, split, tmp_path, monkeypatch):
+    fake_objective(monkeypatch, lambda settings: (0.5, 1.0))
+    tune(graph, "gcn", split, tmp_path, config=FEW, trials=1)
+    smaller = Split("some", np.arange(11), np.arange(12, 24), np.arange(24, 36))
+    for change in (
+        {"method": "gcn-x5"},
+        {"seeds": (7,)},
+        {"config": TrainConfig(max_epochs=4)},
+        {"grid": "paper"},
+        {"splits": smaller},
+    ):
+        given = {"method": "gcn", "splits": split, "config": FEW, "trials": 1, **change}
+        with pytest.raises(InputError, match="another search"):
+            tune(graph, folder=tmp_path, **given)
+
+
+def test_a_diverged_run_counts_with_accuracy_zero(graph, split, tmp_path):
+    config = TrainConfig(max_epochs=3, dtype="float32", normalize_features=False)
+    huge = graph.replace(features=np.full((36, 2), 3e38, dtype=np.float32))
+    found = tune(huge, "gcn", split, tmp_path, config=config, trials=1)
+    assert found.best.val_accuracy == 0.0
+    assert found.best.val_loss is None
+
+
+@pytest.mark.slow
+def test_two_worker_processes(graph, split, tmp_path):
+    one = tune(graph, "gcn", split, tmp_path / "one", seeds=(3, 4), config=FEW, trials=1)
+    two = tune(graph, "gcn", split, tmp_path / "two", seeds=(3, 4), config=FEW, trials=1, workers=2)
+    assert two.best.settings == one.best.settings
+    assert two.best.val_accuracy == one.best.val_accuracy
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"grid": "fine"}, "grid must be one of 'paper', got 'fine'"),
+        ({"trials": 0}, "trials must be at least 1, got 0"),
+        ({"workers": 0}, "workers must be at least 1"),
+        ({"seed": -1}, "seed must be at least 0"),
+        ({"method": "gnc"}, "method must be one of"),
+    ],
+)
+def test_bad_arguments(graph, split, tmp_path, options, message):
+    given = {"method": "gcn", **options}
+    with pytest.raises(InputError, match=message):
+        tune(graph, splits=split, folder=tmp_path, config=FEW, **given)
+
+
+def test_a_file_that_is_no_study(graph, split, tmp_path):
+    (tmp_path / "study.sqlite").write_bytes(b"not a data base" * 100)
+    with pytest.raises(DataFileError, match="not a study that can be opened"):
+        tune(graph, "gcn", split, tmp_path, config=FEW, trials=1)
+
+
+def test_without_optuna(graph, split, tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "optuna", None)
+    with pytest.raises(MissingExtraError, match=r"fishergcn\[tune\]"):
+        tune(graph, "gcn", split, tmp_path, config=FEW)
