@@ -25,7 +25,7 @@ from fishergcn.geometry.embedding._fit import EmbeddingFit, RestartSummary, fit
 from fishergcn.geometry.embedding._model import MEMORY_LIMIT, Model, check_embedding, model_rows
 from fishergcn.geometry.embedding._motions import ExtremeMotions, extreme_motions, rigid_motions
 from fishergcn.geometry.embedding._operators import KINDS, FisherOperator, dense_block, fisher_operator
-from fishergcn.geometry.embedding._similarities import largest_component, similarities
+from fishergcn.geometry.embedding._similarities import similarities
 
 __all__ = [
     "EmbeddingFit",
@@ -38,7 +38,6 @@ __all__ = [
     "fisher_operator",
     "fit",
     "gradient",
-    "largest_component",
     "length",
     "model_similarities",
     "rigid_motions",

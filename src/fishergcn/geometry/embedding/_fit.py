@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from fishergcn._base.checks import check_integer, check_real
 from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
 from fishergcn.errors import InputError
 from fishergcn.geometry.embedding._descent import Report, conditioning, descend, starting_point, stationarity
 from fishergcn.geometry.embedding._model import MEMORY_LIMIT, Model
+from fishergcn.graph import components
 
 __all__ = ["EmbeddingFit", "RestartSummary", "fit"]
 
@@ -135,7 +135,7 @@ def fit(
     ------
     InputError
         If W is disconnected: its parts repel each other at any distance and there is no minimizer. Embed one
-        component (``similarities(graph, nodes=largest_component(graph))``).
+        component (``similarities(graph, nodes=largest_component(graph.adjacency))``).
 
     Notes
     -----
@@ -185,12 +185,11 @@ def fit(
 
 
 def _check_connected(W: CSRArray) -> None:
-    parts, labels = connected_components(W, directed=False)
-    if parts > 1:
-        largest = np.bincount(labels).max()
+    sizes = np.bincount(components(W))
+    if sizes.size > 1:
         raise InputError(
-            f"W must be connected, got {parts} parts (the largest has {largest} of {W.shape[0]} nodes), "
-            "which repel each other without end: pass similarities(graph, nodes=largest_component(graph))."
+            f"W must be connected, got {sizes.size} parts (the largest has {sizes.max()} of {W.shape[0]} nodes), "
+            "which repel each other without end: pass similarities(graph, nodes=largest_component(graph.adjacency))."
         )
 
 
@@ -203,8 +202,7 @@ def _minimizer_known(W: CSRArray, dim: int) -> bool:
     # Rows and unordered links as the two sides of a graph: connected when all links are of comparable length.
     size = nodes + len(unique)
     joined = sparse.coo_array((np.ones(W.nnz), (links.row, nodes + pair_of)), shape=(size, size))
-    _, labels = connected_components(joined, directed=False)
-    if len(np.unique(labels[nodes:])) > 1:
+    if len(np.unique(components(joined)[nodes:])) > 1:
         return False
     with_row = (np.diff(W.indptr) > 0).astype(np.float64)
     neighbors = np.add.reduceat(np.append(with_row[W.indices], 0), W.indptr[:-1]) * with_row

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import numpy as np
 from scipy import sparse
 
+from fishergcn._base.matrices import as_square_csr
 from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
 from fishergcn.errors import InputError
-from fishergcn.graph import as_square_csr
 
 __all__ = ["Model", "check_embedding", "check_similarities", "symmetric_laplacian", "weighted_pull"]
 

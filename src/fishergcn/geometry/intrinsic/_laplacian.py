@@ -6,8 +6,8 @@ import numpy as np
 from scipy import sparse
 
 from fishergcn._base.checks import check_choice
+from fishergcn._base.matrices import check_adjacency
 from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
-from fishergcn.graph import check_adjacency
 from fishergcn.propagation import high_order, renormalized
 
 __all__ = ["LAPLACIANS", "graph_laplacian"]
