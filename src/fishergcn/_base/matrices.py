@@ -28,24 +28,10 @@ SYMMETRY = 1e-6
 
 
 def check_adjacency(matrix: MatrixLike, *, name: str = "adjacency") -> CSRArray:
-    """Return ``matrix`` as a canonical CSR adjacency, or raise a sentence that names the first bad entry.
+    """Return a symmetric, non-negative, finite matrix as CSR, or raise a sentence that names its first bad entry.
 
-    Parameters
-    ----------
-    matrix : array_like or SciPy sparse, shape (n, n)
-        Symmetric, non-negative, finite, n ≥ 2. Duplicate entries are summed.
-    name : str
-        How messages call the matrix.
-
-    Returns
-    -------
-    csr_array of float64, shape (n, n)
-        Exactly symmetric, indices sorted, no duplicates, no stored zeros. Shares no memory with ``matrix``.
-
-    Raises
-    ------
-    InputError
-        If ``matrix`` is not as described.
+    What comes back is canonical (indices sorted, no duplicates, no stored zeros), exactly symmetric, and shares no
+    memory with ``matrix``; messages call it ``name``.
 
     Examples
     --------

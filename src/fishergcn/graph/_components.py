@@ -36,16 +36,7 @@ def components(matrix: MatrixLike) -> IntArray:
 
 
 def largest_component(matrix: MatrixLike) -> BoolArray:
-    """Return which nodes belong to the largest connected component, the first among equals.
-
-    Parameters
-    ----------
-    matrix
-        As in :func:`components`.
-
-    Returns
-    -------
-    ndarray of bool, shape (n,)
+    """Return which nodes belong to the largest of the :func:`components`, the first among equals, as a mask.
 
     Examples
     --------

@@ -134,9 +134,9 @@ def walk_matrix(
     Examples
     --------
     >>> walk_matrix([[0, 1, 0], [1, 0, 1], [0, 1, 0]], order=2, threshold=0.3).toarray()
-    array([[0.  , 0.5 , 0.  ],
-           [0.  , 0.  , 0.  ],
-           [0.  , 0.5 , 0.  ]])
+    array([[0. , 0.5, 0. ],
+           [0. , 0. , 0. ],
+           [0. , 0.5, 0. ]])
     """
     walk, order, threshold = checked_walk(adjacency, order, threshold)
     return cut_walks(walk, order, threshold, check_integer("memory_limit", memory_limit, minimum=1))

@@ -72,9 +72,9 @@ def propagation_product(
     Examples
     --------
     >>> link = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
-    >>> propagation_product(lambda dense: link @ dense, torch.ones(2, 1))(torch.tensor([[1.0], [3.0]]))
-    tensor([[2.],
-            [2.]])
+    >>> times = propagation_product(lambda dense: link @ dense, torch.ones(2, 1))
+    >>> times(torch.tensor([[1.0], [3.0]])).ravel().numpy().round(6)
+    array([2., 2.], dtype=float32)
     """
     degrees = times(ones)
     linked = degrees > 0

@@ -9,9 +9,9 @@ import numpy.typing as npt
 import scipy.linalg
 from scipy import sparse
 
+from fishergcn._base.matrices import refuse_graph
 from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
 from fishergcn.errors import InputError
-from fishergcn.graph import Graph
 
 __all__ = [
     "DENSE_LIMIT",
@@ -23,7 +23,6 @@ __all__ = [
     "density_matrix",
     "density_spectrum",
     "positive_trace",
-    "refuse_graph",
     "shape_of",
     "sparse_symmetric",
     "support",
@@ -142,8 +141,9 @@ def check_pair(a: MatrixLike, b: MatrixLike) -> None:
 
 
 def shape_of(value: MatrixLike, name: str = "rho") -> tuple[int, ...]:
-    """Shape of a sparse or dense matrix, or of what NumPy makes of it."""
-    refuse_graph(name, value)
+    """Shape of a sparse or dense matrix, or of what NumPy makes of it; a graph has none."""
+    laplacian = "graph_laplacian(graph.adjacency)"
+    refuse_graph(value, name, laplacian if name == "laplacian" else f"density_matrix({laplacian})")
     return tuple(value.shape) if hasattr(value, "shape") else np.shape(value)
 
 
@@ -250,14 +250,6 @@ def sparse_symmetric(name: str, value: Any) -> CSRArray:
             f"by {excess[bad]:.3g}."
         )
     return matrix
-
-
-def refuse_graph(name: str, value: Any) -> None:
-    """Say which matrix to give in place of a graph."""
-    if isinstance(value, Graph):
-        laplacian = "graph_laplacian(graph.adjacency)"
-        advice = laplacian if name == "laplacian" else f"density_matrix({laplacian})"
-        raise InputError(f"{name} must be a matrix, got a Graph; give {advice}.")
 
 
 def _to_dense(value: Any) -> Any:

@@ -27,7 +27,7 @@ def fidelity(a: MatrixLike, b: MatrixLike) -> float:
     Parameters
     ----------
     a, b : (n, n) array or SciPy sparse matrix
-        Density matrices of the same size, n up to :data:`DENSE_LIMIT`.
+        Density matrices of the same size, which may be singular, n up to :data:`DENSE_LIMIT`.
 
     Returns
     -------
@@ -54,8 +54,8 @@ def bures_distance(a: MatrixLike, b: MatrixLike) -> float:
 
     Parameters
     ----------
-    a, b : (n, n) array or SciPy sparse matrix
-        Density matrices of the same size, n up to :data:`DENSE_LIMIT`.
+    a, b
+        As in :func:`fidelity`.
 
     Returns
     -------
@@ -86,8 +86,8 @@ def bures_angle(a: MatrixLike, b: MatrixLike) -> float:
 
     Parameters
     ----------
-    a, b : (n, n) array or SciPy sparse matrix
-        Density matrices of the same size, n up to :data:`DENSE_LIMIT`.
+    a, b
+        As in :func:`fidelity`.
 
     Returns
     -------
@@ -115,9 +115,9 @@ def geodesic(a: MatrixLike, b: MatrixLike, t: float) -> FloatArray:
 
     Parameters
     ----------
-    a, b : (n, n) array or SciPy sparse matrix
-        Density matrices of the same size, singular ones included, n up to :data:`DENSE_LIMIT`. If XᵀY is
-        singular on the common support the shortest path is not unique; one of them is returned.
+    a, b
+        As in :func:`fidelity`. If XᵀY is singular on the common support the shortest path is not unique; one of
+        them is returned.
     t : float
         Between 0 (a) and 1 (b).
 
@@ -144,17 +144,7 @@ def geodesic(a: MatrixLike, b: MatrixLike, t: float) -> FloatArray:
 
 
 def midpoint(a: MatrixLike, b: MatrixLike) -> FloatArray:
-    """Density matrix halfway between a and b, ``geodesic(a, b, 1/2)``.
-
-    Parameters
-    ----------
-    a, b : (n, n) array or SciPy sparse matrix
-        Density matrices of the same size, n up to :data:`DENSE_LIMIT`.
-
-    Returns
-    -------
-    (n, n) array
-        The midpoint, equally far from a and b.
+    """Density matrix halfway between a and b, equally far from both: ``geodesic(a, b, 1/2)``.
 
     Examples
     --------

@@ -14,7 +14,7 @@ from fishergcn.geometry.intrinsic._density import (
     decompose,
     density_spectrum,
     positive_trace,
-    refuse_graph,
+    shape_of,
     sparse_symmetric,
 )
 from fishergcn.spectrum import trace_samples
@@ -108,7 +108,7 @@ def estimate_entropy(laplacian: MatrixLike, probes: int = 30, steps: int = 60, s
     check_integer("probes", probes, minimum=2)
     check_integer("steps", steps, minimum=2)
     check_integer("seed", seed, minimum=0)
-    refuse_graph("laplacian", laplacian)
+    shape_of(laplacian, "laplacian")
     matrix = sparse_symmetric("laplacian", laplacian if sparse.issparse(laplacian) else sparse.csr_array(laplacian))
     n = matrix.shape[0]
     # Work with n·ρ, whose eigenvalues have mean one: H = log n - tr(nρ log nρ)/n.

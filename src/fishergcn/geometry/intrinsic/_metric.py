@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -23,6 +23,8 @@ __all__ = [
     "rotation_trace_bounds",
     "spectral_metric",
 ]
+
+Coordinates: TypeAlias = Literal["eigenvalue", "log", "softmax"]
 
 
 def bures_metric(rho: MatrixLike, tangent: MatrixLike) -> float:
@@ -75,7 +77,7 @@ def quantum_fisher(rho: MatrixLike, tangent: MatrixLike) -> float:
 
     Parameters
     ----------
-    rho, tangent : (n, n) array or SciPy sparse matrix
+    rho, tangent
         As in :func:`bures_metric`, with the same remark on the kernel.
 
     Returns
@@ -99,7 +101,7 @@ def kernel_rate(rho: MatrixLike, tangent: MatrixLike) -> float:
 
     Parameters
     ----------
-    rho, tangent : (n, n) array or SciPy sparse matrix
+    rho, tangent
         As in :func:`bures_metric`.
 
     Returns
@@ -117,7 +119,7 @@ def kernel_rate(rho: MatrixLike, tangent: MatrixLike) -> float:
     return float(np.diagonal(components)[eigenvalues == 0].sum())
 
 
-def spectral_metric(eigenvalues: MatrixLike, coordinates: str = "eigenvalue") -> FloatArray:
+def spectral_metric(eigenvalues: MatrixLike, coordinates: Coordinates = "eigenvalue") -> FloatArray:
     """Bures metric G on the spectrum, ds² = dxᵀ G dx.
 
     ===============  =========================  =================================
@@ -148,7 +150,7 @@ def spectral_metric(eigenvalues: MatrixLike, coordinates: str = "eigenvalue") ->
     array([[ 0.0625, -0.0625],
            [-0.0625,  0.0625]])
     """
-    check_choice("coordinates", coordinates, ("eigenvalue", "log", "softmax"))
+    check_choice("coordinates", coordinates, get_args(Coordinates))
     values = check_spectrum(eigenvalues)
     if coordinates == "eigenvalue":
         return np.diag(np.divide(0.25, values, out=np.zeros_like(values), where=values > 0))
@@ -165,8 +167,8 @@ def rotation_metric(eigenvalues: MatrixLike) -> FloatArray:
 
     Parameters
     ----------
-    eigenvalues : (n,) array
-        λ, non-negative with sum 1.
+    eigenvalues
+        As in :func:`spectral_metric`.
 
     Returns
     -------
@@ -194,8 +196,8 @@ def rotation_trace(eigenvalues: MatrixLike) -> FloatArray:
 
     Parameters
     ----------
-    eigenvalues : (n,) array
-        λ, non-negative with sum 1.
+    eigenvalues
+        As in :func:`spectral_metric`.
 
     Returns
     -------
@@ -245,8 +247,8 @@ def rotation_trace_bounds(eigenvalues: MatrixLike) -> RotationTraceBounds:
 
     Parameters
     ----------
-    eigenvalues : (n,) array
-        λ, non-negative with sum 1.
+    eigenvalues
+        As in :func:`spectral_metric`.
 
     Returns
     -------
