@@ -335,9 +335,9 @@ class TestRefused:
             ({"standard_split": {"train": [0]}}, "must have the parts train, val, test"),
             ({"standard_split": {"train": [0], "val": [1], "test": [3]}}, "from 0 to 2"),
             ({"standard_split": {"train": [0], "val": [1], "test": [-1]}}, "from 0 to 2"),
-            ({"standard_split": {"train": [0], "val": [1], "test": [0.5]}}, "list of indices"),
-            ({"standard_split": {"train": [0], "val": [1], "test": [True]}}, "list of indices"),
-            ({"standard_split": {"train": [0], "val": [1], "test": [[1], [1, 2]]}}, "list of indices"),
+            ({"standard_split": {"train": [0], "val": [1], "test": [0.5]}}, "list of node indices"),
+            ({"standard_split": {"train": [0], "val": [1], "test": [True]}}, "list of node indices"),
+            ({"standard_split": {"train": [0], "val": [1], "test": [[1], [1, 2]]}}, "list of node indices"),
         ],
     )
     def test_the_rest(self, arguments, message):

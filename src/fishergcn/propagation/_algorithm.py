@@ -124,18 +124,9 @@ def _compiled_assembly(steps: Any) -> CSRArray:
     columns = np.empty(2 * steps.nnz + n, dtype=steps.indices.dtype)
     values = np.empty(columns.size)
     indptr = np.zeros(n + 1, dtype=steps.indices.dtype)
-    fill_symmetric(
-        steps.indptr,
-        steps.indices,
-        steps.data,
-        backward.indptr,
-        backward.indices,
-        backward.data,
-        columns,
-        values,
-        indptr[1:],
-    )
-    del backward
+    both = [part for matrix in (steps, backward) for part in (matrix.indptr, matrix.indices, matrix.data)]
+    fill_symmetric(*both, columns, values, indptr[1:])
+    del backward, both
     # Gives back what was not filled, without a copy.
     columns.resize(indptr[-1], refcheck=False)
     values.resize(indptr[-1], refcheck=False)

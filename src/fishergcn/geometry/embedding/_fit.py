@@ -12,7 +12,7 @@ from scipy import sparse
 from fishergcn._base.checks import check_integer, check_real
 from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
 from fishergcn.errors import InputError
-from fishergcn.geometry.embedding._descent import Report, conditioning, descend, starting_point, stationarity
+from fishergcn.geometry.embedding._descent import Conditioning, Report, descend, starting_point, stationarity
 from fishergcn.geometry.embedding._model import MEMORY_LIMIT, Model
 from fishergcn.graph import components
 
@@ -24,7 +24,21 @@ KISSING_NUMBERS = {1: 2, 2: 6, 3: 12, 4: 24}
 
 @dataclass(frozen=True)
 class RestartSummary:
-    """How one start ended: from where, how low, how stationary, after how many iterations.
+    """How one start ended.
+
+    Attributes
+    ----------
+    start : str
+        ``"spectral"`` or ``"random"``.
+    divergence : float
+        KL(W : P(Y)) at the end.
+    gradient_norm : float
+        ‖4 L_sym(W - P) Y‖ / ‖4 L_sym(W) Y‖ at the end (Frobenius): the force that is left, relative to the
+        attraction that repulsion must balance. It does not change when Y is moved rigidly.
+    iterations : int
+        Iterations that it took.
+    converged : bool
+        Whether ``gradient_norm`` is within the tolerance.
 
     Examples
     --------
@@ -43,22 +57,13 @@ class RestartSummary:
 
 
 @dataclass(frozen=True)
-class EmbeddingFit:
-    """The best of several starts, and a report on all of them.
+class EmbeddingFit(RestartSummary):
+    """How the best of several starts ended, and a report on all of them.
 
     Attributes
     ----------
     embedding : ndarray, shape (n, d)
         Y*, with its mean at the origin and its principal axes along the coordinates.
-    divergence : float
-        KL(W : P(Y*)).
-    gradient_norm : float
-        ‖4 L_sym(W - P) Y‖ / ‖4 L_sym(W) Y‖ at Y* (Frobenius): the force that is left, relative to the
-        attraction that repulsion must balance. It does not change when Y is moved rigidly.
-    iterations : int
-        Iterations of the best start.
-    converged : bool
-        Whether ``gradient_norm`` is within the tolerance.
     minimizer_known : bool
         True where a theorem promises that a minimizer exists (see the notes of :func:`fit`); where False, the
         embedding may be one step of an endless expansion, with a gradient that fades.
@@ -80,10 +85,6 @@ class EmbeddingFit:
     """
 
     embedding: FloatArray
-    divergence: float
-    gradient_norm: float
-    iterations: int
-    converged: bool
     minimizer_known: bool
     restarts: tuple[RestartSummary, ...]
 
@@ -159,7 +160,7 @@ def fit(
     tolerance = check_real("tolerance", tolerance, above=0)
     limit = check_integer("max_iterations", max_iterations, minimum=1)
     _check_connected(model.similarities)
-    coordinates = conditioning(model)
+    coordinates = Conditioning(model)
     found: list[tuple[FloatArray, RestartSummary]] = []
     for number in range(count):
         start = "random" if number else "spectral"
@@ -170,11 +171,8 @@ def fit(
         found.append((Y, RestartSummary(start, value, norm, iterations, norm <= tolerance)))
     Y, best = min(found, key=lambda pair: pair[1].divergence)
     return EmbeddingFit(
+        **vars(best),
         embedding=_canonical(Y),
-        divergence=best.divergence,
-        gradient_norm=best.gradient_norm,
-        iterations=best.iterations,
-        converged=best.converged,
         minimizer_known=_minimizer_known(model.similarities, dim),
         restarts=tuple(summary for _, summary in found),
     )

@@ -84,8 +84,7 @@ class FisherOperator(sparse_linalg.LinearOperator):
     def block(self, k: int, l: int | None = None) -> sparse_linalg.LinearOperator:
         """Return block (k, l), by default (k, k), as an n x n operator."""
         nodes, dim = self._positions.shape
-        row = check_integer("k", k, minimum=0, maximum=dim - 1)
-        column = row if l is None else check_integer("l", l, minimum=0, maximum=dim - 1)
+        row, column = _check_block(k, l, dim)
 
         def product(out: int, into: int, vector: Any) -> FloatArray:
             motion = np.zeros((nodes, dim))
@@ -190,8 +189,7 @@ def fisher_blocks(
     model = Model(W)
     positions = check_embedding(Y, model.num_nodes)
     nodes, dim = positions.shape
-    first = check_integer("k", k, minimum=0, maximum=dim - 1)
-    second = first if l is None else check_integer("l", l, minimum=0, maximum=dim - 1)
+    first, second = _check_block(k, l, dim)
     if nodes > DENSE_NODES:
         raise InputError(
             f"A dense block needs at most {DENSE_NODES} nodes, got {nodes}: use fisher_operator(W, Y).block(k, l)."
@@ -238,6 +236,11 @@ def length(
     squared = float(np.sum(velocities * operator.apply(velocities)))
     # A variance: only rounding makes it negative.
     return max(squared, 0.0) if kind == "expected" else squared
+
+
+def _check_block(k: int, l: int | None, dim: int) -> tuple[int, int]:
+    row = check_integer("k", k, minimum=0, maximum=dim - 1)
+    return row, row if l is None else check_integer("l", l, minimum=0, maximum=dim - 1)
 
 
 def _dense_block(model: Model, Y: FloatArray, k: int, l: int, kind: Information) -> FloatArray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
+from fishergcn._base.arrays import check_indices
 from fishergcn._base.matrices import check_adjacency
 from fishergcn._base.types import AnyArray, CSRArray, MatrixLike
 from fishergcn.errors import InputError
@@ -66,11 +67,9 @@ def similarities(
 def _subgraph(adjacency: CSRArray, nodes: AnyArray | None) -> CSRArray:
     if nodes is None:
         return adjacency
-    index, total = np.asarray(nodes), adjacency.shape[0]
-    if index.dtype == bool and index.shape == (total,):
-        index = np.flatnonzero(index)
-    if index.ndim != 1 or index.dtype.kind not in "iu" or len(index) < 2 or len(np.unique(index)) < len(index):
-        raise InputError("nodes must be a mask of all nodes or a list of at least two different node indices.")
-    if index.min() < 0 or index.max() >= total:
-        raise InputError(f"nodes must be between 0 and {total - 1}, got {index.min()} to {index.max()}.")
+    mask, total = np.asarray(nodes), adjacency.shape[0]
+    is_mask = mask.dtype == bool and mask.shape == (total,)
+    index = check_indices("nodes", np.flatnonzero(mask) if is_mask else nodes, total)
+    if len(index) < 2 or len(np.unique(index)) < len(index):
+        raise InputError("nodes must be a mask or a list of at least two different node indices.")
     return sparse.csr_array(adjacency[index][:, index])

@@ -62,11 +62,15 @@ def density_matrix(laplacian: MatrixLike) -> CSRArray | FloatArray:
     array([[ 0.5, -0.5],
            [-0.5,  0.5]])
     """
-    if sparse.issparse(laplacian):
-        return _sparse_density(laplacian)
-    matrix = as_symmetric("laplacian", laplacian)
-    _check_semidefinite("laplacian", matrix)
-    return matrix / positive_trace(float(np.trace(matrix)))
+    is_sparse: bool = sparse.issparse(laplacian)
+    if is_sparse and max(laplacian.shape) > DENSE_LIMIT:
+        matrix: Any = sparse_symmetric("laplacian", laplacian)
+    else:
+        matrix = as_symmetric("laplacian", laplacian)
+        _check_semidefinite("laplacian", matrix)
+        if is_sparse:
+            matrix = sparse.csr_array(laplacian, dtype=np.float64)
+    return cast("CSRArray | FloatArray", matrix / positive_trace(float(matrix.trace())))
 
 
 def density_spectrum(rho: MatrixLike) -> FloatArray:
@@ -206,16 +210,6 @@ def positive_trace(trace: float) -> float:
             f"laplacian must have a positive trace, got {trace:g}; a graph without links has no density matrix."
         )
     return trace
-
-
-def _sparse_density(laplacian: Any) -> CSRArray:
-    if laplacian.shape[0] <= DENSE_LIMIT:
-        dense = as_symmetric("laplacian", laplacian)
-        _check_semidefinite("laplacian", dense)
-        matrix: CSRArray = sparse.csr_array(laplacian).astype(np.float64)
-    else:
-        matrix = sparse_symmetric("laplacian", laplacian)
-    return cast(CSRArray, matrix / positive_trace(float(matrix.trace())))
 
 
 def sparse_symmetric(name: str, value: Any) -> CSRArray:

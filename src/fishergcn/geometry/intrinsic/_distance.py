@@ -52,15 +52,7 @@ def bures_distance(a: MatrixLike, b: MatrixLike) -> float:
     D_B² = 2 - 2 cos(angle) with :func:`bures_angle`. For commuting matrices it is sqrt 2 times the Hellinger
     distance of the spectra. To second order, D_B²(ρ, ρ + dρ) = :func:`bures_metric` ``(ρ, dρ)``.
 
-    Parameters
-    ----------
-    a, b
-        As in :func:`fidelity`.
-
-    Returns
-    -------
-    float
-        D_B, not squared.
+    Arguments are those of :func:`fidelity`; the result is not squared.
 
     Notes
     -----
@@ -84,15 +76,8 @@ def bures_distance(a: MatrixLike, b: MatrixLike) -> float:
 def bures_angle(a: MatrixLike, b: MatrixLike) -> float:
     """Bures angle arccos F(a, b), in [0, π/2]: the length of the geodesic of unit-trace matrices.
 
-    Parameters
-    ----------
-    a, b
-        As in :func:`fidelity`.
-
-    Returns
-    -------
-    float
-        The angle in radians, evaluated as 2 arcsin(D_B / 2) so that it stays accurate for a ≈ b.
+    Arguments are those of :func:`fidelity`. The angle, in radians, is evaluated as 2 arcsin(D_B / 2) so that it stays
+    accurate for a ≈ b.
 
     Examples
     --------
