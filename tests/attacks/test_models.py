@@ -10,7 +10,7 @@ import torch
 
 from fishergcn import high_order, renormalized
 from fishergcn.attacks._models import Stack
-from fishergcn.attacks._operators import DenseOperator, dense_high_order, operator_of
+from fishergcn.attacks._operators import DenseOperator, operator_of
 from fishergcn.errors import InputError
 
 CPU = torch.device("cpu")
@@ -32,12 +32,6 @@ def test_a_run_that_broke_is_refused(trained, runs):
     broken = [records[0], dataclasses.replace(records[1], status="diverged")]
     with pytest.raises(InputError, match="gcn on planted, split b: diverged"):
         Stack.of(problem, runs, broken, CPU)
-
-
-def test_dense_algorithm_1_is_the_sparse_one(graph):
-    for order, threshold in ((1, 0.0), (5, 1e-4), (3, 0.02)):
-        dense = dense_high_order(graph.adjacency, order, threshold, CPU)
-        assert np.allclose(dense, high_order(graph.adjacency, order, threshold).toarray(), rtol=0, atol=1e-14)
 
 
 def test_operators_multiply(graph, config):

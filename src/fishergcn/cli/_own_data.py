@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from fishergcn.cli._common import load_graph, note, parse_header
 from fishergcn.errors import InputError
@@ -67,7 +67,7 @@ class Source:
             self.features,
             self.labels,
             header=announced(self.header),
-            directed=self.directed,
+            directed=cast("Any", self.directed),  # checked there
             self_links=self.self_links,
             name=self.name or self.edges.stem,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -102,7 +102,7 @@ def import_(
         features,
         labels,
         header=announced(header),
-        directed=directed,
+        directed=cast("Any", directed),  # checked there
         self_links=self_links,
         name=name or out.stem,
     )
@@ -118,7 +118,7 @@ def _facts(graph: Graph, *, high_order: bool) -> dict[str, Any]:
     facts = {
         "name": graph.name,
         "nodes": graph.num_nodes,
-        "links": graph.num_edges,
+        "links": graph.num_links,
         "self_links": graph.num_self_links,
         "components": graph.num_components,
         "features": graph.num_features,

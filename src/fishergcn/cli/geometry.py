@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -46,7 +46,7 @@ def distance(
     graphs = [load_graph(a), load_graph(b)]
     _check_same_nodes(graphs, [a, b], intrinsic.DENSE_LIMIT)
     check_integer("rank", rank, minimum=1, maximum=graphs[0].num_nodes)
-    laplacians = [intrinsic.graph_laplacian(graph.adjacency, laplacian) for graph in graphs]
+    laplacians = [intrinsic.graph_laplacian(graph.adjacency, cast("Any", laplacian)) for graph in graphs]
     first, second = (intrinsic.density_matrix(matrix) for matrix in laplacians)
     chord = intrinsic.bures_distance(first, second)
     traces = [float(matrix.trace()) for matrix in laplacians]
@@ -55,7 +55,7 @@ def distance(
         "laplacian": laplacian,
         "distance": chord,
         "fidelity": 1 - chord**2 / 2,
-        "links": [graph.num_edges for graph in graphs],
+        "links": [graph.num_links for graph in graphs],
         "components": [graph.num_components for graph in graphs],
         "trace": traces,
         "entropy": [intrinsic.von_neumann_entropy(rho) for rho in (first, second)],

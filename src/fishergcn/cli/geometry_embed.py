@@ -31,8 +31,11 @@ def embed(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Embed the largest connected part of a graph, and find the motions of least and largest metric."""
+    import numpy as np
+
     from fishergcn._base.checks import check_integer
     from fishergcn.geometry import embedding
+    from fishergcn.graph import largest_component
 
     check_picture(plot)
     if plot is not None:
@@ -40,7 +43,7 @@ def embed(
     if out is not None and out.suffix.lower() != ".csv":
         raise InputError(f"--out must end in .csv, got {out.name!r}.")
     graph = load_graph(name)
-    nodes = embedding.largest_component(graph)
+    nodes = np.flatnonzero(largest_component(graph.adjacency))
     W = embedding.similarities(graph, order, threshold, nodes=nodes)
     fitted = embedding.fit(W, dim, seed, restarts=restarts, tolerance=tolerance)
     if out is not None:

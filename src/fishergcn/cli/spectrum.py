@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -35,7 +35,7 @@ def spectrum(
         propagation = fishergcn.high_order(loaded.adjacency, order=order, threshold=threshold)
     else:
         propagation = fishergcn.renormalized(loaded.adjacency)
-    found = fishergcn.top_spectrum(propagation, rank=rank, seed=seed, component=component)
+    found = fishergcn.top_spectrum(propagation, rank=rank, seed=seed, component=cast("Any", component))
     title = f"{loaded.name or graph}, {'high-order' if high_order else 'renormalized'} propagation"
     if plot is not None:
         _draw(found, title, plot)

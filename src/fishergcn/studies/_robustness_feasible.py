@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import warnings
 
-import numpy as np
 from scipy import sparse
-from scipy.sparse import csgraph
 
 from fishergcn import splits
 from fishergcn._base.imports import require
 from fishergcn.attacks import check_noise, count_links
 from fishergcn.errors import FisherGCNError, InputError
-from fishergcn.graph import Graph
+from fishergcn.graph import Graph, largest_component
 from fishergcn.studies._robustness_settings import FIRST_SEED, Settings
 from fishergcn.training import Run
 
@@ -85,9 +83,7 @@ def _obstacle(attack: str, settings: Settings, graph: Graph) -> str:
 
 
 def _ball_obstacle(rank: int, graph: Graph) -> str:
-    _, component = csgraph.connected_components(graph.adjacency, directed=False)
-    largest = int(np.bincount(component).max())
-    most = min(largest, graph.num_nodes - 1)
+    most = min(int(largest_component(graph.adjacency).sum()), graph.num_nodes - 1)
     return f"the ball has {rank} directions, and the largest component has room for {most}" if rank > most else ""
 
 

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from fishergcn._base.matrices import as_square_csr
 from fishergcn._base.types import AnyArray, IntArray, MatrixLike
 from fishergcn.errors import InputError
-from fishergcn.graph import Graph, as_square_csr
+from fishergcn.graph import Graph
 from fishergcn.nn import GCN, Features, full_view, make_features
 from fishergcn.nn import logits as gcn_logits
 from fishergcn.operators import SparseMatrix
