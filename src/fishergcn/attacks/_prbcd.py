@@ -19,14 +19,14 @@ from torch import Tensor, nn
 
 from fishergcn._base.checks import check_integer
 from fishergcn._base.imports import require
-from fishergcn._base.types import CSRArray, IntArray
+from fishergcn._base.types import IntArray
 from fishergcn.errors import InputError
 from fishergcn.models import TrainedModel
 
-__all__ = ["EdgeWeightGCN", "prbcd_flips"]
+__all__ = ["LinkWeightGCN", "prbcd_flips"]
 
 
-class EdgeWeightGCN(nn.Module):
+class LinkWeightGCN(nn.Module):
     """A trained network as a differentiable function of the weights of a list of links.
 
     ``forward(x, edge_index, edge_weight)`` takes X W⁰ for ``x``, since the graph enters after it, and both directions
@@ -94,10 +94,8 @@ class _Links:
 
 def prbcd_flips(
     model: TrainedModel,
-    adjacency: CSRArray,
     budget: int,
     *,
-    order: int,
     block_size: int = 50_000,
     steps: int = 50,
     seed: int = 0,
@@ -107,13 +105,9 @@ def prbcd_flips(
     Parameters
     ----------
     model
-        A single network, with its test nodes; their labels are known to the attack.
-    adjacency
-        A, of links with weight 1.
+        A single network, with its test nodes, whose labels are known to the attack, on a graph with links of weight 1.
     budget
         At most so many pairs of different nodes are flipped, linked ones to unlinked and the reverse.
-    order
-        T, for a high-order network.
     block_size
         How many pairs are searched at a time.
     steps
@@ -133,15 +127,15 @@ def prbcd_flips(
     >>> split = fishergcn.splits.Split("mine", train=[0, 3], val=[1], test=[2])
     >>> records = fishergcn.train(graph, "gcn", split, config=fishergcn.TrainConfig(max_epochs=50), keep_weights=True)
     >>> model = fishergcn.TrainedModel.from_records(graph, records, split)
-    >>> prbcd_flips(model, graph.adjacency, budget=1, order=5, block_size=6, steps=5)  # node 2 loses its class
+    >>> prbcd_flips(model, budget=1, block_size=6, steps=5)  # node 2 loses its class
     array([[2],
            [3]])
     """
     with warnings.catch_warnings():  # it says on import that it is experimental
         warnings.simplefilter("ignore", UserWarning)
         contrib = require("torch_geometric.contrib.nn.models", extra="pyg", purpose="the PRBCD attack")
-    if len(model) != 1:
-        raise InputError(f"PRBCD attacks one network at a time, got {len(model)}.")
+    model = model.only()
+    adjacency = model.graph.adjacency
     upper = sparse.coo_array(sparse.triu(adjacency, 1))
     if (upper.data != 1.0).any():
         raise InputError("PRBCD needs links of weight 1, got other weights.")
@@ -151,7 +145,8 @@ def prbcd_flips(
         return np.empty((2, 0), dtype=np.int64)
     device, dtype = model.device, model.dtype
     own = torch.as_tensor(adjacency.diagonal(), dtype=dtype, device=device)
-    network = EdgeWeightGCN([each[0] for each in model.weights[1:]], own, order if model.method.high_order else None)
+    order = model.config.order if model.method.high_order else None
+    network = LinkWeightGCN([each[0] for each in model.weights[1:]], own, order)
     ends = np.stack(upper.coords).astype(np.int64)
     edge_index = torch.as_tensor(np.concatenate([ends, ends[::-1]], axis=1), device=device)
     known = model.targets.shares[0] > 0  # the rest pads the lists of nodes to one length

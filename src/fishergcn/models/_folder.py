@@ -88,9 +88,7 @@ def _write_model(folder: Path, model: TrainedModel) -> None:
     if not embedded:
         graph.save(folder / "graph.npz")
     sums = {name: _sum(folder / name) for name in ("weights.safetensors", "graph.npz") if (folder / name).exists()}
-    facts = Facts(
-        record, model.split_sizes, model.chosen_from, embedded, model.class_names, graph.num_features, sums
-    )
+    facts = Facts(record, model.split_sizes, model.chosen_from, embedded, model.class_names, graph.num_features, sums)
     _write_json(folder / "model.json", facts.to_dict())
     write_text(folder / "predictions.csv", model.predictions_csv())
     write_text(folder / "README.md", model.card())

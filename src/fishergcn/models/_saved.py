@@ -87,7 +87,7 @@ def save_models(
         own = [record for record in runs if record.method == method]
         model = TrainedModel.from_records(graph, best_run(own), splits)
         models[method] = dataclasses.replace(model, chosen_from=len(own))
-    places = models if len(models) > 1 else {"": model for model in models.values()}
+    places = {method if len(models) > 1 else "": model for method, model in models.items()}
     write_folder(folder, places, runs, overwrite=overwrite)
     return {Path(folder, name): model for name, model in places.items()}
 

@@ -177,18 +177,18 @@ class TrainedModel:
         graph = check_graph(graph)
         if not callable(network):
             raise InputError(f"network must be a GCN or map an operator to logits, got {type(network).__name__}.")
-        is_gcn = isinstance(network, GCN)
-        weights = tuple(each.detach().clone().unsqueeze(0) for each in network.weights) if is_gcn else ()
+        layers = network.weights if isinstance(network, GCN) else ()
+        weights = tuple(each.detach().clone().unsqueeze(0) for each in layers)
         made = cls(
             graph,
             parse_method("gcn"),
             TrainConfig(normalize_features=normalize_features),
             weights,
-            _function=None if is_gcn else network,
+            _function=None if weights else network,
             _matrix=None if propagation is None else _checked_matrix(graph, propagation),
             _matrix_is_given=propagation is not None,
         )
-        if is_gcn:
+        if weights:
             made._check_features(graph)
             if graph.num_classes > made.num_classes:
                 raise InputError(
@@ -298,11 +298,16 @@ class TrainedModel:
         nodes = [run.split.test for run in self.runs]
         return Targets.of(nodes, self.graph.labels, view, self.device, self.dtype)
 
+    def operator_of(self, graph: Graph) -> SparseMatrix:
+        """Return Ã of another graph, by the method and the settings of the model, where the networks run."""
+        if self._function is not None or self._matrix_is_given:
+            raise InputError("the model was made with a function or a matrix of its own: it is for its graph alone.")
+        matrix = propagation_of(graph, self.method, self.config)
+        return SparseMatrix.from_scipy(matrix, device=self.device, dtype=self.dtype)
+
     def prepare_features(self, features: Any) -> Features:
         """Return other features as the networks want them, e.g. for :meth:`test`."""
-        return make_features(
-            features, normalize=self.config.normalize_features, device=self.device, dtype=self.dtype
-        )
+        return make_features(features, normalize=self.config.normalize_features, device=self.device, dtype=self.dtype)
 
     def logits(self, operator: Any = None, features: Features | None = None) -> Tensor:
         """Return the logits (n, R, C), over another operator than Ã or of other features if they are given."""
@@ -331,13 +336,17 @@ class TrainedModel:
             Another graph, with as many features a node; its nodes may be others and other in number. It has a
             propagation matrix of its own, by the method and the settings of the model. Its labels are not looked at.
         """
-        out = self.only().logits() if graph is None else self.only().logits(*self._elsewhere(graph))
+        if graph is None:
+            out = self.only().logits()
+        else:
+            self._check_features(check_graph(graph))
+            out = self.only().logits(self.operator_of(graph), self.prepare_features(graph.features))
         found: FloatArray = torch.softmax(out[:, 0].double(), dim=1).cpu().numpy()
         return found
 
     def predict(self, graph: Graph | None = None) -> IntArray:
         """Return the most probable class of every node, shape (n,), numbered as in :attr:`class_names`."""
-        return self.probabilities(graph).argmax(axis=1)
+        return np.asarray(self.probabilities(graph).argmax(axis=1), dtype=np.int64)
 
     def new_nodes(self, graph: Graph) -> tuple[str, ...]:
         """Return the names of nodes of another graph that this model's graph does not have."""
@@ -369,9 +378,7 @@ class TrainedModel:
         """Return what a person wants to know before using the only network, in Markdown."""
         return model_card(self)
 
-    def save(
-        self, folder: str | os.PathLike[str], *, runs: Sequence[RunRecord] = (), overwrite: bool = False
-    ) -> None:
+    def save(self, folder: str | os.PathLike[str], *, runs: Sequence[RunRecord] = (), overwrite: bool = False) -> None:
         """Write a model folder; it is there wholly or not at all.
 
         Parameters
@@ -385,17 +392,6 @@ class TrainedModel:
         """
         model = dataclasses.replace(self, chosen_from=len(runs) or self.chosen_from)
         write_folder(folder, {"": model}, runs or [self.record], overwrite=overwrite)
-
-    def _elsewhere(self, graph: Graph) -> tuple[SparseMatrix, Features]:
-        """Return Ã and X of another graph."""
-        graph = check_graph(graph)
-        if self._function is not None or self._matrix_is_given:
-            raise InputError("the model was made with a function or a matrix of its own graph: it fits no other graph.")
-        self._check_features(graph)
-        matrix = propagation_of(graph, self.method, self.config)
-        return SparseMatrix.from_scipy(matrix, device=self.device, dtype=self.dtype), self.prepare_features(
-            graph.features
-        )
 
     def _check_features(self, graph: Graph) -> None:
         if graph.features is None:
