@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from fishergcn.cli._common import check_picture, console, print_json, save_picture, table
-from fishergcn.cli.geometry_fisher import link_rows, node_names
+from fishergcn.cli.geometry_fisher import link_rows
 from fishergcn.errors import InputError, suggestion
 
 if TYPE_CHECKING:
-    from fishergcn.geometry.extrinsic import EdgeSensitivity
-    from fishergcn.models import SavedModel
+    from fishergcn.geometry.extrinsic import LinkSensitivity
+    from fishergcn.models import TrainedModel
 
 __all__ = ["edges"]
 
@@ -28,7 +28,8 @@ def edges(
         str | None, typer.Option("--class", help="The class whose probability is asked about; the predicted one.")
     ] = None,
     links: Annotated[
-        str, typer.Option(help="present: links of the graph; absent: pairs that are not linked; all: both.")
+        Literal["present", "absent", "all"],
+        typer.Option(help="present: links of the graph; absent: pairs that are not linked; all: both."),
     ] = "present",
     top: Annotated[int, typer.Option(help="How many links to list.")] = 10,
     plot: Annotated[
@@ -41,14 +42,13 @@ def edges(
     Each with the derivative of the log-probability: in the weight of the link, or, for high-order models, in the entry
     that the pair has in the propagation matrix.
     """
-    from fishergcn._base.checks import check_choice, check_integer
+    from fishergcn._base.checks import check_integer
     from fishergcn.models import load_model
 
     check_picture(plot)
-    check_choice("--links", links, ("present", "absent", "all"))
     count = check_integer("--top", top, minimum=1)
     saved = load_model(folder)
-    names = node_names(saved)
+    names = list(saved.node_names)
     position = _position("node", node, names)
     probabilities = saved.probabilities()
     chosen = int(probabilities[position].argmax())
@@ -82,22 +82,21 @@ def edges(
         out.print(f"picture: {plot}")
 
 
-def _sensitivity(saved: SavedModel, node: int, label: int, links: str, count: int) -> EdgeSensitivity:
+def _sensitivity(
+    saved: TrainedModel, node: int, label: int, links: Literal["present", "absent", "all"], count: int
+) -> LinkSensitivity:
     """Return the links that matter at all, at most ``count``."""
-    from fishergcn.geometry.extrinsic import EdgeSensitivity, edge_sensitivity
+    from fishergcn.geometry.extrinsic import LinkSensitivity, link_sensitivity
 
-    found = edge_sensitivity(
-        saved.model,
-        saved.graph,
+    found = link_sensitivity(
+        saved,
         through_normalization=not saved.method.high_order,
         links=links,
         top=count,
         score_of=(node, label),
-        propagation=saved.propagation,
-        normalize_features=saved.config.normalize_features,
     )
     kept = found.values != 0
-    return EdgeSensitivity(found.links[kept], found.values[kept], found.present[kept])
+    return LinkSensitivity(found.links[kept], found.values[kept], found.present[kept])
 
 
 def _position(what: str, name: str, names: list[str]) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 
 from fishergcn._base.imports import require
 from fishergcn._base.types import FloatArray, IntArray
-from fishergcn.geometry.extrinsic import AdversarialDirection, EdgeSensitivity, Sharpness
+from fishergcn.geometry.extrinsic import AdversarialDirection, LinkSensitivity, Sharpness
 
 __all__ = ["fisher_figure", "links_figure", "radial_layout"]
 
@@ -34,7 +34,7 @@ def fisher_figure(found: AdversarialDirection, grown: Sharpness, title: str) -> 
     return figure
 
 
-def links_figure(found: EdgeSensitivity, node: int, classes: IntArray, names: list[str], title: str) -> Any:
+def links_figure(found: LinkSensitivity, node: int, classes: IntArray, names: list[str], title: str) -> Any:
     """Draw the links around a node, colored by what more of them does to its prediction.
 
     Parameters

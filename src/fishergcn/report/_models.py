@@ -11,7 +11,7 @@ import numpy as np
 from fishergcn._base.files import write_text
 from fishergcn._base.imports import require
 from fishergcn.errors import DataFileError
-from fishergcn.models import SavedModel, load_model
+from fishergcn.models import TrainedModel, load_models
 
 __all__ = ["draw_models"]
 
@@ -30,40 +30,29 @@ _NODE = (
 
 def draw_models(folder: Path, figures: Path) -> None:
     """Draw two pictures for every model folder in ``folder`` (or for itself), as ``geometry-NAME-*.svg``."""
-    for description in sorted([*folder.glob("model.json"), *folder.glob("*/model.json")]):
-        saved = load_model(description.parent)
-        name = "" if description.parent == folder else f"{description.parent.name}-"
+    for place, saved in load_models(folder).items():
+        name = "" if place == folder else f"{place.name}-"
         title = f"{saved.method.name} on {saved.record.dataset}"
         fisher, links = _pictures(saved, title)
         _write(figures / f"geometry-{name}fisher", fisher, f"What {title} feels of its graph", _FISHER)
         _write(figures / f"geometry-{name}links", links, f"The links that matter to {title}", _NODE)
 
 
-def _pictures(saved: SavedModel, title: str) -> tuple[str, str]:
+def _pictures(saved: TrainedModel, title: str) -> tuple[str, str]:
     from fishergcn.drawing import fisher_figure, links_figure
     from fishergcn.geometry import extrinsic
     from fishergcn.perturbation import Neighborhood
 
-    model, graph, config = saved.model, saved.graph, saved.config
-    around = Neighborhood(saved.propagation, rank=config.rank, radius=config.radius or 0.1)
-    normalize = config.normalize_features
-    found = extrinsic.adversarial_direction(model, graph, around, normalize_features=normalize)
-    grown = extrinsic.sharpness(
-        model, graph, around, directions=found.directions, random=100, normalize_features=normalize
-    )
+    around = Neighborhood(saved.propagation, rank=saved.config.rank, radius=saved.config.radius or 0.1)
+    found = extrinsic.adversarial_direction(saved, around)
+    grown = extrinsic.sharpness(saved, around, directions=found.directions, random=100)
     node = int(found.nodes[np.argmax(found.node_shares)])
     probabilities = saved.probabilities()
     label = int(probabilities[node].argmax())
-    links = extrinsic.edge_sensitivity(
-        model,
-        graph,
-        through_normalization=not saved.method.high_order,
-        top=_LINKS,
-        score_of=(node, label),
-        propagation=saved.propagation,
-        normalize_features=normalize,
+    links = extrinsic.link_sensitivity(
+        saved, through_normalization=not saved.method.high_order, top=_LINKS, score_of=(node, label)
     )
-    names = list(graph.node_ids or map(str, range(graph.num_nodes)))
+    names = list(saved.node_names)
     heading = f"node {names[node]}: {saved.class_names[label]} ({probabilities[node, label]:.1%})"
     classes = probabilities.argmax(axis=1)
     return _svg(fisher_figure(found, grown, title)), _svg(links_figure(links, node, classes, names, heading))
