@@ -23,8 +23,9 @@ import fishergcn
 from fishergcn._base.npz import read_arrays
 from fishergcn._base.provenance import versions
 from fishergcn.errors import FisherGCNError, reason
+from fishergcn.execution._devices import chunk_size
 from fishergcn.execution._jobs import Job, problem_key, run_to_dict, save_problem
-from fishergcn.training import Progress, RunRecord, train_chunk
+from fishergcn.training import Problem, Progress, RunRecord, train_chunk
 
 __all__ = ["LocalExecutor", "ProcessExecutor", "StopWork", "failed_records"]
 
@@ -55,8 +56,13 @@ class LocalExecutor:
         keep_going: bool = False,
     ) -> None:
         self.device = device
+        self.gpu = device.type == "cuda"
         self.on_epoch = on_epoch
         self.keep_going = keep_going
+
+    def chunk_size(self, problem: Problem) -> int:
+        """Return how many runs of a problem make a job: as many as fit on the device side by side."""
+        return chunk_size(problem, self.device)
 
     def run(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, list[RunRecord]]]:
         """Yield each job with its records, in order."""
@@ -146,6 +152,8 @@ class ProcessExecutor:
         Whether a job that fails gives records that say so, instead of an error.
     """
 
+    gpu = False
+
     def __init__(self, workers: int, *, keep_going: bool = False) -> None:
         self.workers = workers
         self.keep_going = keep_going
@@ -153,6 +161,10 @@ class ProcessExecutor:
         self._problems: dict[str, int] = {}  # how many jobs use the folder of this name
         self._lock = threading.Lock()
         self._alive: set[subprocess.Popen[str]] = set()
+
+    def chunk_size(self, problem: Problem) -> int:
+        """Return how many runs of a problem make a job: one."""
+        return 1
 
     def run(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, list[RunRecord]]]:
         """Yield each job with its records as it finishes."""

@@ -37,6 +37,11 @@ class Job:
 class Executor(Protocol):
     """Where jobs run: this process, several, or several machines."""
 
+    gpu: bool
+
+    def chunk_size(self, problem: Problem) -> int:
+        """Return how many runs of a problem make a job there."""
+
     def run(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, list[RunRecord]]]:
         """Yield each job with its records as it finishes, in any order."""
 

@@ -29,12 +29,12 @@ from fishergcn._base.files import write_text
 from fishergcn._base.folders import atomic_folder, check_target
 from fishergcn._base.types import CSRArray, FloatArray
 from fishergcn.errors import DataFileError, InputError
-from fishergcn.execution import as_split, check_graph, check_record, check_records
+from fishergcn.execution import check_graph, check_record, check_records
 from fishergcn.graph import Graph
 from fishergcn.models._facts import FORMAT, Facts, read_facts
 from fishergcn.models._weights import read_bytes, read_weights, write_weights
 from fishergcn.nn import GCN, layer_sizes, make_features
-from fishergcn.splits import Split
+from fishergcn.splits import Split, choose
 from fishergcn.training import Method, RunRecord, TrainConfig, parse_method, propagation_of
 
 __all__ = [
@@ -191,7 +191,7 @@ def save_model(
     (2708, 7)
     """
     graph, record = check_graph(graph), check_record(record)
-    split = as_split(graph, split)
+    [split] = choose(graph, split)
     target = check_model_target(folder, overwrite=overwrite)
     with atomic_folder(target) as temporary:
         write_model(temporary, graph, record, split, chosen_from=max(len(runs), 1))

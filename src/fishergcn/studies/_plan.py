@@ -5,16 +5,17 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fishergcn._base.checks import check_integer
+from fishergcn._base.seeds import check_seeds
 from fishergcn.errors import InputError
 from fishergcn.studies._differences import cell_differences, config_differences, shown
 from fishergcn.studies._preset import Preset, load_preset
-from fishergcn.training import FIRST_SEED, TrainConfig, control_of, parse_method
+from fishergcn.training import TrainConfig, control_of, parse_method
 
 __all__ = ["Cell", "Plan", "make_plan"]
 
@@ -167,7 +168,7 @@ def make_plan(
     *,
     datasets: Sequence[str] | None = None,
     methods: Sequence[str] | None = None,
-    splits: int | None = None,
+    splits: int | str | Iterable[int | str] | None = None,
     seeds: int | None = None,
     epochs: int | None = None,
 ) -> Plan:
@@ -180,7 +181,9 @@ def make_plan(
     datasets, methods
         Instead of the preset's. The baseline ``gcn`` and the control of each method are added: without them a
         difference has no meaning.
-    splits, seeds
+    splits
+        How many, by the preset's rule, or which by name: see :func:`fishergcn.splits.named`.
+    seeds
         How many.
     epochs
         At most so many steps a run.
@@ -202,11 +205,11 @@ def make_plan(
         config = dataclasses.replace(config, max_epochs=check_integer("epochs", epochs, minimum=1))
     chosen = tuple(dict.fromkeys(preset.datasets if datasets is None else datasets))
     digests = {name: data.load(name).digest for name in chosen}
-    named = _with_references(preset.methods if methods is None else methods, config)
+    entries = _with_references(preset.methods if methods is None else methods, config)
     cells = [
         Cell(dataset, label, method, variant, settings)
         for dataset in chosen
-        for label, method, variant, settings in _entries(preset, named, config)
+        for label, method, variant, settings in _entries(preset, entries, config)
     ]
     if not cells:
         raise InputError("datasets and methods must name at least one each.")
@@ -216,13 +219,8 @@ def make_plan(
         source=preset.source,
         notes=preset.notes,
         cells=tuple(cells),
-        splits=_split_names(preset, preset.splits if splits is None else splits),
-        seeds=tuple(
-            range(
-                FIRST_SEED,
-                FIRST_SEED + check_integer("seeds", preset.seeds if seeds is None else seeds, minimum=1),
-            )
-        ),
+        splits=tuple(named(preset.splits if splits is None else splits, preset.split_rule)),
+        seeds=tuple(check_seeds(preset.seeds if seeds is None else seeds)),
         published=tuple(dataclasses.asdict(entry) for entry in preset.published if entry.dataset in chosen),
         digests=digests,
         changed=tuple(config_differences(config, preset.config)),
@@ -250,13 +248,3 @@ def _entries(
         for method in variant.methods:
             if method in methods:
                 yield f"{method} {variant.name}", method, variant.name, settings
-
-
-def _split_names(preset: Preset, count: int) -> tuple[str, ...]:
-    check_integer("splits", count, minimum=1)
-    if preset.split_rule == "public":
-        if count != 1:
-            raise InputError(f"preset {preset.name!r} uses the public split, of which there is 1, got splits={count}.")
-        return ("public",)
-    rule = "per-class:20+30" if preset.split_rule == "per-class" else preset.split_rule
-    return tuple(f"{rule}:{seed}" for seed in range(FIRST_SEED, FIRST_SEED + count))

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from fishergcn._base.checks import check_choice, check_integer, check_real, check_text
 from fishergcn.errors import DataFileError, FisherGCNError, InputError, reason, suggestion
+from fishergcn.splits import Rule
 from fishergcn.training import TrainConfig, parse_method
 
 if sys.version_info >= (3, 11):
@@ -36,7 +37,6 @@ _KEYS = {
     "variants",
     "published",
 }
-_RULES = ("public", "shuffled", "per-class")
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Preset:
     notes: tuple[str, ...]
     datasets: tuple[str, ...]
     methods: tuple[str, ...]
-    split_rule: str
+    split_rule: Rule
     splits: int
     seeds: int
     config: TrainConfig
@@ -173,7 +173,7 @@ def _build(name: str, values: dict[str, Any]) -> Preset:
     kind = check_choice("kind", values.get("kind", "training"), ("training", "data"))
     splits = values.get("splits", {"rule": "public"})
     _only(splits, {"rule", "count"}, "entry of splits")
-    rule = check_choice("splits.rule", splits["rule"], _RULES)
+    rule: Any = check_choice("splits.rule", splits["rule"], get_args(Rule))
     methods = tuple(parse_method(method).name for method in values.get("methods", ()))
     if kind == "training" and not methods:
         raise InputError("methods must name at least one method.")

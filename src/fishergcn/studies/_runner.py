@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import os
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Protocol
-
-import torch
 
 from fishergcn import datasets, splits
-from fishergcn._base.checks import check_integer
 from fishergcn._base.files import make_folder
 from fishergcn._base.types import CSRArray
-from fishergcn.errors import DataFileError, InputError, reason
-from fishergcn.execution import Executor, Job, LocalExecutor, ProcessExecutor, chunk_size, find_device
+from fishergcn.errors import DataFileError, reason
+from fishergcn.execution import Executor, Job, Listener, choose_executor
 from fishergcn.spectrum import Spectrum
 from fishergcn.studies._folders import check_free
 from fishergcn.studies._lock import folder_lock
@@ -24,41 +19,9 @@ from fishergcn.studies._plan import Cell, Plan
 from fishergcn.studies._signals import Signals
 from fishergcn.studies._store import RunStore
 from fishergcn.studies._tensorboard import CurveWriter
-from fishergcn.training import Problem, Progress, Run, RunRecord, check_runs, parse_method, prepare
+from fishergcn.training import Problem, Run, RunRecord, check_runs, parse_method, prepare
 
-__all__ = ["Listener", "choose_executor", "run"]
-
-_CLUSTER_CHUNK = 32  # runs side by side on a GPU that this process cannot see; halved there if they do not fit
-
-
-class Listener(Protocol):
-    """Is told what happens, to show it."""
-
-    def begin(self, plan: Plan, store: RunStore) -> None:
-        """The database is open; some runs may be there already."""
-
-    def started(self, cell: Cell, runs: int) -> None:
-        """A job was handed out."""
-
-    def epoch(self, progress: Progress) -> None:
-        """An epoch of a job in this process ended."""
-
-    def finished(self, cell: Cell, records: list[RunRecord]) -> None:
-        """The runs of a job are written down."""
-
-
-class _Silence:
-    def begin(self, plan: Plan, store: RunStore) -> None:
-        pass
-
-    def started(self, cell: Cell, runs: int) -> None:
-        pass
-
-    def epoch(self, progress: Progress) -> None:
-        pass
-
-    def finished(self, cell: Cell, records: list[RunRecord]) -> None:
-        pass
+__all__ = ["run"]
 
 
 def run(
@@ -104,20 +67,21 @@ def run(
         On SIGINT or SIGTERM, after what had ended was written down.
     """
     folder = Path(folder)
-    listener = _Silence() if listener is None else listener
+    listener = Listener() if listener is None else listener
     curves = None if tensorboard is None else CurveWriter(tensorboard)
-    executor, chunk = choose_executor(device, workers, cluster, listener.epoch)
+    executor = choose_executor(device, workers, cluster, on_epoch=listener.epoch, keep_going=True)
     # Signals after the executor: a library that it starts may bring handlers of its own.
     with Signals() as signals, contextlib.closing(executor), _opened(folder) as store:
         store.begin(plan, command=command, created=datetime.now(timezone.utc).isoformat(timespec="seconds"))
-        listener.begin(plan, store)
-        jobs = _Jobs(plan, store, chunk, listener)
+        planned = {(cell.dataset, cell.name): len(plan.splits) * len(plan.seeds) for cell in plan.cells}
+        listener.begin(plan.preset, planned, (((record.dataset, name), record) for name, record in store.entries()))
+        jobs = _Jobs(plan, store, executor, listener)
         with contextlib.closing(_run(executor, jobs)) as results:
             for job, records in results:
                 cell = jobs.taken.pop(id(job))
                 with signals.held():
                     store.add(cell, records)
-                listener.finished(cell, records)
+                listener.finished((cell.dataset, cell.name), records)
                 if curves is not None:
                     curves.write(cell, records)
         return store.counts()
@@ -141,46 +105,11 @@ def _run(executor: Executor, jobs: _Jobs) -> Generator[tuple[Job, list[RunRecord
         ) from error
 
 
-Chunk = Callable[[Problem, Cell, RunStore], int]
-
-
-def choose_executor(
-    device: str, workers: int | None, cluster: str | None, on_epoch: Callable[[Progress], None] | None = None
-) -> tuple[Executor, Chunk]:
-    """Return where jobs run, and how many runs make a job there."""
-    if workers is not None:
-        check_integer("workers", workers, minimum=1)
-    if cluster is not None:
-        from fishergcn.execution import RayExecutor
-
-        if workers is not None:
-            raise InputError("workers is for this machine; a cluster uses all that it has.")
-        on_gpu = device.startswith("cuda")
-        return RayExecutor(cluster, gpu=on_gpu, keep_going=True), lambda *_: _CLUSTER_CHUNK if on_gpu else 1
-    place = find_device(device)
-    if place.type == "cuda":
-        return LocalExecutor(place, on_epoch, keep_going=True), lambda *given: _gpu_chunk(place, *given)
-    count = _cores() if workers is None else workers
-    if count == 1:
-        return LocalExecutor(place, on_epoch, keep_going=True), lambda *_: 1
-    return ProcessExecutor(count, keep_going=True), lambda *_: 1
-
-
-def _gpu_chunk(place: torch.device, problem: Problem, cell: Cell, store: RunStore) -> int:
-    """As many runs as fit, and the same number when the work is taken up again: rounding depends on it."""
-    name = f"runs side by side on {place.type}, {cell.name} on {cell.dataset}"
-    return int(store.remember(name, chunk_size(problem, place)))
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 class _Jobs:
     """The jobs that are missing, made one by one as they are asked for; ``taken`` holds those in work."""
 
-    def __init__(self, plan: Plan, store: RunStore, chunk: Chunk, listener: Listener) -> None:
-        self.plan, self.store, self.chunk, self.listener = plan, store, chunk, listener
+    def __init__(self, plan: Plan, store: RunStore, executor: Executor, listener: Listener) -> None:
+        self.plan, self.store, self.executor, self.listener = plan, store, executor, listener
         self.taken: dict[int, Cell] = {}
 
     def __iter__(self) -> Iterator[Job]:
@@ -195,7 +124,10 @@ class _Jobs:
         if len(finished) == len(self.plan.splits) * len(self.plan.seeds):
             return
         problem = shared.problem(cell)
-        size = self.chunk(problem, cell, self.store)
+        size = self.executor.chunk_size(problem)
+        if self.executor.gpu:
+            # The same number when the work is taken up again: rounding depends on it.
+            size = int(self.store.remember(f"runs side by side on cuda, {cell.name} on {cell.dataset}", size))
         runs = [Run(shared.splits[split], seed) for split, seed in self.plan.runs()]
         # Chunks are cut before finished runs are left out: they are the same however often we start again.
         for start in range(0, len(runs), size):
@@ -203,7 +135,7 @@ class _Jobs:
             if part:
                 job = Job(problem, tuple(part))
                 self.taken[id(job)] = cell
-                self.listener.started(cell, len(part))
+                self.listener.started((cell.dataset, cell.name), len(part))
                 yield job
 
 
