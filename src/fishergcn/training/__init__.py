@@ -8,7 +8,7 @@ from fishergcn.training._engine import Progress, train_chunk
 from fishergcn.training._methods import METHODS, Method, control_of, parse_method, samples_of
 from fishergcn.training._minibatch import BatchSettings, prepare_batches, train_minibatch, train_prepared
 from fishergcn.training._objective import Targets, scores
-from fishergcn.training._problem import Problem, Run, check_runs, has_negative_features, prepare, propagation_of
+from fishergcn.training._problem import Problem, Run, check_runs, learnable, prepare, propagation_of
 from fishergcn.training._records import RunRecord
 from fishergcn.training._sampling import check_fanout
 
@@ -27,7 +27,7 @@ __all__ = [
     "check_fanout",
     "check_runs",
     "control_of",
-    "has_negative_features",
+    "learnable",
     "parse_method",
     "prepare",
     "prepare_batches",
