@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -11,11 +12,10 @@ from typer.testing import CliRunner
 
 from fishergcn import TrainConfig, splits, train
 from fishergcn.cli import app
-from fishergcn.drawing._extrinsic import radial_layout
 from fishergcn.errors import DataFileError, InputError
 from fishergcn.geometry import embedding, extrinsic
 from fishergcn.graph import Graph
-from fishergcn.models._saved import load_model, save_model
+from fishergcn.models._saved import check_model_target, load_model, save_model
 from fishergcn.perturbation._neighborhood import Neighborhood
 
 
@@ -84,6 +84,20 @@ def test_fisher_prints_and_draws(folders, tmp_path):
     assert "random directions" not in high
 
 
+def test_fisher_keeps_a_record_that_a_model_folder_may_hold(folders, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(folders["fishergcn"], folder)
+    assert "kept: " in run("fisher", folder, "--random", 5, "--keep").stdout
+    facts = json.loads(run("fisher", folder, "--random", 5, "--json").stdout)
+    record = extrinsic.GeometryRecord.load(folder / "geometry.json")
+    assert list(record.eigenvalues) == facts["relative_eigenvalues"]
+    assert list(record.growth) == facts["loss_growth"]
+    assert len(record.random_growth) == 5
+    assert record.title == "fishergcn on groups"
+    assert record.links.node == facts["nodes"][0]["node"]
+    check_model_target(folder, overwrite=True)  # still nothing but a model
+
+
 def test_edges_are_those_of_the_library(folders):
     saved = load_model(folders["fishergcn"])
     facts = json.loads(run("edges", folders["fishergcn"], "--node", "node7", "--top", 5, "--json").stdout)
@@ -148,16 +162,3 @@ def test_embed_is_that_of_the_library(tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
     text = run("embed", path, "--order", 2, "--dim", 1).stdout
     assert "in 1 dimensions" in text
-
-
-def test_a_radial_layout_puts_nodes_on_rings_and_no_two_on_one_place():
-    links = np.array([[4, 1], [4, 2], [1, 3], [2, 3], [3, 5], [8, 9]])
-    places = radial_layout(4, links)
-    assert set(places) == {1, 2, 3, 4, 5, 8, 9}
-    rings = {each: float(np.linalg.norm(place)) for each, place in places.items()}
-    expected = {4: 0, 1: 1, 2: 1, 3: 2, 5: 3, 8: 4, 9: 5}
-    assert rings == pytest.approx(expected)
-    points = np.array(list(places.values()))
-    apart = np.linalg.norm(points[:, None] - points[None], axis=-1) + np.eye(len(points))
-    assert apart.min() > 0.1
-    assert list(radial_layout(0, np.empty((0, 2), dtype=np.int64))) == [0]

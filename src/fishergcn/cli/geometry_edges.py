@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from fishergcn.cli._common import check_picture, console, print_json, save_picture, table
-from fishergcn.cli.geometry_fisher import link_rows, node_names
+from fishergcn.cli._common import console, print_json, table
+from fishergcn.cli.geometry_fisher import node_names
 from fishergcn.errors import InputError, suggestion
 
-if TYPE_CHECKING:
-    from fishergcn.geometry.extrinsic import EdgeSensitivity
-    from fishergcn.models import SavedModel
-
 __all__ = ["edges"]
-
-# More links than this make a picture that nobody can read.
-_DRAWN = 120
 
 
 def edges(
@@ -42,31 +35,25 @@ def edges(
     that the pair has in the propagation matrix.
     """
     from fishergcn._base.checks import check_choice, check_integer
+    from fishergcn.drawing import check_picture, draw_links
+    from fishergcn.geometry.extrinsic import node_links
     from fishergcn.models import load_model
 
     check_picture(plot)
     check_choice("--links", links, ("present", "absent", "all"))
     count = check_integer("--top", top, minimum=1)
     saved = load_model(folder)
-    names = node_names(saved)
-    position = _position("node", node, names)
-    probabilities = saved.probabilities()
-    chosen = int(probabilities[position].argmax())
-    if label is not None:
-        chosen = _position("class", label, list(saved.class_names))
-    found = _sensitivity(saved, position, chosen, links, max(count, _DRAWN))
+    position = _position("node", node, node_names(saved))
+    chosen = None if label is None else _position("class", label, list(saved.class_names))
+    found = node_links(saved, position, chosen, links, max(count, 120))
+    if plot is not None:
+        draw_links(found).save(plot)
     facts: dict[str, Any] = {
         "node": node,
-        "class": saved.class_names[chosen],
-        "probability": float(probabilities[position, chosen]),
-        "links": link_rows(found.top(count), names),
+        "class": found.label,
+        "probability": found.probability,
+        "links": found.top(count).rows(),
     }
-    if plot is not None:
-        from fishergcn.drawing import links_figure
-
-        title = f"node {node}: {facts['class']} ({facts['probability']:.1%})"
-        classes = probabilities.argmax(axis=1)
-        save_picture(links_figure(found.top(_DRAWN), position, classes, names, title), plot)
     if json:
         print_json(facts)
         return
@@ -80,24 +67,6 @@ def edges(
     out.print(table(title, ["pair", "a link", f"change of log p per unit of {what}"], rows))
     if plot is not None:
         out.print(f"picture: {plot}")
-
-
-def _sensitivity(saved: SavedModel, node: int, label: int, links: str, count: int) -> EdgeSensitivity:
-    """Return the links that matter at all, at most ``count``."""
-    from fishergcn.geometry.extrinsic import EdgeSensitivity, edge_sensitivity
-
-    found = edge_sensitivity(
-        saved.model,
-        saved.graph,
-        through_normalization=not saved.method.high_order,
-        links=links,
-        top=count,
-        score_of=(node, label),
-        propagation=saved.propagation,
-        normalize_features=saved.config.normalize_features,
-    )
-    kept = found.values != 0
-    return EdgeSensitivity(found.links[kept], found.values[kept], found.present[kept])
 
 
 def _position(what: str, name: str, names: list[str]) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fishergcn.cli._common import check_picture, console, print_json, save_picture, table
+from fishergcn.cli._common import console, print_json, table
 
 if TYPE_CHECKING:
     from fishergcn.geometry.extrinsic import AdversarialDirection, EdgeSensitivity, Sharpness
@@ -28,9 +28,13 @@ def fisher(
     random: Annotated[int, typer.Option(help="How many random directions to compare with.")] = 100,
     seed: Annotated[int, typer.Option(help="Seed of the random directions and of labels drawn.")] = 0,
     plot: Annotated[Path | None, typer.Option(help="Draw a picture to this file (.png, .svg, .pdf).")] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Write MODEL/geometry.json, from which fishergcn report draws.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
     """Show the Fisher information of a model with respect to its graph, and what matters most in it."""
+    from fishergcn.drawing import check_picture, draw_fisher
     from fishergcn.geometry import extrinsic
     from fishergcn.models import load_model
     from fishergcn.perturbation import Neighborhood
@@ -61,10 +65,11 @@ def fisher(
         propagation=saved.propagation,
         normalize_features=normalize,
     )
-    if plot is not None:
-        from fishergcn.drawing import fisher_figure
-
-        save_picture(fisher_figure(found, grown, _title(saved)), plot)
+    record = extrinsic.GeometryRecord.of(saved, found, grown) if keep or plot is not None else None
+    if record is not None and plot is not None:
+        draw_fisher(record).save(plot)
+    if record is not None and keep:
+        record.save(folder / "geometry.json")
     facts = _facts(saved, found, grown, links)
     if json:
         print_json(facts)
@@ -72,6 +77,8 @@ def fisher(
         _show(saved, facts)
         if plot is not None:
             console().print(f"picture: {plot}")
+        if keep:
+            console().print(f"kept: {folder / 'geometry.json'}")
 
 
 def node_names(saved: SavedModel) -> list[str]:

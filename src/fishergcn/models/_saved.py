@@ -47,7 +47,15 @@ __all__ = [
     "write_runs",
 ]
 
-_FILES = ("weights.safetensors", "model.json", "README.md", "predictions.csv", "runs.json", "graph.npz")
+_FILES = (
+    "weights.safetensors",
+    "model.json",
+    "README.md",
+    "predictions.csv",
+    "runs.json",
+    "graph.npz",
+    "geometry.json",
+)
 _LARGEST_GRAPH_FILE = 8 << 30
 
 

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-__all__ = ["ABLATION", "CHANGED", "CURVES", "FOREST", "RESULTS", "SPECTRUM", "VARIANTS"]
+__all__ = [
+    "ABLATION",
+    "CHANGED",
+    "CURVES",
+    "FISHER",
+    "FOREST",
+    "LINKS",
+    "RESULTS",
+    "SPECTRUM",
+    "VARIANTS",
+]
 
 RESULTS = (
     "Test accuracy is the share of test nodes whose class was predicted correctly. The 95 % interval says how "
@@ -51,4 +61,15 @@ ABLATION = (
 VARIANTS = (
     "Each variant against its control, run by run: dots are mean differences, lines 95 % intervals. Right of zero "
     "the variant is better than training with as many dropout samples and no perturbation."
+)
+
+FISHER = (
+    "Left: how strongly the predictions react to a small move of the graph along each direction, per squared Bures "
+    "distance. Middle: the move they react to most. Right: how much the loss grows along it (line) and along random "
+    "moves of the same length (bars)."
+)
+
+LINKS = (
+    "The links around the node that contributes most to that reaction. Blue: more weight on this link would make the "
+    "model surer of its prediction there; red: less sure. Nodes are colored by predicted class."
 )

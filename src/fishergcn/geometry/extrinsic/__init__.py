@@ -9,6 +9,9 @@ parameters and F_i the metric of predictions (diag p_i - p_i p_iᵀ, or its empi
     G^E v    = μ M v, M the Bures metric of the graph            :func:`adversarial_direction`
     ℓ(tv) - ℓ(0) at equal Bures distance                         :func:`sharpness`
     ∂ℓ/∂a_ij, ∂ℓ/∂ã_ij                                           :func:`edge_sensitivity`
+    ∂log p/∂a_ij of one prediction                               :func:`node_links`
+
+What is found about a trained model can be kept as a :class:`GeometryRecord`, from which a report draws.
 
 A network is a :class:`fishergcn.nn._gcn.GCN` of any depth, evaluated without dropout in float64, or any
 function that maps a propagation operator to logits.
@@ -23,6 +26,7 @@ from fishergcn.geometry.extrinsic._direction import (
 )
 from fishergcn.geometry.extrinsic._edges import EdgeSensitivity, edge_sensitivity
 from fishergcn.geometry.extrinsic._fisher import fisher_information
+from fishergcn.geometry.extrinsic._record import GeometryRecord, NodeLinks, node_links
 from fishergcn.geometry.extrinsic._sharpness import Sharpness, sharpness, typical_distance
 from fishergcn.geometry.extrinsic._weights import (
     NaturalGradientStep,
@@ -34,7 +38,9 @@ from fishergcn.geometry.extrinsic._weights import (
 __all__ = [
     "AdversarialDirection",
     "EdgeSensitivity",
+    "GeometryRecord",
     "NaturalGradientStep",
+    "NodeLinks",
     "Sharpness",
     "WeightFisher",
     "adversarial_direction",
@@ -42,6 +48,7 @@ __all__ = [
     "fisher_information",
     "intrinsic_metric",
     "natural_gradient_step",
+    "node_links",
     "sharpness",
     "typical_distance",
     "weight_fisher",

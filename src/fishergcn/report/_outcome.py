@@ -1,4 +1,4 @@
-"""An experiment as the report sees it: the plan, what was run of each of its cells, and the statistics."""
+"""A study as the report sees it: the plan, what was run of each of its cells, and the statistics."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from fishergcn.errors import DataFileError
 from fishergcn.studies import Band, Cell, CellSummary, Comparison, Plan, Runs, compare, summarize
 from fishergcn.training import RunRecord
 
-__all__ = ["Study", "read_study"]
-
-Identity = tuple[str, str]  # data set, name of the cell
+__all__ = ["Outcome", "read_outcome"]
 
 
 @dataclass(frozen=True)
-class Study:
+class Outcome:
     """What the report is about.
 
     Attributes
@@ -26,19 +24,22 @@ class Study:
         What was to be run.
     command
         The command line that ran it; empty if unknown.
+    facts
+        What was noted about the data.
     runs
         The finished runs of each cell, in the plan's order, without their curves; cells without
         any are left out.
     failed
         The runs that diverged or broke, each with its cell.
     bands
-        The learning curves of each cell.
+        The learning curves of each cell, as long as at least half of its runs were still training.
     summaries, comparisons
         The results of each cell that has any, and its paired differences.
     """
 
     plan: Plan
     command: str
+    facts: Mapping[str, Any]
     runs: Mapping[Cell, list[RunRecord]]
     failed: list[tuple[Cell, RunRecord]]
     bands: Mapping[Cell, Mapping[str, Band]]
@@ -59,22 +60,28 @@ class Study:
         """Return the cells of one data set that have runs, by name."""
         return {cell.name: cell for cell in self.runs if cell.dataset == dataset}
 
+    def curves(self, dataset: str) -> dict[str, Mapping[str, Band]]:
+        """Return the learning curves of the cells of one data set that have any, by name."""
+        found = {name: self.bands.get(cell, {}) for name, cell in self.cells(dataset).items()}
+        return {name: bands for name, bands in found.items() if bands}
 
-def read_study(source: Runs) -> Study:
-    """Read the runs of an experiment; raise if there are none."""
+
+def read_outcome(source: Runs) -> Outcome:
+    """Read the runs of a study; raise if there are none."""
     memory = _Memory(source)
     plan = Plan.from_dict(memory.plan)
     every = {cell: memory.kept[cell.dataset, cell.name] for cell in plan.cells}
     if not any(every.values()):
-        raise DataFileError(f"no run of the experiment {plan.preset!r} is finished yet, so there is nothing to report.")
+        raise DataFileError(f"no run of the study {plan.preset!r} is finished yet, so there is nothing to report.")
     fine = {cell: [record for record in records if record.status == "ok"] for cell, records in every.items()}
     summaries = dict(zip(plan.cells, summarize(memory), strict=True))
-    return Study(
+    return Outcome(
         plan=plan,
         command=str(memory.plan.get("command") or ""),
+        facts=getattr(source, "facts", {}),
         runs={cell: records for cell, records in fine.items() if records},
         failed=[(cell, record) for cell, records in every.items() for record in records if record.status != "ok"],
-        bands={cell: source.bands(*_identity(cell)) for cell, records in fine.items() if records},
+        bands={cell: _bands(source, cell) for cell, records in fine.items() if records},
         summaries={cell: summary for cell, summary in summaries.items() if summary.accuracy is not None},
         comparisons=compare(memory),
     )
@@ -85,7 +92,7 @@ class _Memory:
 
     def __init__(self, source: Runs) -> None:
         self.plan: dict[str, Any] = source.plan
-        self.kept: dict[Identity, list[RunRecord]] = {
+        self.kept: dict[tuple[str, str], list[RunRecord]] = {
             (cell["dataset"], cell["name"]): [
                 dataclasses.replace(record, curves={}) for _, record in source.entries(cell["dataset"], cell["name"])
             ]
@@ -107,5 +114,14 @@ class _Memory:
         pass
 
 
-def _identity(cell: Cell) -> Identity:
-    return cell.dataset, cell.name
+def _bands(source: Runs, cell: Cell) -> dict[str, Band]:
+    """Return the learning curves of a cell up to where fewer than half of its runs were still training.
+
+    Runs stop at different epochs; the few that train longest no longer stand for all.
+    """
+    found = source.bands(cell.dataset, cell.name)
+    kept = {name: slice(int((2 * band.runs >= band.runs.max(initial=0)).sum())) for name, band in found.items()}
+    return {
+        name: Band(band.mean[kept[name]], band.low[kept[name]], band.high[kept[name]], band.runs[kept[name]])
+        for name, band in found.items()
+    }
