@@ -19,14 +19,14 @@ from torch import Tensor, nn
 
 from fishergcn._base.checks import check_integer
 from fishergcn._base.imports import require
-from fishergcn._base.types import CSRArray, IntArray
-from fishergcn.attacks._models import Stack
+from fishergcn._base.types import IntArray
 from fishergcn.errors import InputError
+from fishergcn.models import TrainedModel
 
-__all__ = ["EdgeWeightGCN", "prbcd_flips"]
+__all__ = ["LinkWeightGCN", "prbcd_flips"]
 
 
-class EdgeWeightGCN(nn.Module):
+class LinkWeightGCN(nn.Module):
     """A trained network as a differentiable function of the weights of a list of links.
 
     ``forward(x, edge_index, edge_weight)`` takes X W⁰ for ``x``, since the graph enters after it, and both directions
@@ -93,11 +93,9 @@ class _Links:
 
 
 def prbcd_flips(
-    stack: Stack,
-    adjacency: CSRArray,
+    model: TrainedModel,
     budget: int,
     *,
-    order: int,
     block_size: int = 50_000,
     steps: int = 50,
     seed: int = 0,
@@ -106,14 +104,10 @@ def prbcd_flips(
 
     Parameters
     ----------
-    stack
-        A single network, with its test nodes; their labels are known to the attack.
-    adjacency
-        A, of links with weight 1.
+    model
+        A single network, with its test nodes, whose labels are known to the attack, on a graph with links of weight 1.
     budget
         At most so many pairs of different nodes are flipped, linked ones to unlinked and the reverse.
-    order
-        T, for a high-order network.
     block_size
         How many pairs are searched at a time.
     steps
@@ -128,25 +122,20 @@ def prbcd_flips(
 
     Examples
     --------
-    >>> import numpy as np, torch, fishergcn
-    >>> from fishergcn.attacks import Stack, train_runs
-    >>> from fishergcn.training import Run
-    >>> from fishergcn.training import parse_method
-    >>> from fishergcn.training import prepare
+    >>> import numpy as np, fishergcn
     >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4), labels=[0, 0, 1, 1])
-    >>> problem = prepare(graph, parse_method("gcn"), fishergcn.TrainConfig(max_epochs=50))
-    >>> runs = [Run(fishergcn.splits.Split("mine", train=[0, 3], val=[1], test=[2]), 2019)]
-    >>> cpu = torch.device("cpu")
-    >>> stack = Stack.of(problem, runs, train_runs(problem, runs, cpu), cpu)
-    >>> prbcd_flips(stack, graph.adjacency, budget=1, order=5, block_size=6, steps=5)  # node 2 loses its class
+    >>> split = fishergcn.splits.Split("mine", train=[0, 3], val=[1], test=[2])
+    >>> records = fishergcn.train(graph, "gcn", split, config=fishergcn.TrainConfig(max_epochs=50), keep_weights=True)
+    >>> model = fishergcn.TrainedModel.from_records(graph, records, split)
+    >>> prbcd_flips(model, budget=1, block_size=6, steps=5)  # node 2 loses its class
     array([[2],
            [3]])
     """
     with warnings.catch_warnings():  # it says on import that it is experimental
         warnings.simplefilter("ignore", UserWarning)
         contrib = require("torch_geometric.contrib.nn.models", extra="pyg", purpose="the PRBCD attack")
-    if len(stack) != 1:
-        raise InputError(f"PRBCD attacks one network at a time, got {len(stack)}.")
+    model = model.only()
+    adjacency = model.graph.adjacency
     upper = sparse.coo_array(sparse.triu(adjacency, 1))
     if (upper.data != 1.0).any():
         raise InputError("PRBCD needs links of weight 1, got other weights.")
@@ -154,14 +143,15 @@ def prbcd_flips(
     budget = check_integer("budget", budget, minimum=0, maximum=nodes * (nodes - 1) // 4)
     if budget == 0:
         return np.empty((2, 0), dtype=np.int64)
-    device, dtype = stack.device, stack.dtype
+    device, dtype = model.device, model.dtype
     own = torch.as_tensor(adjacency.diagonal(), dtype=dtype, device=device)
-    network = EdgeWeightGCN([each[0] for each in stack.weights[1:]], own, order if stack.method.high_order else None)
+    order = model.config.order if model.method.high_order else None
+    network = LinkWeightGCN([each[0] for each in model.weights[1:]], own, order)
     ends = np.stack(upper.coords).astype(np.int64)
     edge_index = torch.as_tensor(np.concatenate([ends, ends[::-1]], axis=1), device=device)
-    known = stack.targets.shares[0] > 0  # the rest pads the lists of nodes to one length
-    test, labels = stack.targets.rows[0, known], torch.zeros(nodes, dtype=torch.int64, device=device)
-    labels[test] = stack.targets.labels[0, known]
+    known = model.targets.shares[0] > 0  # the rest pads the lists of nodes to one length
+    test, labels = model.targets.rows[0, known], torch.zeros(nodes, dtype=torch.int64, device=device)
+    labels[test] = model.targets.labels[0, known]
     attack = contrib.PRBCDAttack(
         network,
         block_size=max(block_size, 2 * budget),
@@ -172,6 +162,6 @@ def prbcd_flips(
     )
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
-        hidden = stack.features.times(stack.weights[0], None, 1, 0.0)[:, 0].detach()
+        hidden = model.features.times(model.weights[0], None, 1, 0.0)[:, 0].detach()
         _, flips = attack.attack(hidden, edge_index, labels, budget=budget, idx_attack=test)
     return cast("IntArray", flips.cpu().numpy().astype(np.int64))

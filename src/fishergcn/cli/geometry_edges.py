@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from fishergcn.cli._common import console, print_json, table
-from fishergcn.cli.geometry_fisher import node_names
 from fishergcn.errors import InputError, suggestion
 
 __all__ = ["edges"]
@@ -21,7 +20,8 @@ def edges(
         str | None, typer.Option("--class", help="The class whose probability is asked about; the predicted one.")
     ] = None,
     links: Annotated[
-        str, typer.Option(help="present: links of the graph; absent: pairs that are not linked; all: both.")
+        Literal["present", "absent", "all"],
+        typer.Option(help="present: links of the graph; absent: pairs that are not linked; all: both."),
     ] = "present",
     top: Annotated[int, typer.Option(help="How many links to list.")] = 10,
     plot: Annotated[
@@ -34,16 +34,15 @@ def edges(
     Each with the derivative of the log-probability: in the weight of the link, or, for high-order models, in the entry
     that the pair has in the propagation matrix.
     """
-    from fishergcn._base.checks import check_choice, check_integer
+    from fishergcn._base.checks import check_integer
     from fishergcn.drawing import check_picture, draw_links
     from fishergcn.geometry.extrinsic import node_links
     from fishergcn.models import load_model
 
     check_picture(plot)
-    check_choice("--links", links, ("present", "absent", "all"))
     count = check_integer("--top", top, minimum=1)
     saved = load_model(folder)
-    position = _position("node", node, node_names(saved))
+    position = _position("node", node, list(saved.node_names))
     chosen = None if label is None else _position("class", label, list(saved.class_names))
     found = node_links(saved, position, chosen, links, max(count, 120))
     if plot is not None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from fishergcn.cli._common import console, print_json, table
 
 if TYPE_CHECKING:
-    from fishergcn.geometry.extrinsic import AdversarialDirection, EdgeSensitivity, Sharpness
-    from fishergcn.models import SavedModel
+    from fishergcn.geometry.extrinsic import AdversarialDirection, LinkSensitivity, Sharpness
+    from fishergcn.models import TrainedModel
 
-__all__ = ["fisher", "link_rows", "node_names"]
+__all__ = ["fisher", "link_rows"]
 
 _SHOWN = 10
 
@@ -21,7 +22,9 @@ _SHOWN = 10
 def fisher(
     folder: Annotated[Path, typer.Argument(help="A model folder, as written by fishergcn train --out.")],
     rank: Annotated[int | None, typer.Option(help="k, the number of directions; that of training by default.")] = None,
-    kind: Annotated[str, typer.Option(help="exact, empirical or monte-carlo.")] = "exact",
+    kind: Annotated[
+        Literal["exact", "empirical", "monte-carlo"], typer.Option(help="Which labels it is averaged over.")
+    ] = "exact",
     distance: Annotated[
         float | None, typer.Option(help="Bures distance at which losses are compared; that of training's draws.")
     ] = None,
@@ -43,28 +46,9 @@ def fisher(
     saved = load_model(folder)
     config = saved.config
     around = Neighborhood(saved.propagation, rank=config.rank if rank is None else rank, radius=config.radius or 0.1)
-    normalize = config.normalize_features
-    found = extrinsic.adversarial_direction(
-        saved.model, saved.graph, around, kind, seed=seed, normalize_features=normalize
-    )
-    grown = extrinsic.sharpness(
-        saved.model,
-        saved.graph,
-        around,
-        distance,
-        directions=found.directions,
-        random=random,
-        seed=seed,
-        normalize_features=normalize,
-    )
-    links = extrinsic.edge_sensitivity(
-        saved.model,
-        saved.graph,
-        through_normalization=not saved.method.high_order,
-        top=_SHOWN,
-        propagation=saved.propagation,
-        normalize_features=normalize,
-    )
+    found = extrinsic.adversarial_direction(saved, around, kind, seed=seed)
+    grown = extrinsic.sharpness(saved, around, distance, directions=found.directions, random=random, seed=seed)
+    links = extrinsic.link_sensitivity(saved, through_normalization=not saved.method.high_order, top=_SHOWN)
     record = extrinsic.GeometryRecord.of(saved, found, grown) if keep or plot is not None else None
     if record is not None and plot is not None:
         draw_fisher(record).save(plot)
@@ -81,13 +65,7 @@ def fisher(
             console().print(f"kept: {folder / 'geometry.json'}")
 
 
-def node_names(saved: SavedModel) -> list[str]:
-    """Return the names of the nodes; their numbers where they have none."""
-    graph = saved.graph
-    return list(graph.node_ids or [str(node) for node in range(graph.num_nodes)])
-
-
-def link_rows(found: EdgeSensitivity, names: list[str]) -> list[dict[str, Any]]:
+def link_rows(found: LinkSensitivity, names: Sequence[str]) -> list[dict[str, Any]]:
     """Return each link by the names of its ends, whether it is there, and its derivative."""
     return [
         {"link": [names[i], names[j]], "present": bool(present), "derivative": float(value)}
@@ -95,14 +73,16 @@ def link_rows(found: EdgeSensitivity, names: list[str]) -> list[dict[str, Any]]:
     ]
 
 
-def _title(saved: SavedModel) -> str:
+def _title(saved: TrainedModel) -> str:
     return f"{saved.method.name} on {saved.record.dataset}"
 
 
-def _facts(saved: SavedModel, found: AdversarialDirection, grown: Sharpness, links: EdgeSensitivity) -> dict[str, Any]:
+def _facts(
+    saved: TrainedModel, found: AdversarialDirection, grown: Sharpness, links: LinkSensitivity
+) -> dict[str, Any]:
     import numpy as np
 
-    names = node_names(saved)
+    names = saved.node_names
     best = np.argsort(-found.node_shares, kind="stable")[:_SHOWN]
     worst = grown.random.max(axis=1)
     return {
@@ -123,7 +103,7 @@ def _facts(saved: SavedModel, found: AdversarialDirection, grown: Sharpness, lin
     }
 
 
-def _show(saved: SavedModel, facts: dict[str, Any]) -> None:
+def _show(saved: TrainedModel, facts: dict[str, Any]) -> None:
     out = console()
     rows = [
         [str(index + 1), f"{value:.4g}", f"{foretold:.4g}", f"{change:.4g}", f"{growth:+.4g}"]

@@ -255,17 +255,10 @@ def _save(
     *,
     overwrite: bool,
 ) -> None:
-    from fishergcn._base.folders import atomic_folder
-    from fishergcn.models import best_run, check_model_target, write_model, write_runs
+    from fishergcn.models import save_models
 
-    by_name = {split.name: split for split in splits}
-    target = check_model_target(out, overwrite=overwrite)
-    with atomic_folder(target) as folder:
-        write_runs(folder, [record for records in results.values() for record in records])
-        for method, records in results.items():
-            best = best_run(records)
-            place = folder / method if len(results) > 1 else folder
-            write_model(place, graph, best, by_name[best.split], chosen_from=len(records))
-            shown = out / method if len(results) > 1 else out
-            rule = f", the best of {len(records)} by validation accuracy" if len(records) > 1 else ""
-            note(f"saved {shown}: {method}, split {best.split}, seed {best.seed}{rule}.")
+    records = [record for each in results.values() for record in each]
+    for place, model in save_models(out, graph, records, splits, overwrite=overwrite).items():
+        best, runs = model.record, model.chosen_from
+        rule = f", the best of {runs} by validation accuracy" if runs > 1 else ""
+        note(f"saved {place}: {best.method}, split {best.split}, seed {best.seed}{rule}.")

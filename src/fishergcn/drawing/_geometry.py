@@ -89,6 +89,7 @@ def draw_links(found: NodeLinks, name: str = "links") -> Picture:
                 axes.annotate(found.names[each], place, fontsize=7, xytext=(4, 4), textcoords="offset points")
         axes.set(title=title, xticks=[], yticks=[], aspect="equal")
         axes.margins(0.08)
+        axes.spines[:].set_visible(False)
     rows = [[*row["link"], int(row["present"]), row["derivative"]] for row in found.rows()]
     return Picture(name, title, figure, csv_text(["node", "other", "present", "derivative"], rows))
 

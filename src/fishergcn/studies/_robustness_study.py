@@ -14,7 +14,6 @@ from torch import Tensor
 from fishergcn._base.provenance import device_name, versions
 from fishergcn._base.types import CSRArray
 from fishergcn.attacks import (
-    Stack,
     add_links,
     count_links,
     count_replaced,
@@ -24,12 +23,13 @@ from fishergcn.attacks import (
     remove_links,
     replace_entries,
     toggle_links,
-    train_runs,
     worst_in_ball,
 )
 from fishergcn.errors import InputError
+from fishergcn.execution import Job, LocalExecutor, chunk_size
 from fishergcn.graph import Graph
-from fishergcn.nn import Features, Operator, make_features
+from fishergcn.models import TrainedModel
+from fishergcn.nn import Features, Operator
 from fishergcn.perturbation import Neighborhood
 from fishergcn.spectrum import Spectrum, top_spectrum
 from fishergcn.streams import run_key
@@ -37,7 +37,7 @@ from fishergcn.studies._lock import folder_lock
 from fishergcn.studies._robustness_feasible import check_study
 from fishergcn.studies._robustness_points import Point, PointFile
 from fishergcn.studies._robustness_settings import Settings
-from fishergcn.training import Method, Problem, Run, parse_method, prepare, propagation_of
+from fishergcn.training import Method, Problem, Run, RunRecord, check_runs, parse_method, prepare, propagation_of
 
 __all__ = ["run_study"]
 
@@ -85,13 +85,25 @@ def run_study(settings: Settings, graph: Graph, folder: Path, device: torch.devi
         _Study(settings, graph, runs, device, file, say).run()
 
 
+def train_runs(problem: Problem, runs: Sequence[Run], device: torch.device) -> list[RunRecord]:
+    """Train runs of one problem and return records that hold the weights, in the same order."""
+    check_runs(problem, runs)
+    size = chunk_size(problem, device)
+    jobs = [Job(problem, tuple(runs[start : start + size]), keep_weights=True) for start in range(0, len(runs), size)]
+    executor = LocalExecutor(device)
+    try:
+        done = {id(job): records for job, records in executor.run(jobs)}
+    finally:
+        executor.close()
+    return [record for job in jobs for record in done[id(job)]]
+
+
 @dataclass
 class _Family:
     """Trained methods and the propagation matrix that they share."""
 
-    high: bool
     propagation: CSRArray
-    stacks: list[Stack]
+    stacks: list[TrainedModel]
     ball: Neighborhood | None = None
     plain: Operator | None = None
 
@@ -144,13 +156,13 @@ class _Study:
         stacks = []
         for problem in problems:
             records = train_runs(problem, self.runs, self.device)
-            stacks.append(Stack.of(problem, self.runs, records, self.device))
+            stacks.append(TrainedModel.of(problem, self.runs, records, self.device))
             accuracy = np.mean([record.test_accuracy for record in records])
             self.say(f"{problem.method.name}: {len(records)} runs trained, mean test accuracy {accuracy:.2%}")
             if self._levels("training-links") and self._open(problem.method.name, "training-links", 0.0):
                 measured = [(record.test_accuracy, record.test_cross_entropy) for record in records]
                 self._append(problem.method.name, "training-links", 0.0, 0.0, self.runs, measured)
-        return _Family(methods[0].high_order, problems[0].propagation, stacks)
+        return _Family(problems[0].propagation, stacks)
 
     def _problems(self, graph: Graph, methods: Sequence[Method]) -> Iterator[Problem]:
         """Prepare methods that share a propagation matrix, which is computed once, as is its spectrum."""
@@ -174,21 +186,21 @@ class _Study:
         else:
             self._random(family, stacks, attack, level)
 
-    def _random(self, family: _Family, stacks: Sequence[Stack], attack: str, level: float) -> None:
+    def _random(self, family: _Family, stacks: Sequence[TrainedModel], attack: str, level: float) -> None:
         """Test on graphs or features with random changes; a run's scores are means over the draws."""
         if family.plain is None:
-            family.plain = operator_of(self.graph.adjacency, family.high, self.settings.config, self.device)
+            family.plain = operator_of(stacks[0], self.graph.adjacency)
         total: dict[str, Tensor] = {}
         draws = self.settings.draws if level else 1
         size = 0
         for draw in range(draws):
             operator, features = family.plain, None
             if attack == "features":
-                features, size = self._noisy_features(level, draw)
+                features, size = self._noisy_features(stacks[0], level, draw)
             else:
                 adjacency, size = self._changed_links(attack, level, draw)
                 if size:
-                    operator = operator_of(adjacency, family.high, self.settings.config, self.device)
+                    operator = operator_of(stacks[0], adjacency)
             for stack in stacks:
                 loss, accuracy = stack.test(operator, features)
                 found = torch.stack([accuracy, loss.double()], dim=1) / draws
@@ -201,15 +213,11 @@ class _Study:
         change = add_links if attack in ("links-added", "training-links") else remove_links
         return change(self.graph.adjacency, count, self._seed(attack, draw)), count
 
-    def _noisy_features(self, level: float, draw: int) -> tuple[Features, int]:
+    def _noisy_features(self, model: TrainedModel, level: float, draw: int) -> tuple[Features, int]:
         noisy = replace_entries(self.graph.features, level, self._seed("features", draw))
-        config = self.settings.config
-        made = make_features(
-            noisy, normalize=config.normalize_features, device=self.device, dtype=getattr(torch, config.dtype)
-        )
-        return made, count_replaced(self.graph.features, level)
+        return model.prepare_features(noisy), count_replaced(self.graph.features, level)
 
-    def _ball(self, family: _Family, stacks: Sequence[Stack], level: float) -> None:
+    def _ball(self, family: _Family, stacks: Sequence[TrainedModel], level: float) -> None:
         settings = self.settings
         if family.ball is None:
             family.ball = Neighborhood(family.propagation, rank=settings.ball_rank)
@@ -226,7 +234,7 @@ class _Study:
             measured = torch.stack([found.accuracy, found.loss.double()], dim=1).tolist()
             self._append(stack.method.name, "bures-ball", level, radius, self.runs, measured)
 
-    def _prbcd(self, stacks: Sequence[Stack], level: float) -> None:
+    def _prbcd(self, stacks: Sequence[TrainedModel], level: float) -> None:
         """Attack one network after the other; each is written down when it is measured."""
         settings, budget = self.settings, round(level * self.links)
         for stack in stacks:
@@ -237,19 +245,14 @@ class _Study:
                 one = stack.only(index)
                 flips = prbcd_flips(
                     one,
-                    self.graph.adjacency,
                     budget,
-                    order=settings.config.order,
                     block_size=settings.prbcd_block,
                     steps=settings.prbcd_steps,
                     seed=run_key(self.dataset, run.split.name, run.seed) % 2**63,
                 )
-                operator = self._attacked_operator(flips, stack.method.high_order)
+                operator = operator_of(one, toggle_links(self.graph.adjacency, flips))
                 loss, accuracy = one.test(operator)
                 self._append(name, "prbcd", level, flips.shape[1], [run], [(float(accuracy[0]), float(loss[0]))])
-
-    def _attacked_operator(self, flips: np.ndarray[tuple[int, int], np.dtype[np.int64]], high: bool) -> Operator:
-        return operator_of(toggle_links(self.graph.adjacency, flips), high, self.settings.config, self.device)
 
     def _train_under_noise(self, methods: Sequence[Method], level: float) -> None:
         """Train and test on a graph with random links; all runs share the graph, so methods stay paired."""

@@ -16,9 +16,9 @@ from fishergcn._base.files import write_text
 from fishergcn._base.json import parse_json
 from fishergcn.errors import DataFileError, InputError, reason
 from fishergcn.geometry.extrinsic._direction import AdversarialDirection
-from fishergcn.geometry.extrinsic._edges import edge_sensitivity
+from fishergcn.geometry.extrinsic._sensitivity import Links, link_sensitivity
 from fishergcn.geometry.extrinsic._sharpness import Sharpness
-from fishergcn.models import SavedModel
+from fishergcn.models import TrainedModel
 
 __all__ = ["GeometryRecord", "NodeLinks", "node_links"]
 
@@ -96,7 +96,7 @@ class NodeLinks:
 
 
 def node_links(
-    model: SavedModel, node: int, label: int | None = None, links: str = "present", top: int = 120
+    model: TrainedModel, node: int, label: int | None = None, links: Links = "present", top: int = 120
 ) -> NodeLinks:
     """Return the links that the prediction at a node depends on at all, strongest first.
 
@@ -115,37 +115,26 @@ def node_links(
 
     Examples
     --------
-    >>> import tempfile, numpy as np, fishergcn
+    >>> import numpy as np, fishergcn
     >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4), labels=[0, 0, 1, 1])
     >>> split = fishergcn.splits.Split("mine", train=[0, 3], val=[1], test=[2])
     >>> [record] = fishergcn.train(graph, "gcn", split, config=fishergcn.TrainConfig(max_epochs=5), keep_weights=True)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     fishergcn.save_model(f"{folder}/model", graph, record, split)
-    ...     found = node_links(fishergcn.load_model(f"{folder}/model"), 1, top=2)
+    >>> found = node_links(fishergcn.TrainedModel.from_records(graph, record, split), 1, top=2)
     >>> found.node, len(found.links)
     ('1', 2)
     """
     probabilities = model.probabilities()
     chosen = int(probabilities[node].argmax()) if label is None else label
-    found = edge_sensitivity(
-        model.model,
-        model.graph,
-        through_normalization=not model.method.high_order,
-        links=links,
-        top=top,
-        score_of=(node, chosen),
-        propagation=model.propagation,
-        normalize_features=model.config.normalize_features,
-    )
+    raw = not model.method.high_order
+    found = link_sensitivity(model, through_normalization=raw, links=links, top=top, score_of=(node, chosen))
     kept = found.values != 0
     pairs = found.links[kept]
     nodes = list(dict.fromkeys([node, *pairs.ravel().tolist()]))
     place = {each: position for position, each in enumerate(nodes)}
-    ids = model.graph.node_ids
     return NodeLinks(
         label=model.class_names[chosen],
         probability=float(probabilities[node, chosen]),
-        names=tuple(ids[each] if ids else str(each) for each in nodes),
+        names=tuple(model.node_names[each] for each in nodes),
         classes=tuple(probabilities[nodes].argmax(axis=1).tolist()),
         links=tuple((place[i], place[j]) for i, j in pairs.tolist()),
         derivatives=tuple(found.values[kept].tolist()),
@@ -187,7 +176,7 @@ class GeometryRecord:
     links: NodeLinks
 
     @classmethod
-    def of(cls, model: SavedModel, found: AdversarialDirection, grown: Sharpness) -> GeometryRecord:
+    def of(cls, model: TrainedModel, found: AdversarialDirection, grown: Sharpness) -> GeometryRecord:
         """Return the record of what was found about a model."""
         return cls(
             title=f"{model.method.name} on {model.record.dataset}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import torch
@@ -11,23 +12,23 @@ from scipy import sparse
 from torch import Tensor
 
 from fishergcn._base.checks import check_choice, check_integer
-from fishergcn._base.types import AnyArray, CSRArray, FloatArray, IntArray, MatrixLike
+from fishergcn._base.types import AnyArray, CSRArray, FloatArray, IntArray
 from fishergcn.errors import InputError
-from fishergcn.geometry.extrinsic._links import LinkScores, entry_scores, largest, raw_scores
-from fishergcn.geometry.extrinsic._network import Model, NetworkOnGraph, network_on
+from fishergcn.geometry.extrinsic._links import LinkScores, Order, entry_scores, largest, ranking, raw_scores
+from fishergcn.geometry.extrinsic._model import check_nodes, check_range, loss, one_network
 from fishergcn.geometry.extrinsic._tape import graph_gradient
-from fishergcn.graph import Graph
+from fishergcn.models import TrainedModel
 from fishergcn.propagation import renormalized
 
-__all__ = ["EdgeSensitivity", "edge_sensitivity"]
+__all__ = ["LinkSensitivity", "link_sensitivity"]
 
-ORDERS = ("magnitude", "increase", "decrease")
+Links: TypeAlias = Literal["present", "absent", "all"]
 # Of one block of scores with all that is made from it.
 MEMORY_LIMIT = 256 * 2**20
 
 
 @dataclass(frozen=True)
-class EdgeSensitivity:
+class LinkSensitivity:
     """Links and the derivative of a network's output in the weight of each.
 
     Attributes
@@ -44,7 +45,8 @@ class EdgeSensitivity:
     >>> import torch, fishergcn
     >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], labels=[0, 0, 1, 1])
     >>> ideal = torch.eye(2, dtype=torch.float64)[torch.tensor(graph.labels)]  # a node votes for its class
-    >>> found = edge_sensitivity(lambda operator: operator @ ideal, graph)
+    >>> model = fishergcn.TrainedModel.from_network(lambda operator: operator @ ideal, graph)
+    >>> found = link_sensitivity(model)
     >>> for (i, j), value in zip(found.links, found.values, strict=True):
     ...     print(f"{i}-{j}: {value:+.3f}")
     0-1: -0.023
@@ -61,29 +63,24 @@ class EdgeSensitivity:
     def __len__(self) -> int:
         return len(self.values)
 
-    def top(self, count: int, order: str = "magnitude") -> EdgeSensitivity:
+    def top(self, count: int, order: Order = "magnitude") -> LinkSensitivity:
         """Return the ``count`` links that rank first by magnitude, by increase or by decrease."""
-        key = {"magnitude": np.abs, "increase": np.positive, "decrease": np.negative}[
-            check_choice("order", order, ORDERS)
-        ](self.values)
+        key = ranking(order)(self.values)
         best = np.argsort(-key, kind="stable")[: check_integer("count", count, minimum=1)]
-        return EdgeSensitivity(self.links[best], self.values[best], self.present[best])
+        return LinkSensitivity(self.links[best], self.values[best], self.present[best])
 
 
-def edge_sensitivity(
-    model: Model,
-    graph: Graph,
+def link_sensitivity(
+    model: TrainedModel,
     nodes: Sequence[int] | AnyArray | None = None,
     through_normalization: bool = True,
     *,
-    links: str | Sequence[tuple[int, int]] | AnyArray = "present",
+    links: Links | Sequence[tuple[int, int]] | AnyArray = "present",
     top: int | None = None,
-    order: str = "magnitude",
+    order: Order = "magnitude",
     score_of: int | tuple[int, int] | None = None,
-    propagation: MatrixLike | None = None,
-    normalize_features: bool = True,
     memory_limit: int = MEMORY_LIMIT,
-) -> EdgeSensitivity:
+) -> LinkSensitivity:
     """Return ∂ℓ/∂a_ij, the effect of a small change of a link's weight on the loss of a network.
 
     A link is changed in both directions at once. With ∂ℓ/∂Ã = Σ_l S_l Z_lᵀ (Z_l = H^l W^l and
@@ -96,10 +93,8 @@ def edge_sensitivity(
 
     Parameters
     ----------
-    model : GCN or callable
-        As in :func:`fisher_information`.
-    graph : Graph
-        With labels, unless a score is asked for.
+    model : TrainedModel
+        As in :func:`fisher_information`; its graph has labels, unless a score is asked for.
     nodes : sequence of int, optional
         ℓ is the mean of -log p(y_i) over these nodes; all labeled ones by default.
     through_normalization : bool
@@ -115,16 +110,12 @@ def edge_sensitivity(
         Rank by absolute value, by value or by -value.
     score_of : int or (int, int), optional
         Instead of the loss take log p(c) of this node, c the given class or else the predicted one.
-    propagation : matrix of shape (n, n), optional
-        Ã, where it is not that of the renormalized graph.
-    normalize_features : bool
-        Divide each row of the features by its sum, as in training.
     memory_limit : int
         Bytes for the blocks in which the best of all pairs are searched.
 
     Returns
     -------
-    EdgeSensitivity
+    LinkSensitivity
         In the order of the pairs, or, with ``top``, first in rank first.
 
     Raises
@@ -135,63 +126,62 @@ def edge_sensitivity(
 
     Examples
     --------
-    >>> import numpy as np, torch
-    >>> from fishergcn.nn import GCN
-    >>> graph = Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4), labels=[0, 0, 1, 1])
-    >>> model = GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
-    >>> edge_sensitivity(model, graph).links.tolist()
+    >>> import numpy as np, torch, fishergcn
+    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4), labels=[0, 0, 1, 1])
+    >>> network = fishergcn.GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
+    >>> model = fishergcn.TrainedModel.from_network(network, graph)
+    >>> link_sensitivity(model).links.tolist()
     [[0, 1], [1, 2], [2, 3]]
-    >>> len(edge_sensitivity(model, graph, links="absent", top=2))
+    >>> len(link_sensitivity(model, links="absent", top=2))
     2
     """
-    check_choice("order", order, ORDERS)
+    ranking(order)
     count = None if top is None else check_integer("top", top, minimum=1)
-    network = network_on(model, graph, propagation, normalize_features)
-    scores = _scores(network, graph, nodes, through_normalization, score_of)
-    there = graph.adjacency
+    network = one_network(model)
+    scores = _scores(network, nodes, through_normalization, score_of)
+    there = network.graph.adjacency
     if isinstance(links, str):
-        check_choice("links", links, ("present", "absent", "all"))
+        check_choice("links", links, get_args(Links))
         if links != "present":
             return _best(scores, there, links, count, order, memory_limit)
         pairs = _stored_pairs(there)
     else:
         pairs = _check_pairs(network, links)
-    found = EdgeSensitivity(pairs, scores.of(pairs), _stored(there, pairs))
+    found = LinkSensitivity(pairs, scores.of(pairs), _stored(there, pairs))
     return found if count is None else found.top(count, order)
 
 
 def _scores(
-    network: NetworkOnGraph,
-    graph: Graph,
+    model: TrainedModel,
     nodes: Sequence[int] | AnyArray | None,
     through_normalization: bool,
     score_of: int | tuple[int, int] | None,
 ) -> LinkScores:
     if through_normalization:
-        _check_renormalized(network, graph)
+        _check_renormalized(model)
     if score_of is None:
-        chosen = network.check_nodes(nodes, labeled=True)
-        gradient = graph_gradient(network, lambda logits: network.loss(logits, chosen))
+        chosen = check_nodes(model, nodes, labeled=True)
+        gradient = graph_gradient(model, lambda logits: loss(model, logits, chosen))
     else:
         if nodes is not None:
             raise InputError("nodes must not be given with score_of: the one averages a loss, the other is a node.")
-        gradient = graph_gradient(network, lambda logits: _log_probability(network, logits, score_of))
+        gradient = graph_gradient(model, lambda logits: _log_probability(logits, score_of))
     if not through_normalization:
         return entry_scores(gradient)
-    return raw_scores(gradient, graph.adjacency, network.propagation.scipy)
+    return raw_scores(gradient, model.graph.adjacency, model.propagation)
 
 
-def _log_probability(network: NetworkOnGraph, logits: Tensor, score_of: int | tuple[int, int]) -> Tensor:
+def _log_probability(logits: Tensor, score_of: int | tuple[int, int]) -> Tensor:
     node, label = score_of if isinstance(score_of, tuple) else (score_of, None)
-    node = check_integer("score_of", node, minimum=0, maximum=network.num_nodes - 1)
+    node = check_integer("score_of", node, minimum=0, maximum=len(logits) - 1)
     row = torch.log_softmax(logits[node], dim=0)
     if label is None:
         return row[int(row.argmax())]
     return row[check_integer("the class of score_of", label, minimum=0, maximum=len(row) - 1)]
 
 
-def _check_renormalized(network: NetworkOnGraph, graph: Graph) -> None:
-    difference = network.propagation.scipy - renormalized(graph.adjacency)
+def _check_renormalized(model: TrainedModel) -> None:
+    difference = model.propagation - renormalized(model.graph.adjacency)
     if difference.nnz and np.abs(difference.data).max() > 1e-9:
         raise InputError(
             "through_normalization=True needs the renormalized graph: another propagation matrix, such as "
@@ -201,13 +191,13 @@ def _check_renormalized(network: NetworkOnGraph, graph: Graph) -> None:
 
 
 def _best(
-    scores: LinkScores, there: CSRArray, links: str, count: int | None, order: str, memory_limit: int
-) -> EdgeSensitivity:
+    scores: LinkScores, there: CSRArray, links: str, count: int | None, order: Order, memory_limit: int
+) -> LinkSensitivity:
     if count is None:
         raise InputError(f"links={links!r} needs top, the number of links to return.")
     limit = check_integer("memory_limit", memory_limit, minimum=1)
     pairs, values = largest(scores, count, order, there if links == "absent" else None, limit)
-    return EdgeSensitivity(pairs, values, _stored(there, pairs))
+    return LinkSensitivity(pairs, values, _stored(there, pairs))
 
 
 def _stored_pairs(matrix: CSRArray) -> IntArray:
@@ -216,11 +206,11 @@ def _stored_pairs(matrix: CSRArray) -> IntArray:
     return np.asarray(pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))])
 
 
-def _check_pairs(network: NetworkOnGraph, links: Sequence[tuple[int, int]] | AnyArray) -> IntArray:
+def _check_pairs(model: TrainedModel, links: Sequence[tuple[int, int]] | AnyArray) -> IntArray:
     pairs = np.asarray(links)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu" or len(pairs) == 0:
         raise InputError("links must be 'present', 'absent', 'all' or pairs of node indices, at least one.")
-    network.check_range("links", pairs.ravel())
+    check_range(model, "links", pairs.ravel())
     return pairs.astype(np.int64)
 
 
