@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-
 import numpy as np
 import pytest
 
@@ -18,7 +16,7 @@ from fishergcn.studies._store import RunStore, open_runs
 @pytest.fixture
 def outcome_of():
     def read(folder):
-        with closing(open_runs(folder)) as source:
+        with open_runs(folder) as source:
             return read_outcome(source), list(source.entries()), summarize(source), compare(source)
 
     return read

@@ -8,6 +8,7 @@ from fishergcn.drawing._forest import draw_forest
 from fishergcn.drawing._geometry import draw_fisher, draw_links
 from fishergcn.drawing._html import Html, data_link, json_script, tag
 from fishergcn.drawing._palette import Look, looks
+from fishergcn.drawing._panels import draw_panels
 from fishergcn.drawing._picture import Picture, check_picture
 from fishergcn.drawing._spectrum import draw_distances, draw_shape, draw_spectrum
 
@@ -23,6 +24,7 @@ __all__ = [
     "draw_fisher",
     "draw_forest",
     "draw_links",
+    "draw_panels",
     "draw_shape",
     "draw_spectrum",
     "draw_sweep",

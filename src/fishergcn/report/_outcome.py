@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fishergcn._base.types import FloatArray
 from fishergcn.errors import DataFileError
 from fishergcn.studies import Band, Cell, CellSummary, Comparison, Plan, Runs, compare, summarize
 from fishergcn.training import RunRecord
@@ -24,8 +25,6 @@ class Outcome:
         What was to be run.
     command
         The command line that ran it; empty if unknown.
-    facts
-        What was noted about the data.
     runs
         The finished runs of each cell, in the plan's order, without their curves; cells without
         any are left out.
@@ -33,16 +32,18 @@ class Outcome:
         The runs that diverged or broke, each with its cell.
     bands
         The learning curves of each cell, as long as at least half of its runs were still training.
+    spectra
+        The largest eigenvalues of L of each cell's graph, where they were noted.
     summaries, comparisons
         The results of each cell that has any, and its paired differences.
     """
 
     plan: Plan
     command: str
-    facts: Mapping[str, Any]
     runs: Mapping[Cell, list[RunRecord]]
     failed: list[tuple[Cell, RunRecord]]
     bands: Mapping[Cell, Mapping[str, Band]]
+    spectra: Mapping[Cell, FloatArray]
     summaries: Mapping[Cell, CellSummary]
     comparisons: list[Comparison]
 
@@ -68,50 +69,45 @@ class Outcome:
 
 def read_outcome(source: Runs) -> Outcome:
     """Read the runs of a study; raise if there are none."""
-    memory = _Memory(source)
-    plan = Plan.from_dict(memory.plan)
-    every = {cell: memory.kept[cell.dataset, cell.name] for cell in plan.cells}
-    if not any(every.values()):
+    plan, memory = source.plan, _Memory(source)
+    fine = {cell: [record for record in memory.of_cell(cell) if record.status == "ok"] for cell in plan.cells}
+    failed = [(cell, record) for cell in plan.cells for record in memory.of_cell(cell) if record.status != "ok"]
+    if not failed and not any(fine.values()):
         raise DataFileError(f"no run of the study {plan.preset!r} is finished yet, so there is nothing to report.")
-    fine = {cell: [record for record in records if record.status == "ok"] for cell, records in every.items()}
-    summaries = dict(zip(plan.cells, summarize(memory), strict=True))
+    spectra = {cell: source.spectrum(cell) for cell, records in fine.items() if records}
+    summaries = zip(plan.cells, summarize(memory), strict=True)
     return Outcome(
         plan=plan,
-        command=str(memory.plan.get("command") or ""),
-        facts=getattr(source, "facts", {}),
+        command=str(source.facts.get("command") or ""),
         runs={cell: records for cell, records in fine.items() if records},
-        failed=[(cell, record) for cell, records in every.items() for record in records if record.status != "ok"],
+        failed=failed,
         bands={cell: _bands(source, cell) for cell, records in fine.items() if records},
-        summaries={cell: summary for cell, summary in summaries.items() if summary.accuracy is not None},
+        spectra={cell: eigenvalues for cell, eigenvalues in spectra.items() if eigenvalues is not None},
+        summaries={cell: summary for cell, summary in summaries if summary.accuracy is not None},
         comparisons=compare(memory),
     )
 
 
-class _Memory:
+class _Memory(Runs):
     """Runs read once and kept without their curves, which of thousands of runs would fill the memory."""
 
     def __init__(self, source: Runs) -> None:
-        self.plan: dict[str, Any] = source.plan
-        self.kept: dict[tuple[str, str], list[RunRecord]] = {
-            (cell["dataset"], cell["name"]): [
-                dataclasses.replace(record, curves={}) for _, record in source.entries(cell["dataset"], cell["name"])
-            ]
-            for cell in self.plan["cells"]
+        self._source = source
+        self._kept = {
+            cell: [dataclasses.replace(record, curves={}) for record in source.of_cell(cell)]
+            for cell in source.plan.cells
         }
 
-    def entries(self, dataset: str | None = None, cell: str | None = None) -> Iterator[tuple[str, RunRecord]]:
-        for (known_dataset, known_cell), records in self.kept.items():
-            if dataset in (None, known_dataset) and cell in (None, known_cell):
-                yield from ((known_cell, record) for record in records)
+    @property
+    def plan(self) -> Plan:
+        return self._source.plan
 
-    def records(self) -> Iterator[RunRecord]:
-        return (record for _, record in self.entries())
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        return self._source.facts
 
-    def bands(self, dataset: str, cell: str, epochs: int | None = None) -> dict[str, Band]:
-        return {}
-
-    def close(self) -> None:
-        pass
+    def of_cell(self, cell: Cell) -> Iterator[RunRecord]:
+        return iter(self._kept[cell])
 
 
 def _bands(source: Runs, cell: Cell) -> dict[str, Band]:

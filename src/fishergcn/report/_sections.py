@@ -26,7 +26,7 @@ from fishergcn.report._markup import Section, figure, slug, table
 from fishergcn.report._outcome import Outcome
 from fishergcn.report._protocol import protocol_card
 from fishergcn.report._tables import result_table, tables_csv
-from fishergcn.studies import Cell, Estimate, interval_source, spectrum_key
+from fishergcn.studies import Cell, Estimate, interval_source
 from fishergcn.training import parse_method
 
 __all__ = ["ablation", "curves", "failures", "forest", "protocol", "results", "spectra"]
@@ -107,10 +107,9 @@ def spectra(outcome: Outcome, looks: Looks) -> Section | None:
         if not _perturbs_the_top(cell):
             continue
         config, look, name = cell.config, looks[cell.name], f"{slug(cell.dataset)}-{slug(cell.name)}"
-        eigenvalues = outcome.facts.get(spectrum_key(cell))
-        if eigenvalues is not None:
+        if cell in outcome.spectra:
             title = f"{cell.dataset}: spectrum seen by {cell.method}"
-            pictures.append(draw_spectrum(title, np.array(eigenvalues), config.rank, look, f"spectrum-{name}"))
+            pictures.append(draw_spectrum(title, outcome.spectra[cell], config.rank, look, f"spectrum-{name}"))
         shapes = [record.shape for record in records if len(record.shape) == config.rank]
         if shapes and config.adversarial:
             title = f"{cell.dataset}: shape learned by {cell.method}"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
 from pathlib import Path
 
 from fishergcn._base.files import make_folder, write_text
 from fishergcn.drawing import looks
 from fishergcn.report import _sections as parts
+from fishergcn.report._attacks import attack_csv, attack_markdown, attack_points, robustness
 from fishergcn.report._geometry import geometry
 from fishergcn.report._markup import Section
 from fishergcn.report._outcome import Outcome, read_outcome
@@ -49,7 +49,7 @@ def write_report(folder: str | os.PathLike[str]) -> Path:
     report.html ['tables.csv', 'tables.md']
     """
     target = Path(folder)
-    with closing(open_runs(target)) as source:
+    with open_runs(target) as source:
         outcome = read_outcome(source)
     sections = _sections(outcome, target)
     pictures = [picture for section in sections for picture in section.pictures]
@@ -60,8 +60,9 @@ def write_report(folder: str | os.PathLike[str]) -> Path:
         for suffix in (".svg", ".png"):
             picture.save(stem.with_name(picture.name + suffix))
         write_text(stem.with_name(f"{picture.name}.csv"), picture.data)
-    write_text(target / "tables.csv", tables_csv(outcome))
-    write_text(target / "tables.md", tables_markdown(outcome))
+    csv, markdown = _tables(outcome)
+    write_text(target / "tables.csv", csv)
+    write_text(target / "tables.md", markdown)
     page = target / "report.html"
     write_text(page, assemble(outcome.plan.title, _lead(outcome), sections))
     return page
@@ -69,22 +70,27 @@ def write_report(folder: str | os.PathLike[str]) -> Path:
 
 def _sections(outcome: Outcome, target: Path) -> list[Section]:
     chosen = looks(cell.name for cell in outcome.plan.cells)
-    made = [
-        parts.protocol(outcome),
-        parts.results(outcome, chosen),
-        parts.forest(outcome, chosen),
-        parts.curves(outcome, chosen),
-        parts.spectra(outcome, chosen),
-        parts.ablation(outcome, chosen),
-        geometry(target),
-        parts.failures(outcome),
-    ]
-    return [section for section in made if section is not None]
+    middle = (parts.results, parts.forest, parts.curves, parts.spectra, parts.ablation)
+    made = [robustness(outcome)] if _of_attacks(outcome) else [make(outcome, chosen) for make in middle]
+    every = [parts.protocol(outcome), *made, geometry(target), parts.failures(outcome)]
+    return [section for section in every if section is not None]
+
+
+def _tables(outcome: Outcome) -> tuple[str, str]:
+    """Return all results as CSV and as Markdown."""
+    if _of_attacks(outcome):
+        points = attack_points(outcome)
+        return attack_csv(points), attack_markdown(points)
+    return tables_csv(outcome), tables_markdown(outcome)
+
+
+def _of_attacks(outcome: Outcome) -> bool:
+    return outcome.plan.measure == "attack"
 
 
 def _lead(outcome: Outcome) -> str:
     done, planned = sum(map(len, outcome.runs.values())), len(outcome.plan)
-    methods = len({cell.name for cell in outcome.runs})
+    methods = len({cell.method if cell.options else cell.name for cell in outcome.runs})
     noun = "method" if methods == 1 else "methods"
     text = f"{done:,} finished runs of {methods} {noun} on {', '.join(outcome.datasets)}."
     missing = planned - done - len(outcome.failed)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from fishergcn.studies._archive import write_archive
 from fishergcn.studies._data_table import data_table, write_data_table
 from fishergcn.studies._export import export_runs
-from fishergcn.studies._facts import spectrum_key
 from fishergcn.studies._folders import holds_robustness, holds_runs
 from fishergcn.studies._plan import Cell, Plan, make_plan
 from fishergcn.studies._preset import Preset, available_presets, load_preset
@@ -68,7 +67,6 @@ __all__ = [
     "read_study",
     "run",
     "run_study",
-    "spectrum_key",
     "summarize",
     "tune",
     "write_archive",
