@@ -37,8 +37,8 @@ def fill(folder, methods=("gcn", "gcn-x5", "fishergcn"), samples=5, **changes):
         for cell in cells:
             extra = {**cell.options, "size": 0.04 * cell.options.get("level", 0)}
             store.add(cell, [
-                RunRecord(NAME, cell.method, split, seed, "ok", 9, float(rng.random()), *[math.nan] * 5, {}, [], 0.1, "cpu",
-                          {"torch": "2"}, config.to_dict(), "ab" * 32, extra)
+                RunRecord(NAME, cell.method, split, seed, "ok", 9, float(rng.random()), *[math.nan] * 5, {}, [], 0.1,
+                          "cpu", {"torch": "2"}, config.to_dict(), "ab" * 32, extra)
                 for split, seed in plan.runs()
             ])  # fmt: skip
     return folder
@@ -117,5 +117,5 @@ def test_the_tables(folder):
 
 def test_an_unknown_attack_is_one_sentence(tmp_path):
     fill(tmp_path, attack="storm")
-    with pytest.raises(InputError, match="must be one of 'links-added', .*, got 'storm'"):
+    with pytest.raises(InputError, match=r"must be one of 'links-added', .*, got 'storm'"):
         write_report(tmp_path)

@@ -10,7 +10,7 @@ from fishergcn.errors import DataFileError
 from fishergcn.geometry.extrinsic import GeometryRecord, NodeLinks
 from fishergcn.report._geometry import geometry
 
-LINKS = NodeLinks("<i>red", 0.9, ("a<1>", "b"), (0, 1), ((0, 1),), (-0.25,), (True,))
+LINKS = NodeLinks("a<1>", "<i>red", 0.9, (("a<1>", "b", True, -0.25),), {"a<1>": 0, "b": 1})
 RECORD = GeometryRecord("gcn on <b>mine", (2.0, 1.0), (0.5, 0.1, -0.6), 0.01, (0.2, 0.1), (0.05, 0.1), LINKS)
 
 
@@ -57,10 +57,13 @@ def test_nothing_kept_no_section(tmp_path):
         ({"growth": [0.1]}, "one growth for each eigenvalue"),
         ({"direction": None}, "cannot be read as the geometry of a model"),
         ({"version": 2}, "the format must be 'fishergcn-geometry' of version 1"),
-        ({"links": {}}, "the entry 'names' is missing"),
-        ({"links": {**RECORD.to_dict()["links"], "links": [[0, 2]]}}, "the end of a link must be between 0 and 1"),
-        ({"links": {**RECORD.to_dict()["links"], "present": []}}, "must be equally many"),
-        ({"links": {**RECORD.to_dict()["links"], "classes": []}}, "a class for each name"),
+        ({"links": {}}, "the entry 'classes' is missing"),
+        (
+            {"links": {**RECORD.to_dict()["links"], "links": [["b", "c", True, 0.1]]}},
+            "a node must be one of .* got 'c'",
+        ),
+        ({"links": {**RECORD.to_dict()["links"], "links": [["b"]]}}, "cannot be read as the geometry of a model"),
+        ({"links": {**RECORD.to_dict()["links"], "classes": {}}}, "a node must be one of"),
     ],
 )
 def test_a_damaged_record_is_one_sentence(folder, change, message):

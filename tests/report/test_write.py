@@ -128,7 +128,7 @@ def test_hostile_texts_are_shown_and_never_markup(hostile_report, hostile_name):
 
 def test_the_geometry_kept_with_a_model_is_shown(copy):
     (copy / "model").mkdir()
-    links = NodeLinks("red", 0.9, ("a", "b"), (0, 1), ((0, 1),), (-0.25,), (True,))
+    links = NodeLinks("a", "red", 0.9, (("a", "b", True, -0.25),), {"a": 0, "b": 1})
     record = GeometryRecord("gcn on <1>", (2.0, 1.0), (0.5, 0.1, -0.6), 0.01, (0.2, 0.1), (0.05,), links)
     record.save(copy / "model" / "geometry.json")
     write_report(copy)

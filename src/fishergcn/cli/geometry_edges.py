@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from fishergcn.cli._common import console, print_json, table
+from fishergcn.cli.geometry_fisher import link_rows
 from fishergcn.errors import InputError, suggestion
 
 __all__ = ["edges"]
@@ -51,7 +52,7 @@ def edges(
         "node": node,
         "class": found.label,
         "probability": found.probability,
-        "links": found.top(count).rows(),
+        "links": link_rows(found.links[:count]),
     }
     if json:
         print_json(facts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -65,12 +65,9 @@ def fisher(
             console().print(f"kept: {folder / 'geometry.json'}")
 
 
-def link_rows(found: LinkSensitivity, names: Sequence[str]) -> list[dict[str, Any]]:
+def link_rows(links: Iterable[tuple[str, str, bool, float]]) -> list[dict[str, Any]]:
     """Return each link by the names of its ends, whether it is there, and its derivative."""
-    return [
-        {"link": [names[i], names[j]], "present": bool(present), "derivative": float(value)}
-        for (i, j), present, value in zip(found.links.tolist(), found.present, found.values, strict=True)
-    ]
+    return [{"link": [i, j], "present": is_link, "derivative": value} for i, j, is_link, value in links]
 
 
 def _title(saved: TrainedModel) -> str:
@@ -98,7 +95,7 @@ def _facts(
         "divergence": grown.adversarial_change.mean(axis=1).tolist(),
         "divergence_foretold": grown.foretold.tolist(),
         "random_directions_that_change_less": grown.rank_of_change if len(worst) else None,
-        "links": link_rows(links, names),
+        "links": link_rows(links.named(names)),
         "nodes": [{"node": names[found.nodes[each]], "share": float(found.node_shares[each])} for each in best],
     }
 

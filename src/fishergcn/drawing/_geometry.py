@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from fishergcn._base.imports import require
 from fishergcn._base.text import csv_text
-from fishergcn._base.types import FloatArray, IntArray
+from fishergcn._base.types import FloatArray
 from fishergcn.drawing._picture import INK, REST, Picture, new_axes
 from fishergcn.geometry.extrinsic import GeometryRecord, NodeLinks
 
@@ -23,7 +25,7 @@ def draw_fisher(found: GeometryRecord, name: str = "fisher") -> Picture:
     Examples
     --------
     >>> from fishergcn.geometry.extrinsic import GeometryRecord, NodeLinks
-    >>> links = NodeLinks("red", 0.9, ("a", "b"), (0, 1), ((0, 1),), (-0.25,), (True,))
+    >>> links = NodeLinks("a", "red", 0.9, (("a", "b", True, -0.25),), {"a": 0, "b": 1})
     >>> found = GeometryRecord("gcn on mine", (2.0, 1.0), (0.5, 0.1, -0.6), 0.01, (0.2, 0.1), (0.05,), links)
     >>> draw_fisher(found).data.splitlines()[:2]
     ['quantity,place,value', 'eigenvalue,1,2.0']
@@ -63,38 +65,39 @@ def draw_links(found: NodeLinks, name: str = "links") -> Picture:
     Examples
     --------
     >>> from fishergcn.geometry.extrinsic import NodeLinks
-    >>> draw_links(NodeLinks("red", 0.9, ("a", "b"), (0, 1), ((0, 1),), (-0.25,), (True,))).label
+    >>> draw_links(NodeLinks("a", "red", 0.9, (("a", "b", True, -0.25),), {"a": 0, "b": 1})).label
     'node a: red (90.0%)'
     """
     collections = require("matplotlib.collections", extra="report", purpose="A picture")
     title = f"node {found.node}: {found.label} ({found.probability:.1%})"
-    found = found.top(_MOST_LINKS)
-    links, values = np.array(found.links, dtype=np.int64).reshape(-1, 2), np.array(found.derivatives)
-    places = radial_layout(0, links)
+    links = found.links[:_MOST_LINKS]
+    places = radial_layout(found.node, [(one, other) for one, other, _, _ in links])
     with new_axes(7, 6) as (figure, axes):
-        limit = max(float(np.abs(values).max(initial=0.0)), np.finfo(float).tiny)
-        weakest_first = np.argsort(np.abs(values), kind="stable")
-        segments = [[places[int(i)], places[int(j)]] for i, j in links[weakest_first]]
+        weakest_first = links[::-1]
+        limit = max([abs(value) for *_, value in links], default=1.0)
+        segments = [[places[one], places[other]] for one, other, _, _ in weakest_first]
         lines = collections.LineCollection(segments, cmap="coolwarm_r", linewidths=2)
-        lines.set_array(values[weakest_first])
+        lines.set_array([value for *_, value in weakest_first])
         lines.set_clim(-limit, limit)
-        lines.set_linestyles(["solid" if found.present[each] else "dotted" for each in weakest_first])
+        lines.set_linestyles(["solid" if is_link else "dotted" for _, _, is_link, _ in weakest_first])
         axes.add_collection(lines)
         figure.colorbar(lines, ax=axes, label="derivative of log p")
-        points = np.array(list(places.values()))
-        classes, sizes = [found.classes[each] for each in places], [40 if each else 160 for each in places]
-        axes.scatter(*points.T, c=classes, cmap="tab10", vmin=0, vmax=9, s=sizes, edgecolors=INK, zorder=2)
+        sizes = [160 if each == found.node else 40 for each in places]
+        style = {"cmap": "tab10", "vmin": 0, "vmax": 9, "edgecolors": INK, "zorder": 2}
+        axes.scatter(*np.array([*places.values()]).T, c=[found.classes[each] for each in places], s=sizes, **style)
         if len(places) <= _MOST_NAMES:
             for each, place in places.items():
-                axes.annotate(found.names[each], place, fontsize=7, xytext=(4, 4), textcoords="offset points")
+                axes.annotate(each, place, fontsize=7, xytext=(4, 4), textcoords="offset points")
         axes.set(title=title, xticks=[], yticks=[], aspect="equal")
         axes.margins(0.08)
         axes.spines[:].set_visible(False)
-    rows = [[*row["link"], int(row["present"]), row["derivative"]] for row in found.rows()]
-    return Picture(name, title, figure, csv_text(["node", "other", "present", "derivative"], rows))
+    data = csv_text(
+        ["node", "other", "present", "derivative"], [[*ends, int(there), value] for *ends, there, value in links]
+    )
+    return Picture(name, title, figure, data)
 
 
-def radial_layout(node: int, links: IntArray) -> dict[int, FloatArray]:
+def radial_layout(node: str, links: Sequence[tuple[str, str]]) -> dict[str, FloatArray]:
     """Place a node at the origin and the others on rings by their distance along the links.
 
     Each node owns a sector of the circle, as wide as its share of the leaves of the breadth-first tree, so that
@@ -102,15 +105,14 @@ def radial_layout(node: int, links: IntArray) -> dict[int, FloatArray]:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> {name: (place.round(6) + 0.0).tolist() for name, place in radial_layout(3, np.array([[3, 5]])).items()}
-    {3: [0.0, 0.0], 5: [-1.0, 0.0]}
+    >>> {name: (place.round(6) + 0.0).tolist() for name, place in radial_layout("a", [("a", "b")]).items()}
+    {'a': [0.0, 0.0], 'b': [-1.0, 0.0]}
     """
     children, ring = _breadth_first_tree(node, links)
-    leaves: dict[int, int] = {}
+    leaves: dict[str, int] = {}
     for each in reversed(ring):  # from the outside in
         leaves[each] = max(1, sum(leaves[child] for child in children[each]))
-    places: dict[int, FloatArray] = {}
+    places: dict[str, FloatArray] = {}
     sectors = {node: (0.0, 2 * np.pi)}
     for each, radius in ring.items():
         start, width = sectors[each]
@@ -123,14 +125,14 @@ def radial_layout(node: int, links: IntArray) -> dict[int, FloatArray]:
     return places
 
 
-def _breadth_first_tree(node: int, links: IntArray) -> tuple[dict[int, list[int]], dict[int, int]]:
+def _breadth_first_tree(node: str, links: Sequence[tuple[str, str]]) -> tuple[dict[str, list[str]], dict[str, int]]:
     """Return the children of each node and the ring of each, in an order in which parents come first."""
-    neighbors: dict[int, list[int]] = {node: []}
-    for i, j in links.tolist():
+    neighbors: dict[str, list[str]] = {node: []}
+    for i, j in links:
         neighbors.setdefault(i, []).append(j)
         neighbors.setdefault(j, []).append(i)
-    children: dict[int, list[int]] = {each: [] for each in neighbors}
-    ring: dict[int, int] = {}
+    children: dict[str, list[str]] = {each: [] for each in neighbors}
+    ring: dict[str, int] = {}
     for root in [node, *sorted(neighbors)]:
         if root in ring:
             continue

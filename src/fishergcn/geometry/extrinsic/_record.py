@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fishergcn._base.checks import check_integer, check_real, check_text
+from fishergcn._base.checks import check_choice, check_integer, check_real, check_text
 from fishergcn._base.files import write_text
 from fishergcn._base.json import parse_json
 from fishergcn.errors import DataFileError, InputError, reason
@@ -31,68 +31,45 @@ class NodeLinks:
 
     Attributes
     ----------
-    label, probability
-        The class asked about, and log p of which is differentiated: its name and p.
-    names, classes
-        Of the node itself, which comes first, and of the others at the ends of its links: name and predicted class.
-    links, derivatives, present
-        Pairs of positions in ``names``, the derivative of log p in the weight of each, and whether it is a link
-        of the graph; the largest derivative first.
+    node, label, probability
+        Names of the node and of the class that is asked about, and the probability p of this class there.
+    links
+        (node, other node, whether it is a link of the graph, derivative of log p in its weight), strongest first.
+    classes
+        The predicted class of the node and of all others in ``links``, by name.
 
     Examples
     --------
-    >>> found = NodeLinks("red", 0.9, ("a", "b"), (0, 1), ((0, 1),), (-0.25,), (True,))
-    >>> found.node, found.rows()
-    ('a', [{'link': ['a', 'b'], 'present': True, 'derivative': -0.25}])
+    >>> NodeLinks("a", "red", 0.9, (("a", "b", True, -0.25),), {"a": 0, "b": 1}).links[0]
+    ('a', 'b', True, -0.25)
     """
 
+    node: str
     label: str
     probability: float
-    names: tuple[str, ...]
-    classes: tuple[int, ...]
-    links: tuple[tuple[int, int], ...]
-    derivatives: tuple[float, ...]
-    present: tuple[bool, ...]
-
-    @property
-    def node(self) -> str:
-        """The name of the node."""
-        return self.names[0]
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return each link by the names of its ends, whether it is there, and its derivative."""
-        return [
-            {"link": [self.names[i], self.names[j]], "present": present, "derivative": derivative}
-            for (i, j), present, derivative in zip(self.links, self.present, self.derivatives, strict=True)
-        ]
-
-    def top(self, count: int) -> NodeLinks:
-        """Return the first links alone; the nodes stay."""
-        parts = {name: getattr(self, name)[:count] for name in ("links", "derivatives", "present")}
-        return dataclasses.replace(self, **parts)
+    links: tuple[tuple[str, str, bool, float], ...]
+    classes: Mapping[str, int]
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> NodeLinks:
-        """Undo :func:`dataclasses.asdict`, with suspicion."""
-        names = tuple(check_text("a name", name) for name in values["names"])
+        """Undo :func:`dataclasses.asdict`, of values that may come from anywhere."""
+        classes = {
+            check_text("a node", name): check_integer("a class", each) for name, each in values["classes"].items()
+        }
 
-        def end(value: Any) -> int:
-            return check_integer("the end of a link", value, minimum=0, maximum=len(names) - 1)
+        def node(name: Any) -> str:
+            return check_choice("a node", name, classes)
 
-        made = cls(
+        return cls(
+            node(values["node"]),
             check_text("label", values["label"]),
             check_real("probability", values["probability"], minimum=0, maximum=1),
-            names,
-            tuple(check_integer("a class", each, minimum=0) for each in values["classes"]),
-            tuple((end(i), end(j)) for i, j in values["links"]),
-            _numbers("derivatives", values),
-            tuple(map(bool, values["present"])),
+            tuple(
+                (node(i), node(j), bool(is_link), check_real("derivative", value))
+                for i, j, is_link, value in values["links"]
+            ),
+            classes,
         )
-        if not 0 < len(names) == len(made.classes):
-            raise InputError("there must be a class for each name, and at least one of them.")
-        if not len(made.links) == len(made.derivatives) == len(made.present):
-            raise InputError("links, derivatives and present must be equally many.")
-        return made
 
 
 def node_links(
@@ -127,18 +104,16 @@ def node_links(
     chosen = int(probabilities[node].argmax()) if label is None else label
     raw = not model.method.high_order
     found = link_sensitivity(model, through_normalization=raw, links=links, top=top, score_of=(node, chosen))
-    kept = found.values != 0
-    pairs = found.links[kept]
-    nodes = list(dict.fromkeys([node, *pairs.ravel().tolist()]))
-    place = {each: position for position, each in enumerate(nodes)}
+    names = model.node_names
+    felt = tuple(link for link in found.named(names) if link[3] != 0)
+    near = {names[node], *(end for link in felt for end in link[:2])}
+    predicted = zip(names, probabilities.argmax(axis=1).tolist(), strict=True)
     return NodeLinks(
+        node=names[node],
         label=model.class_names[chosen],
         probability=float(probabilities[node, chosen]),
-        names=tuple(model.node_names[each] for each in nodes),
-        classes=tuple(probabilities[nodes].argmax(axis=1).tolist()),
-        links=tuple((place[i], place[j]) for i, j in pairs.tolist()),
-        derivatives=tuple(found.values[kept].tolist()),
-        present=tuple(found.present[kept].tolist()),
+        links=felt,
+        classes={name: label for name, label in predicted if name in near},
     )
 
 
@@ -161,7 +136,7 @@ class GeometryRecord:
 
     Examples
     --------
-    >>> links = NodeLinks("red", 0.9, ("a", "b"), (0, 1), ((0, 1),), (-0.25,), (True,))
+    >>> links = NodeLinks("a", "red", 0.9, (("a", "b", True, -0.25),), {"a": 0, "b": 1})
     >>> record = GeometryRecord("gcn on mine", (2.0, 1.0), (0.5, 0.1, -0.6), 0.01, (0.2, 0.1), (0.05,), links)
     >>> GeometryRecord.from_dict(record.to_dict()) == record
     True
