@@ -17,10 +17,10 @@ from torch import Tensor
 
 from fishergcn._base.checks import check_integer, check_real
 from fishergcn.models import TrainedModel
-from fishergcn.nn import times_weight
-from fishergcn.operators import SparsePlusLowRank
+from fishergcn.nn import Operator, View, logits
+from fishergcn.operators import SparseMatrix, SparsePlusLowRank
 from fishergcn.perturbation import Neighborhood
-from fishergcn.training import Targets, scores
+from fishergcn.training import scores
 
 __all__ = ["Worst", "farthest", "project", "worst_in_ball"]
 
@@ -187,35 +187,41 @@ def _first_order(around: Neighborhood, phi: Tensor) -> Tensor:
 
 
 class _Networks:
-    """R networks with K graphs each; what does not depend on φ is computed once."""
+    """R networks with K graphs each."""
 
     def __init__(self, model: TrainedModel, around: Neighborhood, restarts: int) -> None:
         self.model, self.around, self.restarts = model, around, restarts
         plain = around.operator()
         self.sparse, self.basis = plain.sparse, plain.basis
-        with torch.no_grad():
-            first = model.features.times(model.weights[0], None, 1, 0.0)  # X W⁰, shape (n, R, h)
-            self.plain = self.sparse.propagate(first)
-            self.moments = torch.einsum("nk,nrh->krh", self.basis, first)
-        self.targets: Targets = model.targets
 
     def measure(self, phi: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return loss, accuracy, both (R, K), and the gradient of the loss, (R, K, k), at φ of shape (R, K, k)."""
         phi = phi.detach().requires_grad_()
         out = self._logits(self.around.coefficients(phi).to(self.model.dtype))
-        nodes, runs = out.shape[0], len(self.model)
-        graphs = [out.view(nodes, runs, self.restarts, -1)[:, :, m].contiguous() for m in range(self.restarts)]
-        measured = [scores(each, self.targets) for each in graphs]
+        graphs = out.view(len(out), len(self.model), self.restarts, -1).unbind(2)
+        measured = [scores(each.contiguous(), self.model.targets) for each in graphs]
         loss = torch.stack([each for each, _ in measured], dim=1)
         (gradient,) = torch.autograd.grad(loss.sum(), phi)
         return loss.detach(), torch.stack([each for _, each in measured], dim=1), gradient
 
     def _logits(self, coefficients: Tensor) -> Tensor:
-        nodes, runs, width = self.plain.shape
-        weighted = coefficients.permute(2, 0, 1).unsqueeze(-1) * self.moments.unsqueeze(2)  # (k, R, K, h)
-        change = (self.basis @ weighted.flatten(1)).view(nodes, runs, self.restarts, width)
-        hidden = (self.plain.unsqueeze(2) - change).flatten(1, 2)
-        operator = SparsePlusLowRank(self.sparse, self.basis, coefficients.flatten(0, 1))
-        for weight in self.model.weights[1:]:
-            hidden = operator.propagate(times_weight(torch.relu(hidden), weight))
-        return hidden
+        """Return the logits (n, R * K, C) for coefficients of shape (R, K, k)."""
+        weights = self.model.weights
+        deeper = SparsePlusLowRank(self.sparse, self.basis, coefficients.flatten(0, 1))
+        first: Operator = _SharedInput(self.sparse, self.basis, coefficients)
+        operators = (first, *[deeper] * (len(weights) - 1))
+        return logits(weights, View(self.model.features, operators, (None,) * len(weights)))
+
+
+class _SharedInput:
+    """Ã(φ) of K graphs a network, for activations that the K graphs share: the product with S is taken once."""
+
+    def __init__(self, sparse: SparseMatrix, basis: Tensor, coefficients: Tensor) -> None:
+        self.sparse, self.basis, self.coefficients = sparse, basis, coefficients
+
+    def propagate(self, dense: Tensor) -> Tensor:
+        """Return S Z_r - U diag(c_rm) Uᵀ Z_r, shape (n, R * K, d), for Z of shape (n, R, d) and c of (R, K, k)."""
+        moments = torch.einsum("nk,nrd->krd", self.basis, dense)
+        weighted = self.coefficients.permute(2, 0, 1).unsqueeze(-1) * moments.unsqueeze(2)  # (k, R, K, d)
+        change = (self.basis @ weighted.flatten(1)).view(len(dense), *weighted.shape[1:])
+        return (self.sparse.propagate(dense).unsqueeze(2) - change).flatten(1, 2)

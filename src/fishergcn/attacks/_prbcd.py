@@ -10,7 +10,8 @@ Algorithm 1 itself.
 from __future__ import annotations
 
 import warnings
-from typing import Any, cast
+from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 import torch
@@ -29,33 +30,38 @@ __all__ = ["LinkWeightGCN", "prbcd_flips"]
 class LinkWeightGCN(nn.Module):
     """A trained network as a differentiable function of the weights of a list of links.
 
-    ``forward(x, edge_index, edge_weight)`` takes X W⁰ for ``x``, since the graph enters after it, and both directions
-    of every link between different nodes; links from nodes to themselves are fixed.
+    ``forward(x, edge_index, edge_weight)`` takes both directions of every link between different nodes; links from
+    nodes to themselves are fixed, and so are the features, whatever ``x`` is.
 
     Parameters
     ----------
-    weights
-        W¹, W², …, each of shape (d_l, d_{l+1}).
-    own
-        The diagonal of A, shape (n,).
+    model
+        One network.
     order
         T for a high-order network, or None for the renormalized graph.
     """
 
-    def __init__(self, weights: list[Tensor], own: Tensor, order: int | None) -> None:
+    def __init__(self, model: TrainedModel, order: int | None) -> None:
         super().__init__()
-        self.layers = weights
-        self.own = own
-        self.order = order
+        self.model, self.order = model, order
+        self.own = torch.as_tensor(model.graph.adjacency.diagonal(), dtype=model.dtype, device=model.device)
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor) -> Tensor:
         """Return logits, shape (n, C)."""
         links = _Links(edge_index, edge_weight, self.own)
-        propagate = links.renormalized if self.order is None else links.high_order(self.order)
-        out = propagate(x)
-        for weight in self.layers:
-            out = propagate(torch.relu(out) @ weight)
-        return out
+        product = links.renormalized if self.order is None else links.high_order(self.order)
+        return self.model.logits(_Product(product))[:, 0]
+
+
+class _Product:
+    """A function of matrices (n, d) as an operator on activations of one network."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        self.function = function
+
+    def propagate(self, dense: Tensor) -> Tensor:
+        """Return the product with Z of shape (n, 1, d)."""
+        return self.function(dense[:, 0]).unsqueeze(1)
 
 
 class _Links:
@@ -76,7 +82,7 @@ class _Links:
         scaled = root * dense
         return root * (self.times(scaled) + scaled)
 
-    def high_order(self, order: int) -> Any:
+    def high_order(self, order: int) -> Callable[[Tensor], Tensor]:
         """Return the product with D'^-1/2 (S + Sᵀ + 2I) D'^-1/2, S = (P + … + P^T)/T uncut."""
         linked = self.degree > 0
         inverse = torch.where(linked, 1.0 / torch.where(linked, self.degree, 1.0), 0.0)
@@ -143,15 +149,12 @@ def prbcd_flips(
     budget = check_integer("budget", budget, minimum=0, maximum=nodes * (nodes - 1) // 4)
     if budget == 0:
         return np.empty((2, 0), dtype=np.int64)
-    device, dtype = model.device, model.dtype
-    own = torch.as_tensor(adjacency.diagonal(), dtype=dtype, device=device)
-    order = model.config.order if model.method.high_order else None
-    network = LinkWeightGCN([each[0] for each in model.weights[1:]], own, order)
+    device = model.device
+    network = LinkWeightGCN(model, model.config.order if model.method.high_order else None)
     ends = np.stack(upper.coords).astype(np.int64)
     edge_index = torch.as_tensor(np.concatenate([ends, ends[::-1]], axis=1), device=device)
-    known = model.targets.shares[0] > 0  # the rest pads the lists of nodes to one length
-    test, labels = model.targets.rows[0, known], torch.zeros(nodes, dtype=torch.int64, device=device)
-    labels[test] = model.targets.labels[0, known]
+    test, labels = model.targets.rows[0], torch.zeros(nodes, dtype=torch.int64, device=device)
+    labels[test] = model.targets.labels[0]
     attack = contrib.PRBCDAttack(
         network,
         block_size=max(block_size, 2 * budget),
@@ -162,6 +165,6 @@ def prbcd_flips(
     )
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
-        hidden = model.features.times(model.weights[0], None, 1, 0.0)[:, 0].detach()
-        _, flips = attack.attack(hidden, edge_index, labels, budget=budget, idx_attack=test)
+        nothing = torch.zeros(nodes, 1, device=device)  # in the place of the features, which the network has
+        _, flips = attack.attack(nothing, edge_index, labels, budget=budget, idx_attack=test)
     return cast("IntArray", flips.cpu().numpy().astype(np.int64))

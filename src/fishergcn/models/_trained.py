@@ -339,8 +339,9 @@ class TrainedModel:
         if graph is None:
             out = self.only().logits()
         else:
-            self._check_features(check_graph(graph))
-            out = self.only().logits(self.operator_of(graph), self.prepare_features(graph.features))
+            operator = self.operator_of(check_graph(graph))
+            self._check_features(graph)
+            out = self.only().logits(operator, self.prepare_features(graph.features))
         found: FloatArray = torch.softmax(out[:, 0].double(), dim=1).cpu().numpy()
         return found
 

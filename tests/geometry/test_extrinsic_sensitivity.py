@@ -14,10 +14,13 @@ from torch.nn import functional
 
 from fishergcn import high_order, renormalized
 from fishergcn.errors import InputError
-from fishergcn.geometry.extrinsic import edge_sensitivity
+from fishergcn.geometry.extrinsic import link_sensitivity
 from fishergcn.geometry.extrinsic._links import LinkScores, largest
 from fishergcn.graph import Graph
+from fishergcn.models import TrainedModel
 from fishergcn.nn._gcn import GCN
+
+on = TrainedModel.from_network
 
 
 def random_graph(n=9, classes=3, dim=4, seed=0, weighted=True, self_link=True):
@@ -81,7 +84,7 @@ ALL = list(itertools.combinations_with_replacement(range(9), 2))
 def test_raw_links_against_finite_differences(hidden):
     graph = random_graph()
     model = network(graph, hidden)
-    found = edge_sensitivity(model, graph, links=ALL)  # there and absent, to others and to itself
+    found = link_sensitivity(on(model, graph), links=ALL)  # there and absent, to others and to itself
     expected = [raw_derivative(model, graph, i, j) for i, j in ALL]
     np.testing.assert_allclose(found.values, expected, atol=1e-9)
     dense = graph.adjacency.toarray()
@@ -96,7 +99,7 @@ def test_entries_of_the_propagation_matrix_against_autograd(hidden, propagate):
     graph = random_graph()
     model = network(graph, hidden)
     propagation = propagate(graph.adjacency)
-    found = edge_sensitivity(model, graph, None, False, links=ALL, propagation=propagation)
+    found = link_sensitivity(on(model, graph, propagation=propagation), None, False, links=ALL)
     expected = [entry_derivative(model, graph, propagation, i, j) for i, j in ALL]
     np.testing.assert_allclose(found.values, expected, atol=1e-14)
 
@@ -105,11 +108,11 @@ def test_some_nodes_and_one_score():
     graph = random_graph()
     model = network(graph)
     pairs = ALL[::3]
-    some = edge_sensitivity(model, graph, nodes=[7, 1], links=pairs)
+    some = link_sensitivity(on(model, graph), nodes=[7, 1], links=pairs)
     np.testing.assert_allclose(
         some.values, [raw_derivative(model, graph, i, j, nodes=[7, 1]) for i, j in pairs], atol=1e-9
     )
-    given = edge_sensitivity(model, graph, links=pairs, score_of=(4, 2))
+    given = link_sensitivity(on(model, graph), links=pairs, score_of=(4, 2))
     np.testing.assert_allclose(
         given.values, [raw_derivative(model, graph, i, j, score_of=(4, 2)) for i, j in pairs], atol=1e-9
     )
@@ -118,15 +121,15 @@ def test_some_nodes_and_one_score():
         renormalized(graph.adjacency),
     )
     best = int(logits[4].argmax())
-    predicted = edge_sensitivity(model, graph.replace(labels=None), links=pairs, score_of=4)
+    predicted = link_sensitivity(on(model, graph.replace(labels=None)), links=pairs, score_of=4)
     np.testing.assert_allclose(
-        predicted.values, edge_sensitivity(model, graph, links=pairs, score_of=(4, best)).values, atol=1e-15
+        predicted.values, link_sensitivity(on(model, graph), links=pairs, score_of=(4, best)).values, atol=1e-15
     )
 
 
 def test_links_that_are_there_are_the_default():
     graph = random_graph()
-    found = edge_sensitivity(network(graph), graph)
+    found = link_sensitivity(on(network(graph), graph))
     expected = sorted((i, j) for i, j in zip(*graph.adjacency.nonzero(), strict=True) if i < j)
     assert [tuple(pair) for pair in found.links] == expected
     assert found.present.all()
@@ -136,14 +139,15 @@ def test_links_that_are_there_are_the_default():
 def test_links_of_a_high_order_network_are_those_of_the_graph():
     """Its matrix has entries for pairs that are no links; they are not taken for links."""
     graph = random_graph()
-    options = {"through_normalization": False, "propagation": high_order(graph.adjacency)}
-    there = {tuple(pair) for pair in edge_sensitivity(network(graph), graph).links.tolist()}
-    present = edge_sensitivity(network(graph), graph, **options)
+    model = on(network(graph), graph, high_order(graph.adjacency))
+    options = {"through_normalization": False}
+    there = {tuple(pair) for pair in link_sensitivity(on(network(graph), graph)).links.tolist()}
+    present = link_sensitivity(model, **options)
     assert {tuple(pair) for pair in present.links.tolist()} == there
-    every = edge_sensitivity(network(graph), graph, links="all", top=10**4, **options)
+    every = link_sensitivity(model, links="all", top=10**4, **options)
     assert len(every) == graph.num_nodes * (graph.num_nodes - 1) // 2
     assert {tuple(pair) for pair in every.links[every.present].tolist()} == there
-    absent = edge_sensitivity(network(graph), graph, links="absent", top=10**4, **options)
+    absent = link_sensitivity(model, links="absent", top=10**4, **options)
     assert len(absent) + len(present) == len(every)
     assert not absent.present.any()
 
@@ -154,12 +158,12 @@ def test_a_callable_has_the_same_sensitivities_however_it_multiplies():
     X = torch.tensor(graph.features.astype(np.float64))
     X = X / X.sum(1, keepdim=True)
     weights = [each.detach() for each in model.weights]
-    expected = edge_sensitivity(model, graph, links=ALL).values
-    by_hand = edge_sensitivity(
-        lambda operator: operator @ (torch.relu(operator @ (X @ weights[0])) @ weights[1]), graph, links=ALL
+    expected = link_sensitivity(on(model, graph), links=ALL).values
+    by_hand = link_sensitivity(
+        on(lambda operator: operator @ (torch.relu(operator @ (X @ weights[0])) @ weights[1]), graph), links=ALL
     )
     np.testing.assert_allclose(by_hand.values, expected, atol=1e-14)
-    moved = edge_sensitivity(lambda operator: model.eval()(X, operator), graph, links=ALL)
+    moved = link_sensitivity(on(lambda operator: model.eval()(X, operator), graph), links=ALL)
     np.testing.assert_allclose(moved.values, expected, atol=1e-14)
 
 
@@ -176,13 +180,13 @@ def test_top_links_equal_brute_force_on_200_nodes(order, links, through):
     graph = random_graph(200, dim=6, weighted=False)
     model = network(graph)
     pairs = np.array(list(itertools.combinations(range(200), 2)))
-    everything = edge_sensitivity(model, graph, None, through, links=pairs)
+    everything = link_sensitivity(on(model, graph), None, through, links=pairs)
     if links == "absent":
         kept = ~everything.present
         everything = type(everything)(pairs[kept], everything.values[kept], everything.present[kept])
     expected, values = brute_force(everything, order, 150)
     for limit in (1, 40 * 200 * 7, 2**30):  # one row a block, seven rows, all at once
-        found = edge_sensitivity(model, graph, None, through, links=links, top=150, order=order, memory_limit=limit)
+        found = link_sensitivity(on(model, graph), None, through, links=links, top=150, order=order, memory_limit=limit)
         np.testing.assert_array_equal(found.links, expected)
         np.testing.assert_allclose(found.values, values, rtol=1e-10)
     assert found.present.any() == (links == "all")
@@ -205,15 +209,15 @@ def test_fewer_pairs_than_asked_for():
 
 def test_top_of_given_links():
     graph = random_graph()
-    found = edge_sensitivity(network(graph), graph)
-    best = edge_sensitivity(network(graph), graph, top=3, order="decrease")
+    found = link_sensitivity(on(network(graph), graph))
+    best = link_sensitivity(on(network(graph), graph), top=3, order="decrease")
     np.testing.assert_array_equal(best.values, np.sort(found.values)[:3])
     np.testing.assert_array_equal(best.links, found.top(3, "decrease").links)
 
 
 def test_links_out_of_reach_do_not_matter():
     path = Graph.from_edges([(i, i + 1) for i in range(9)], features=np.eye(10), labels=np.arange(10) % 3)
-    found = edge_sensitivity(network(path), path, score_of=0)
+    found = link_sensitivity(on(network(path), path), score_of=0)
     # Two layers see links (0,1), (1,2) and, through the degree of node 2, (2,3).
     np.testing.assert_array_equal(found.values[3:], 0.0)
     assert (np.abs(found.values[:3]) > 0).all()
@@ -233,36 +237,35 @@ def test_bad_input_is_one_sentence():
         r"class of score_of must be between 0 and 2, got 3": {"score_of": (0, 3)},
         r"nodes must not be given with score_of": {"score_of": 1, "nodes": [1]},
         r"memory_limit must be at least 1": {"links": "all", "top": 1, "memory_limit": 0},
-        r"has no derivative in a raw link; use through_normalization=False": {
-            "propagation": high_order(graph.adjacency)
-        },
     }
     for message, options in cases.items():
         with pytest.raises(InputError, match=message):
-            edge_sensitivity(model, graph, **options)
+            link_sensitivity(on(model, graph), **options)
+    with pytest.raises(InputError, match=r"has no derivative in a raw link; use through_normalization=False"):
+        link_sensitivity(on(model, graph, high_order(graph.adjacency)))
     with pytest.raises(InputError, match=r"node 3 has no label"):
-        edge_sensitivity(model, graph.replace(labels=[0, 1, 2, -1, 0, 1, 2, 0, 1]), nodes=[3])
+        link_sensitivity(on(model, graph.replace(labels=[0, 1, 2, -1, 0, 1, 2, 0, 1])), nodes=[3])
     with pytest.raises(InputError, match=r"no labels"):
-        edge_sensitivity(model, graph.replace(labels=None))
+        link_sensitivity(on(model, graph.replace(labels=None)))
     with pytest.raises(InputError, match=r"never multiplies"):
-        edge_sensitivity(lambda operator: torch.eye(9, 3, dtype=torch.float64), graph)
+        link_sensitivity(on(lambda operator: torch.eye(9, 3, dtype=torch.float64), graph))
 
 
 def test_the_renormalized_matrix_may_be_given():
     graph = random_graph()
     model = network(graph)
-    given = edge_sensitivity(model, graph, propagation=renormalized(graph.adjacency))
-    np.testing.assert_array_equal(given.values, edge_sensitivity(model, graph).values)
+    given = link_sensitivity(on(model, graph, propagation=renormalized(graph.adjacency)))
+    np.testing.assert_array_equal(given.values, link_sensitivity(on(model, graph)).values)
 
 
 PUBMED = """
 import re, torch, fishergcn
-from fishergcn.geometry.extrinsic import edge_sensitivity
+from fishergcn.geometry.extrinsic import link_sensitivity
 from fishergcn.nn._gcn import GCN
 
 graph = fishergcn.datasets.load("pubmed")
 model = GCN(500, (16,), 3, generator=torch.Generator().manual_seed(0))
-found = edge_sensitivity(model, graph, links="all", top=100)
+found = link_sensitivity(fishergcn.TrainedModel.from_network(model, graph), links="all", top=100)
 with open("/proc/self/status") as status:  # getrusage would count what the parent process had
     print(len(found), re.search(r"VmHWM:\\s+(\\d+) kB", status.read())[1])
 """
