@@ -28,6 +28,7 @@ demo: $(VENV)/.base  ## set up, train all six methods on Cora and end with a pag
 	$(BIN)/fishergcn spectrum cora
 	$(BIN)/fishergcn reproduce table2 --datasets cora --splits 3 --seeds 1 --device cpu --out demo
 	$(BIN)/fishergcn train --dataset cora --method fishergcn --split public --seeds 1 --out demo/model --overwrite
+	$(BIN)/fishergcn geometry fisher demo/model --keep
 	$(BIN)/fishergcn report demo
 
 test: $(VENV)/.dev  ## set up and run all tests but the slow ones

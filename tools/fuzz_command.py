@@ -36,7 +36,7 @@ COMMANDS = [
     "report {archive}",
     "tune --graph {npz} --method gcn --split held-out:50%:0 --search-seed 3 --out out/study --quiet "
     "-- --trials 1 --epochs 1",
-    "geometry fisher {model} --rank 2 --kind exact --distance 0.1 --random 3 --json --plot out/f.svg",
+    "geometry fisher {model} --rank 2 --kind exact --distance 0.1 --random 3 --json --plot out/f.svg --keep",
     "geometry edges {model} --node 3 --links all --top 4 --json",
     "geometry embed {npz} --dim 2 --order 2 --threshold 0.01 --out out/e.csv --json",
     "robustness --dataset {npz} --quick --methods gcn --attacks links-added,features --out out/study "

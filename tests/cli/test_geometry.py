@@ -128,7 +128,7 @@ def test_neighborhood_refuses_bad_options(pair, tmp_path):
     for options in (("--rank", 0), ("--radius", -1), ("--samples", 0), ("--noise", "pink")):
         with pytest.raises(InputError, match="must be"):
             run("neighborhood", pair[0], *options)
-    with pytest.raises(InputError, match=r"--plot must end in one of .*png.*got 'moves.xyz'"):
+    with pytest.raises(InputError, match=r"a picture must end in .pdf, .png, .svg, got 'moves.xyz'"):
         run("neighborhood", pair[0], "--rank", 3, "--plot", tmp_path / "moves.xyz")
     assert not list(tmp_path.glob("*moves*"))
 

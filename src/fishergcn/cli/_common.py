@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from fishergcn._base.files import atomic_path
 from fishergcn.errors import DataFileError, InputError, suggestion
 
 if TYPE_CHECKING:
@@ -21,18 +20,14 @@ if TYPE_CHECKING:
     from fishergcn.graph import Graph
 
 __all__ = [
-    "check_picture",
     "console",
     "load_graph",
     "note",
     "parse_header",
     "print_json",
-    "save_picture",
     "table",
     "warnings_as_notes",
 ]
-
-_PICTURES = (".pdf", ".png", ".svg")
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -82,19 +77,6 @@ def warnings_as_notes() -> Iterator[None]:
 def parse_header(text: str) -> bool | list[str]:
     """Turn the option --header into the argument of ``Graph.from_files``."""
     return {"none": False, "all": True}.get(text, [word.strip() for word in text.split(",")])
-
-
-def check_picture(path: Path | None) -> None:
-    """Raise now, before the work that the picture is to show, if its format is not one we draw."""
-    if path is not None and path.suffix.lower() not in _PICTURES:
-        raise InputError(f"a picture must end in {', '.join(_PICTURES)}, got {path.name!r}.")
-
-
-def save_picture(figure: Any, path: Path) -> None:
-    """Write a matplotlib figure, wholly or not at all."""
-    check_picture(path)
-    with atomic_path(path) as temporary:
-        figure.savefig(temporary, dpi=150)
 
 
 def load_graph(text: str) -> Graph:

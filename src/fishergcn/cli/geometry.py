@@ -81,8 +81,10 @@ def neighborhood(
 ) -> None:
     """Draw perturbations of a graph and show how far they move it."""
     import fishergcn
+    from fishergcn.drawing import check_picture, draw_distances
     from fishergcn.perturbation import Neighborhood
 
+    check_picture(plot)
     graph = load_graph(name)
     propagate = fishergcn.high_order if high_order else fishergcn.renormalized
     around = Neighborhood(propagate(graph.adjacency), rank=rank, radius=radius, noise=noise, seed=seed)
@@ -91,7 +93,7 @@ def neighborhood(
     facts = _neighborhood_facts(around, distances, around.perturbed_eigenvalues(phi).numpy())
     title = f"{graph.name or name}, {'high-order' if high_order else 'renormalized'}, k = {rank}, ε = {radius:g}"
     if plot is not None:
-        _draw(distances, title, plot)
+        draw_distances(title, distances).save(plot)
     if json:
         print_json(facts)
         return
@@ -174,20 +176,3 @@ def _neighborhood_facts(around: Neighborhood, distances: FloatArray, eigenvalues
         "largest_eigenvalue_before": float(around.spectrum.eigenvalues.max()),
         "largest_eigenvalue_after": float(eigenvalues.max()),
     }
-
-
-def _draw(distances: FloatArray, title: str, path: Path) -> None:
-    from fishergcn._base.files import atomic_path
-    from fishergcn._base.imports import require
-
-    figure_module = require("matplotlib.figure", extra="report", purpose="A picture")
-    figure = figure_module.Figure(figsize=(6, 3.5), layout="constrained")
-    supported = sorted(figure.canvas.get_supported_filetypes())
-    if path.suffix.lstrip(".").lower() not in supported:
-        raise InputError(f"--plot must end in one of {', '.join(supported)}, got {path.name!r}.")
-    axes = figure.subplots()
-    axes.hist(distances, bins=40)
-    axes.set(title=title, xlabel="Bures distance from the graph", ylabel="perturbations")
-    axes.grid(alpha=0.3)
-    with atomic_path(path) as temporary:
-        figure.savefig(temporary, dpi=150)

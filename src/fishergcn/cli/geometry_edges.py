@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from fishergcn.cli._common import check_picture, console, print_json, save_picture, table
+from fishergcn.cli._common import console, print_json, table
 from fishergcn.cli.geometry_fisher import link_rows
 from fishergcn.errors import InputError, suggestion
 
-if TYPE_CHECKING:
-    from fishergcn.geometry.extrinsic import LinkSensitivity
-    from fishergcn.models import TrainedModel
-
 __all__ = ["edges"]
-
-# More links than this make a picture that nobody can read.
-_DRAWN = 120
 
 
 def edges(
@@ -43,30 +36,24 @@ def edges(
     that the pair has in the propagation matrix.
     """
     from fishergcn._base.checks import check_integer
+    from fishergcn.drawing import check_picture, draw_links
+    from fishergcn.geometry.extrinsic import node_links
     from fishergcn.models import load_model
 
     check_picture(plot)
     count = check_integer("--top", top, minimum=1)
     saved = load_model(folder)
-    names = list(saved.node_names)
-    position = _position("node", node, names)
-    probabilities = saved.probabilities()
-    chosen = int(probabilities[position].argmax())
-    if label is not None:
-        chosen = _position("class", label, list(saved.class_names))
-    found = _sensitivity(saved, position, chosen, links, max(count, _DRAWN))
+    position = _position("node", node, list(saved.node_names))
+    chosen = None if label is None else _position("class", label, list(saved.class_names))
+    found = node_links(saved, position, chosen, links, max(count, 120))
+    if plot is not None:
+        draw_links(found).save(plot)
     facts: dict[str, Any] = {
         "node": node,
-        "class": saved.class_names[chosen],
-        "probability": float(probabilities[position, chosen]),
-        "links": link_rows(found.top(count), names),
+        "class": found.label,
+        "probability": found.probability,
+        "links": link_rows(found.links[:count]),
     }
-    if plot is not None:
-        from fishergcn.drawing import links_figure
-
-        title = f"node {node}: {facts['class']} ({facts['probability']:.1%})"
-        classes = probabilities.argmax(axis=1)
-        save_picture(links_figure(found.top(_DRAWN), position, classes, names, title), plot)
     if json:
         print_json(facts)
         return
@@ -80,23 +67,6 @@ def edges(
     out.print(table(title, ["pair", "a link", f"change of log p per unit of {what}"], rows))
     if plot is not None:
         out.print(f"picture: {plot}")
-
-
-def _sensitivity(
-    saved: TrainedModel, node: int, label: int, links: Literal["present", "absent", "all"], count: int
-) -> LinkSensitivity:
-    """Return the links that matter at all, at most ``count``."""
-    from fishergcn.geometry.extrinsic import LinkSensitivity, link_sensitivity
-
-    found = link_sensitivity(
-        saved,
-        through_normalization=not saved.method.high_order,
-        links=links,
-        top=count,
-        score_of=(node, label),
-    )
-    kept = found.values != 0
-    return LinkSensitivity(found.links[kept], found.values[kept], found.present[kept])
 
 
 def _position(what: str, name: str, names: list[str]) -> int:

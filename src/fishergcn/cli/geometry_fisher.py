@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fishergcn.cli._common import check_picture, console, print_json, save_picture, table
+from fishergcn.cli._common import console, print_json, table
 
 if TYPE_CHECKING:
     from fishergcn.geometry.extrinsic import AdversarialDirection, LinkSensitivity, Sharpness
@@ -31,9 +31,13 @@ def fisher(
     random: Annotated[int, typer.Option(help="How many random directions to compare with.")] = 100,
     seed: Annotated[int, typer.Option(help="Seed of the random directions and of labels drawn.")] = 0,
     plot: Annotated[Path | None, typer.Option(help="Draw a picture to this file (.png, .svg, .pdf).")] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Write MODEL/geometry.json, from which fishergcn report draws.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
     """Show the Fisher information of a model with respect to its graph, and what matters most in it."""
+    from fishergcn.drawing import check_picture, draw_fisher
     from fishergcn.geometry import extrinsic
     from fishergcn.models import load_model
     from fishergcn.perturbation import Neighborhood
@@ -45,10 +49,11 @@ def fisher(
     found = extrinsic.adversarial_direction(saved, around, kind, seed=seed)
     grown = extrinsic.sharpness(saved, around, distance, directions=found.directions, random=random, seed=seed)
     links = extrinsic.link_sensitivity(saved, through_normalization=not saved.method.high_order, top=_SHOWN)
-    if plot is not None:
-        from fishergcn.drawing import fisher_figure
-
-        save_picture(fisher_figure(found, grown, _title(saved)), plot)
+    record = extrinsic.GeometryRecord.of(saved, found, grown) if keep or plot is not None else None
+    if record is not None and plot is not None:
+        draw_fisher(record).save(plot)
+    if record is not None and keep:
+        record.save(folder / "geometry.json")
     facts = _facts(saved, found, grown, links)
     if json:
         print_json(facts)
@@ -56,14 +61,13 @@ def fisher(
         _show(saved, facts)
         if plot is not None:
             console().print(f"picture: {plot}")
+        if keep:
+            console().print(f"kept: {folder / 'geometry.json'}")
 
 
-def link_rows(found: LinkSensitivity, names: Sequence[str]) -> list[dict[str, Any]]:
+def link_rows(links: Iterable[tuple[str, str, bool, float]]) -> list[dict[str, Any]]:
     """Return each link by the names of its ends, whether it is there, and its derivative."""
-    return [
-        {"link": [names[i], names[j]], "present": bool(present), "derivative": float(value)}
-        for (i, j), present, value in zip(found.links.tolist(), found.present, found.values, strict=True)
-    ]
+    return [{"link": [i, j], "present": is_link, "derivative": value} for i, j, is_link, value in links]
 
 
 def _title(saved: TrainedModel) -> str:
@@ -91,7 +95,7 @@ def _facts(
         "divergence": grown.adversarial_change.mean(axis=1).tolist(),
         "divergence_foretold": grown.foretold.tolist(),
         "random_directions_that_change_less": grown.rank_of_change if len(worst) else None,
-        "links": link_rows(links, names),
+        "links": link_rows(links.named(names)),
         "nodes": [{"node": names[found.nodes[each]], "share": float(found.node_shares[each])} for each in best],
     }
 

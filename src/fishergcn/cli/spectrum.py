@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fishergcn.cli._common import check_picture, console, load_graph, print_json, save_picture, table
+from fishergcn.cli._common import console, load_graph, print_json, table
 
 if TYPE_CHECKING:
     from fishergcn.spectrum import Spectrum
@@ -28,6 +28,7 @@ def spectrum(
 ) -> None:
     """Show the k largest eigenvalues of the Laplacian L = I - Ã and how much of its trace they carry."""
     import fishergcn
+    from fishergcn.drawing import check_picture, draw_spectrum
 
     check_picture(plot)
     loaded = load_graph(graph)
@@ -38,7 +39,7 @@ def spectrum(
     found = fishergcn.top_spectrum(propagation, rank=rank, seed=seed, component=component)
     title = f"{loaded.name or graph}, {'high-order' if high_order else 'renormalized'} propagation"
     if plot is not None:
-        _draw(found, title, plot)
+        draw_spectrum(title, found.eigenvalues).save(plot)
     if json:
         print_json(_facts(found))
         return
@@ -63,16 +64,3 @@ def _facts(found: Spectrum) -> dict[str, Any]:
         "captured_mass": found.captured_mass,
         "residual": found.residual,
     }
-
-
-def _draw(found: Spectrum, title: str, path: Path) -> None:
-    from fishergcn._base.imports import require
-
-    figure_module = require("matplotlib.figure", extra="report", purpose="A picture")
-    figure = figure_module.Figure(figsize=(6, 3.5), layout="constrained")
-    axes = figure.subplots()
-    positions = range(1, len(found.eigenvalues) + 1)
-    axes.plot(positions, found.eigenvalues, "o-")
-    axes.set(title=title, xlabel="index, largest first", ylabel="eigenvalue of L = I - Ã")
-    axes.grid(alpha=0.3)
-    save_picture(figure, path)

@@ -33,7 +33,16 @@ if TYPE_CHECKING:
 
 __all__ = ["check_model_target", "class_names_of", "read_folder", "write_folder"]
 
-_FILES = ("weights.safetensors", "model.json", "README.md", "predictions.csv", "runs.json", "graph.npz")
+# Of these, geometry.json is what `fishergcn geometry fisher MODEL --keep` adds.
+_FILES = (
+    "weights.safetensors",
+    "model.json",
+    "README.md",
+    "predictions.csv",
+    "runs.json",
+    "graph.npz",
+    "geometry.json",
+)
 _LARGEST_GRAPH_FILE = 8 << 30
 
 

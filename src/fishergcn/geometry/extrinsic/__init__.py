@@ -9,6 +9,9 @@ parameters and F_i the metric of predictions (diag p_i - p_i p_iᵀ, or its empi
     G^E v    = μ M v, M the Bures metric of the graph            :func:`adversarial_direction`
     ℓ(tv) - ℓ(0) at equal Bures distance                         :func:`sharpness`
     ∂ℓ/∂a_ij, ∂ℓ/∂ã_ij                                           :func:`link_sensitivity`
+    ∂log p/∂a_ij of one prediction                               :func:`node_links`
+
+What is found about a trained model can be kept as a :class:`GeometryRecord`, from which a report draws.
 
 The network is that of a :class:`fishergcn.TrainedModel`, of any depth, evaluated without dropout in float64.
 """
@@ -21,6 +24,7 @@ from fishergcn.geometry.extrinsic._direction import (
     intrinsic_metric,
 )
 from fishergcn.geometry.extrinsic._fisher import fisher_information
+from fishergcn.geometry.extrinsic._record import GeometryRecord, NodeLinks, node_links
 from fishergcn.geometry.extrinsic._sensitivity import LinkSensitivity, link_sensitivity
 from fishergcn.geometry.extrinsic._sharpness import Sharpness, sharpness, typical_distance
 from fishergcn.geometry.extrinsic._weights import (
@@ -32,8 +36,10 @@ from fishergcn.geometry.extrinsic._weights import (
 
 __all__ = [
     "AdversarialDirection",
+    "GeometryRecord",
     "LinkSensitivity",
     "NaturalGradientStep",
+    "NodeLinks",
     "Sharpness",
     "WeightFisher",
     "adversarial_direction",
@@ -41,6 +47,7 @@ __all__ = [
     "intrinsic_metric",
     "link_sensitivity",
     "natural_gradient_step",
+    "node_links",
     "sharpness",
     "typical_distance",
     "weight_fisher",

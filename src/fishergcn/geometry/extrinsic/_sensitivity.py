@@ -69,6 +69,11 @@ class LinkSensitivity:
         best = np.argsort(-key, kind="stable")[: check_integer("count", count, minimum=1)]
         return LinkSensitivity(self.links[best], self.values[best], self.present[best])
 
+    def named(self, names: Sequence[str]) -> list[tuple[str, str, bool, float]]:
+        """Return (node, other node, whether it is a link of the graph, derivative) of each, nodes by their names."""
+        pairs = zip(self.links.tolist(), self.present.tolist(), self.values.tolist(), strict=True)
+        return [(names[i], names[j], is_link, value) for (i, j), is_link, value in pairs]
+
 
 def link_sensitivity(
     model: TrainedModel,

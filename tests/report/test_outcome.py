@@ -8,39 +8,36 @@ import pytest
 from fishergcn.drawing._palette import looks
 from fishergcn.errors import DataFileError
 from fishergcn.report._curves import curves_json
-from fishergcn.report._study import read_study
+from fishergcn.report._outcome import read_outcome
 from fishergcn.studies._statistics import compare, summarize
 from fishergcn.studies._store import RunStore, open_runs
 
 
 @pytest.fixture
-def study_of():
+def outcome_of():
     def read(folder):
-        source = open_runs(folder)
-        try:
-            return read_study(source), list(source.entries()), summarize(source), compare(source)
-        finally:
-            source.close()
+        with open_runs(folder) as source:
+            return read_outcome(source), list(source.entries()), summarize(source), compare(source)
 
     return read
 
 
-def test_runs_and_statistics_are_those_of_the_database(hostile_report, study_of):
-    study, entries, summaries, comparisons = study_of(hostile_report)
-    assert len(study.records) == len(entries) == 60
-    assert [run.status for _, run in study.failed] == ["failed: <b onclick=x>boom</b>"]
-    for cell, records in study.runs.items():
+def test_runs_and_statistics_are_those_of_the_database(hostile_report, outcome_of):
+    outcome, entries, summaries, comparisons = outcome_of(hostile_report)
+    assert len(outcome.records) == len(entries) == 60
+    assert [run.status for _, run in outcome.failed] == ["failed: <b onclick=x>boom</b>"]
+    for cell, records in outcome.runs.items():
         expected = [
             run for name, run in entries if (name, run.dataset) == (cell.name, cell.dataset) and run.status == "ok"
         ]
         assert [run.identity for run in records] == [run.identity for run in expected]
-    assert list(study.summaries.values()) == summaries
-    assert study.comparisons == comparisons
+    assert list(outcome.summaries.values()) == summaries
+    assert outcome.comparisons == comparisons
 
 
-def test_curves_are_the_mean_of_the_runs_that_are_left(plain_report, study_of):
-    study, entries, _, _ = study_of(plain_report)
-    values = curves_json(study, looks(cell.name for cell in study.plan.cells))
+def test_curves_are_the_mean_of_the_runs_that_are_left(plain_report, outcome_of):
+    outcome, entries, _, _ = outcome_of(plain_report)
+    values = curves_json(outcome, looks(cell.name for cell in outcome.plan.cells))
     (dataset,) = values["datasets"]
     curves = [run.curves["val_loss"] for name, run in entries if name == "gcn"]
     shown = dataset["series"]["gcn"]["val_loss"]
@@ -57,5 +54,5 @@ def test_curves_are_the_mean_of_the_runs_that_are_left(plain_report, study_of):
 def test_a_plan_without_runs_is_refused(tmp_path, make_plan):
     with RunStore(tmp_path, writable=True) as store:
         store.begin(make_plan(["cora"]))
-        with pytest.raises(DataFileError, match="no run of the experiment 'made-up' is finished"):
-            read_study(store)
+        with pytest.raises(DataFileError, match="no run of the study 'made-up' is finished"):
+            read_outcome(store)
