@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shlex
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fishergcn.cli._common import console, load_graph, note, table, warnings_as_notes
-from fishergcn.errors import InputError, MissingExtraError
+from fishergcn._base.terminal import console, note, table
+from fishergcn.cli import _options as shared
+from fishergcn.cli._common import load_graph, this_command, told_when_stopped, warnings_as_notes
+from fishergcn.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from fishergcn.studies._robustness_summary import Cell
@@ -21,26 +21,16 @@ __all__ = ["robustness"]
 
 
 def robustness(
-    out: Annotated[Path, typer.Option(help="The folder for results; work begun there is taken up.", metavar="DIR")],
-    dataset: Annotated[
-        list[str] | None,
-        typer.Option(help="A data set or a graph file (.npz); may be repeated, or names with commas."),
-    ] = None,
-    methods: Annotated[
-        str | None, typer.Option(help="Instead of the preset's, e.g. fishergcn,gcn-t; controls are added.")
-    ] = None,
-    attacks: Annotated[
-        str | None,
-        typer.Option(help="Some of links-added,links-removed,bures-ball,prbcd,features,training-links."),
-    ] = None,
-    preset: Annotated[str, typer.Option(help="full or quick.")] = "full",
-    quick: Annotated[bool, typer.Option("--quick", help="The same as --preset quick.")] = False,
-    splits: Annotated[
-        str | None, typer.Option(help="How many shuffled splits, or names as public,per-class:1 with commas.")
-    ] = None,
-    seeds: Annotated[int | None, typer.Option(help="Initializations of each split.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Training steps at most.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    out: shared.StudyOut,
+    preset: Annotated[Literal["full", "quick"], typer.Option(help="How much is measured.")] = "full",
+    dataset: shared.Dataset = None,
+    splits: shared.Splits = None,
+    method: shared.Methods = None,
+    attack: shared.Attacks = None,
+    seeds: shared.PresetSeeds = None,
+    epochs: shared.PresetEpochs = None,
+    samples: shared.Samples = None,
+    device: shared.Device = "auto",
 ) -> None:
     """Measure trained methods beside their controls when the graph they are tested on, or trained on, changes.
 
@@ -50,20 +40,19 @@ def robustness(
     of an experiment if DIR holds some. Several processes may share DIR, each with other data sets, or one with -t
     methods and one without.
     """
+    from fishergcn.cli._settings import make_config
     from fishergcn.execution import find_device
-    from fishergcn.studies import Signals, Stopped, check_study, load_settings, run_study
-    from fishergcn.training import TrainConfig
+    from fishergcn.studies import Signals, check_study, load_settings, run_study
 
     settings = load_settings(
-        "quick" if quick else preset,
-        datasets=_words(dataset),
-        methods=_words([methods] if methods else None),
-        splits=splits,
+        preset,
+        datasets=_distinct(dataset),
+        methods=_distinct(method),
+        splits=",".join(splits) if splits else None,
         seeds=seeds,
-        config=None if epochs is None else TrainConfig(max_epochs=epochs),
+        config=make_config({"max_epochs": epochs, "samples": samples}, None),
     )
-    chosen = _words([attacks] if attacks else None)
-    settings = settings if chosen is None else settings.only(chosen)
+    settings = settings.only(tuple(attack)) if attack else settings
     place = find_device(device)
     graphs = {name: load_graph(name) for name in settings.datasets}
     if place.type == "cpu":
@@ -72,26 +61,16 @@ def robustness(
         torch.set_num_threads(1)
     for graph in graphs.values():  # all of them before the first is trained on
         check_study(settings, graph)
-    try:
-        with Signals(), warnings_as_notes():
-            for graph in graphs.values():
-                named = dataclasses.replace(settings, datasets=(graph.name or graph.digest,))
-                for family in named.families():
-                    run_study(family, graph, out / family.folder, place, note)
-    except Stopped as stopped:
-        command = shlex.join(["fishergcn", *sys.argv[1:]])
-        note(f"{stopped}; measured points are kept, go on with: {command}")
-        raise typer.Exit(128 + stopped.number) from None
+    with told_when_stopped(f"measured points are kept, go on with: {this_command()}"), Signals(), warnings_as_notes():
+        for graph in graphs.values():
+            named = dataclasses.replace(settings, datasets=(graph.name or graph.digest,))
+            for family in named.families():
+                run_study(family, graph, out / family.folder, place, note)
     _write(out)
 
 
-def _words(texts: list[str] | None) -> tuple[str, ...] | None:
-    if texts is None:
-        return None
-    words = tuple(word.strip() for text in texts for word in text.split(",") if word.strip())
-    if not words:
-        raise InputError("a list of names must hold at least one.")
-    return tuple(dict.fromkeys(words))
+def _distinct(names: list[str] | None) -> tuple[str, ...] | None:
+    return tuple(dict.fromkeys(names)) if names else None
 
 
 def _write(out: Path) -> None:

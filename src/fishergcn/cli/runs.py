@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fishergcn.cli._common import console, print_json, table
+from fishergcn._base.terminal import console, table
+from fishergcn.cli import _options as shared
+from fishergcn.cli._common import print_json
 
 if TYPE_CHECKING:
     from fishergcn.studies import Runs
@@ -18,12 +20,9 @@ __all__ = ["app", "print_results"]
 
 app = typer.Typer(help="List, show and export the runs of an experiment.", no_args_is_help=True)
 
-_FOLDER = Annotated[Path, typer.Argument(help="A folder made by fishergcn reproduce.", metavar="DIR")]
-_JSON = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-
 
 @app.command(name="list")
-def list_(folder: _FOLDER, json: _JSON = False) -> None:
+def list_(folder: shared.RunsFolder, json: shared.Json = False) -> None:
     """Show every run: what it is, how it ended, its scores."""
     scores = ("split", "seed", "status", "epochs", "test_accuracy", "test_loss", "seconds")
     found = []
@@ -49,7 +48,7 @@ def list_(folder: _FOLDER, json: _JSON = False) -> None:
 
 
 @app.command()
-def show(folder: _FOLDER, json: _JSON = False) -> None:
+def show(folder: shared.RunsFolder, json: shared.Json = False) -> None:
     """Show the results so far: means with intervals beside the published numbers, and paired differences."""
     from dataclasses import asdict
 
@@ -66,7 +65,7 @@ def show(folder: _FOLDER, json: _JSON = False) -> None:
 
 @app.command()
 def export(
-    folder: _FOLDER,
+    folder: shared.RunsFolder,
     out: Annotated[Path, typer.Option(help="The file to write: .csv, .json or .parquet.")],
 ) -> None:
     """Write all runs to one file, with columns named as in RunRecord."""
@@ -79,10 +78,12 @@ def export(
 
 @app.command()
 def archive(
-    folder: _FOLDER,
+    folder: shared.RunsFolder,
     out: Annotated[Path, typer.Option(help="The folder to write.")],
-    curves: Annotated[str, typer.Option(help="Learning curves: mean (bands of each cell), none or all.")] = "mean",
-    epochs: Annotated[int, typer.Option(help="How many epochs of the bands.")] = 100,
+    curves: Annotated[
+        Literal["mean", "none", "all"], typer.Option(help="Learning curves: the bands of each cell, none, or all.")
+    ] = "mean",
+    epochs: Annotated[int, typer.Option(help="How many epochs the bands cover.")] = 100,
 ) -> None:
     """Write a small text copy of the results, from which tables and report can be made again."""
     from fishergcn.studies import write_archive

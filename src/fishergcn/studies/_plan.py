@@ -13,6 +13,7 @@ from typing import Any
 from fishergcn._base.checks import check_integer
 from fishergcn._base.seeds import check_seeds
 from fishergcn.errors import InputError
+from fishergcn.splits import named
 from fishergcn.studies._differences import cell_differences, config_differences, shown
 from fishergcn.studies._preset import Preset, load_preset
 from fishergcn.training import TrainConfig, control_of, parse_method

@@ -52,7 +52,7 @@ def check_attacks(settings: Settings, graph: Graph) -> None:
     >>> check_attacks(load_settings("quick").only(("prbcd", "links-removed")), weighted)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    fishergcn.errors.InputError: prbcd cannot be measured on pair: ... without it: --attacks links-removed
+    fishergcn.errors.InputError: prbcd cannot be measured on pair: ... without it: --attack links-removed
     """
     obstacles = {attack: _obstacle(attack, settings, graph) for attack in settings.levels}
     broken = {attack: why for attack, why in obstacles.items() if why}
@@ -61,9 +61,9 @@ def check_attacks(settings: Settings, graph: Graph) -> None:
     reasons = "; ".join(
         f"{attack} cannot be measured on {graph.name or 'this graph'}: {why}" for attack, why in broken.items()
     )
-    rest = ",".join(attack for attack in obstacles if attack not in broken)
-    way = f"go on without {'it' if len(broken) == 1 else 'them'}: --attacks {rest}"
-    raise InputError(f"{reasons}; {way if rest else 'choose other attacks with --attacks.'}")
+    rest = " --attack ".join(attack for attack in obstacles if attack not in broken)
+    way = f"go on without {'it' if len(broken) == 1 else 'them'}: --attack {rest}"
+    raise InputError(f"{reasons}; {way if rest else 'choose other attacks with --attack.'}")
 
 
 def _obstacle(attack: str, settings: Settings, graph: Graph) -> str:

@@ -1,13 +1,14 @@
-"""``fishergcn geometry edges``: which links one prediction hangs on."""
+"""``fishergcn geometry links``: which links one prediction hangs on."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fishergcn.cli._common import check_picture, console, print_json, save_picture, table
+from fishergcn._base.terminal import console, table
+from fishergcn.cli import _options as shared
+from fishergcn.cli._common import check_picture, print_json, save_picture
 from fishergcn.cli.geometry_fisher import link_rows, node_names
 from fishergcn.errors import InputError, suggestion
 
@@ -15,37 +16,36 @@ if TYPE_CHECKING:
     from fishergcn.geometry.extrinsic import EdgeSensitivity
     from fishergcn.models import SavedModel
 
-__all__ = ["edges"]
+__all__ = ["links"]
 
 # More links than this make a picture that nobody can read.
 _DRAWN = 120
 
 
-def edges(
-    folder: Annotated[Path, typer.Argument(help="A model folder, as written by fishergcn train --out.")],
+def links(
+    folder: shared.ModelFolder,
     node: Annotated[str, typer.Option(help="The id of the node whose prediction is asked about.")],
     label: Annotated[
-        str | None, typer.Option("--class", help="The class whose probability is asked about; the predicted one.")
+        str | None,
+        typer.Option("--class", help="The class that is asked about; by default the predicted one."),
     ] = None,
-    links: Annotated[
-        str, typer.Option(help="present: links of the graph; absent: pairs that are not linked; all: both.")
+    which: Annotated[
+        Literal["present", "absent", "all"],
+        typer.Option("--links", help="present: links of the graph; absent: pairs that are not linked; all: both."),
     ] = "present",
     top: Annotated[int, typer.Option(help="How many links to list.")] = 10,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw the links around the node to this file (.png, .svg, .pdf).")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    plot: shared.Plot = None,
+    json: shared.Json = False,
 ) -> None:
     """List the links on which the prediction at a node depends most.
 
     Each with the derivative of the log-probability: in the weight of the link, or, for high-order models, in the entry
     that the pair has in the propagation matrix.
     """
-    from fishergcn._base.checks import check_choice, check_integer
+    from fishergcn._base.checks import check_integer
     from fishergcn.models import load_model
 
     check_picture(plot)
-    check_choice("--links", links, ("present", "absent", "all"))
     count = check_integer("--top", top, minimum=1)
     saved = load_model(folder)
     names = node_names(saved)
@@ -54,7 +54,7 @@ def edges(
     chosen = int(probabilities[position].argmax())
     if label is not None:
         chosen = _position("class", label, list(saved.class_names))
-    found = _sensitivity(saved, position, chosen, links, max(count, _DRAWN))
+    found = _sensitivity(saved, position, chosen, which, max(count, _DRAWN))
     facts: dict[str, Any] = {
         "node": node,
         "class": saved.class_names[chosen],
