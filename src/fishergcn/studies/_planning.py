@@ -9,7 +9,6 @@ from typing import Any
 
 from fishergcn import datasets as data
 from fishergcn import splits as split_rules
-from fishergcn._base.checks import check_integer
 from fishergcn._base.seeds import check_seeds
 from fishergcn.errors import InputError
 from fishergcn.graph import Graph
@@ -30,6 +29,7 @@ def make_plan(
     splits: int | str | Iterable[int | str] | None = None,
     seeds: int | Iterable[int] | None = None,
     epochs: int | None = None,
+    samples: int | None = None,
 ) -> Plan:
     """Turn a preset into a plan, smaller or larger where asked.
 
@@ -50,6 +50,8 @@ def make_plan(
         How many initializations of each split, or which.
     epochs
         At most so many steps a run.
+    samples
+        M, how many samples a step of a perturbed method has; its control has as many.
 
     Examples
     --------
@@ -63,9 +65,8 @@ def make_plan(
         raise InputError(f"preset {preset.name!r} trains nothing, so it has no plan.")
     if attacks is not None and preset.kind != "attack":
         raise InputError(f"preset {preset.name!r} has no attacks to choose from.")
-    config = preset.config
-    if epochs is not None:
-        config = dataclasses.replace(config, max_epochs=check_integer("epochs", epochs, minimum=1))
+    changes = {"max_epochs": epochs, "samples": samples}
+    config = dataclasses.replace(preset.config, **{key: value for key, value in changes.items() if value is not None})
     graphs = _graphs(preset.datasets if datasets is None else datasets)
     given = [each for each in datasets or () if isinstance(each, Graph)]
     named = _with_references(preset.methods if methods is None else methods, config)

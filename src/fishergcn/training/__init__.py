@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fishergcn.training._config import FIRST_SEED, TrainConfig
-from fishergcn.training._distributed import Group, process_count, process_group
+from fishergcn.training._distributed import Group, is_first_process, process_count, process_group
 from fishergcn.training._engine import Progress, train_chunk
 from fishergcn.training._methods import METHODS, Method, control_of, parse_method, samples_of
 from fishergcn.training._minibatch import BatchSettings, prepare_batches, train_minibatch, train_prepared
@@ -27,6 +27,7 @@ __all__ = [
     "check_fanout",
     "check_runs",
     "control_of",
+    "is_first_process",
     "learnable",
     "parse_method",
     "prepare",
