@@ -71,7 +71,8 @@ def export(
     out: Annotated[Path, typer.Option(help="The file to write: .csv, .json or .parquet.")],
 ) -> None:
     """Write all runs to one file, with columns named as in RunRecord."""
-    from fishergcn.studies import export as write, open_runs
+    from fishergcn.studies import export as write
+    from fishergcn.studies import open_runs
 
     with open_runs(folder) as runs:
         count = write(runs, out)

@@ -13,8 +13,8 @@ from scipy.sparse import linalg as sparse_linalg
 from fishergcn._base.checks import check_real
 from fishergcn._base.types import FloatArray, MatrixLike
 from fishergcn.errors import ConvergenceError
+from fishergcn.geometry.embedding._information import FisherOperator, Information, fisher_operator
 from fishergcn.geometry.embedding._model import MEMORY_LIMIT, check_embedding
-from fishergcn.geometry.embedding._operators import FisherOperator, fisher_operator
 
 __all__ = ["ExtremeMotions", "extreme_motions", "rigid_motions"]
 
@@ -80,7 +80,7 @@ class ExtremeMotions:
 def extreme_motions(
     W: MatrixLike,
     Y: MatrixLike,
-    kind: str = "expected",
+    kind: Information = "expected",
     *,
     tolerance: float = 1e-6,
     memory_limit: int = MEMORY_LIMIT,

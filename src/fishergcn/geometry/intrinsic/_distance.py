@@ -27,7 +27,7 @@ def fidelity(a: MatrixLike, b: MatrixLike) -> float:
     Parameters
     ----------
     a, b : (n, n) array or SciPy sparse matrix
-        Density matrices of the same size, n up to :data:`DENSE_LIMIT`.
+        Density matrices of the same size, which may be singular, n up to :data:`DENSE_LIMIT`.
 
     Returns
     -------
@@ -52,15 +52,7 @@ def bures_distance(a: MatrixLike, b: MatrixLike) -> float:
     D_B² = 2 - 2 cos(angle) with :func:`bures_angle`. For commuting matrices it is sqrt 2 times the Hellinger
     distance of the spectra. To second order, D_B²(ρ, ρ + dρ) = :func:`bures_metric` ``(ρ, dρ)``.
 
-    Parameters
-    ----------
-    a, b : (n, n) array or SciPy sparse matrix
-        Density matrices of the same size, n up to :data:`DENSE_LIMIT`.
-
-    Returns
-    -------
-    float
-        D_B, not squared.
+    Arguments are those of :func:`fidelity`; the result is not squared.
 
     Notes
     -----
@@ -84,15 +76,8 @@ def bures_distance(a: MatrixLike, b: MatrixLike) -> float:
 def bures_angle(a: MatrixLike, b: MatrixLike) -> float:
     """Bures angle arccos F(a, b), in [0, π/2]: the length of the geodesic of unit-trace matrices.
 
-    Parameters
-    ----------
-    a, b : (n, n) array or SciPy sparse matrix
-        Density matrices of the same size, n up to :data:`DENSE_LIMIT`.
-
-    Returns
-    -------
-    float
-        The angle in radians, evaluated as 2 arcsin(D_B / 2) so that it stays accurate for a ≈ b.
+    Arguments are those of :func:`fidelity`. The angle, in radians, is evaluated as 2 arcsin(D_B / 2) so that it stays
+    accurate for a ≈ b.
 
     Examples
     --------
@@ -115,9 +100,9 @@ def geodesic(a: MatrixLike, b: MatrixLike, t: float) -> FloatArray:
 
     Parameters
     ----------
-    a, b : (n, n) array or SciPy sparse matrix
-        Density matrices of the same size, singular ones included, n up to :data:`DENSE_LIMIT`. If XᵀY is
-        singular on the common support the shortest path is not unique; one of them is returned.
+    a, b
+        As in :func:`fidelity`. If XᵀY is singular on the common support the shortest path is not unique; one of
+        them is returned.
     t : float
         Between 0 (a) and 1 (b).
 
@@ -144,17 +129,7 @@ def geodesic(a: MatrixLike, b: MatrixLike, t: float) -> FloatArray:
 
 
 def midpoint(a: MatrixLike, b: MatrixLike) -> FloatArray:
-    """Density matrix halfway between a and b, ``geodesic(a, b, 1/2)``.
-
-    Parameters
-    ----------
-    a, b : (n, n) array or SciPy sparse matrix
-        Density matrices of the same size, n up to :data:`DENSE_LIMIT`.
-
-    Returns
-    -------
-    (n, n) array
-        The midpoint, equally far from a and b.
+    """Density matrix halfway between a and b, equally far from both: ``geodesic(a, b, 1/2)``.
 
     Examples
     --------
