@@ -29,7 +29,7 @@ def note_spectrum(store: RunStore, cell: Cell, propagation: CSRArray) -> None:
         alike = [each for each in plan.cells if each.dataset == cell.dataset and plan.matrix(each) == matrix]
         rank = SHOWN * max(each.config.rank for each in alike if _perturbs_the_top(each))
         try:
-            return top_spectrum(propagation, rank=rank).eigenvalues.tolist()
+            return list(map(float, top_spectrum(propagation, rank=rank).eigenvalues))
         except FisherGCNError:  # a graph so small that it has fewer
             return None
 
