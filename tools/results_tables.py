@@ -19,8 +19,7 @@ from pathlib import Path
 from _blocks import refresh
 
 from fishergcn._base.files import write_text
-from fishergcn.drawing._palette import looks
-from fishergcn.report._forest import controls_first, draw_forest
+from fishergcn.drawing import draw_forest, looks
 from fishergcn.studies._statistics import (
     CellSummary,
     Comparison,
@@ -94,6 +93,11 @@ def interval(difference: Estimate) -> str:
     return f"{signed(difference.mean)} [{signed(difference.low)}, {signed(difference.high)}]"
 
 
+def after_controls(comparison: Comparison) -> bool:
+    """Sort what the perturbation is judged by before what the paper compares with."""
+    return comparison.role != "control"
+
+
 def excludes_zero(difference: Estimate) -> bool:
     return difference.low > 0 or difference.high < 0
 
@@ -121,7 +125,7 @@ def paired_of(name: str) -> str:
     rows = [
         [NAMES[each.dataset], f"`{each.cell}` − `{each.reference}`", each.role, interval(each.difference),
          f"{each.won} / {each.tied} / {each.lost}", f"{each.p_value:.2g}"]
-        for each in controls_first(found.differences)
+        for each in sorted(found.differences, key=after_controls)
     ]  # fmt: skip
     rows.sort(key=lambda row: list(NAMES.values()).index(str(row[0])))
     header = ["data", "difference", "against the", "points [95 % interval]", f"{unit} won / tied / lost", "Wilcoxon p"]
@@ -234,9 +238,9 @@ def draw() -> None:
     found = study("table2")
     chosen = looks(cell["name"] for cell in found.plan["cells"])
     for dataset, label in NAMES.items():
-        rows = controls_first(each for each in found.differences if each.dataset == dataset)
+        rows = sorted((each for each in found.differences if each.dataset == dataset), key=after_controls)
         picture = draw_forest(label, rows, chosen, f"forest-{dataset}")
-        paper = picture.svg_file.replace('style="fill: none"/>', 'style="fill: #ffffff"/>', 1)
+        paper = picture.svg.replace('style="fill: none"/>', 'style="fill: #ffffff"/>', 1)
         write_text(PICTURES / f"{picture.name}.svg", paper)
 
 

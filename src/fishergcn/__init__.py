@@ -9,7 +9,7 @@ from fishergcn import datasets, splits
 from fishergcn._version import __version__
 from fishergcn.execution import train
 from fishergcn.graph import Graph
-from fishergcn.models import best_run, load_model, save_model
+from fishergcn.models import TrainedModel, best_run, load_model, save_models
 from fishergcn.nn import GCN
 from fishergcn.operators import SparsePlusLowRank
 from fishergcn.perturbation import Neighborhood, SpectralAdversary
@@ -27,13 +27,14 @@ __all__ = [
     "SpectralAdversary",
     "Spectrum",
     "TrainConfig",
+    "TrainedModel",
     "__version__",
     "best_run",
     "datasets",
     "high_order",
     "load_model",
     "renormalized",
-    "save_model",
+    "save_models",
     "splits",
     "top_spectrum",
     "train",

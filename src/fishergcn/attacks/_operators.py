@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor
 
-from fishergcn.operators import SparseMatrix
-from fishergcn.propagation import dense_high_order, high_order, renormalized
+from fishergcn.graph import Graph
+from fishergcn.propagation import dense_high_order
 
 if TYPE_CHECKING:
     from fishergcn._base.types import CSRArray
+    from fishergcn.models import TrainedModel
     from fishergcn.nn import Operator
-    from fishergcn.training import TrainConfig
 
 __all__ = ["DenseOperator", "operator_of"]
 
@@ -35,20 +34,20 @@ class DenseOperator:
         return (self.matrix @ dense.reshape(len(dense), -1)).view(dense.shape)
 
 
-def operator_of(adjacency: CSRArray, high: bool, config: TrainConfig, device: torch.device) -> Operator:
-    """Return Ã of a graph, renormalized or of high order, on ``device`` in the precision of ``config``.
+def operator_of(model: TrainedModel, adjacency: CSRArray) -> Operator:
+    """Return Ã that a model has on another graph of its nodes, where its networks run.
 
     Examples
     --------
-    >>> import torch
-    >>> from scipy import sparse
-    >>> from fishergcn import TrainConfig
-    >>> link = sparse.csr_array([[0.0, 1.0], [1.0, 0.0]])
-    >>> operator_of(link, False, TrainConfig(), torch.device("cpu"))
-    SparseMatrix(2 × 2, 4 entries, torch.float32, cpu)
+    >>> import numpy as np, fishergcn
+    >>> from fishergcn.attacks import add_links
+    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2)], features=np.eye(3))
+    >>> model = fishergcn.TrainedModel.from_network(fishergcn.GCN(3, (2,), 2), graph)
+    >>> operator_of(model, add_links(graph.adjacency, 1, seed=0))
+    SparseMatrix(3 × 3, 9 entries, torch.float32, cpu)
     """
-    dtype: torch.dtype = getattr(torch, config.dtype)
-    if high and device.type != "cpu" and adjacency.shape[0] <= _DENSE_NODES:
-        return DenseOperator(dense_high_order(adjacency, config.order, config.threshold, device=device).to(dtype))
-    made = high_order(adjacency, config.order, config.threshold) if high else renormalized(adjacency)
-    return SparseMatrix.from_scipy(made, device=device, dtype=dtype)
+    config, device = model.config, model.device
+    if model.method.high_order and device.type != "cpu" and adjacency.shape[0] <= _DENSE_NODES:
+        dense = dense_high_order(adjacency, config.order, config.threshold, device=device)
+        return DenseOperator(dense.to(model.dtype))
+    return model.operator_of(Graph(adjacency))

@@ -9,7 +9,7 @@ from importlib import resources
 
 from fishergcn._version import __version__
 from fishergcn.drawing import Html, tag
-from fishergcn.report._sections import Section
+from fishergcn.report._markup import Section
 
 __all__ = ["assemble"]
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 
 from fishergcn._base.text import csv_text, signed_points
 from fishergcn.drawing import Html, Look, tag
-from fishergcn.report._study import Study
+from fishergcn.report._markup import region
+from fishergcn.report._outcome import Outcome
 from fishergcn.studies import Cell, CellSummary, Comparison
 
 __all__ = ["result_table", "swatch", "tables_csv", "tables_markdown"]
@@ -20,7 +21,7 @@ def _percent(value: float) -> str:
 
 
 def _published(key: str) -> Callable[[CellSummary], float | None]:
-    return lambda summary: summary.published[key] if summary.published else None
+    return lambda summary: getattr(summary.published, key, None)
 
 
 def _accuracy(part: str) -> Callable[[CellSummary], float | None]:
@@ -32,7 +33,7 @@ def _loss(part: str) -> Callable[[CellSummary], float | None]:
 
 
 def _difference(summary: CellSummary) -> float | None:
-    published = summary.published["accuracy"] if summary.published and summary.comparable else None
+    published = summary.published.accuracy if summary.published and summary.comparable else None
     return None if published is None or summary.accuracy is None else summary.accuracy.mean - published
 
 
@@ -59,7 +60,7 @@ _GROUPS = (("", 1), ("ours", 5), ("paper", 3), ("ours − paper", 2))
 _SOFT = frozenset({"runs", "accuracy_low", "accuracy_high", "accuracy_std"})
 
 
-def result_table(study: Study, dataset: str, looks: Mapping[str, Look]) -> Html:
+def result_table(outcome: Outcome, dataset: str, looks: Mapping[str, Look]) -> Html:
     """Return the results on one data set; every number cell carries its full value in ``data-value``."""
     groups = [
         tag("th", text, class_="group", colspan=str(_page_span(text, span)), scope="colgroup") for text, span in _GROUPS
@@ -70,15 +71,15 @@ def result_table(study: Study, dataset: str, looks: Mapping[str, Look]) -> Html:
         if name != "accuracy_high"
     ]
     rows = [
-        tag("tr", _name_cell(cell, looks), *_number_cells(study.summaries[cell]))
-        for cell in study.cells(dataset).values()
+        tag("tr", _name_cell(cell, looks), *_number_cells(outcome.summaries[cell]))
+        for cell in outcome.cells(dataset).values()
     ]
     head = tag("thead", tag("tr", tag("td", ""), *groups), tag("tr", tag("th", "method", scope="col"), *heads))
     table = tag("table", head, tag("tbody", *rows), class_="results", data_dataset=dataset)
-    return tag("div", table, class_="scroll", tabindex="0", role="region", aria_label=f"Results on {dataset}")
+    return region(f"Results on {dataset}", table)
 
 
-def tables_csv(study: Study) -> str:
+def tables_csv(outcome: Outcome) -> str:
     """Return all results, one row for each cell, with every digit."""
     columns = ["dataset", "cell", "method", "variant", *(name for name, _, _, _ in _COLUMNS)]
     rows = [
@@ -89,16 +90,16 @@ def tables_csv(study: Study) -> str:
             cell.variant,
             *(_known(value(summary)) for _, _, value, _ in _COLUMNS),
         ]
-        for cell, summary in study.summaries.items()
+        for cell, summary in outcome.summaries.items()
     ]
     return csv_text(columns, rows)
 
 
-def tables_markdown(study: Study) -> str:
+def tables_markdown(outcome: Outcome) -> str:
     """Return results and paired differences as Markdown."""
     heads = ["data set", "method", "runs", "accuracy % [95 % interval]", "std", "loss", "paper: accuracy %",
              "paper: loss", "difference, points", "in std. errors"]  # fmt: skip
-    results = [[cell.dataset, cell.name, *_markdown_cells(summary)] for cell, summary in study.summaries.items()]
+    results = [[cell.dataset, cell.name, *_markdown_cells(summary)] for cell, summary in outcome.summaries.items()]
     paired = [
         "data set",
         "method − reference",
@@ -107,8 +108,8 @@ def tables_markdown(study: Study) -> str:
         "won / tied / lost",
         "Wilcoxon p",
     ]
-    differences = [_markdown_difference(comparison) for comparison in study.comparisons]
-    parts = [f"# {_plain(study.plan.title)}", "## Results", _markdown(heads, results, numbers_from=2)]
+    differences = [_markdown_difference(comparison) for comparison in outcome.comparisons]
+    parts = [f"# {_plain(outcome.plan.title)}", "## Results", _markdown(heads, results, numbers_from=2)]
     if differences:
         parts += ["## Paired differences", _markdown(paired, differences, numbers_from=3)]
     return "\n\n".join(parts) + "\n"

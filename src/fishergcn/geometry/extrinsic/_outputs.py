@@ -12,16 +12,20 @@ observed label (empirical), the share of each class among labels drawn from p (M
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from fishergcn._base.checks import check_choice, check_integer
+from fishergcn._base.types import IntArray
+from fishergcn.geometry.extrinsic._model import targets
+from fishergcn.models import TrainedModel
 
-__all__ = ["KINDS", "OutputMetric", "check_kind", "output_metric"]
+__all__ = ["Kind", "OutputMetric", "check_kind", "metric_at", "output_metric"]
 
-KINDS = ("exact", "empirical", "monte-carlo")
+Kind: TypeAlias = Literal["exact", "empirical", "monte-carlo"]
 
 
 @dataclass(frozen=True)
@@ -44,13 +48,21 @@ class OutputMetric:
         return f * (tangents - mean) - p * ((f * tangents).sum(1, keepdim=True) - mean)
 
 
-def check_kind(kind: str) -> str:
-    """Return the kind of Fisher information, if it is one."""
-    return check_choice("kind", kind, KINDS)
+def check_kind(kind: Kind) -> bool:
+    """Return whether a kind of Fisher information needs labels, or raise if there is no such kind."""
+    return check_choice("kind", kind, get_args(Kind)) == "empirical"
+
+
+def metric_at(
+    model: TrainedModel, logits: Tensor, nodes: IntArray, kind: Kind, samples: int, seed: int
+) -> OutputMetric:
+    """Return the metric at the logits (N, C) of some nodes of a model."""
+    observed = targets(model, logits, nodes) if kind == "empirical" else None
+    return output_metric(logits, kind, observed, samples=samples, seed=seed)
 
 
 def output_metric(
-    logits: Tensor, kind: str, targets: Tensor | None = None, *, samples: int = 100, seed: int = 0
+    logits: Tensor, kind: Kind, observed: Tensor | None = None, *, samples: int = 100, seed: int = 0
 ) -> OutputMetric:
     """Return the metric of one kind at the logits (N, C).
 
@@ -65,8 +77,8 @@ def output_metric(
     p = torch.softmax(logits.detach(), dim=1)
     if kind == "exact":
         return OutputMetric(p, p)
-    if kind == "empirical" and targets is not None:
-        return OutputMetric(p, functional.one_hot(targets, p.shape[1]).to(p))
+    if kind == "empirical" and observed is not None:
+        return OutputMetric(p, functional.one_hot(observed, p.shape[1]).to(p))
     draws = check_integer("samples", samples, minimum=1)
     generator = torch.Generator().manual_seed(check_integer("seed", seed, minimum=0))
     labels = torch.multinomial(p.cpu(), draws, replacement=True, generator=generator)
