@@ -15,7 +15,7 @@ from fishergcn.drawing._extrinsic import radial_layout
 from fishergcn.errors import DataFileError, InputError
 from fishergcn.geometry import embedding, extrinsic
 from fishergcn.graph import Graph
-from fishergcn.models._saved import load_model, save_model
+from fishergcn.models import load_model, save_models
 from fishergcn.perturbation._neighborhood import Neighborhood
 
 
@@ -49,9 +49,9 @@ def folders(tmp_path_factory):
     config = TrainConfig(max_epochs=30, rank=4, hidden=(5,))
     made = {}
     for method in ("fishergcn", "gcn-t"):
-        [record] = train(graph, method, split, config=config, keep_weights=True)
+        records = train(graph, method, split, config=config, keep_weights=True)
         made[method] = tmp_path_factory.mktemp("models") / method
-        save_model(made[method], graph, record, split)
+        save_models(made[method], graph, records, split)
     return made
 
 
@@ -59,14 +59,14 @@ def test_fisher_is_that_of_the_library(folders):
     facts = json.loads(run("fisher", folders["fishergcn"], "--random", 30, "--json").stdout)
     saved = load_model(folders["fishergcn"])
     around = Neighborhood(saved.propagation, rank=4)
-    found = extrinsic.adversarial_direction(saved.model, saved.graph, around)
+    found = extrinsic.adversarial_direction(saved, around)
     np.testing.assert_allclose(facts["relative_eigenvalues"], found.eigenvalues, rtol=1e-10)
     np.testing.assert_allclose(facts["direction"], found.direction, rtol=1e-8)
-    grown = extrinsic.sharpness(saved.model, saved.graph, around, random=30)
+    grown = extrinsic.sharpness(saved, around, random=30)
     assert facts["distance"] == pytest.approx(extrinsic.typical_distance(around))
     np.testing.assert_allclose(facts["loss_growth"], grown.adversarial.max(axis=1), atol=1e-12)
     assert facts["random_directions_that_hurt_less"] == grown.rank_of_loss
-    best = extrinsic.edge_sensitivity(saved.model, saved.graph, top=10)
+    best = extrinsic.link_sensitivity(saved, top=10)
     assert [row["link"] for row in facts["links"]] == [[f"node{i}", f"node{j}"] for i, j in best.links]
     np.testing.assert_allclose([row["derivative"] for row in facts["links"]], best.values)
     assert len(facts["nodes"]) == 10
@@ -87,12 +87,12 @@ def test_fisher_prints_and_draws(folders, tmp_path):
 def test_edges_are_those_of_the_library(folders):
     saved = load_model(folders["fishergcn"])
     facts = json.loads(run("edges", folders["fishergcn"], "--node", "node7", "--top", 5, "--json").stdout)
-    best = extrinsic.edge_sensitivity(saved.model, saved.graph, score_of=7, top=5)
+    best = extrinsic.link_sensitivity(saved, score_of=7, top=5)
     np.testing.assert_allclose([row["derivative"] for row in facts["links"]], best.values, rtol=1e-10)
     assert facts["class"] == saved.class_names[saved.probabilities()[7].argmax()]
     other = run("edges", folders["fishergcn"], "--node", "node7", "--class", "even", "--links", "absent", "--json")
     facts = json.loads(other.stdout)
-    absent = extrinsic.edge_sensitivity(saved.model, saved.graph, score_of=(7, 0), links="absent", top=10)
+    absent = extrinsic.link_sensitivity(saved, score_of=(7, 0), links="absent", top=10)
     np.testing.assert_allclose([row["derivative"] for row in facts["links"]], absent.values, rtol=1e-10)
     assert not any(row["present"] for row in facts["links"])
 

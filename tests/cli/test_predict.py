@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from fishergcn import Graph, TrainConfig, splits, train
 from fishergcn.cli import app
 from fishergcn.errors import DataFileError
-from fishergcn.models import save_model
+from fishergcn.models import save_models
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def folder(tmp_path_factory):
     config = TrainConfig(max_epochs=3, hidden=4, rank=2)
     [record] = train(graph, "fishergcn", split, config=config, keep_weights=True)
     place = tmp_path_factory.mktemp("saved") / "model"
-    save_model(place, graph, record, split)
+    save_models(place, graph, [record], split)
     return place
 
 

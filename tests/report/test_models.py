@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fishergcn
-from fishergcn.models import save_model
+from fishergcn.models import save_models
 from fishergcn.report._geometry import geometry_figures
 from fishergcn.report._models import draw_models
 
@@ -20,7 +20,7 @@ def folder(tmp_path):
     split = fishergcn.splits.per_class(graph, train=4, val=4, seed=0)
     config = fishergcn.TrainConfig(max_epochs=5, rank=3, hidden=8)
     [record] = fishergcn.train(graph, "fishergcn", split, [0], config, keep_weights=True)
-    save_model(tmp_path / "model", graph, record, split)
+    save_models(tmp_path / "model", graph, [record], split)
     return tmp_path
 
 
