@@ -9,8 +9,7 @@ import pytest
 
 from fishergcn import datasets
 from fishergcn.report import write_report
-from fishergcn.studies._plan import Cell, Plan
-from fishergcn.studies._store import RunStore
+from fishergcn.studies import Cell, Plan, Published, RunStore
 from fishergcn.training._config import TrainConfig
 from fishergcn.training._records import RunRecord
 
@@ -92,8 +91,7 @@ def hostile_name():
 @pytest.fixture(scope="session")
 def plain_report(tmp_path_factory):
     """Return the folder of a report on Cora with published numbers."""
-    published = {"dataset": "cora", "method": "gcn", "source": "paper"}
-    published |= {"accuracy": 0.8, "accuracy_std": 0.02, "loss": 1.1, "loss_std": None}
+    published = Published("cora", "gcn", "paper", accuracy=0.8, accuracy_std=0.02, loss=1.1)
     folder = _fill(
         tmp_path_factory.mktemp("plain"), _plan(["cora"], published=[published]), command="fishergcn reproduce x"
     )

@@ -21,7 +21,7 @@ def _percent(value: float) -> str:
 
 
 def _published(key: str) -> Callable[[CellSummary], float | None]:
-    return lambda summary: summary.published[key] if summary.published else None
+    return lambda summary: getattr(summary.published, key, None)
 
 
 def _accuracy(part: str) -> Callable[[CellSummary], float | None]:
@@ -33,7 +33,7 @@ def _loss(part: str) -> Callable[[CellSummary], float | None]:
 
 
 def _difference(summary: CellSummary) -> float | None:
-    published = summary.published["accuracy"] if summary.published and summary.comparable else None
+    published = summary.published.accuracy if summary.published and summary.comparable else None
     return None if published is None or summary.accuracy is None else summary.accuracy.mean - published
 
 
