@@ -1,4 +1,4 @@
-"""``fishergcn geometry fisher``, ``edges`` and ``embed``."""
+"""``fishergcn geometry fisher``, ``links`` and ``embed``."""
 
 from __future__ import annotations
 
@@ -100,11 +100,11 @@ def test_fisher_keeps_a_record_that_a_model_folder_may_hold(folders, tmp_path):
 
 def test_edges_are_those_of_the_library(folders):
     saved = load_model(folders["fishergcn"])
-    facts = json.loads(run("edges", folders["fishergcn"], "--node", "node7", "--top", 5, "--json").stdout)
+    facts = json.loads(run("links", folders["fishergcn"], "--node", "node7", "--top", 5, "--json").stdout)
     best = extrinsic.link_sensitivity(saved, score_of=7, top=5)
     np.testing.assert_allclose([row["derivative"] for row in facts["links"]], best.values, rtol=1e-10)
     assert facts["class"] == saved.class_names[saved.probabilities()[7].argmax()]
-    other = run("edges", folders["fishergcn"], "--node", "node7", "--class", "even", "--links", "absent", "--json")
+    other = run("links", folders["fishergcn"], "--node", "node7", "--class", "even", "--links", "absent", "--json")
     facts = json.loads(other.stdout)
     absent = extrinsic.link_sensitivity(saved, score_of=(7, 0), links="absent", top=10)
     np.testing.assert_allclose([row["derivative"] for row in facts["links"]], absent.values, rtol=1e-10)
@@ -115,7 +115,7 @@ def test_edges_are_those_of_the_library(folders):
 @pytest.mark.parametrize("links", ["present", "all"])
 def test_edges_prints_and_draws(folders, tmp_path, method, links):
     picture = tmp_path / "links.svg"
-    text = run("edges", folders[method], "--node", "node3", "--links", links, "--plot", picture).stdout
+    text = run("links", folders[method], "--node", "node3", "--links", links, "--plot", picture).stdout
     assert "node node3 is" in text
     assert ("propagation matrix" in text) == (method == "gcn-t")
     assert "<svg" in picture.read_text()
@@ -124,13 +124,11 @@ def test_edges_prints_and_draws(folders, tmp_path, method, links):
 def test_bad_options_are_one_sentence(folders, tmp_path):
     folder = folders["fishergcn"]
     cases = {
-        r"node 'node99' is unknown \(did you mean 'node\d+'\?\); there are 40": ("edges", folder, "--node", "node99"),
-        r"class 'odds' is unknown \(did you mean 'odd'\?\)": ("edges", folder, "--node", "node1", "--class", "odds"),
-        r"--links must be one of": ("edges", folder, "--node", "node1", "--links", "some"),
-        r"--top must be at least 1": ("edges", folder, "--node", "node1", "--top", 0),
+        r"node 'node99' is unknown \(did you mean 'node\d+'\?\); there are 40": ("links", folder, "--node", "node99"),
+        r"class 'odds' is unknown \(did you mean 'odd'\?\)": ("links", folder, "--node", "node1", "--class", "odds"),
+        r"--top must be at least 1": ("links", folder, "--node", "node1", "--top", 0),
         r"picture must end in .pdf, .png, .svg, got 'x.gif'": ("fisher", folder, "--plot", "x.gif"),
         r"rank must be at least 2": ("fisher", folder, "--rank", 1),
-        r"kind must be one of": ("fisher", folder, "--kind", "observed"),
         r"--out must end in .csv": ("embed", "cora", "--out", "y.txt"),
         r"--dim of a picture must be at least 2": ("embed", "cora", "--dim", 1, "--plot", "y.png"),
         r"data set 'coar' is unknown \(did you mean 'cora'\?\)": ("embed", "coar"),

@@ -33,12 +33,14 @@ def path(tmp_path):
     return tmp_path / "two.npz"
 
 
-TINY = ["--quick", "--splits", "per-class:3+5:1,per-class:3+5:2", "--epochs", "3", "--device", "cpu"]
+TINY = ["--preset", "quick", "--epochs", "3", "--device", "cpu"]
+TINY += ["--splits", "per-class:3+5:1", "--splits", "per-class:3+5:2"]
 
 
 def test_files_of_a_study(path, tmp_path):
     out = tmp_path / "out"
-    arguments = ["--dataset", path, "--methods", "gcn,gcn-t", "--attacks", "links-added,features", "--out", out, *TINY]
+    attacks = ["--attack", "links-added", "--attack", "features"]
+    arguments = ["--dataset", path, "--method", "gcn", "--method", "gcn-t", *attacks, "--out", out, *TINY]
     done = run(*arguments)
     assert done.exit_code == 0, done.output
     assert "24 points; curves and tables in" in done.stdout
@@ -63,14 +65,14 @@ def test_files_of_a_study(path, tmp_path):
 
 def test_a_report_keeps_the_files_of_a_study(path, tmp_path):
     out = tmp_path / "out"
-    arguments = ["--dataset", path, "--methods", "fishergcn", "--attacks", "links-added", "--out", out, *TINY]
+    arguments = ["--dataset", path, "--method", "fishergcn", "--attack", "links-added", "--out", out, *TINY]
     assert run(*arguments).exit_code == 0
     alone = CliRunner().invoke(app, ["report", str(out)])
     assert alone.exit_code == 0, alone.output
     assert "When the graph changes" in (out / "report.html").read_text()
     before = {each.name: each.read_bytes() for each in out.iterdir() if each.is_file() and each.name != "report.html"}
     options = [
-        "--methods",
+        "--method",
         "gcn",
         "--splits",
         "1",
@@ -95,12 +97,12 @@ def test_dense_features_and_the_way_out(path, tmp_path):
     graph = Graph.load(path)
     dense = Graph(2 * graph.adjacency, graph.features.toarray(), graph.labels, name="dense")
     dense.save(tmp_path / "dense.npz")
-    arguments = ["--dataset", tmp_path / "dense.npz", "--methods", "gcn", "--out", tmp_path / "out", *TINY]
-    refused = run(*arguments, "--attacks", "features,prbcd")
+    arguments = ["--dataset", tmp_path / "dense.npz", "--method", "gcn", "--out", tmp_path / "out", *TINY]
+    refused = run(*arguments, "--attack", "features", "--attack", "prbcd")
     assert isinstance(refused.exception, InputError)
-    assert str(refused.exception).endswith("--attacks features")
+    assert str(refused.exception).endswith("--attack features")
     assert not (tmp_path / "out").exists()
-    done = run(*arguments, "--attacks", "features")
+    done = run(*arguments, "--attack", "features")
     assert done.exit_code == 0, done.output
     with (tmp_path / "out" / "points.csv").open() as stream:
         sizes = {row["level"]: row["size"] for row in csv.DictReader(stream)}
@@ -116,7 +118,7 @@ def test_a_signal_ends_it_with_the_command_to_go_on(path, tmp_path, monkeypatch)
         append(self, points)
         os.kill(os.getpid(), signal.SIGINT)
 
-    arguments = ["--dataset", path, "--methods", "gcn", "--attacks", "links-added", "--out", tmp_path / "out", *TINY]
+    arguments = ["--dataset", path, "--method", "gcn", "--attack", "links-added", "--out", tmp_path / "out", *TINY]
     monkeypatch.setattr(PointFile, "append", stop)
     monkeypatch.setattr(sys, "argv", ["fishergcn", "robustness", "--out", "my folder"])
     stopped = run(*arguments)
@@ -133,10 +135,8 @@ def test_a_signal_ends_it_with_the_command_to_go_on(path, tmp_path, monkeypatch)
     ("arguments", "error", "words"),
     [
         (["--dataset", "coro"], InputError, "did you mean"),
-        (["--methods", "gnc"], InputError, "method must be one of"),
-        (["--attacks", "fire"], InputError, "attack must be one of"),
-        (["--attacks", ","], InputError, "at least one"),
-        (["--preset", "fall"], InputError, "preset must be one of full, quick"),
+        (["--method", "gnc"], InputError, "method must be one of"),
+        (["--attack", "fire"], InputError, "attack must be one of"),
         (["--device", "tpu"], InputError, "device must be"),
         (["--splits", "0"], InputError, "split"),
         (["--seeds", "0"], InputError, "seeds must be at least 1"),
@@ -144,9 +144,8 @@ def test_a_signal_ends_it_with_the_command_to_go_on(path, tmp_path, monkeypatch)
     ],
 )
 def test_refusals(arguments, error, words, tmp_path):
-    preset = [] if "--preset" in arguments else ["--quick"]
     device = [] if "--device" in arguments else ["--device", "cpu"]
-    done = run("--out", tmp_path / "out", *preset, *device, *arguments)
+    done = run("--out", tmp_path / "out", "--preset", "quick", *device, *arguments)
     assert isinstance(done.exception, error)
     assert words in str(done.exception)
     assert not list(tmp_path.rglob("points*"))
@@ -154,5 +153,5 @@ def test_refusals(arguments, error, words, tmp_path):
 
 def test_a_file_in_the_way(path, tmp_path):
     (tmp_path / "out").write_text("")
-    done = run("--dataset", path, "--out", tmp_path / "out", "--attacks", "links-added", *TINY)
+    done = run("--dataset", path, "--out", tmp_path / "out", "--attack", "links-added", *TINY)
     assert isinstance(done.exception, DataFileError)

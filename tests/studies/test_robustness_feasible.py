@@ -50,28 +50,28 @@ def test_obstacles(graph, attack, words):
         check_attacks(load_settings("quick", levels=levels), graph)
     assert str(caught.value).startswith(f"{attack} cannot be measured on ring: ")
     assert words in str(caught.value)
-    assert str(caught.value).endswith("; go on without it: --attacks links-removed")
+    assert str(caught.value).endswith("; go on without it: --attack links-removed")
 
 
 def test_several_obstacles_are_named_at_once():
     graph = ring(20, weight=2.0)
     with pytest.raises(
-        InputError, match=r"bures-ball cannot .*; prbcd cannot .*; go on without them: --attacks features"
+        InputError, match=r"bures-ball cannot .*; prbcd cannot .*; go on without them: --attack features"
     ):
         check_attacks(load_settings("quick").only(("bures-ball", "prbcd", "features")), graph)
-    with pytest.raises(InputError, match="choose other attacks with --attacks"):
+    with pytest.raises(InputError, match="choose other attacks with --attack"):
         check_attacks(load_settings("quick").only(("prbcd",)), graph)
 
 
 def test_a_missing_package_is_an_obstacle(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch_geometric.contrib.nn.models", None)
-    with pytest.raises(InputError, match=r"fishergcn\[pyg\].*go on without it: --attacks links-added"):
+    with pytest.raises(InputError, match=r"fishergcn\[pyg\].*go on without it: --attack links-added"):
         check_attacks(load_settings("quick").only(("prbcd", "links-added")), ring())
 
 
 def test_nothing_is_trained_or_written_before(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "train_runs", None)
     settings = load_settings("quick", splits="per-class:4+6:1").only(("links-added", "prbcd"))
-    with pytest.raises(InputError, match="--attacks links-added"):
+    with pytest.raises(InputError, match="--attack links-added"):
         run_study(settings, ring(weight=2.0), tmp_path / "new", torch.device("cpu"), lambda _: None)
     assert not (tmp_path / "new").exists()

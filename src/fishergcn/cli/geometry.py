@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fishergcn.cli import geometry_edges, geometry_embed, geometry_fisher
-from fishergcn.cli._common import console, load_graph, print_json, table
+from fishergcn._base.terminal import console, table
+from fishergcn.cli import _options as shared
+from fishergcn.cli import geometry_embed, geometry_fisher, geometry_links
+from fishergcn.cli._common import load_graph, print_json
 from fishergcn.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,22 +24,22 @@ app = typer.Typer(
     help="Measure graphs: as density matrices, as a network feels them, and as embeddings.", no_args_is_help=True
 )
 app.command(name="fisher")(geometry_fisher.fisher)
-app.command(name="edges")(geometry_edges.edges)
+app.command(name="links")(geometry_links.links)
 app.command(name="embed")(geometry_embed.embed)
 
-_JSON = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 @app.command()
 def distance(
-    a: Annotated[str, typer.Argument(help="A data set or a graph file (.npz).")],
+    a: shared.GraphName,
     b: Annotated[str, typer.Argument(help="Another graph on the same nodes.")],
     laplacian: Annotated[
-        str, typer.Option(help="renormalized, high-order, normalized or combinatorial.")
+        Literal["renormalized", "high-order", "normalized", "combinatorial"],
+        typer.Option(help="Which Laplacian stands for a graph."),
     ] = "renormalized",
     rank: Annotated[int, typer.Option(help="How many of the largest eigenvalues to compare.")] = 10,
-    json: _JSON = False,
+    json: shared.Json = False,
 ) -> None:
     """Compare two graphs on the same nodes: Bures distance, entropies, top of the spectrum."""
     from fishergcn._base.checks import check_integer
@@ -69,15 +71,15 @@ def distance(
 
 @app.command()
 def neighborhood(
-    name: Annotated[str, typer.Argument(help="A data set or a graph file (.npz).")],
+    name: shared.GraphName,
     rank: Annotated[int, typer.Option(help="k, the number of directions.")] = 10,
     radius: Annotated[float, typer.Option(help="ε, the radius of the perturbation.")] = 0.1,
     samples: Annotated[int, typer.Option(help="How many perturbations to draw.")] = 1000,
-    noise: Annotated[str, typer.Option(help="uniform or gaussian.")] = "uniform",
+    noise: Annotated[Literal["uniform", "gaussian"], typer.Option(help="How they are drawn.")] = "uniform",
     high_order: Annotated[bool, typer.Option("--high-order", help="Use the high-order propagation matrix.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the draws and of the eigen-solver.")] = 0,
-    plot: Annotated[Path | None, typer.Option(help="Draw the histogram to this file (.png, .svg, .pdf).")] = None,
-    json: _JSON = False,
+    plot: shared.Plot = None,
+    json: shared.Json = False,
 ) -> None:
     """Draw perturbations of a graph and show how far they move it."""
     import fishergcn

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fishergcn.cli._common import console, load_graph, print_json, table
+from fishergcn._base.terminal import console, table
+from fishergcn.cli import _options as shared
+from fishergcn.cli._common import load_graph, print_json
 from fishergcn.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,16 +21,16 @@ __all__ = ["embed"]
 
 
 def embed(
-    name: Annotated[str, typer.Argument(help="A data set or a graph file (.npz).")],
+    name: shared.GraphName,
     dim: Annotated[int, typer.Option(help="The number of coordinates.")] = 2,
     order: Annotated[int, typer.Option(help="T, the longest random walk of the similarities.")] = 5,
     threshold: Annotated[float, typer.Option(help="Similarities up to this are dropped.")] = 1e-4,
     restarts: Annotated[int, typer.Option(help="How many starts; the best one is kept.")] = 1,
     tolerance: Annotated[float, typer.Option(help="How stationary the embedding must be.")] = 1e-5,
     seed: Annotated[int, typer.Option(help="Seed of the random starts.")] = 0,
-    plot: Annotated[Path | None, typer.Option(help="Draw a picture to this file (.png, .svg, .pdf).")] = None,
+    plot: shared.Plot = None,
     out: Annotated[Path | None, typer.Option(help="Write the coordinates to this CSV file.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    json: shared.Json = False,
 ) -> None:
     """Embed the largest connected part of a graph, and find the motions of least and largest metric."""
     from fishergcn._base.checks import check_integer

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fishergcn.cli._common import console, print_json, table
+from fishergcn._base.terminal import console, table
+from fishergcn.cli import _options as shared
+from fishergcn.cli._common import print_json
 
 if TYPE_CHECKING:
     from fishergcn.geometry.extrinsic import AdversarialDirection, LinkSensitivity, Sharpness
@@ -20,21 +21,23 @@ _SHOWN = 10
 
 
 def fisher(
-    folder: Annotated[Path, typer.Argument(help="A model folder, as written by fishergcn train --out.")],
-    rank: Annotated[int | None, typer.Option(help="k, the number of directions; that of training by default.")] = None,
+    folder: shared.ModelFolder,
+    rank: Annotated[int | None, typer.Option(help="k, the number of directions; by default that of training.")] = None,
     kind: Annotated[
-        Literal["exact", "empirical", "monte-carlo"], typer.Option(help="Which labels it is averaged over.")
+        Literal["exact", "empirical", "monte-carlo"],
+        typer.Option(help="Over which labels the expectation is taken: all, those of the data, or drawn ones."),
     ] = "exact",
     distance: Annotated[
-        float | None, typer.Option(help="Bures distance at which losses are compared; that of training's draws.")
+        float | None,
+        typer.Option(help="Bures distance at which losses are compared; by default as in training."),
     ] = None,
     random: Annotated[int, typer.Option(help="How many random directions to compare with.")] = 100,
-    seed: Annotated[int, typer.Option(help="Seed of the random directions and of labels drawn.")] = 0,
-    plot: Annotated[Path | None, typer.Option(help="Draw a picture to this file (.png, .svg, .pdf).")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the random directions and of drawn labels.")] = 0,
+    plot: shared.Plot = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Write MODEL/geometry.json, from which fishergcn report draws.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    json: shared.Json = False,
 ) -> None:
     """Show the Fisher information of a model with respect to its graph, and what matters most in it."""
     from fishergcn.drawing import check_picture, draw_fisher

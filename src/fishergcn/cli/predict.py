@@ -8,15 +8,15 @@ from typing import Annotated
 
 import typer
 
+from fishergcn._base.terminal import note
 from fishergcn.cli import _options as shared
-from fishergcn.cli._common import note
 
 __all__ = ["predict"]
 
 
 def predict(
-    folder: Annotated[Path, typer.Argument(help="A model folder, as written by fishergcn train --out.")],
-    out: Annotated[Path | None, typer.Option(help="The CSV file to write; standard output by default.")] = None,
+    folder: shared.ModelFolder,
+    out: Annotated[Path | None, typer.Option(help="The CSV file to write; by default standard output.")] = None,
     overwrite: shared.Overwrite = False,
 ) -> None:
     """Name the class of every node, with probabilities, as CSV."""

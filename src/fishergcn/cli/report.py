@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fishergcn.cli._common import console
+from fishergcn._base.terminal import console
 
 __all__ = ["report"]
 

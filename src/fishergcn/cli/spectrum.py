@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fishergcn.cli._common import console, load_graph, print_json, table
+from fishergcn._base.terminal import console, table
+from fishergcn.cli import _options as shared
+from fishergcn.cli._common import load_graph, print_json
 
 if TYPE_CHECKING:
     from fishergcn.spectrum import Spectrum
@@ -16,15 +18,17 @@ __all__ = ["spectrum"]
 
 
 def spectrum(
-    graph: Annotated[str, typer.Argument(help="A data set or a graph file (.npz).")],
+    graph: shared.GraphName,
     rank: Annotated[int, typer.Option(help="How many eigenpairs.")] = 10,
     high_order: Annotated[bool, typer.Option("--high-order", help="Use the high-order propagation matrix.")] = False,
     order: Annotated[int, typer.Option(help="T of the high-order matrix.")] = 5,
     threshold: Annotated[float, typer.Option(help="ν of the high-order matrix.")] = 1e-4,
-    component: Annotated[str, typer.Option(help="largest or all connected components.")] = "largest",
+    component: Annotated[
+        Literal["largest", "all"], typer.Option(help="The largest connected component, or all of them.")
+    ] = "largest",
     seed: Annotated[int, typer.Option(help="Seed of the solver's starting vector.")] = 0,
-    plot: Annotated[Path | None, typer.Option(help="Draw the eigenvalues to this file (.png, .svg, .pdf).")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    plot: shared.Plot = None,
+    json: shared.Json = False,
 ) -> None:
     """Show the k largest eigenvalues of the Laplacian L = I - Ã and how much of its trace they carry."""
     import fishergcn

@@ -7,10 +7,9 @@ from typing import Any
 from fishergcn import datasets
 from fishergcn.errors import InputError
 from fishergcn.graph import Graph
-from fishergcn.splits import Split, parse
 from fishergcn.training import RunRecord, TrainConfig
 
-__all__ = ["as_split", "as_splits", "check_config", "check_graph", "check_record", "check_records"]
+__all__ = ["check_config", "check_graph", "check_record", "check_records"]
 
 
 def check_graph(value: Any) -> Graph:
@@ -48,24 +47,3 @@ def check_records(values: Any) -> list[RunRecord]:
     if not records:
         raise InputError("records must hold at least one RunRecord, got none.")
     return records
-
-
-def as_split(graph: Graph, value: Any) -> Split:
-    """Return a split, or the one that a name stands for on a graph.
-
-    Examples
-    --------
-    >>> as_split(datasets.load("cora"), "public")
-    Split('public', train=140, val=500, test=1000)
-    """
-    if isinstance(value, Split):
-        return value
-    if isinstance(value, str):
-        return parse(graph, value)
-    raise InputError(f"a split must be a Split or its name, such as 'public', got {type(value).__name__}.")
-
-
-def as_splits(graph: Graph, values: Any) -> list[Split]:
-    """Return a list of splits from one or several, each of them a split or a name."""
-    several = hasattr(values, "__iter__") and not isinstance(values, str)
-    return [as_split(graph, value) for value in (values if several else [values])]

@@ -23,8 +23,9 @@ import fishergcn
 from fishergcn._base.npz import read_arrays
 from fishergcn._base.provenance import versions
 from fishergcn.errors import FisherGCNError, reason
+from fishergcn.execution._devices import chunk_size
 from fishergcn.execution._jobs import Job, measure_name, problem_key, run_to_dict, save_problem
-from fishergcn.training import Progress, RunRecord
+from fishergcn.training import Problem, Progress, RunRecord
 
 __all__ = ["LocalExecutor", "ProcessExecutor", "StopWork", "failed_records"]
 
@@ -57,8 +58,13 @@ class LocalExecutor:
         keep_going: bool = False,
     ) -> None:
         self.device = device
+        self.gpu = device.type == "cuda"
         self.on_epoch = on_epoch
         self.keep_going = keep_going
+
+    def chunk_size(self, problem: Problem) -> int:
+        """Return how many runs of a problem make a job: as many as fit on the device side by side."""
+        return chunk_size(problem, self.device)
 
     def run(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, list[RunRecord]]]:
         """Yield jobs with their records, in order."""
@@ -145,10 +151,15 @@ class ProcessExecutor:
         self.workers = workers
         self.keep_going = keep_going
         self.device = torch.device("cpu") if device is None else device
+        self.gpu = self.device.type == "cuda"
         self._folder = Path(tempfile.mkdtemp(prefix="fishergcn-"))
         self._problems: dict[str, int] = {}  # how many jobs use the folder of this name
         self._lock = threading.Lock()
         self._alive: set[subprocess.Popen[str]] = set()
+
+    def chunk_size(self, problem: Problem) -> int:
+        """Return how many runs of a problem make a job: one."""
+        return 1
 
     def run(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, list[RunRecord]]]:
         """Yield jobs with records as they come."""

@@ -106,6 +106,11 @@ def find_measure(name: str) -> Measure:
 class Executor(Protocol):
     """Where jobs run: this process, several, or several machines."""
 
+    gpu: bool
+
+    def chunk_size(self, problem: Problem) -> int:
+        """Return how many runs of a problem make a job there."""
+
     def run(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, list[RunRecord]]]:
         """Yield jobs with records as they come, jobs in any order, the parts of one job in its measure's."""
 

@@ -37,6 +37,7 @@ __all__ = ["RayExecutor"]
 
 _RETRIES = 5  # how often a task may lose its machine
 _KEPT_PROBLEMS = 2
+_CHUNK = 32  # runs side by side on a GPU that this process cannot see; halved there if they do not fit
 
 Files = dict[str, AnyArray]  # the bytes of each file
 
@@ -56,7 +57,7 @@ class RayExecutor:
 
     Examples
     --------
-    Most often it is made by :func:`fishergcn.studies._runner.run`, which is told of a cluster:
+    Most often it is made by :func:`fishergcn.studies.run`, which is told of a cluster:
 
     >>> run(plan, folder, cluster="10.0.0.1:6379")  # doctest: +SKIP
 
@@ -64,7 +65,7 @@ class RayExecutor:
 
     >>> import torch
     >>> from fishergcn.errors import FisherGCNError
-    >>> from fishergcn.execution._executors import LocalExecutor
+    >>> from fishergcn.execution import LocalExecutor
     >>> try:
     ...     executor = RayExecutor("head:port")  # not an address yet
     ... except FisherGCNError:
@@ -98,6 +99,10 @@ class RayExecutor:
     def _slots(self) -> int:
         """How many tasks can run at once; nodes come and go."""
         return int(self._ray.cluster_resources().get("GPU" if self.gpu else "CPU", 0))
+
+    def chunk_size(self, problem: Problem) -> int:
+        """Return how many runs of a problem make a job: one, or several side by side on a GPU."""
+        return _CHUNK if self.gpu else 1
 
     def run(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, list[RunRecord]]]:
         """Yield jobs with records as they come."""

@@ -23,14 +23,14 @@ from torch import Tensor
 from fishergcn._base.checks import check_integer
 from fishergcn._base.types import CSRArray, FloatArray, IntArray, MatrixLike
 from fishergcn.errors import InputError
-from fishergcn.execution import as_splits, check_graph, check_records
+from fishergcn.execution import check_graph, check_records
 from fishergcn.graph import Graph, as_square_csr
 from fishergcn.models._card import model_card
 from fishergcn.models._folder import class_names_of, write_folder
 from fishergcn.nn import GCN, Features, Operator, View, full_view, make_features
 from fishergcn.nn import logits as network_logits
 from fishergcn.operators import SparseMatrix
-from fishergcn.splits import Split
+from fishergcn.splits import Split, choose
 from fishergcn.training import (
     Method,
     Problem,
@@ -120,7 +120,7 @@ class TrainedModel:
         """Take what :func:`fishergcn.train` returned with ``keep_weights=True`` for this graph and these splits."""
         graph = check_graph(graph)
         found = check_records([records] if isinstance(records, RunRecord) else records)
-        named = {split.name: split for split in as_splits(graph, splits)}
+        named = {split.name: split for split in choose(graph, splits)}
         first = found[0]
         if any((record.method, record.config) != (first.method, first.config) for record in found):
             raise InputError("records must be of one method with the same settings.")

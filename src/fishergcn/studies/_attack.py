@@ -17,7 +17,6 @@ import torch
 
 from fishergcn._base.types import CSRArray
 from fishergcn.attacks import (
-    Stack,
     add_links,
     count_links,
     count_replaced,
@@ -31,7 +30,8 @@ from fishergcn.attacks import (
 )
 from fishergcn.execution import Job, LocalExecutor
 from fishergcn.graph import Graph
-from fishergcn.nn import Features, Operator, make_features
+from fishergcn.models import TrainedModel
+from fishergcn.nn import Features, Operator
 from fishergcn.perturbation import Neighborhood
 from fishergcn.streams import run_key
 from fishergcn.training import Problem, Progress, RunRecord, prepare, propagation_of
@@ -81,10 +81,10 @@ class _Attacked:
         return [place for place, record in enumerate(self.trained) if record.status == "ok"]
 
     @cached_property
-    def networks(self) -> Stack:
+    def networks(self) -> TrainedModel:
         """The networks that ended well."""
         runs, records = ([every[place] for place in self.fine] for every in (self.job.runs, self.trained))
-        return Stack.of(self.problem, runs, records, self.device)
+        return TrainedModel.of(self.problem, runs, records, self.device)
 
     @cached_property
     def plain(self) -> Operator:
@@ -92,7 +92,7 @@ class _Attacked:
         return self._operator(self.graph.adjacency)
 
     def _operator(self, adjacency: CSRArray) -> Operator:
-        return operator_of(adjacency, self.problem.method.high_order, self.problem.config, self.device)
+        return operator_of(self.networks, adjacency)
 
     def records(self, options: Options, missing: Sequence[int]) -> Iterator[list[RunRecord]]:
         """Yield the records of one attack at one level; of PRBCD, which attacks one network after the other, singly."""
@@ -145,11 +145,9 @@ class _Attacked:
         return change(self.graph.adjacency, count, self._seed(attack, draw)), count
 
     def _noisy_features(self, level: float, draw: int) -> tuple[Features, int]:
-        config, given = self.problem.config, self.graph.features
+        given = self.graph.features
         noisy = replace_entries(given, level, self._seed("features", draw))
-        dtype: torch.dtype = getattr(torch, config.dtype)
-        made = make_features(noisy, normalize=config.normalize_features, device=self.device, dtype=dtype)
-        return made, count_replaced(given, level)
+        return self.networks.prepare_features(noisy), count_replaced(given, level)
 
     def _ball(self, options: Options) -> Scores:
         rank = options["rank"]
@@ -162,18 +160,15 @@ class _Attacked:
         return radius, torch.stack([found.accuracy, found.loss.double()], dim=1).tolist()
 
     def _prbcd(self, options: Options, place: int) -> Scores:
-        run, config, adjacency = self.job.runs[place], self.problem.config, self.graph.adjacency
-        one = self.networks.only(self.fine.index(place))
+        run, one = self.job.runs[place], self.networks.only(self.fine.index(place))
         flips = prbcd_flips(
             one,
-            adjacency,
             round(options["level"] * self.links),
-            order=config.order,
             block_size=options["block"],
             steps=options["steps"],
             seed=run_key(self.dataset, run.split.name, run.seed) % 2**63,
         )
-        loss, accuracy = one.test(self._operator(toggle_links(adjacency, flips)))
+        loss, accuracy = one.test(self._operator(toggle_links(self.graph.adjacency, flips)))
         return flips.shape[1], [(float(accuracy[0]), float(loss[0]))]
 
     def _trained_on_noise(self, options: Options, missing: Sequence[int]) -> Iterator[list[RunRecord]]:

@@ -4,54 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Literal
 from weakref import WeakKeyDictionary
 
 from fishergcn import datasets, splits
 from fishergcn._base.types import CSRArray
 from fishergcn.errors import InputError
-from fishergcn.execution import Job, Measure
+from fishergcn.execution import Executor, Job, Listener, Measure
 from fishergcn.graph import Graph
 from fishergcn.spectrum import Spectrum
-from fishergcn.studies._executor import SideBySide
 from fishergcn.studies._facts import note_data, note_spectrum
 from fishergcn.studies._plan import Cell, Plan
 from fishergcn.studies._store import RunStore
-from fishergcn.training import Problem, Progress, Run, RunRecord, check_runs, parse_method, prepare
+from fishergcn.training import Problem, Run, RunRecord, check_runs, parse_method, prepare
 
-__all__ = ["Jobs", "Listener"]
+__all__ = ["Form", "Jobs"]
 
-
-class Listener(Protocol):
-    """Is told what happens, to show it.
-
-    Examples
-    --------
-    >>> class Ticker:
-    ...     def begin(self, plan, runs):
-    ...         self.left = len(plan)
-    ...     def started(self, cell, runs):
-    ...         pass
-    ...     def epoch(self, progress):
-    ...         pass
-    ...     def finished(self, cell, records):
-    ...         self.left -= len(records)
-    >>> from fishergcn import studies
-    >>> plan, ticker = studies.make_plan("quick"), Ticker()
-    >>> studies.run(plan, "folder", listener=ticker)  # doctest: +SKIP
-    """
-
-    def begin(self, plan: Plan, runs: RunStore) -> None:
-        """The database is open; some runs may be there already."""
-
-    def started(self, cell: Cell, runs: int) -> None:
-        """Runs of a cell were handed out."""
-
-    def epoch(self, progress: Progress) -> None:
-        """An epoch of a job in this process ended."""
-
-    def finished(self, cell: Cell, records: list[RunRecord]) -> None:
-        """Runs of a cell are written down."""
+Form = Literal["chunk", "run", "method"]
 
 
 class Jobs:
@@ -59,22 +28,24 @@ class Jobs:
 
     Parameters
     ----------
-    store
-        Holds the plan, and what is done of it.
+    plan, store
+        What is to be done, and what is done of it.
     measure
-        What is measured, and whether the cells of a method are measured together: then a job has all runs of the plan,
-        and all open cells.
-    side_by_side
-        How many runs make a job.
+        What makes the records.
+    executor
+        Says how many runs it trains side by side.
     listener
-        Is told of each.
+        Is told of each job.
+    form
+        What a job has: ``"chunk"``, some runs of a cell; ``"run"``, one of them; ``"method"``, all open cells of a
+        method with all runs of the plan.
     """
 
     def __init__(
-        self, plan: Plan, store: RunStore, measure: tuple[Measure, bool], side_by_side: SideBySide, listener: Listener
+        self, plan: Plan, store: RunStore, measure: Measure, executor: Executor, listener: Listener, form: Form = "chunk"
     ) -> None:
-        self.plan, self.store, self.side_by_side, self.listener = plan, store, side_by_side, listener
-        self.measure, self.together = measure
+        self.plan, self.store, self.measure = plan, store, measure
+        self.executor, self.listener, self.form = executor, listener, form
         self._cells: WeakKeyDictionary[Job, list[Cell]] = WeakKeyDictionary()
 
     def __iter__(self) -> Iterator[Job]:
@@ -83,7 +54,7 @@ class Jobs:
             groups: dict[object, list[Cell]] = {}
             for cell in self.plan.cells:
                 if cell.dataset == dataset:
-                    key = (cell.method, cell.variant) if self.together else cell.name
+                    key = (cell.method, cell.variant) if self.form == "method" else cell.name
                     groups.setdefault(key, []).append(cell)
             for cells in groups.values():
                 yield from self._of(cells, shared)
@@ -96,7 +67,7 @@ class Jobs:
         problem, first = shared.problem(cells[0]), cells[0]
         size = self._chunk(problem, first)
         runs = [Run(shared.splits[split], seed) for split, seed in every]
-        if self.together:
+        if self.form == "method":
             open_ = [
                 {"options": dict(cell.options), "runs": sorted(map(every.index, keys))}
                 for cell, keys in missing.items()
@@ -116,7 +87,7 @@ class Jobs:
         self._cells[job] = [cell for cell, keys in missing.items() if keys]
         for cell, keys in missing.items():
             if keys:
-                self.listener.started(cell, len(keys))
+                self.listener.started((cell.dataset, cell.name), len(keys))
         return job
 
     def _missing(self, cell: Cell) -> set[tuple[str, int]]:
@@ -124,9 +95,11 @@ class Jobs:
 
     def _chunk(self, problem: Problem, cell: Cell) -> int:
         """As many runs as fit, and the same number when the work is taken up again: rounding depends on it."""
-        size = self.side_by_side(problem)
-        if size == 1:
+        if self.form == "run":
             return 1
+        size = self.executor.chunk_size(problem)
+        if not self.executor.gpu:
+            return size
         return int(self.store.remember(f"runs side by side on cuda, {cell.name} on {cell.dataset}", lambda: size))
 
     def sort(self, job: Job, records: list[RunRecord]) -> Iterator[tuple[Cell, list[RunRecord]]]:

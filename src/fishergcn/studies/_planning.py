@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fishergcn import datasets as data
 from fishergcn import splits as split_rules
-from fishergcn._base.checks import check_integer
+from fishergcn._base.seeds import check_seeds
 from fishergcn.errors import InputError
 from fishergcn.graph import Graph
 from fishergcn.studies._attacks import attack_options, check_feasible
 from fishergcn.studies._plan import BASELINE, Cell, Plan, config_differences
 from fishergcn.studies._preset import Preset, load_preset
-from fishergcn.training import FIRST_SEED, TrainConfig, control_of, parse_method
+from fishergcn.training import TrainConfig, control_of, parse_method
 
 __all__ = ["make_plan"]
 
@@ -26,9 +26,10 @@ def make_plan(
     datasets: Sequence[str | Graph] | None = None,
     methods: Sequence[str] | None = None,
     attacks: Sequence[str] | None = None,
-    splits: int | Sequence[str] | None = None,
-    seeds: int | None = None,
+    splits: int | str | Iterable[int | str] | None = None,
+    seeds: int | Iterable[int] | None = None,
     epochs: int | None = None,
+    samples: int | None = None,
 ) -> Plan:
     """Turn a preset into a plan, smaller or larger where asked.
 
@@ -44,11 +45,13 @@ def make_plan(
     attacks
         Some of the preset's, where it has any. What a graph does not admit is refused.
     splits
-        How many by the preset's rule, or their names, such as ``["public", "shuffled:2019"]``.
+        How many, by the preset's rule, or which by name: see :func:`fishergcn.splits.named`.
     seeds
-        How many initializations of each split.
+        How many initializations of each split, or which.
     epochs
         At most so many steps a run.
+    samples
+        M, how many samples a step of a perturbed method has; its control has as many.
 
     Examples
     --------
@@ -62,9 +65,8 @@ def make_plan(
         raise InputError(f"preset {preset.name!r} trains nothing, so it has no plan.")
     if attacks is not None and preset.kind != "attack":
         raise InputError(f"preset {preset.name!r} has no attacks to choose from.")
-    config = preset.config
-    if epochs is not None:
-        config = dataclasses.replace(config, max_epochs=check_integer("epochs", epochs, minimum=1))
+    changes = {"max_epochs": epochs, "samples": samples}
+    config = dataclasses.replace(preset.config, **{key: value for key, value in changes.items() if value is not None})
     graphs = _graphs(preset.datasets if datasets is None else datasets)
     given = [each for each in datasets or () if isinstance(each, Graph)]
     named = _with_references(preset.methods if methods is None else methods, config)
@@ -77,13 +79,12 @@ def make_plan(
     ]
     if not cells:
         raise InputError("datasets, methods and attacks must name at least one each.")
-    chosen = _split_names(preset, preset.splits if splits is None else splits)
+    chosen = tuple(split_rules.named(preset.splits if splits is None else splits, preset.split_rule))
     if preset.kind == "attack":
         for graph in graphs.values():
             check_feasible(options, graph)
             if any(len(split_rules.parse(graph, name).test) == 0 for name in chosen):
                 raise InputError("a study of attacks needs test nodes in every split.")
-    last = FIRST_SEED + check_integer("seeds", preset.seeds if seeds is None else seeds, minimum=1)
     return Plan(
         preset=preset.name,
         title=preset.title,
@@ -91,7 +92,7 @@ def make_plan(
         notes=preset.notes,
         cells=tuple(cells),
         splits=chosen,
-        seeds=tuple(range(FIRST_SEED, last)),
+        seeds=tuple(check_seeds(preset.seeds if seeds is None else seeds)),
         digests={name: graph.digest for name, graph in graphs.items()},
         published=tuple(entry for entry in preset.published if entry.dataset in graphs),
         changed=tuple(config_differences(config, preset.config)),
@@ -139,17 +140,3 @@ def _words(variant: str, options: Mapping[str, Any]) -> Iterator[str]:
         yield variant
     if options:
         yield f"{options['attack']} {options['level']:g}"
-
-
-def _split_names(preset: Preset, splits: int | Sequence[str]) -> tuple[str, ...]:
-    if not isinstance(splits, int):
-        return tuple(dict.fromkeys([splits] if isinstance(splits, str) else splits))
-    check_integer("splits", splits, minimum=1)
-    if preset.split_rule == "public":
-        if splits != 1:
-            raise InputError(
-                f"preset {preset.name!r} uses the public split, of which there is 1, got splits={splits}."
-            )
-        return ("public",)
-    rule = "per-class:20+30" if preset.split_rule == "per-class" else preset.split_rule
-    return tuple(f"{rule}:{seed}" for seed in range(FIRST_SEED, FIRST_SEED + splits))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from fishergcn._base.checks import check_choice, check_integer
 from fishergcn.errors import DataFileError, FisherGCNError, InputError, reason, suggestion
+from fishergcn.splits import Rule
 from fishergcn.studies._attacks import check_attacks
 from fishergcn.studies._entries import Entries
 from fishergcn.training import TrainConfig, parse_method
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["Preset", "Published", "Variant", "available_presets", "load_preset"]
 
 Kind = Literal["training", "attack", "data"]
-SplitRule = Literal["public", "shuffled", "per-class"]
 _KEYS = ("title", "kind", "source", "notes", "datasets", "methods", "splits", "seeds", "config", "variants",
          "published", "attacks")  # fmt: skip
 
@@ -114,7 +114,7 @@ class Preset:
     notes: tuple[str, ...]
     datasets: tuple[str, ...]
     methods: tuple[str, ...]
-    split_rule: SplitRule
+    split_rule: Rule
     splits: int
     seeds: int
     config: TrainConfig
@@ -125,7 +125,7 @@ class Preset:
 
     def __post_init__(self) -> None:
         check_choice("kind", self.kind, get_args(Kind))
-        check_choice("splits.rule", self.split_rule, get_args(SplitRule))
+        check_choice("splits.rule", self.split_rule, get_args(Rule))
         check_integer("splits.count", self.splits, minimum=1, maximum=1 if self.split_rule == "public" else None)
         check_integer("seeds", self.seeds, minimum=1)
         object.__setattr__(self, "methods", tuple(parse_method(method).name for method in self.methods))
@@ -202,7 +202,7 @@ def _build(name: str, table: Entries) -> Preset:
         notes=table.texts("notes", ()),
         datasets=tuple(_dataset(name) for name in table.texts("datasets")),
         methods=table.texts("methods", ()),
-        split_rule=cast(SplitRule, splits.text("rule")),
+        split_rule=cast(Rule, splits.text("rule")),
         splits=splits.whole("count", 1),
         seeds=table.whole("seeds", 1),
         config=config,

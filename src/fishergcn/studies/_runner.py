@@ -10,11 +10,10 @@ from pathlib import Path
 from fishergcn._base.checks import check_choice
 from fishergcn._base.files import make_folder
 from fishergcn.errors import DataFileError, reason
-from fishergcn.execution import Executor, Job, Measure, train_job
+from fishergcn.execution import Executor, Job, Listener, Measure, choose_executor, train_job
 from fishergcn.studies._attack import measure_attacks
-from fishergcn.studies._executor import choose_executor
 from fishergcn.studies._folders import check_free
-from fishergcn.studies._jobs import Jobs, Listener
+from fishergcn.studies._jobs import Form, Jobs
 from fishergcn.studies._lock import folder_lock
 from fishergcn.studies._plan import Plan
 from fishergcn.studies._runs import Runs
@@ -25,12 +24,8 @@ from fishergcn.training import RunRecord
 
 __all__ = ["run"]
 
-# What makes the records, and whether it measures all cells of a method together.
-_MEASURES: dict[str, tuple[Measure, bool]] = {"training": (train_job, False), "attack": (measure_attacks, True)}
-
-
-class _Silence(Listener):
-    """Tells nobody."""
+# What makes the records, and of what.
+_MEASURES: dict[str, tuple[Measure, Form]] = {"training": (train_job, "chunk"), "attack": (measure_attacks, "method")}
 
 
 def run(
@@ -89,25 +84,26 @@ def run(
     {'ok': 4}
     """
     folder = Path(folder)
-    listener = _Silence() if listener is None else listener
+    listener = Listener() if listener is None else listener
+    form: Form = "run"
     if measure is None:
-        chosen = _MEASURES[check_choice("plan.measure", plan.measure, tuple(_MEASURES))]
-    else:
-        chosen = measure, False
+        measure, form = _MEASURES[check_choice("plan.measure", plan.measure, tuple(_MEASURES))]
     curves = None if tensorboard is None else CurveWriter(tensorboard)
-    own = measure is not None
-    executor, side_by_side = choose_executor(device, workers, cluster, listener.epoch, shared=own)
+    executor = choose_executor(
+        device, workers, cluster, on_epoch=listener.epoch, keep_going=True, shared=form == "run"
+    )
     # Signals after the executor: a library that it starts may bring handlers of its own.
     with Signals() as signals, contextlib.closing(executor), _opened(folder) as store:
         store.begin(plan, command=command, created=datetime.now(timezone.utc).isoformat(timespec="seconds"))
-        listener.begin(plan, store)
-        jobs = Jobs(plan, store, chosen, (lambda _: 1) if own else side_by_side, listener)
+        planned = {(cell.dataset, cell.name): len(plan.runs(cell)) for cell in plan.cells}
+        listener.begin(plan.preset, planned, (((record.dataset, name), record) for name, record in store.entries()))
+        jobs = Jobs(plan, store, measure, executor, listener, form)
         with contextlib.closing(_run(executor, jobs)) as results:
             for job, records in results:
                 for cell, part in jobs.sort(job, records):
                     with signals.held():
                         store.add(cell, part)
-                    listener.finished(cell, part)
+                    listener.finished((cell.dataset, cell.name), part)
                     if curves is not None:
                         curves.write(cell, part)
     return open_runs(folder)

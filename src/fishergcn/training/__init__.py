@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from fishergcn.training._config import FIRST_SEED, TrainConfig
-from fishergcn.training._distributed import Group, process_count, process_group
+from fishergcn.training._distributed import Group, is_first_process, process_count, process_group
 from fishergcn.training._engine import Progress, train_chunk
 from fishergcn.training._methods import METHODS, Method, control_of, parse_method, samples_of
 from fishergcn.training._minibatch import BatchSettings, prepare_batches, train_minibatch, train_prepared
 from fishergcn.training._objective import Targets, scores
-from fishergcn.training._problem import Problem, Run, check_runs, has_negative_features, prepare, propagation_of
+from fishergcn.training._problem import Problem, Run, check_runs, learnable, prepare, propagation_of
 from fishergcn.training._records import RunRecord
 from fishergcn.training._sampling import check_fanout
 
@@ -27,7 +27,8 @@ __all__ = [
     "check_fanout",
     "check_runs",
     "control_of",
-    "has_negative_features",
+    "is_first_process",
+    "learnable",
     "parse_method",
     "prepare",
     "prepare_batches",

@@ -20,7 +20,7 @@ from fishergcn._base.types import AnyArray, FloatArray, IntArray
 from fishergcn.errors import FisherGCNError, InputError, reason
 from fishergcn.spectrum import Spectrum
 
-__all__ = ["Group", "process_count", "process_group"]
+__all__ = ["Group", "is_first_process", "process_count", "process_group"]
 
 
 class Group:
@@ -138,6 +138,17 @@ def process_count() -> int:
     1
     """
     return int(os.environ.get("WORLD_SIZE", "1")) if "RANK" in os.environ else 1
+
+
+def is_first_process() -> bool:
+    """Say whether this is the process that speaks and writes, of those that ``torchrun`` started.
+
+    Examples
+    --------
+    >>> is_first_process()
+    True
+    """
+    return process_count() == 1 or os.environ["RANK"] == "0"
 
 
 @contextmanager

@@ -1,34 +1,34 @@
-"""``fishergcn geometry edges``: which links one prediction hangs on."""
+"""``fishergcn geometry links``: which links one prediction hangs on."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from fishergcn.cli._common import console, print_json, table
+from fishergcn._base.terminal import console, table
+from fishergcn.cli import _options as shared
+from fishergcn.cli._common import print_json
 from fishergcn.cli.geometry_fisher import link_rows
 from fishergcn.errors import InputError, suggestion
 
-__all__ = ["edges"]
+__all__ = ["links"]
 
 
-def edges(
-    folder: Annotated[Path, typer.Argument(help="A model folder, as written by fishergcn train --out.")],
+def links(
+    folder: shared.ModelFolder,
     node: Annotated[str, typer.Option(help="The id of the node whose prediction is asked about.")],
     label: Annotated[
-        str | None, typer.Option("--class", help="The class whose probability is asked about; the predicted one.")
+        str | None,
+        typer.Option("--class", help="The class that is asked about; by default the predicted one."),
     ] = None,
-    links: Annotated[
+    which: Annotated[
         Literal["present", "absent", "all"],
-        typer.Option(help="present: links of the graph; absent: pairs that are not linked; all: both."),
+        typer.Option("--links", help="present: links of the graph; absent: pairs that are not linked; all: both."),
     ] = "present",
     top: Annotated[int, typer.Option(help="How many links to list.")] = 10,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw the links around the node to this file (.png, .svg, .pdf).")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    plot: shared.Plot = None,
+    json: shared.Json = False,
 ) -> None:
     """List the links on which the prediction at a node depends most.
 
@@ -45,7 +45,7 @@ def edges(
     saved = load_model(folder)
     position = _position("node", node, list(saved.node_names))
     chosen = None if label is None else _position("class", label, list(saved.class_names))
-    found = node_links(saved, position, chosen, links, max(count, 120))
+    found = node_links(saved, position, chosen, which, max(count, 120))
     if plot is not None:
         draw_links(found).save(plot)
     facts: dict[str, Any] = {
