@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from fishergcn._base.checks import check_choice, check_real
 from fishergcn._base.text import csv_text
-from fishergcn._base.text import signed_points as signed
 from fishergcn.drawing import Picture, data_link, draw_panels, looks, tag
 from fishergcn.report import _captions as captions
+from fishergcn.report._forest import points_text
 from fishergcn.report._markup import Section, figure, slug, table
 from fishergcn.report._outcome import Outcome
 from fishergcn.studies import ATTACKS, TITLES, UNITS, Estimate, interval_source
@@ -126,7 +126,7 @@ def _draw(points: Sequence[AttackPoint], kind: str) -> Picture:
 def _texts(point: AttackPoint) -> list[str]:
     found, gap = point.accuracy, point.difference
     interval = f"{100 * found.low:.2f} – {100 * found.high:.2f}" if found.low <= found.high else "–"
-    return [*point.curve, f"{point.level:.0%}", f"{100 * found.mean:.2f}", interval, _points(gap)]
+    return [*point.curve, f"{point.level:.0%}", f"{100 * found.mean:.2f}", interval, points_text(gap) if gap else "–"]
 
 
 def attack_csv(points: Iterable[AttackPoint]) -> str:
@@ -172,7 +172,7 @@ def _markdown_table(points: Sequence[AttackPoint]) -> str:
         here = [found.get((method, level)) for level in levels]
         if any(point and point.difference for point in here):
             control = next(point.control for point in here if point)
-            row = [_points(point.difference if point else None) for point in here]
+            row = [points_text(point.difference) if point and point.difference else "–" for point in here]
             lines.append(f"| *{method} − {control}* | {' | '.join(row)} |")
     return "\n".join(lines) + "\n"
 
@@ -193,9 +193,3 @@ def _accuracy(point: AttackPoint | None) -> str:
     found = point.accuracy
     text = f"{100 * found.mean:.2f}"
     return f"{text} [{100 * found.low:.1f}, {100 * found.high:.1f}]" if found.low <= found.high else text
-
-
-def _points(gap: Estimate | None) -> str:
-    if gap is None:
-        return "–"
-    return signed(gap.mean) + (f" [{signed(gap.low)}, {signed(gap.high)}]" if gap.low <= gap.high else "")
