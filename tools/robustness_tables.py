@@ -16,12 +16,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from _blocks import refresh
-
-from fishergcn._base.files import write_text
 from fishergcn.drawing._robustness import write_pictures
-from fishergcn.studies._resampling import Estimate
 from fishergcn.studies._robustness_points import read_points
 from fishergcn.studies._robustness_summary import ATTACKS, TITLES, Cell, markdown, summarize, summary_csv
+
+from fishergcn._base.files import write_text
+from fishergcn.studies._resampling import Estimate
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results" / "robustness"

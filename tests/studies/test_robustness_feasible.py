@@ -7,14 +7,14 @@ import sys
 import numpy as np
 import pytest
 import torch
+from fishergcn.studies._robustness_feasible import check_attacks
+from fishergcn.studies._robustness_settings import load_settings
+from fishergcn.studies._robustness_study import run_study
 from scipy import sparse
 
 from fishergcn import Graph, datasets
 from fishergcn.errors import InputError
 from fishergcn.studies import _robustness_study as module
-from fishergcn.studies._robustness_feasible import check_attacks
-from fishergcn.studies._robustness_settings import load_settings
-from fishergcn.studies._robustness_study import run_study
 
 
 def ring(nodes=60, weight=1.0, features=None):

@@ -11,16 +11,16 @@ import math
 import numpy as np
 import pytest
 import torch
-
-from fishergcn import Graph, TrainConfig, train
 from fishergcn.drawing._robustness import draw_study, write_pictures
-from fishergcn.errors import DataFileError, InputError
-from fishergcn.studies import _robustness_study as module
-from fishergcn.studies._resampling import estimate, paired_difference
 from fishergcn.studies._robustness_points import Point, PointFile, points_csv, read_points
 from fishergcn.studies._robustness_settings import ATTACKS, load_settings
 from fishergcn.studies._robustness_study import run_study
 from fishergcn.studies._robustness_summary import markdown, summarize, summary_csv
+
+from fishergcn import Graph, TrainConfig, train
+from fishergcn.errors import DataFileError, InputError
+from fishergcn.studies import _robustness_study as module
+from fishergcn.studies._resampling import estimate, paired_difference
 
 CPU = torch.device("cpu")
 LEVELS = {

@@ -71,7 +71,8 @@ def export(
     out: Annotated[Path, typer.Option(help="The file to write: .csv, .json or .parquet.")],
 ) -> None:
     """Write all runs to one file, with columns named as in RunRecord."""
-    from fishergcn.studies import export as write, open_runs
+    from fishergcn.studies import export as write
+    from fishergcn.studies import open_runs
 
     with open_runs(folder) as runs:
         count = write(runs, out)
@@ -137,7 +138,7 @@ def _narrow(made: Any) -> Any:
 
 
 def _attack_rows(cells: Sequence[CellSummary], compared: Sequence[Comparison]) -> list[list[str]]:
-    """Return a row for each curve: accuracy on the plain graph and at the highest level, and minus the control there."""
+    """Return a row for each curve: accuracy on the plain graph, at the highest level, and minus the control there."""
     controls = {(each.dataset, each.cell): each for each in compared if each.role == "control"}
     curves: dict[tuple[str, str, str], list[CellSummary]] = {}
     for each in cells:
@@ -162,14 +163,14 @@ def _result_row(each: CellSummary) -> list[str]:
     count += f", {each.failed} failed" * bool(each.failed)
     if each.accuracy is None:
         return [each.cell, "-", "-", "-", "-", "-", count]
-    known = each.published
+    known, loss = each.published, None if each.loss is None else each.loss.mean
     return [
         each.cell,
         f"{100 * each.accuracy.mean:.2f}",
         _interval(each.accuracy, ".2f"),
-        _or_dash(known and known.accuracy, 100, ".2f"),
+        _or_dash(known.accuracy if known else None, 100, ".2f"),
         _or_dash(each.accuracy_gap, 1, "+.1f"),
-        f"{_or_dash(each.loss and each.loss.mean, 1, '.3f')} ({_or_dash(known and known.loss, 1, '.2f')})",
+        f"{_or_dash(loss, 1, '.3f')} ({_or_dash(known.loss if known else None, 1, '.2f')})",
         count,
     ]
 

@@ -1,8 +1,8 @@
 """A small copy of a study's results in text files, to be kept with the code.
 
 ``plan.json`` holds the plan, the facts and where the runs were made; ``runs.csv`` one line per run, with scores to the
-last bit, empty where there are none; ``curves.csv`` the learning curves of each cell, as mean and quantiles over its runs (four digits).
-Only with ``curves="all"`` the curves of each run are kept, in ``curves.npz`` (float32).
+last bit, empty where there are none; ``curves.csv`` the learning curves of each cell, as mean and quantiles over its
+runs (four digits). Only with ``curves="all"`` the curves of each run are kept, in ``curves.npz`` (float32).
 """
 
 from __future__ import annotations

@@ -83,8 +83,8 @@ class _Attacked:
     @cached_property
     def networks(self) -> TrainedModel:
         """The networks that ended well."""
-        runs, records = ([every[place] for place in self.fine] for every in (self.job.runs, self.trained))
-        return TrainedModel.of(self.problem, runs, records, self.device)
+        runs = [self.job.runs[place] for place in self.fine]
+        return TrainedModel.of(self.problem, runs, [self.trained[place] for place in self.fine], self.device)
 
     @cached_property
     def plain(self) -> Operator:

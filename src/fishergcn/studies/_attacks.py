@@ -22,7 +22,8 @@ Attack = Literal["links-added", "links-removed", "bures-ball", "prbcd", "feature
 
 #: The attacks by name, in the order of tables and figures.
 ATTACKS: tuple[Attack, ...] = get_args(Attack)
-TITLES = {
+#: Each attack in words.
+TITLES: dict[str, str] = {
     "links-added": "random links added",
     "links-removed": "random links removed",
     "bures-ball": "worst graph in a Bures ball",
@@ -30,7 +31,12 @@ TITLES = {
     "features": "feature entries replaced",
     "training-links": "links added before training",
 }
-UNITS = dict.fromkeys(ATTACKS, "share of the links") | {"bures-ball": "Bures distance", "features": "share of the entries"}
+#: What the levels of each attack are shares of; for the Bures ball the unit on an axis.
+UNITS: dict[str, str] = {
+    **dict.fromkeys(ATTACKS, "share of the links"),
+    "bures-ball": "Bures distance",
+    "features": "share of the entries",
+}
 # What each attack is set by besides its levels, whole numbers all, and the least that is allowed.
 _SETTINGS: dict[str, dict[str, int]] = {
     "links-added": {"draws": 1},

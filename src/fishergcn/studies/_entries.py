@@ -61,13 +61,13 @@ class Entries:
         """Return a list of whole numbers."""
         return self._list(name, _REQUIRED, lambda what, each: check_integer(what, each, minimum=0, maximum=1 << 62))
 
-    def real(self, name: str, **bounds: float) -> float:
-        """Return a number within bounds."""
-        return check_real(*self._found(name, _REQUIRED), **bounds)
+    def real(self, name: str, minimum: float = 0.0) -> float:
+        """Return a number."""
+        return check_real(*self._found(name, _REQUIRED), minimum=minimum)
 
     def real_or_none(self, name: str) -> float | None:
         """Return a number from 0 on, None if there is none."""
-        return None if self.values.get(name) is None else self.real(name, minimum=0.0)
+        return None if self.values.get(name) is None else self.real(name)
 
     def table(self, name: str, default: Mapping[str, Any] = _REQUIRED) -> Mapping[str, Any]:
         """Return an object."""

@@ -28,7 +28,7 @@ def note_spectrum(store: RunStore, cell: Cell, propagation: CSRArray) -> None:
         alike = [each for each in plan.cells if each.dataset == cell.dataset and plan.matrix(each) == matrix]
         rank = SHOWN * max(each.config.rank for each in alike if each.perturbs_the_top)
         try:
-            return top_spectrum(propagation, rank=rank).eigenvalues.tolist()
+            return list(map(float, top_spectrum(propagation, rank=rank).eigenvalues))
         except FisherGCNError:  # a graph so small that it has fewer
             return None
 

@@ -42,7 +42,13 @@ class Jobs:
     """
 
     def __init__(
-        self, plan: Plan, store: RunStore, measure: Measure, executor: Executor, listener: Listener, form: Form = "chunk"
+        self,
+        plan: Plan,
+        store: RunStore,
+        measure: Measure,
+        executor: Executor,
+        listener: Listener,
+        form: Form,
     ) -> None:
         self.plan, self.store, self.measure = plan, store, measure
         self.executor, self.listener, self.form = executor, listener, form

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -66,7 +65,8 @@ def make_plan(
     if attacks is not None and preset.kind != "attack":
         raise InputError(f"preset {preset.name!r} has no attacks to choose from.")
     changes = {"max_epochs": epochs, "samples": samples}
-    config = dataclasses.replace(preset.config, **{key: value for key, value in changes.items() if value is not None})
+    asked = {name: value for name, value in changes.items() if value is not None}
+    config = TrainConfig.from_dict(preset.config.to_dict() | asked)
     graphs = _graphs(preset.datasets if datasets is None else datasets)
     given = [each for each in datasets or () if isinstance(each, Graph)]
     named = _with_references(preset.methods if methods is None else methods, config)
@@ -107,7 +107,7 @@ def _graphs(chosen: Sequence[str | Graph]) -> dict[str, Graph]:
     for graph in (each if isinstance(each, Graph) else data.load(each) for each in dict.fromkeys(chosen)):
         name = graph.name or graph.digest
         if name in graphs:
-            raise InputError(f"every graph needs a name of its own, got {name!r} for two; Graph(..., name=...) sets it.")
+            raise InputError(f"every graph needs a name of its own, got {name!r} for two of them.")
         graphs[name] = graph
     return graphs
 

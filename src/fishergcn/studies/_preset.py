@@ -232,7 +232,7 @@ def _fact(values: Mapping[str, Any]) -> Mapping[str, Any]:
     table = Entries(values, "a data set")
     _dataset(table.text("dataset"))
     for key in ("nodes", "links", "components", "features", "classes", "share", "share_high_order"):
-        table.real(key, minimum=0.0)
+        table.real(key)
     sizes = table.wholes("split")
     if len(sizes) != 3:
         raise InputError(f"split must be three numbers (train, val, test), got {len(sizes)}.")

@@ -96,7 +96,7 @@ class Runs(abc.ABC):
         return bands_of((record for _, record in self.entries(dataset, cell)), epochs)
 
     def spectrum(self, cell: Cell) -> FloatArray | None:
-        """Return the largest eigenvalues of L = I - Ã of a cell's graph, three times as many as it perturbs, or None."""
+        """Return the 3k largest eigenvalues of L = I - Ã of a cell that perturbs k of them; None if unknown."""
         found = self.facts.get(f"spectrum {cell.dataset} {self.plan.matrix(cell)}")
         return None if found is None else np.array(found[: SHOWN * cell.config.rank])
 
@@ -104,7 +104,7 @@ class Runs(abc.ABC):
         """Return how many runs have which status: ok, diverged, failed."""
         return dict(Counter(record.status.partition(":")[0] for record in self.records()))
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - an archive has nothing open
         """Free what is open."""
 
     def __enter__(self: Self) -> Self:

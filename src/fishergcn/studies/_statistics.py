@@ -161,8 +161,8 @@ def _summary(cell: Cell, records: list[RunRecord], planned: int, published: Publ
         planned=planned,
         extra={name: sum(record.extra[name] for record in fine) / len(fine) for name in sorted(numbers)},
         published=published,
-        accuracy_gap=_gap(accuracy, published and published.accuracy),
-        loss_gap=_gap(loss, published and published.loss),
+        accuracy_gap=_gap(accuracy, published.accuracy if published else None),
+        loss_gap=_gap(loss, published.loss if published else None),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -71,7 +71,7 @@ def _record(
     problem, run = trainer.problem, trainer.run
     weights, shape = kept
     names = ("loss", "cross_entropy", "accuracy")
-    scores = {
+    scores: dict[str, Any] = {
         f"{part}_{name}": math.nan if diverged else value
         for part in ("val", "test")
         for name, value in zip(names, trainer.scores(weights, part), strict=True)

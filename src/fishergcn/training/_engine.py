@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -326,7 +327,7 @@ class _Finals:
         ]
 
 
-def _named(part: str, values: tuple[FloatArray, ...], index: int, diverged: bool) -> dict[str, float]:
+def _named(part: str, values: tuple[FloatArray, ...], index: int, diverged: bool) -> dict[str, Any]:
     names = (f"{part}_loss", f"{part}_cross_entropy", f"{part}_accuracy")
     return {name: math.nan if diverged else float(value[index]) for name, value in zip(names, values, strict=True)}
 
