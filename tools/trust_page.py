@@ -21,7 +21,7 @@ PAGE = ROOT / "docs" / "trust.md"
 WORDS = {
     "npz": "graph files (`Graph.load`)",
     "csv": "text tables (`Graph.from_files`)",
-    "planetoid": "Planetoid (`datasets.read_planetoid`)",
+    "planetoid": "Planetoid (`Graph.from_planetoid`)",
     "preset": "presets (`experiments.preset.load`, `make_plan`)",
     "model": "model folders (`training.load_model`, predictions)",
     "database": "run databases (`open_runs`, statistics, export)",

@@ -14,7 +14,7 @@ from fishergcn import TrainConfig, splits, train
 from fishergcn.cli import app
 from fishergcn.errors import DataFileError, InputError
 from fishergcn.geometry import embedding, extrinsic
-from fishergcn.graph import Graph
+from fishergcn.graph import Graph, largest_component
 from fishergcn.models import TrainedModel, check_model_target, load_model
 from fishergcn.perturbation._neighborhood import Neighborhood
 
@@ -145,7 +145,7 @@ def test_embed_is_that_of_the_library(tmp_path):
     path, out, picture = tmp_path / "groups.npz", tmp_path / "y.csv", tmp_path / "y.png"
     graph.save(path)
     facts = json.loads(run("embed", path, "--order", 2, "--out", out, "--plot", picture, "--json").stdout)
-    nodes = embedding.largest_component(graph)
+    nodes = np.flatnonzero(largest_component(graph.adjacency))
     W = embedding.similarities(graph, 2, nodes=nodes)
     fitted = embedding.fit(W, restarts=1)
     motions = embedding.extreme_motions(W, fitted.embedding)

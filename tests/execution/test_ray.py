@@ -12,9 +12,7 @@ from fishergcn import studies
 from fishergcn.errors import MissingExtraError
 from fishergcn.execution._jobs import Job, problem_key, run_to_dict
 from fishergcn.execution._ray import _problem, _problems, _to_files, _train_files
-from fishergcn.studies._plan import make_plan
-from fishergcn.studies._runner import run
-from fishergcn.studies._store import open_runs
+from fishergcn.studies import make_plan, open_runs, run
 
 SMALL = 80 * 2**20  # bytes of shared memory, the least that Ray takes is 75 MB
 

@@ -64,7 +64,7 @@ def test_every_point_is_there_once(done, tiny, graph):
         found = [point for point in points if point.attack == attack]
         assert {point.level for point in found} == {0.0, *LEVELS[attack]}
         assert len(found) == 2 * runs * (1 + len(LEVELS[attack]))  # the method and its control
-    links = graph.num_edges - graph.num_self_links
+    links = graph.num_links - graph.num_self_links
     sizes = {(point.attack, point.level): point.size for point in points}
     assert sizes["links-added", 0.2] == round(0.2 * links)
     assert 0 < sizes["prbcd", 0.1] <= round(0.1 * links)

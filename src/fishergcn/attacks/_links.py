@@ -72,21 +72,9 @@ def add_links(adjacency: CSRArray, count: int, seed: int) -> CSRArray:
 
 
 def remove_links(adjacency: CSRArray, count: int, seed: int) -> CSRArray:
-    """Remove ``count`` links between different nodes, drawn uniformly.
+    """Remove ``count`` links between different nodes, drawn uniformly; links from a node to itself stay.
 
-    Parameters
-    ----------
-    adjacency
-        A, symmetric.
-    count
-        How many links.
-    seed
-        Of the draws.
-
-    Returns
-    -------
-    csr_array
-        The new A; links from a node to itself stay.
+    Arguments and result are those of :func:`add_links`.
 
     Examples
     --------

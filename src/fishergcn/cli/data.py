@@ -115,7 +115,7 @@ def _facts(graph: Graph, *, high_order: bool) -> dict[str, Any]:
     facts = {
         "name": graph.name,
         "nodes": graph.num_nodes,
-        "links": graph.num_edges,
+        "links": graph.num_links,
         "self_links": graph.num_self_links,
         "components": graph.num_components,
         "features": graph.num_features,

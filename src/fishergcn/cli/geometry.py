@@ -56,7 +56,7 @@ def distance(
         "laplacian": laplacian,
         "distance": chord,
         "fidelity": 1 - chord**2 / 2,
-        "links": [graph.num_edges for graph in graphs],
+        "links": [graph.num_links for graph in graphs],
         "components": [graph.num_components for graph in graphs],
         "trace": traces,
         "entropy": [intrinsic.von_neumann_entropy(rho) for rho in (first, second)],

@@ -43,7 +43,7 @@ def load(name: str) -> Graph:
     Examples
     --------
     >>> graph = load("cora")
-    >>> graph.num_nodes, graph.num_edges, graph.num_classes
+    >>> graph.num_nodes, graph.num_links, graph.num_classes
     (2708, 5278, 7)
     """
     if not isinstance(name, str):

@@ -12,7 +12,7 @@ from scipy import sparse
 from fishergcn._base.types import AnyArray
 
 if TYPE_CHECKING:
-    from fishergcn.graph import Graph
+    from fishergcn.graph._graph import Graph
 
 __all__ = ["graph_digest"]
 

@@ -21,10 +21,11 @@ import torch
 from torch import Tensor
 
 from fishergcn._base.checks import check_integer
+from fishergcn._base.matrices import as_square_csr
 from fishergcn._base.types import CSRArray, FloatArray, IntArray, MatrixLike
 from fishergcn.errors import InputError
 from fishergcn.execution import check_graph, check_records
-from fishergcn.graph import Graph, as_square_csr
+from fishergcn.graph import Graph
 from fishergcn.models._card import model_card
 from fishergcn.models._folder import class_names_of, write_folder
 from fishergcn.nn import GCN, Features, Operator, View, full_view, make_features

@@ -8,7 +8,8 @@ from scipy.sparse.linalg import eigsh
 
 from fishergcn._base.types import CSRArray, FloatArray
 from fishergcn.errors import InputError
-from fishergcn.spectrum import Spectrum, bottom_spectrum, largest_component, top_spectrum
+from fishergcn.graph import largest_component
+from fishergcn.spectrum import Spectrum, bottom_spectrum, top_spectrum
 
 __all__ = ["DIRECTIONS", "check_spectrum", "choose_directions", "random_spectrum"]
 

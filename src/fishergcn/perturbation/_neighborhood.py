@@ -12,16 +12,16 @@ import torch
 from torch import Tensor
 
 from fishergcn._base.checks import check_choice, check_integer, check_real
+from fishergcn._base.matrices import check_propagation
 from fishergcn._base.types import MatrixLike
 from fishergcn.errors import InputError
-from fishergcn.graph import as_square_csr, symmetric_or_raise
 from fishergcn.operators import ArrayOrTensor, SparseMatrix, SparsePlusLowRank, as_tensor
 from fishergcn.perturbation._directions import (
     DIRECTIONS,
     check_spectrum,
     choose_directions,
 )
-from fishergcn.spectrum import SYMMETRY, Spectrum
+from fishergcn.spectrum import Spectrum
 
 __all__ = ["Neighborhood", "PerturbationWarning"]
 
@@ -120,9 +120,7 @@ class Neighborhood:
         self.directions = check_choice("directions", directions, DIRECTIONS)
         self.scale = check_choice("scale", scale, ("projected", "trace"))
         seed = check_integer("seed", seed, minimum=0)
-        matrix = symmetric_or_raise(
-            as_square_csr(propagation, name="propagation"), name="propagation", rounding=SYMMETRY
-        )
+        matrix = check_propagation(propagation)
         self.propagation = SparseMatrix.from_scipy(matrix)
         self.spectrum = choose_directions(matrix, rank, directions, seed) if spectrum is None else spectrum
         check_spectrum(self.spectrum, matrix.shape[0])

@@ -51,7 +51,7 @@ def _computed(graph: Graph, preset: Preset) -> dict[str, Any]:
     split = graph.standard_split or {}
     return {
         "nodes": graph.num_nodes,
-        "links": graph.num_edges,
+        "links": graph.num_links,
         "components": graph.num_components,
         "features": graph.num_features,
         "classes": graph.num_classes,

@@ -15,7 +15,7 @@ __all__ = ["note_data", "note_spectrum"]
 
 def note_data(store: RunStore, dataset: str, graph: Graph) -> None:
     """Note the sizes of a graph."""
-    sizes = {"nodes": graph.num_nodes, "links": graph.num_edges, "features": graph.num_features}
+    sizes = {"nodes": graph.num_nodes, "links": graph.num_links, "features": graph.num_features}
     store.remember(f"data {dataset}", lambda: {**sizes, "classes": graph.num_classes})
 
 

@@ -9,10 +9,10 @@ from scipy import sparse
 from torch import Tensor
 
 from fishergcn._base.imports import require
+from fishergcn._base.matrices import SYMMETRY, symmetric_or_raise
 from fishergcn._base.types import CSRArray
 from fishergcn.errors import InputError
-from fishergcn.graph import symmetric_or_raise
-from fishergcn.spectrum import SYMMETRY, Spectrum
+from fishergcn.spectrum import Spectrum
 
 __all__ = ["data_propagation", "learned_propagation", "store_spectrum", "stored_spectrum"]
 

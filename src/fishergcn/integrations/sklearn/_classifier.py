@@ -13,16 +13,11 @@ from fishergcn._base.imports import require
 from fishergcn._base.types import AnyArray, CSRArray, FloatArray, IntArray
 from fishergcn.errors import ConvergenceError, InputError
 from fishergcn.execution import train
-from fishergcn.graph import Graph
+from fishergcn.graph import Graph, largest_component
 from fishergcn.integrations.sklearn._data import UNKNOWN, known_labels, same_rows, without_validation
-from fishergcn.integrations.sklearn._new_nodes import (
-    forward,
-    high_order_rows,
-    renormalized_rows,
-    softmax,
-)
+from fishergcn.integrations.sklearn._new_nodes import forward, softmax
 from fishergcn.integrations.sklearn._scaling import SCALINGS, Scaling
-from fishergcn.spectrum import largest_component
+from fishergcn.propagation import high_order_rows, renormalized_rows
 from fishergcn.splits import held_out
 from fishergcn.training import TrainConfig, parse_method, propagation_of
 

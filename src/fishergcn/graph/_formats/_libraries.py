@@ -12,7 +12,7 @@ from fishergcn._base.types import AnyArray
 from fishergcn.errors import InputError, reason
 
 if TYPE_CHECKING:
-    from fishergcn.graph import Graph
+    from fishergcn.graph._graph import Graph
 
 __all__ = ["networkx_arguments", "pyg_arguments", "to_pyg"]
 

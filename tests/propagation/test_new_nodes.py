@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
 import fishergcn
-
-pytest.importorskip("sklearn")
-from fishergcn.integrations.sklearn._new_nodes import high_order_rows, renormalized_rows
+from fishergcn.propagation import high_order_rows, renormalized_rows
 
 
 def example(seed: int) -> tuple[np.ndarray, np.ndarray]:
