@@ -10,7 +10,7 @@ import torch
 
 from fishergcn import high_order, renormalized
 from fishergcn.attacks._models import Stack
-from fishergcn.attacks._operators import DenseOperator, dense_high_order, operator_of
+from fishergcn.attacks._operators import dense_high_order, operator_of
 from fishergcn.errors import InputError
 
 CPU = torch.device("cpu")

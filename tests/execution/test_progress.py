@@ -9,7 +9,7 @@ from rich.console import Console
 
 from fishergcn import RunRecord
 from fishergcn.execution._progress import Bar, Display, Lines, make_display
-from fishergcn.training._engine import Progress
+from fishergcn.training import Progress
 
 
 def record(test=0.5, val=0.25, status="ok"):

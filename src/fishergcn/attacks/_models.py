@@ -12,7 +12,8 @@ from torch import Tensor
 
 from fishergcn.errors import InputError
 from fishergcn.execution import Job, LocalExecutor, chunk_size
-from fishergcn.nn import Features, Operator, full_view, logits, make_features
+from fishergcn.nn import Features, full_view, logits, make_features
+from fishergcn.operators import Operator
 from fishergcn.training import Method, Problem, Run, RunRecord, Targets, check_runs, scores
 
 __all__ = ["Stack", "train_runs"]

@@ -12,28 +12,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fishergcn.operators import SparseMatrix
+from fishergcn.operators import DenseOperator, Operator, SparseMatrix
 from fishergcn.propagation import high_order, renormalized
 
 if TYPE_CHECKING:
     from fishergcn._base.types import CSRArray, FloatArray
-    from fishergcn.nn import Operator
     from fishergcn.training import TrainConfig
 
-__all__ = ["DenseOperator", "dense_high_order", "operator_of"]
+__all__ = ["dense_high_order", "operator_of"]
 
 _DENSE_NODES = 32_768  # up to here a dense matrix is built on a GPU: 8 GB in float64
-
-
-class DenseOperator:
-    """Ã as a dense matrix on a GPU."""
-
-    def __init__(self, matrix: Tensor) -> None:
-        self.matrix = matrix
-
-    def propagate(self, dense: Tensor) -> Tensor:
-        """Return Ã Z for node-major activations Z of shape (n, B, d)."""
-        return (self.matrix @ dense.reshape(len(dense), -1)).view(dense.shape)
 
 
 def operator_of(adjacency: CSRArray, high: bool, config: TrainConfig, device: torch.device) -> Operator:

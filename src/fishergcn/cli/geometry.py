@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -12,6 +12,7 @@ from fishergcn.cli._common import console, load_graph, print_json, table
 from fishergcn.errors import InputError
 
 if TYPE_CHECKING:
+    from fishergcn._base.choices import Noise
     from fishergcn._base.types import FloatArray
     from fishergcn.graph import Graph
     from fishergcn.perturbation import Neighborhood
@@ -85,7 +86,7 @@ def neighborhood(
 
     graph = load_graph(name)
     propagate = fishergcn.high_order if high_order else fishergcn.renormalized
-    around = Neighborhood(propagate(graph.adjacency), rank=rank, radius=radius, noise=noise, seed=seed)
+    around = Neighborhood(propagate(graph.adjacency), rank=rank, radius=radius, noise=cast("Noise", noise), seed=seed)
     phi = around.sample(samples)
     distances: FloatArray = around.distance(phi).numpy()
     facts = _neighborhood_facts(around, distances, around.perturbed_eigenvalues(phi).numpy())

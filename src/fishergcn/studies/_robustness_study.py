@@ -29,7 +29,8 @@ from fishergcn.attacks import (
 )
 from fishergcn.errors import InputError
 from fishergcn.graph import Graph
-from fishergcn.nn import Features, Operator, make_features
+from fishergcn.nn import Features, make_features
+from fishergcn.operators import Operator
 from fishergcn.perturbation import Neighborhood
 from fishergcn.spectrum import Spectrum, top_spectrum
 from fishergcn.streams import run_key
