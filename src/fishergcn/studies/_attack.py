@@ -31,7 +31,8 @@ from fishergcn.attacks import (
 from fishergcn.execution import Job, LocalExecutor
 from fishergcn.graph import Graph
 from fishergcn.models import TrainedModel
-from fishergcn.nn import Features, Operator
+from fishergcn.nn import Features
+from fishergcn.operators import Operator
 from fishergcn.perturbation import Neighborhood
 from fishergcn.streams import run_key
 from fishergcn.training import Problem, Progress, RunRecord, prepare, propagation_of

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from fishergcn.training._batch_problem import prepare_batches
+from fishergcn.training._chunk import Progress, train_chunk
 from fishergcn.training._config import FIRST_SEED, TrainConfig
 from fishergcn.training._distributed import Group, is_first_process, process_count, process_group
-from fishergcn.training._engine import Progress, train_chunk
 from fishergcn.training._methods import METHODS, Method, control_of, parse_method, samples_of
-from fishergcn.training._minibatch import BatchSettings, prepare_batches, train_minibatch, train_prepared
+from fishergcn.training._minibatch import train_minibatch, train_prepared
 from fishergcn.training._objective import Targets, scores
 from fishergcn.training._problem import Problem, Run, check_runs, learnable, prepare, propagation_of
 from fishergcn.training._records import RunRecord
-from fishergcn.training._sampling import check_fanout
+from fishergcn.training._sampling import BatchSettings, check_fanout
 
 __all__ = [
     "FIRST_SEED",

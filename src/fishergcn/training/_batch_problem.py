@@ -32,6 +32,13 @@ def prepare_batches(
 
     The spectrum is computed once, by the first process. The neighborhood that is returned has the k directions for
     nodes: it knows all about φ and c, and holds no second copy of the graph.
+
+    Examples
+    --------
+    >>> from fishergcn import TrainConfig, datasets
+    >>> problem, basis = prepare_batches(datasets.load("cora"), parse_method("fishergcn"), TrainConfig())
+    >>> basis.shape
+    (2708, 10)
     """
     group = Group() if group is None else group
     if method.consistent:

@@ -31,6 +31,11 @@ class Method:
         The number of samples per step, or None where the configuration says it.
     consistent
         Whether predictions of the samples are drawn together on all nodes (suffix ``-c``).
+
+    Examples
+    --------
+    >>> parse_method("fishergcn-t")
+    Method(name='fishergcn-t', high_order=True, perturbed=True, samples=None, consistent=False)
     """
 
     name: str
@@ -65,7 +70,13 @@ def parse_method(name: str) -> Method:
 
 
 def samples_of(method: Method, config: TrainConfig) -> int:
-    """Return M: what the method's name says, else what the configuration says."""
+    """Return M: what the method's name says, else what the configuration says.
+
+    Examples
+    --------
+    >>> samples_of(parse_method("gcn-x3"), TrainConfig()), samples_of(parse_method("fishergcn"), TrainConfig())
+    (3, 5)
+    """
     return config.samples if method.samples is None else method.samples
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from fishergcn._base.checks import check_integer
+from fishergcn._base.choices import Noise
 from fishergcn.errors import InputError
 from fishergcn.integrations.pyg._graph import (
     BASIS,
@@ -66,7 +67,7 @@ class BuresAdversary(SpectralAdversary):
     noise : {"uniform", "gaussian"}
         As in :class:`fishergcn.Neighborhood`.
     adversarial : bool
-        False draws from a fixed shape.
+        False draws isotropic noise, ϕ = ε·1.
     self_links : {0, 1, 2}
         Weight of the self-link that the normalization gives to nodes without one: 1 for most layers, 0 for
         TAGConv, LGConv and ``add_self_loops=False``, 2 for GCNConv with ``improved=True``.
@@ -103,7 +104,7 @@ class BuresAdversary(SpectralAdversary):
         samples: int = 5,
         *,
         seed: int = 0,
-        noise: str = "uniform",
+        noise: Noise = "uniform",
         adversarial: bool = True,
         self_links: int = 1,
     ) -> None:
