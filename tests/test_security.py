@@ -178,7 +178,7 @@ def test_names_of_members_are_not_paths(tmp_path):
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     from fishergcn.execution import train
-    from fishergcn.models import save_model
+    from fishergcn.models import save_models
     from fishergcn.splits import Split
     from fishergcn.training import TrainConfig
 
@@ -186,7 +186,7 @@ def model(tmp_path_factory):
     split = Split("s", np.array([0, 1]), np.array([2]), np.array([3]))
     [record] = train(graph, "gcn", split, config=TrainConfig(max_epochs=1, hidden=2), keep_weights=True)
     folder = tmp_path_factory.mktemp("safe") / "model"
-    save_model(folder, graph, record, split)
+    save_models(folder, graph, [record], split)
     return folder
 
 
@@ -210,12 +210,10 @@ def test_a_model_names_no_path(model, tmp_path, path):
 def test_a_report_writes_into_its_own_folder_whatever_the_runs_are_called(tmp_path):
     """Names of data sets and cells become names of pictures; they must not become paths."""
     from fishergcn.report import write_report
-    from fishergcn.studies._plan import make_plan
-    from fishergcn.studies._preset import load
-    from fishergcn.studies._store import RunStore
+    from fishergcn.studies import RunStore, make_plan
     from fishergcn.training import RunRecord
 
-    plan = make_plan(load("quick"), splits=2, seeds=1, epochs=2)
+    plan = make_plan("quick", splits=2, seeds=1, epochs=2)
     values = plan.to_dict()
     text = json.dumps(values).replace('"cora"', '"../../escaped"')
     evil = type(plan).from_dict(json.loads(text))

@@ -22,15 +22,7 @@ from fishergcn._base.json import parse_json
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError, reason
 
-__all__ = [
-    "pack_json",
-    "pack_values",
-    "read_arrays",
-    "smallest",
-    "unpack_json",
-    "unpack_values",
-    "write_arrays",
-]
+__all__ = ["pack_json", "pack_values", "read_arrays", "smallest", "unpack_json", "unpack_values", "write_arrays"]
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # a fixed time stamp, so that equal content gives equal bytes
 _LIMIT = 8 << 30

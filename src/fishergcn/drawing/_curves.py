@@ -35,14 +35,12 @@ def draw_curves(
 
     Parameters
     ----------
-    title
-        Of the picture.
+    title, name
+        Of the picture; the name is the stem of its files.
     bands
         The curve of each method.
     looks
         Of each method.
-    name
-        The stem of the picture's files.
     percent
         Whether values are fractions to be shown in percent.
     most
@@ -86,8 +84,8 @@ def draw_sweep(
 
     Parameters
     ----------
-    title
-        Of the picture.
+    title, name
+        Of the picture; the name is the stem of its files.
     setting
         The name of what changes.
     points
@@ -96,8 +94,6 @@ def draw_sweep(
         Of the method.
     control
         Name, accuracy and look of the control, which has one accuracy for all values; None if there is none.
-    name
-        The stem of the picture's files.
 
     Examples
     --------

@@ -20,15 +20,13 @@ def draw_embedding(
 
     Parameters
     ----------
-    title
-        Of the picture.
+    title, name
+        Of the picture; the name is the stem of its files.
     fitted, motions
         As :func:`fishergcn.geometry.embedding.fit` and :func:`fishergcn.geometry.embedding.extreme_motions` return
         them, in two dimensions or more.
     classes
         The class of each node, by name; empty where it is unknown.
-    name
-        The stem of the picture's files.
 
     Examples
     --------

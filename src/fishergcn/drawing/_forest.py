@@ -21,14 +21,12 @@ def draw_forest(title: str, comparisons: Sequence[Comparison], looks: Mapping[st
 
     Parameters
     ----------
-    title
-        Of the picture.
+    title, name
+        Of the picture; the name is the stem of its files.
     comparisons
         The rows, from top to bottom.
     looks
         Of each cell by its name; the rows have its color.
-    name
-        The stem of the picture's files.
 
     Examples
     --------

@@ -28,14 +28,12 @@ def draw_panels(
 
     Parameters
     ----------
-    label
-        Describes the picture.
+    label, name
+        Of the picture; the name is the stem of its files.
     panels
         (title, label of the axis) of each panel -> its curves by name -> (place, value) of each point.
     looks
         Of each curve by its name.
-    name
-        The stem of the picture's files.
     ylabel
         What the values are.
     zero

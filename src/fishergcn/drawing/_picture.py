@@ -92,6 +92,11 @@ class Picture:
         return stream.getvalue()
 
     @property
+    def is_wide(self) -> bool:
+        """Whether it has several panels side by side, and needs the width of a page."""
+        return bool(self.figure.get_figwidth() > 8)
+
+    @property
     def svg(self) -> str:
         """The SVG as a file of its own, in dark gray on white."""
         return _recolored(self._drawn, _IN_FILES)

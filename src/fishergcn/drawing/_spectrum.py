@@ -21,16 +21,14 @@ def draw_spectrum(
 
     Parameters
     ----------
-    title
-        Of the picture.
+    title, name
+        Of the picture; the name is the stem of its files.
     eigenvalues
         Descending.
     perturbed
         How many of them are perturbed.
     look
         Of the method that perturbs them.
-    name
-        The stem of the picture's files.
 
     Examples
     --------
@@ -59,16 +57,14 @@ def draw_shape(title: str, shapes: FloatArray, radius: float, look: Look, name: 
 
     Parameters
     ----------
-    title
-        Of the picture.
+    title, name
+        Of the picture; the name is the stem of its files.
     shapes
         ϕ of each run, shape (runs, k).
     radius
         ε, the most that is allowed.
     look
         Of the method.
-    name
-        The stem of the picture's files.
 
     Examples
     --------

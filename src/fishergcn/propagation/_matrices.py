@@ -55,11 +55,7 @@ def renormalized(adjacency: MatrixLike) -> CSRArray:
 
 
 def high_order(
-    adjacency: MatrixLike,
-    order: int = 5,
-    threshold: float = 1e-4,
-    *,
-    memory_limit: int = _MEMORY_LIMIT,
+    adjacency: MatrixLike, order: int = 5, threshold: float = 1e-4, *, memory_limit: int = _MEMORY_LIMIT
 ) -> CSRArray:
     """Return the propagation matrix of a high-order graph convolution (Algorithm 1 of the paper).
 

@@ -28,6 +28,7 @@ def figure(title: str, caption: str, pictures: Sequence[Picture]) -> Html:
             "div",
             tag("div", Html(each.inline_svg), role="img", aria_label=each.label, data_picture=each.name),
             data_link("data (CSV)", f"{each.name}.csv", each.data),
+            class_="wide" if each.is_wide else None,
         )
         for each in pictures
     ]

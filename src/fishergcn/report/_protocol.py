@@ -27,10 +27,7 @@ def protocol_card(outcome: Outcome) -> Html:
         ("Command", [tag("pre", tag("code", outcome.command))] if outcome.command else []),
         ("Data", [_digest(name, digests.get(name, "unknown")) for name in plan.datasets]),
         ("Splits", split_rule(plan.splits)),
-        (
-            "Seeds",
-            [f"{number_ranges(plan.seeds)} ({_count(len(plan.seeds), 'initialization')} of each split)"],
-        ),
+        ("Seeds", [f"{number_ranges(plan.seeds)} ({_count(len(plan.seeds), 'initialization')} of each split)"]),
         ("Runs", [_run_counts(outcome)]),
         ("Settings", [_settings(outcome)]),
         ("Not as in the preset", [*plan.changed]),

@@ -13,12 +13,7 @@ __all__ = ["gauss_rule", "trace_samples"]
 
 
 def trace_samples(
-    matrix: CSRArray,
-    function: Callable[[FloatArray], FloatArray],
-    *,
-    probes: int,
-    steps: int,
-    seed: int,
+    matrix: CSRArray, function: Callable[[FloatArray], FloatArray], *, probes: int, steps: int, seed: int
 ) -> FloatArray:
     """Draw estimates of tr f(M), one for each random sign vector z: zᵀ f(M) z ≈ n Σ_k τ_k f(θ_k).
 

@@ -54,6 +54,12 @@ class Cell:
         """The method that differs in nothing but the perturbation (or the consistency term), or None."""
         return control_of(self.method, self.config)
 
+    @property
+    def perturbs_the_top(self) -> bool:
+        """Whether the graph is perturbed along the eigenvectors of the largest eigenvalues of L."""
+        config = self.config
+        return parse_method(self.method).perturbed and config.perturbation == "spectral" and config.directions == "high"
+
 
 @dataclass(frozen=True)
 class Plan:

@@ -76,12 +76,7 @@ def _relative_norm(model: Model, Y: FloatArray, gradient: FloatArray) -> float:
 
 
 def descend(
-    model: Model,
-    coordinates: Conditioning,
-    Y: FloatArray,
-    tolerance: float,
-    max_iterations: int,
-    report: Report,
+    model: Model, coordinates: Conditioning, Y: FloatArray, tolerance: float, max_iterations: int, report: Report
 ) -> tuple[FloatArray, int]:
     """Run L-BFGS from Y until the relative gradient is within the tolerance; return Y and the iterations."""
     shape = Y.shape

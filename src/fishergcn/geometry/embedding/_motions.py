@@ -158,9 +158,7 @@ def _lanczos_extremes(operator: FisherOperator, rigid: FloatArray, tolerance: fl
 
     def largest(product: Callable[[FloatArray], FloatArray]) -> FloatArray:
         projected = sparse_linalg.LinearOperator(
-            shape=(size, size),
-            dtype=np.float64,
-            matvec=lambda x: _without(product(_without(x.ravel(), rigid)), rigid),
+            shape=(size, size), dtype=np.float64, matvec=lambda x: _without(product(_without(x.ravel(), rigid)), rigid)
         )
         try:
             _, vectors = sparse_linalg.eigsh(projected, k=1, which="LA", v0=start, tol=tolerance / 10, **effort)

@@ -15,11 +15,7 @@ from fishergcn.geometry.extrinsic._tape import GraphGradient
 __all__ = ["LinkScores", "Order", "entry_scores", "largest", "ranking", "raw_scores"]
 
 Order: TypeAlias = Literal["magnitude", "increase", "decrease"]
-_RANKINGS: dict[str, Callable[[FloatArray], FloatArray]] = {
-    "magnitude": np.abs,
-    "increase": np.positive,
-    "decrease": np.negative,
-}
+_RANKINGS = {"magnitude": np.abs, "increase": np.positive, "decrease": np.negative}
 
 
 def ranking(order: Order) -> Callable[[FloatArray], FloatArray]:

@@ -58,7 +58,7 @@ class NodeLinks:
         }
 
         def node(name: Any) -> str:
-            return check_choice("a node", name, classes)
+            return check_choice("a node", name, tuple(classes))
 
         return cls(
             node(values["node"]),

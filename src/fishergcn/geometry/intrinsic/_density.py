@@ -16,7 +16,6 @@ from fishergcn.errors import InputError
 __all__ = [
     "DENSE_LIMIT",
     "as_symmetric",
-    "check_pair",
     "check_spectrum",
     "check_trace_one",
     "decompose",
@@ -107,7 +106,7 @@ def as_symmetric(name: str, value: MatrixLike) -> FloatArray:
             f"{name} must have at most {DENSE_LIMIT} rows, since the computation is dense, got {shape[0]}; "
             "estimate_entropy and rank_projection work on larger sparse matrices."
         )
-    matrix = _as_float(name, _to_dense(value))
+    matrix = _as_float(name, value)
     if not np.isfinite(matrix).all():
         i, j = np.argwhere(~np.isfinite(matrix))[0]
         raise InputError(f"{name} must be finite, but entry ({i}, {j}) is {matrix[i, j]}.")
@@ -135,13 +134,6 @@ def decompose(name: str, rho: MatrixLike) -> tuple[FloatArray, FloatArray]:
     matrix = _unit_trace(name, rho)
     eigenvalues, eigenvectors = scipy.linalg.eigh(matrix, driver="evd", overwrite_a=True, check_finite=False)
     return _clean(name, eigenvalues[::-1]), eigenvectors[:, ::-1]
-
-
-def check_pair(a: MatrixLike, b: MatrixLike) -> None:
-    """Refuse two matrices of different shapes."""
-    one, other = shape_of(a, "a"), shape_of(b, "b")
-    if one != other:
-        raise InputError(f"a and b must have the same shape, got {one} and {other}.")
 
 
 def shape_of(value: MatrixLike, name: str = "rho") -> tuple[int, ...]:
@@ -246,12 +238,8 @@ def sparse_symmetric(name: str, value: Any) -> CSRArray:
     return matrix
 
 
-def _to_dense(value: Any) -> Any:
-    return value.toarray() if hasattr(value, "toarray") else value
-
-
 def _as_float(name: str, value: Any) -> FloatArray:
-    array = np.asarray(value)
+    array = np.asarray(value.toarray() if hasattr(value, "toarray") else value)
     _check_real(name, array.dtype)
     return array.astype(np.float64)
 

@@ -7,15 +7,10 @@ import scipy.linalg
 
 from fishergcn._base.checks import check_real
 from fishergcn._base.types import FloatArray, MatrixLike
-from fishergcn.geometry.intrinsic._density import check_pair, decompose
+from fishergcn.errors import InputError
+from fishergcn.geometry.intrinsic._density import decompose, shape_of
 
-__all__ = [
-    "bures_angle",
-    "bures_distance",
-    "fidelity",
-    "geodesic",
-    "midpoint",
-]
+__all__ = ["bures_angle", "bures_distance", "fidelity", "geodesic", "midpoint"]
 
 
 def fidelity(a: MatrixLike, b: MatrixLike) -> float:
@@ -142,7 +137,9 @@ def midpoint(a: MatrixLike, b: MatrixLike) -> FloatArray:
 
 def _purifications(a: MatrixLike, b: MatrixLike) -> tuple[FloatArray, FloatArray]:
     """Return n x r factors with a = XXᵀ and b = YYᵀ, r the larger of the two ranks."""
-    check_pair(a, b)
+    one, other = shape_of(a, "a"), shape_of(b, "b")
+    if one != other:
+        raise InputError(f"a and b must have the same shape, got {one} and {other}.")
     factors = []
     for name, rho in (("a", a), ("b", b)):
         eigenvalues, eigenvectors = decompose(name, rho)

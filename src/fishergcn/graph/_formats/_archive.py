@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from fishergcn._base.npz import (
-    pack_json,
-    pack_values,
-    read_arrays,
-    smallest,
-    unpack_json,
-    unpack_values,
-    write_arrays,
-)
+from fishergcn._base.npz import pack_json, pack_values, read_arrays, smallest, unpack_json, unpack_values, write_arrays
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError, InputError, reason
 
