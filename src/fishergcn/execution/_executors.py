@@ -48,6 +48,16 @@ class LocalExecutor:
         Called after every epoch.
     keep_going
         Whether a job that fails gives records that say so, instead of an error.
+
+    Examples
+    --------
+    >>> from fishergcn import TrainConfig, datasets, splits
+    >>> from fishergcn.training import Run, parse_method, prepare
+    >>> cora = datasets.load("cora")
+    >>> problem = prepare(cora, parse_method("gcn"), TrainConfig(max_epochs=2))
+    >>> job = Job(problem, (Run(splits.public(cora), 7),))
+    >>> [[record.epochs for record in records] for _, records in LocalExecutor(torch.device("cpu")).run([job])]
+    [[2]]
     """
 
     def __init__(
@@ -87,7 +97,13 @@ class LocalExecutor:
 
 
 class StopWork(Exception):
-    """Raised inside a job, e.g. by a signal handler, to end the work and not just the job."""
+    """Raised inside a job, e.g. by a signal handler, to end the work and not just the job.
+
+    Examples
+    --------
+    >>> issubclass(StopWork, Exception)
+    True
+    """
 
 
 def failed_records(job: Job, error: BaseException) -> list[RunRecord]:
