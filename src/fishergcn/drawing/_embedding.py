@@ -18,15 +18,7 @@ def draw_embedding(
 ) -> Picture:
     """Draw the first two coordinates of each node, and the motions of least and largest metric.
 
-    Parameters
-    ----------
-    title, name
-        Of the picture; the name is the stem of its files.
-    fitted, motions
-        As :func:`fishergcn.geometry.embedding.fit` and :func:`fishergcn.geometry.embedding.extreme_motions` return
-        them, in two dimensions or more.
-    classes
-        The class of each node, by name; empty where it is unknown.
+    ``classes`` are the names of the nodes' classes, empty where they are unknown.
 
     Examples
     --------

@@ -24,20 +24,9 @@ def draw_panels(
     ylabel: str,
     zero: bool = False,
 ) -> Picture:
-    """Draw curves of fractions, in percent, with their intervals as bands.
+    """Draw curves of fractions, in percent, with their intervals as bands, and a line at ``zero`` if asked for.
 
-    Parameters
-    ----------
-    label, name
-        Of the picture; the name is the stem of its files.
-    panels
-        (title, label of the axis) of each panel -> its curves by name -> (place, value) of each point.
-    looks
-        Of each curve by its name.
-    ylabel
-        What the values are.
-    zero
-        Whether to draw a line at zero.
+    Each panel has a title and a label for its axis, and curves by name, with (place, value) of each point.
 
     Examples
     --------
