@@ -22,8 +22,6 @@ from fishergcn.operators import SparsePlusLowRank
 from fishergcn.perturbation import Neighborhood
 from fishergcn.training import scores
 
-__all__ = ["Worst", "farthest", "project", "worst_in_ball"]
-
 _HALVINGS = 60
 _TRIALS = 8  # random points among which each start is the worst: the loss has several local maxima
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from fishergcn.models import TrainedModel
     from fishergcn.operators import Operator
 
-__all__ = ["operator_of"]
-
 _DENSE_NODES = 32_768  # up to here a dense matrix is built on a GPU: 8 GB in float64
 
 

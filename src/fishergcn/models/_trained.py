@@ -44,8 +44,6 @@ from fishergcn.training import (
     scores,
 )
 
-__all__ = ["TrainedModel"]
-
 _PARTS = ("train", "val", "test")
 
 

@@ -12,8 +12,6 @@ from fishergcn.errors import InputError
 from fishergcn.graph import largest_component
 from fishergcn.spectrum import Spectrum, bottom_spectrum, top_spectrum
 
-__all__ = ["check_spectrum", "choose_directions", "random_spectrum"]
-
 # Below this share of the largest eigenvalue a direction lies in the kernel of L, where log λ̄ means nothing.
 KERNEL_TOLERANCE = 1e-10
 

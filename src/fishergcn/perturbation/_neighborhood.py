@@ -21,8 +21,6 @@ from fishergcn.operators import SparseMatrix, SparsePlusLowRank
 from fishergcn.perturbation._directions import check_spectrum, choose_directions
 from fishergcn.spectrum import Spectrum
 
-__all__ = ["Neighborhood", "PerturbationWarning"]
-
 
 class PerturbationWarning(UserWarning):
     """A perturbation was asked for that does not keep the graph a density matrix.

@@ -37,8 +37,6 @@ from fishergcn.perturbation import Neighborhood
 from fishergcn.streams import run_key
 from fishergcn.training import Problem, Progress, RunRecord, prepare, propagation_of
 
-__all__ = ["measure_attacks"]
-
 Scores = tuple[float, Sequence[Sequence[float]]]  # size of the change; accuracy and cross entropy of each run
 Options = Mapping[str, Any]
 

@@ -22,8 +22,6 @@ from fishergcn.training._records import RunRecord
 from fishergcn.training._stack import Stack
 from fishergcn.training._stopping import should_stop
 
-__all__ = ["Progress", "train_chunk", "train_epochs"]
-
 _LEAVE_SHARE = 0.1  # the stack is rebuilt when this share of it has stopped
 
 

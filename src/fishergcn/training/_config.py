@@ -9,11 +9,8 @@ from typing import Any, get_args
 
 from fishergcn._base.checks import check_choice, check_integer, check_real
 from fishergcn._base.choices import Directions, Noise, Perturbation, Precision, Scale, Stopping, TestAt
-from fishergcn._base.seeds import FIRST_SEED
 from fishergcn.errors import InputError, suggestion
 from fishergcn.propagation import MAX_ORDER
-
-__all__ = ["FIRST_SEED", "TrainConfig"]
 
 
 @dataclass(frozen=True)

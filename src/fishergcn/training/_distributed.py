@@ -20,8 +20,6 @@ from fishergcn._base.types import AnyArray, FloatArray, IntArray
 from fishergcn.errors import FisherGCNError, InputError, reason
 from fishergcn.spectrum import Spectrum
 
-__all__ = ["Group", "is_first_process", "process_count", "process_group"]
-
 
 class Group:
     """The processes that train together; by default this one alone.

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from fishergcn.training._config import TrainConfig
     from fishergcn.training._methods import Method
 
-__all__ = ["Problem", "Run", "check_runs", "has_negative_features", "learnable", "prepare", "propagation_of"]
-
 
 @dataclass(frozen=True)
 class Run:
