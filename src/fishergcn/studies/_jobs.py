@@ -131,7 +131,7 @@ class _Shared:
     """What cells on one data set share: the graph, its splits, propagation matrices and spectra."""
 
     def __init__(self, plan: Plan, store: RunStore, dataset: str) -> None:
-        self.store, self.graph = store, _graph(plan, dataset)
+        self.plan, self.store, self.graph = plan, store, _graph(plan, dataset)
         self.splits = {name: splits.parse(self.graph, name) for name in plan.splits}
         self._matrices: dict[object, CSRArray] = {}
         self._spectra: dict[object, Spectrum] = {}
@@ -141,7 +141,7 @@ class _Shared:
     def problem(self, cell: Cell) -> Problem:
         """Return the problem of a cell, computing only what no cell before it had."""
         method, config = parse_method(cell.method), cell.config
-        matrix = (config.order, config.threshold) if method.high_order else "renormalized"
+        matrix = self.plan.matrix(cell)
         spectrum = (matrix, config.rank, config.directions)
         problem = prepare(
             self.graph,

@@ -168,6 +168,8 @@ def tune(
     wanted = points if trials is None else check_integer("trials", trials, minimum=1)
     wanted = wanted if space is None else min(wanted, points)
     parsed = parse_method(method)
+    if not parsed.trained:
+        raise InputError(f"method {parsed.name!r} trains nothing, so there is nothing to tune.")
     base = prepare(graph, parsed, config)
     graph, numbers = base.graph, check_seeds(seeds)
     runs = [Run(split, number) for split in map(_without_test, choose(graph, splits)) for number in numbers]
