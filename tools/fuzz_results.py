@@ -83,6 +83,30 @@ def _read_model(folder: Path, _: random.Random) -> None:
     assert load_model(folder).predictions_csv().count("\n") == 13
 
 
+@functools.cache
+def _geometry() -> Files:
+    from fishergcn.geometry.extrinsic import GeometryRecord, NodeLinks
+
+    links = NodeLinks("a", "red", 0.9, (("a", "b", True, -0.25),), {"a": 0, "b": 1})
+    record = GeometryRecord("gcn on mine", (2.0, 1.0), (0.5, 0.1, -0.6), 0.01, (0.2, 0.1), (0.05,), links)
+    return {"geometry.json": json.dumps(record.to_dict()).encode()}
+
+
+def _spoil_geometry(rng: random.Random, files: Files) -> Files:
+    if rng.random() < 0.2:
+        return spoil_one(rng, files)
+    return {"geometry.json": to_json(spoil_value(rng, json.loads(files["geometry.json"])), rng)}
+
+
+def _read_geometry(folder: Path, _: random.Random) -> None:
+    from fishergcn.drawing import draw_fisher, draw_links
+    from fishergcn.geometry.extrinsic import GeometryRecord
+
+    record = GeometryRecord.load(folder / "geometry.json")
+    assert draw_fisher(record).svg
+    assert draw_links(record.links).svg
+
+
 # Runs
 
 
@@ -216,6 +240,7 @@ def _read_runs(folder: Path, rng: random.Random) -> None:
 
 
 TARGETS = {
+    "geometry": Target(_geometry, _spoil_geometry, _read_geometry),
     "model": Target(_model, _spoil_model, _read_model),
     "database": Target(_database, _spoil_database, _read_runs),
     "archive": Target(_archive, _spoil_archive, _read_runs),
