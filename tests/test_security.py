@@ -178,7 +178,7 @@ def test_names_of_members_are_not_paths(tmp_path):
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     from fishergcn.execution import train
-    from fishergcn.models import save_model
+    from fishergcn.models import save_models
     from fishergcn.splits import Split
     from fishergcn.training import TrainConfig
 
@@ -186,7 +186,7 @@ def model(tmp_path_factory):
     split = Split("s", np.array([0, 1]), np.array([2]), np.array([3]))
     [record] = train(graph, "gcn", split, config=TrainConfig(max_epochs=1, hidden=2), keep_weights=True)
     folder = tmp_path_factory.mktemp("safe") / "model"
-    save_model(folder, graph, record, split)
+    save_models(folder, graph, [record], split)
     return folder
 
 

@@ -43,7 +43,7 @@ STATEMENTS = (
 @functools.cache
 def _model() -> Files:
     from fishergcn.execution import train
-    from fishergcn.models import save_model
+    from fishergcn.models import save_models
     from fishergcn.splits import Split
     from fishergcn.training import TrainConfig
 
@@ -51,7 +51,7 @@ def _model() -> Files:
     split = Split("s", np.array([0, 1, 2]), np.array([3, 4, 5]), np.array([6, 7, 8]))
     [record] = train(toy, "gcn", split, config=TrainConfig(max_epochs=2, hidden=3), keep_weights=True)
     with tempfile.TemporaryDirectory() as folder:
-        save_model(f"{folder}/model", toy, record, split)
+        save_models(f"{folder}/model", toy, [record], split)
         return {path.name: path.read_bytes() for path in Path(folder, "model").iterdir()}
 
 

@@ -23,7 +23,7 @@ WORDS = {
     "csv": "text tables (`Graph.from_files`)",
     "planetoid": "Planetoid (`Graph.from_planetoid`)",
     "preset": "presets (`experiments.preset.load`, `make_plan`)",
-    "model": "model folders (`training.load_model`, predictions)",
+    "model": "model folders (`models.load_model`, predictions)",
     "database": "run databases (`open_runs`, statistics, export)",
     "archive": "archives of runs (`read_archive`, statistics, export)",
     "command": "the command line (argument lists and hostile files)",

@@ -15,7 +15,7 @@ from fishergcn.cli import app
 from fishergcn.errors import DataFileError, InputError
 from fishergcn.geometry import embedding, extrinsic
 from fishergcn.graph import Graph, largest_component
-from fishergcn.models import TrainedModel, check_model_target, load_model
+from fishergcn.models import check_model_target, load_model, save_models
 from fishergcn.perturbation._neighborhood import Neighborhood
 
 
@@ -49,9 +49,9 @@ def folders(tmp_path_factory):
     config = TrainConfig(max_epochs=30, rank=4, hidden=(5,))
     made = {}
     for method in ("fishergcn", "gcn-t"):
-        [record] = train(graph, method, split, config=config, keep_weights=True)
+        records = train(graph, method, split, config=config, keep_weights=True)
         made[method] = tmp_path_factory.mktemp("models") / method
-        TrainedModel.from_records(graph, record, split).save(made[method])
+        save_models(made[method], graph, records, split)
     return made
 
 

@@ -72,7 +72,7 @@ def test_the_difference_follows_the_number_of_samples(path, tmp_path, samples, c
     done = run(*arguments, "--samples", samples)
     assert done.exit_code == 0, done.output
     for shown in (done, run("show", out, command="runs")):
-        [row] = [line.split() for line in shown.stdout.splitlines() if " fishergcn " in line]
+        [row] = [line.split() for line in shown.stdout.splitlines() if " links-removed   fishergcn " in line]
         assert row[row.index("fishergcn") + 4] == control
 
 

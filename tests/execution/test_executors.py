@@ -12,7 +12,7 @@ import torch
 
 import fishergcn
 from fishergcn.errors import FisherGCNError
-from fishergcn.execution import _executors as executors
+from fishergcn.execution import _training
 from fishergcn.execution._executors import LocalExecutor, ProcessExecutor, StopWork, failed_records
 from fishergcn.execution._jobs import Job
 from fishergcn.splits import Split
@@ -109,7 +109,7 @@ def test_a_job_that_kills_every_worker(problem, split, monkeypatch, keep_going):
     executor = ProcessExecutor(2, keep_going=keep_going)
     starts = []
     monkeypatch.setattr(executor, "_start", lambda stop: starts.append(1) or DyingWorker())
-    monkeypatch.setattr(executor, "_ask", lambda worker, job: None)
+    monkeypatch.setattr(executor, "_ask", lambda worker, job: iter(()))
     jobs = jobs_of(problem, split, 3)
     try:
         if keep_going:
@@ -137,7 +137,7 @@ def test_a_failing_job_in_this_process(problem, split, monkeypatch, keep_going):
     def broken(*_, **__):
         raise RuntimeError("no")
 
-    monkeypatch.setattr(executors, "train_chunk", broken)
+    monkeypatch.setattr(_training, "train_chunk", broken)
     executor = LocalExecutor(torch.device("cpu"), keep_going=keep_going)
     if keep_going:
         [(_, [record])] = executor.run(jobs_of(problem, split, 1))
@@ -151,13 +151,13 @@ def test_stopping_is_not_a_failure(problem, split, monkeypatch):
     def stopped(*_, **__):
         raise StopWork
 
-    monkeypatch.setattr(executors, "train_chunk", stopped)
+    monkeypatch.setattr(_training, "train_chunk", stopped)
     with pytest.raises(StopWork):
         list(LocalExecutor(torch.device("cpu"), keep_going=True).run(jobs_of(problem, split, 1)))
 
 
 def test_a_chunk_too_large_for_the_memory_is_halved(problem, split, monkeypatch):
-    real, sizes = executors.train_chunk, []
+    real, sizes = _training.train_chunk, []
 
     def limited(problem, runs, *rest, **options):
         sizes.append(len(runs))
@@ -166,7 +166,7 @@ def test_a_chunk_too_large_for_the_memory_is_halved(problem, split, monkeypatch)
         return real(problem, runs, *rest, **options)
 
     job = Job(problem, tuple(Run(split, seed) for seed in range(5)))
-    monkeypatch.setattr(executors, "train_chunk", limited)
+    monkeypatch.setattr(_training, "train_chunk", limited)
     [(_, records)] = LocalExecutor(torch.device("cpu")).run([job])
     assert sizes == [5, 2, 3, 1, 2]
     assert [record.seed for record in records] == [0, 1, 2, 3, 4]

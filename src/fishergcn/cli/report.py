@@ -9,8 +9,6 @@ import typer
 
 from fishergcn._base.terminal import console
 
-__all__ = ["report"]
-
 
 def report(
     folder: Annotated[

@@ -12,8 +12,6 @@ from fishergcn.drawing._palette import Look
 from fishergcn.drawing._picture import INK, Picture, new_axes
 from fishergcn.studies import Band, Estimate
 
-__all__ = ["draw_band", "draw_curves", "draw_sweep"]
-
 
 def draw_band(axes: Any, look: Look, places: Any, mean: Any, low: Any, high: Any, **options: Any) -> None:
     """Draw a line over the band that it runs in."""

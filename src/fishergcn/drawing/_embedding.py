@@ -10,8 +10,6 @@ from fishergcn._base.text import csv_text
 from fishergcn.drawing._picture import INK, REST, Picture, new_axes
 from fishergcn.geometry.embedding import EmbeddingFit, ExtremeMotions
 
-__all__ = ["draw_embedding"]
-
 
 def draw_embedding(
     title: str, fitted: EmbeddingFit, motions: ExtremeMotions, classes: Sequence[str], name: str = "embedding"

@@ -10,8 +10,6 @@ from fishergcn.drawing._palette import Look
 from fishergcn.drawing._picture import INK, PAPER, Picture, new_axes
 from fishergcn.studies import Comparison
 
-__all__ = ["draw_forest"]
-
 # In characters; rows with longer labels have them above instead of beside.
 _LONGEST_LABEL = 26
 

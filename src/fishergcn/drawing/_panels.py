@@ -10,8 +10,6 @@ from fishergcn.drawing._palette import Look
 from fishergcn.drawing._picture import INK, Picture, new_axes
 from fishergcn.studies import Estimate
 
-__all__ = ["draw_panels"]
-
 _COLUMNS = 3
 
 

@@ -9,8 +9,6 @@ from fishergcn._base.types import FloatArray
 from fishergcn.drawing._palette import Look
 from fishergcn.drawing._picture import GRID, INK, REST, Picture, new_axes
 
-__all__ = ["draw_distances", "draw_shape", "draw_spectrum"]
-
 _DIRECTION = "direction, largest eigenvalue first"
 
 

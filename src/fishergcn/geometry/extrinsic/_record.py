@@ -20,8 +20,6 @@ from fishergcn.geometry.extrinsic._sensitivity import Links, link_sensitivity
 from fishergcn.geometry.extrinsic._sharpness import Sharpness
 from fishergcn.models import TrainedModel
 
-__all__ = ["GeometryRecord", "NodeLinks", "node_links"]
-
 _FORMAT, _VERSION = "fishergcn-geometry", 1
 
 

@@ -5,66 +5,51 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
+import torch
+from scipy import sparse
 
-from fishergcn._base.types import AnyArray, FloatArray
+from fishergcn._base.types import AnyArray, CSRArray, FloatArray, IntArray
+from fishergcn.nn import local_view, logits, make_features
 
-__all__ = ["forward", "softmax"]
+
+def join(propagation: CSRArray, rows: Any, own: FloatArray) -> CSRArray:
+    """Return [[Ã, 0], [R, diag(own)]], over which new nodes see the old ones and the old ones do not see them.
+
+    Examples
+    --------
+    >>> join(sparse.csr_array([[0.5, 0.5], [0.5, 0.5]]), sparse.csr_array([[0.5, 0.0]]), np.array([0.5])).toarray()
+    array([[0.5, 0.5, 0. ],
+           [0.5, 0.5, 0. ],
+           [0.5, 0. , 0.5]])
+    """
+    blocks: Any = sparse.block_array([[propagation, None], [rows, sparse.diags_array(own)]], format="csr")
+    return sparse.csr_array(blocks)
 
 
-def forward(
-    features: Any,
-    weights: Sequence[AnyArray],
-    rows: Any,
-    own: FloatArray | None = None,
-    old: Sequence[FloatArray] | None = None,
-) -> list[FloatArray]:
-    """Return Z^l = H^l W^l of every layer and, last, the logits.
+def probabilities(weights: Sequence[AnyArray], features: Any, propagation: CSRArray, nodes: IntArray) -> FloatArray:
+    """Return the probability of each class at some nodes, ascending, in float64.
 
     Parameters
     ----------
-    features : matrix of shape (m, D)
-        H⁰.
     weights : sequence of ndarray
         W^l.
-    rows : sparse matrix of shape (m, n)
-        What a node takes from the old nodes; the propagation matrix for the old nodes themselves.
-    own : ndarray of shape (m,), optional
-        What a new node takes from itself.
-    old : sequence of ndarray, optional
-        Z^l of the old nodes, for new ones.
-
-    Returns
-    -------
-    list of ndarray
-        Z⁰, Z¹, …, logits.
+    features : matrix of shape (n, D)
+        X.
+    propagation : csr_array of shape (n, n)
+        Ã, which need not be symmetric.
+    nodes : ndarray of int
+        Whose probabilities; only what they depend on is computed.
 
     Examples
     --------
     >>> from scipy import sparse
     >>> eye = sparse.eye_array(2, format="csr")
-    >>> forward(np.eye(2), [np.eye(2), np.ones((2, 1))], eye)[-1].ravel()
-    array([1., 1.])
+    >>> probabilities([np.eye(2)], np.log([[1.0, 3.0], [1.0, 1.0]]), eye, np.array([0]))
+    array([[0.25, 0.75]])
     """
-    hidden, found = features, []
-    for layer, weight in enumerate(weights):
-        projected = np.asarray(hidden @ weight.astype(np.float64))
-        found.append(projected)
-        hidden = np.asarray(rows @ (projected if old is None else old[layer]))
-        if own is not None:
-            hidden = hidden + own[:, None] * projected
-        if layer < len(weights) - 1:
-            hidden = np.maximum(hidden, 0.0)
-    return [*found, hidden]
-
-
-def softmax(logits: FloatArray) -> FloatArray:
-    """Return the probabilities of each row.
-
-    Examples
-    --------
-    >>> softmax(np.array([[0.0, 0.0]]))
-    array([[0.5, 0.5]])
-    """
-    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+    prepared = make_features(features, normalize=False, dtype=torch.float64)
+    view = local_view(prepared, propagation, nodes, len(weights), device="cpu", dtype=torch.float64)
+    with torch.no_grad():
+        out = logits([torch.as_tensor(each, dtype=torch.float64).unsqueeze(0) for each in weights], view)
+        found: FloatArray = torch.softmax(out[:, 0], dim=1).numpy()
+    return found
