@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fishergcn.errors import DataFileError
 
-__all__ = ["check_free", "holds_runs", "no_runs"]
+__all__ = ["check_free", "no_runs"]
 
 _OURS = ("runs.sqlite", "plan.json")
 
@@ -53,17 +53,6 @@ def check_free(folder: Path) -> None:
         raise DataFileError(f"{folder} holds {what[0].rstrip(',')}; take another folder for the runs of a study.")
     if _has(folder, "plan.json"):
         raise DataFileError(f"{folder} holds an archive of runs, to which none can be added; take another folder.")
-
-
-def holds_runs(folder: Path) -> bool:
-    """Whether a folder holds runs of a study: a database or an archive.
-
-    Examples
-    --------
-    >>> holds_runs(Path("nowhere"))
-    False
-    """
-    return any(_has(folder, name) for name in _OURS)
 
 
 def _described(folder: Path) -> tuple[str, str] | None:
