@@ -114,7 +114,7 @@ def _read_geometry(folder: Path, rng: random.Random) -> None:
 @functools.cache
 def _made_up_runs() -> Any:
     from fishergcn import studies
-    from fishergcn.studies._plan import make_plan
+    from fishergcn.studies import make_plan
     from fishergcn.training import RunRecord
 
     plan = make_plan(studies.load_preset("quick"), splits=2, seeds=2, epochs=3)
@@ -226,18 +226,17 @@ def _spoil_archive(rng: random.Random, files: Files) -> Files:
 
 def _read_runs(folder: Path, rng: random.Random) -> None:
     from fishergcn.studies import _statistics as statistics
-    from fishergcn.studies._export import export_runs
-    from fishergcn.studies._plan import Plan
+    from fishergcn.studies import export
     from fishergcn.studies._store import open_runs
 
-    with contextlib.closing(open_runs(folder)) as runs:
+    with open_runs(folder) as runs:
         for _, record in runs.entries():
             assert record.to_dict()
-        for cell in Plan.from_dict(runs.plan).cells:
+        for cell in runs.plan.cells:
             runs.bands(cell.dataset, cell.name)
         statistics.summarize(runs)
         statistics.compare(runs)
-        export_runs(runs, folder / rng.choice(("out.csv", "out.json", "out.parquet")))
+        export(runs, folder / rng.choice(("out.csv", "out.json", "out.parquet")))
 
 
 TARGETS = {
