@@ -9,8 +9,6 @@ import numpy as np
 from fishergcn._base.types import AnyArray, IntArray
 from fishergcn.errors import InputError
 
-__all__ = ["check_indices", "ranges"]
-
 
 def ranges(starts: AnyArray, lengths: AnyArray) -> IntArray:
     """Return the numbers from each start on, as many as its length, one range after the other.

@@ -10,16 +10,6 @@ from scipy import sparse
 from fishergcn._base.types import CSRArray, MatrixLike
 from fishergcn.errors import InputError
 
-__all__ = [
-    "ROUNDING",
-    "SYMMETRY",
-    "as_square_csr",
-    "check_adjacency",
-    "check_propagation",
-    "refuse_graph",
-    "symmetric_or_raise",
-]
-
 # Two mirrored entries closer than this (relative to the larger) differ by rounding, e.g. because duplicates
 # were summed in another order; they are replaced by their mean. Anything further apart is refused.
 ROUNDING = 1e-12

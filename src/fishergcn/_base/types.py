@@ -8,8 +8,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-__all__ = ["AnyArray", "BoolArray", "CSRArray", "FloatArray", "IntArray", "MatrixLike"]
-
 AnyArray: TypeAlias = npt.NDArray[Any]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 FloatArray: TypeAlias = npt.NDArray[np.float64]

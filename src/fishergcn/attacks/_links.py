@@ -15,8 +15,6 @@ from fishergcn._base.checks import check_integer
 from fishergcn._base.types import CSRArray, IntArray
 from fishergcn.errors import InputError
 
-__all__ = ["add_links", "count_links", "remove_links", "toggle_links"]
-
 _BATCH = 8192  # always the same, so that the first links drawn do not depend on how many are wanted
 
 

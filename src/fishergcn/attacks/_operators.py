@@ -8,30 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torch import Tensor
-
 from fishergcn.graph import Graph
+from fishergcn.operators import DenseOperator
 from fishergcn.propagation import dense_high_order
 
 if TYPE_CHECKING:
     from fishergcn._base.types import CSRArray
     from fishergcn.models import TrainedModel
-    from fishergcn.nn import Operator
-
-__all__ = ["DenseOperator", "operator_of"]
+    from fishergcn.operators import Operator
 
 _DENSE_NODES = 32_768  # up to here a dense matrix is built on a GPU: 8 GB in float64
-
-
-class DenseOperator:
-    """Ã as a dense matrix on a GPU."""
-
-    def __init__(self, matrix: Tensor) -> None:
-        self.matrix = matrix
-
-    def propagate(self, dense: Tensor) -> Tensor:
-        """Return Ã Z for node-major activations Z of shape (n, B, d)."""
-        return (self.matrix @ dense.reshape(len(dense), -1)).view(dense.shape)
 
 
 def operator_of(model: TrainedModel, adjacency: CSRArray) -> Operator:

@@ -25,8 +25,6 @@ from fishergcn.errors import InputError
 from fishergcn.models import TrainedModel
 from fishergcn.propagation import propagation_product
 
-__all__ = ["LinkWeightGCN", "prbcd_flips"]
-
 
 class LinkWeightGCN(nn.Module):
     """A trained network as a differentiable function of the weights of a list of links.

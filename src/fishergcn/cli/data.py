@@ -14,8 +14,6 @@ from fishergcn.cli._common import load_graph, print_json
 if TYPE_CHECKING:
     from fishergcn.graph import Graph
 
-__all__ = ["app"]
-
 app = typer.Typer(help="List, describe and import graphs.", no_args_is_help=True)
 
 

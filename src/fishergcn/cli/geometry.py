@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from fishergcn.graph import Graph
     from fishergcn.perturbation import Neighborhood
 
-__all__ = ["app"]
-
 app = typer.Typer(
     help="Measure graphs: as density matrices, as a network feels them, and as embeddings.", no_args_is_help=True
 )

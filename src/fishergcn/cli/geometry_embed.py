@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from fishergcn.geometry.embedding import EmbeddingFit, ExtremeMotions
     from fishergcn.graph import Graph
 
-__all__ = ["embed"]
-
 
 def embed(
     name: shared.GraphName,

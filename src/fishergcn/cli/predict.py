@@ -11,8 +11,6 @@ import typer
 from fishergcn._base.terminal import note
 from fishergcn.cli import _options as shared
 
-__all__ = ["predict"]
-
 
 def predict(
     folder: shared.ModelFolder,

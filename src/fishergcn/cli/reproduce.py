@@ -14,8 +14,6 @@ from fishergcn.cli._common import this_command, told_when_stopped, warnings_as_n
 if TYPE_CHECKING:
     from fishergcn.studies import Plan, Preset
 
-__all__ = ["reproduce", "run_plan"]
-
 
 def reproduce(
     preset: Annotated[

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     Results = dict[str, dict[str, list[RunRecord]]]  # of each data set, of each method
 
-__all__ = ["train"]
-
 
 @told_when_stopped("nothing was written.")
 def train(

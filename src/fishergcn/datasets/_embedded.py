@@ -13,8 +13,6 @@ from fishergcn.graph import Graph
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-__all__ = ["available", "load"]
-
 _NAMES = ("cora", "citeseer", "pubmed")
 
 

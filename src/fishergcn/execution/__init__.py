@@ -12,17 +12,6 @@ from fishergcn.execution._train import train
 from fishergcn.execution._training import train_job
 
 __all__ = [
-    "Display",
-    "Executor",
-    "Job",
-    "Listener",
-    "LocalExecutor",
-    "Measure",
-    "StopWork",
-    "check_graph",
-    "check_records",
-    "choose_executor",
-    "find_device",
-    "train",
-    "train_job",
-]
+    "Display", "Executor", "Job", "Listener", "LocalExecutor", "Measure", "StopWork", "check_graph", "check_records",
+    "choose_executor", "find_device", "train", "train_job",
+]  # fmt: skip

@@ -9,8 +9,6 @@ from fishergcn.errors import InputError
 from fishergcn.graph import Graph
 from fishergcn.training import RunRecord, TrainConfig
 
-__all__ = ["check_config", "check_graph", "check_record", "check_records"]
-
 
 def check_graph(value: Any) -> Graph:
     """Return ``value`` if it is a graph.

@@ -27,8 +27,6 @@ from fishergcn.execution._devices import chunk_size
 from fishergcn.execution._jobs import Job, measure_name, problem_key, run_to_dict, save_problem
 from fishergcn.training import Problem, Progress, RunRecord
 
-__all__ = ["LocalExecutor", "ProcessExecutor", "StopWork", "failed_records"]
-
 _ATTEMPTS = 3
 # Records of a job as they come; None or an error when it has ended.
 _Answers = queue.SimpleQueue[tuple[Job, list[RunRecord] | BaseException | None]]

@@ -27,19 +27,6 @@ from fishergcn.spectrum import Spectrum
 from fishergcn.splits import Split
 from fishergcn.training import Problem, Progress, Run, RunRecord, TrainConfig, parse_method, prepare
 
-__all__ = [
-    "Executor",
-    "Job",
-    "Measure",
-    "find_measure",
-    "load_problem",
-    "measure_name",
-    "problem_key",
-    "run_from_dict",
-    "run_to_dict",
-    "save_problem",
-]
-
 
 class Measure(Protocol):
     """What is measured of the runs of a job: a function on the top level of a module, which other processes import.

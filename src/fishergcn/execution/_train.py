@@ -33,8 +33,6 @@ from fishergcn.training import (
     train_prepared,
 )
 
-__all__ = ["train"]
-
 Splits = Split | int | str | Iterable[Split | int | str] | None
 
 

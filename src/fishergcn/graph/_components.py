@@ -11,8 +11,6 @@ from scipy.sparse import csgraph
 from fishergcn._base.matrices import as_square_csr
 from fishergcn._base.types import BoolArray, IntArray, MatrixLike
 
-__all__ = ["components", "largest_component"]
-
 
 def components(matrix: MatrixLike) -> IntArray:
     """Return the number, from 0, of the connected component that each node belongs to.

@@ -14,8 +14,6 @@ from fishergcn._base.types import AnyArray
 if TYPE_CHECKING:
     from fishergcn.graph._graph import Graph
 
-__all__ = ["graph_digest"]
-
 
 def graph_digest(graph: Graph) -> str:
     """Return the SHA-256 of everything a computation sees; names of nodes and classes do not count."""

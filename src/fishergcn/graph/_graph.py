@@ -20,8 +20,6 @@ from fishergcn.graph._digest import graph_digest
 from fishergcn.graph._links import Directed, link_matrix, symmetrized, without_self_links
 from fishergcn.graph._node_data import check_features, check_labels, check_names, check_split, frozen
 
-__all__ = ["Graph"]
-
 # Whether links from a node to itself stay.
 SelfLinks: TypeAlias = Literal["keep", "drop"]
 

@@ -13,8 +13,6 @@ from fishergcn._base.matrices import ROUNDING, as_square_csr, check_adjacency
 from fishergcn._base.types import AnyArray, CSRArray, FloatArray, IntArray, MatrixLike
 from fishergcn.errors import InputError, reason
 
-__all__ = ["Directed", "PairError", "link_matrix", "symmetrized", "without_self_links"]
-
 # What a pair of nodes is: a link, an arc to be mirrored, or one of the two arcs of a link that must both be there.
 Directed: TypeAlias = Literal["undirected", "symmetrize", "refuse"]
 

@@ -15,8 +15,6 @@ from fishergcn._base.checks import check_text
 from fishergcn._base.types import AnyArray, IntArray, MatrixLike
 from fishergcn.errors import InputError, reason
 
-__all__ = ["PARTS", "check_features", "check_labels", "check_names", "check_split", "frozen"]
-
 PARTS = ("train", "val", "test")
 _MOST_CLASSES = 1_000_000  # a label beyond is a slip or a damaged file, and would size arrays by itself
 

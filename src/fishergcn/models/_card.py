@@ -12,8 +12,6 @@ from fishergcn.training import TrainConfig
 if TYPE_CHECKING:
     from fishergcn.models._trained import TrainedModel
 
-__all__ = ["model_card"]
-
 
 def model_card(model: TrainedModel) -> str:
     """Return the card in Markdown."""

@@ -18,8 +18,6 @@ from fishergcn.models._trained import TrainedModel
 from fishergcn.splits import Split
 from fishergcn.training import RunRecord, parse_method
 
-__all__ = ["best_run", "load_model", "load_models", "save_models"]
-
 
 def best_run(records: Iterable[RunRecord]) -> RunRecord:
     """Return the run with the best validation accuracy, of equal ones that with the least validation loss.

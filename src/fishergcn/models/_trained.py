@@ -28,9 +28,9 @@ from fishergcn.execution import check_graph, check_records
 from fishergcn.graph import Graph
 from fishergcn.models._card import model_card
 from fishergcn.models._folder import class_names_of, write_folder
-from fishergcn.nn import GCN, Features, Operator, View, full_view, make_features
+from fishergcn.nn import GCN, Features, View, full_view, make_features
 from fishergcn.nn import logits as network_logits
-from fishergcn.operators import SparseMatrix
+from fishergcn.operators import Operator, SparseMatrix
 from fishergcn.splits import Split, choose
 from fishergcn.training import (
     Method,
@@ -43,8 +43,6 @@ from fishergcn.training import (
     propagation_of,
     scores,
 )
-
-__all__ = ["TrainedModel"]
 
 _PARTS = ("train", "val", "test")
 

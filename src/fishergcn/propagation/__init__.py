@@ -8,13 +8,6 @@ from fishergcn.propagation._torch import dense_high_order, propagation_product
 from fishergcn.propagation._walk import transition_matrix
 
 __all__ = [
-    "MAX_ORDER",
-    "dense_high_order",
-    "high_order",
-    "high_order_rows",
-    "propagation_product",
-    "renormalized",
-    "renormalized_rows",
-    "transition_matrix",
-    "walk_matrix",
-]
+    "MAX_ORDER", "dense_high_order", "high_order", "high_order_rows", "propagation_product", "renormalized",
+    "renormalized_rows", "transition_matrix", "walk_matrix",
+]  # fmt: skip

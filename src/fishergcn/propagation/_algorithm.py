@@ -13,8 +13,6 @@ from fishergcn._base.types import AnyArray, CSRArray, FloatArray
 from fishergcn.errors import InputError
 from fishergcn.propagation._walk import row_sums, walk_sum
 
-__all__ = ["assembled", "cut_walks", "normalized"]
-
 # Up to this many nodes the SciPy path multiplies dense blocks: after a few steps they are full anyway.
 DENSE_NODES = 32_768
 

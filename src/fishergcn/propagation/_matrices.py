@@ -12,8 +12,6 @@ from fishergcn._base.types import CSRArray, MatrixLike
 from fishergcn.propagation._algorithm import assembled, cut_walks, normalized
 from fishergcn.propagation._walk import transition_matrix
 
-__all__ = ["MAX_ORDER", "checked_walk", "high_order", "renormalized", "walk_matrix"]
-
 #: The longest random walk that may be asked for; far beyond it the distributions no longer change.
 MAX_ORDER = 1000
 

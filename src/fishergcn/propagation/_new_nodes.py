@@ -14,8 +14,6 @@ from scipy import sparse
 from fishergcn._base.types import CSRArray, FloatArray
 from fishergcn.propagation._walk import row_sums, transition_matrix, walk_sum
 
-__all__ = ["high_order_rows", "renormalized_rows"]
-
 
 def renormalized_rows(links: CSRArray, adjacency: CSRArray) -> tuple[CSRArray, FloatArray]:
     """Return the rows ã_ij = w_ij / sqrt((d_i + 1)(d_j + 1)) of new nodes i, and ã_ii = 1 / (d_i + 1).

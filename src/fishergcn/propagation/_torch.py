@@ -12,8 +12,6 @@ from fishergcn.operators import SparseMatrix
 from fishergcn.propagation._matrices import checked_walk
 from fishergcn.propagation._walk import walk_sum
 
-__all__ = ["dense_high_order", "propagation_product"]
-
 
 def dense_high_order(
     adjacency: MatrixLike, order: int = 5, threshold: float = 1e-4, *, device: torch.device | str = "cpu"

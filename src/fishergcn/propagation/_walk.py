@@ -10,8 +10,6 @@ from scipy import sparse
 
 from fishergcn._base.types import CSRArray, FloatArray
 
-__all__ = ["row_sums", "transition_matrix", "walk_sum"]
-
 Walkers = TypeVar("Walkers")
 
 

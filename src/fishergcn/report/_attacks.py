@@ -15,8 +15,6 @@ from fishergcn.report._outcome import Outcome
 from fishergcn.studies import ATTACKS, TITLES, UNITS, Estimate, interval_source
 from fishergcn.training import METHODS
 
-__all__ = ["AttackPoint", "attack_csv", "attack_markdown", "attack_pictures", "attack_points", "robustness"]
-
 _HEADS = ("data set", "attack", "method", "level", "accuracy %", "95 % interval", "minus its control, points")
 
 

@@ -9,8 +9,6 @@ from fishergcn.drawing import Html, tag
 from fishergcn.report._markup import table
 from fishergcn.studies import Comparison, Estimate
 
-__all__ = ["controls_first", "finding", "paired_table", "points_text", "verdict"]
-
 
 def verdict(difference: Estimate) -> str:
     """Return ``"above"``, ``"below"`` or ``"zero"``, by where the interval lies, or ``"unknown"``."""

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 
 from fishergcn.drawing import Html, Picture, data_link, tag
 
-__all__ = ["Section", "figure", "region", "slug", "table"]
-
 
 @dataclass(frozen=True)
 class Section:

@@ -8,8 +8,6 @@ from typing import Any
 from fishergcn.drawing import Html, tag
 from fishergcn.report._outcome import Outcome
 
-__all__ = ["duration", "number_ranges", "protocol_card", "split_rule"]
-
 _RULES = {
     "public": "public: the fixed training, validation and test nodes that come with the data",
     "shuffled": "shuffled: the nodes of the public split, dealt again at random with each seed",

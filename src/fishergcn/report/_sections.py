@@ -28,8 +28,6 @@ from fishergcn.report._protocol import protocol_card
 from fishergcn.report._tables import result_table, tables_csv
 from fishergcn.studies import Cell, Estimate, interval_source
 
-__all__ = ["ablation", "curves", "failures", "forest", "protocol", "results", "spectra"]
-
 Looks = Mapping[str, Look]
 
 

@@ -13,8 +13,6 @@ from fishergcn.report._markup import region
 from fishergcn.report._outcome import Outcome
 from fishergcn.studies import Cell, CellSummary, Comparison
 
-__all__ = ["result_table", "swatch", "tables_csv", "tables_markdown"]
-
 Column = tuple[str, str, Callable[[CellSummary], float | None], Callable[[float], str]]
 
 

@@ -9,8 +9,6 @@ import scipy.linalg
 
 from fishergcn._base.types import CSRArray, FloatArray
 
-__all__ = ["gauss_rule", "trace_samples"]
-
 
 def trace_samples(
     matrix: CSRArray, function: Callable[[FloatArray], FloatArray], *, probes: int, steps: int, seed: int

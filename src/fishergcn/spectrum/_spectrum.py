@@ -15,8 +15,6 @@ from fishergcn.errors import InputError
 from fishergcn.graph import largest_component
 from fishergcn.spectrum._krylov import Eigenpairs, largest_eigenpairs
 
-__all__ = ["Spectrum", "bottom_spectrum", "top_spectrum"]
-
 Component: TypeAlias = Literal["largest", "all"]
 
 # Eigenvalues of L below this are its kernel, up to rounding.

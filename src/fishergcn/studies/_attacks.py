@@ -15,8 +15,6 @@ from fishergcn.errors import FisherGCNError, InputError
 from fishergcn.graph import Graph, largest_component
 from fishergcn.studies._entries import Entries
 
-__all__ = ["ATTACKS", "TITLES", "UNITS", "attack_options", "check_attacks", "check_feasible"]
-
 Attack = Literal["links-added", "links-removed", "bures-ball", "prbcd", "features", "training-links"]
 
 #: The attacks by name, in the order of tables and figures.

@@ -13,8 +13,6 @@ from fishergcn.propagation import high_order, renormalized
 from fishergcn.studies._folders import check_free
 from fishergcn.studies._preset import Preset
 
-__all__ = ["data_table", "write_data_table"]
-
 _QUANTITIES = {
     "nodes": "nodes",
     "links": "links",

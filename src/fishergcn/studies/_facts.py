@@ -10,8 +10,6 @@ from fishergcn.studies._plan import Cell
 from fishergcn.studies._runs import SHOWN
 from fishergcn.studies._store import RunStore
 
-__all__ = ["note_data", "note_spectrum"]
-
 
 def note_data(store: RunStore, dataset: str, graph: Graph) -> None:
     """Note the sizes of a graph."""

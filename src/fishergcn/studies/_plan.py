@@ -14,8 +14,6 @@ from fishergcn.studies._entries import Entries
 from fishergcn.studies._preset import Published
 from fishergcn.training import TrainConfig, control_of, parse_method
 
-__all__ = ["BASELINE", "Cell", "Plan", "Role", "config_differences"]
-
 BASELINE = "gcn"
 Role = Literal["baseline", "control"]
 

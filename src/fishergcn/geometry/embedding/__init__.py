@@ -23,18 +23,7 @@ from fishergcn.geometry.embedding._motions import ExtremeMotions, extreme_motion
 from fishergcn.geometry.embedding._similarities import similarities
 
 __all__ = [
-    "EmbeddingFit",
-    "ExtremeMotions",
-    "FisherOperator",
-    "RestartSummary",
-    "divergence",
-    "extreme_motions",
-    "fisher_blocks",
-    "fisher_operator",
-    "fit",
-    "gradient",
-    "length",
-    "model_similarities",
-    "rigid_motions",
+    "EmbeddingFit", "ExtremeMotions", "FisherOperator", "RestartSummary", "divergence", "extreme_motions",
+    "fisher_blocks", "fisher_operator", "fit", "gradient", "length", "model_similarities", "rigid_motions",
     "similarities",
-]
+]  # fmt: skip

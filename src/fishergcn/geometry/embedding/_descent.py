@@ -12,8 +12,6 @@ from scipy.sparse import linalg as sparse_linalg
 from fishergcn._base.types import FloatArray
 from fishergcn.geometry.embedding._model import Model
 
-__all__ = ["Conditioning", "Report", "descend", "starting_point", "stationarity"]
-
 Report: TypeAlias = Callable[[int, float, float], None]
 
 # Up to this many nodes the attraction 4 L_sym(W) is factorized (n² numbers) to condition the problem.

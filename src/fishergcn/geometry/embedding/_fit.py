@@ -16,8 +16,6 @@ from fishergcn.geometry.embedding._descent import Conditioning, Report, descend,
 from fishergcn.geometry.embedding._model import MEMORY_LIMIT, Model
 from fishergcn.graph import components
 
-__all__ = ["EmbeddingFit", "RestartSummary", "fit"]
-
 # The largest number of equal balls that touch one of their kind, where it is known; 3^d - 1 bounds it always.
 KISSING_NUMBERS = {1: 2, 2: 6, 3: 12, 4: 24}
 

@@ -12,8 +12,6 @@ from fishergcn._base.types import FloatArray, MatrixLike
 from fishergcn.errors import InputError
 from fishergcn.geometry.embedding._model import MEMORY_LIMIT, Model, check_embedding, model_rows, weighted_pull
 
-__all__ = ["FisherOperator", "Information", "fisher_blocks", "fisher_operator", "length"]
-
 Information: TypeAlias = Literal["observed", "expected"]
 
 # A dense block needs about six n x n arrays while it is built: 1.2 GB at this size.

@@ -16,17 +16,6 @@ from fishergcn._base.matrices import as_square_csr
 from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
 from fishergcn.errors import InputError
 
-__all__ = [
-    "MEMORY_LIMIT",
-    "Model",
-    "check_embedding",
-    "divergence",
-    "gradient",
-    "model_rows",
-    "model_similarities",
-    "weighted_pull",
-]
-
 # Bytes for the dense row blocks that are alive at one time.
 MEMORY_LIMIT = 64 * 2**20
 # Dense arrays of this shape that a block computation holds at once (P, a difference, and a product).

@@ -16,8 +16,6 @@ from fishergcn.errors import ConvergenceError
 from fishergcn.geometry.embedding._information import FisherOperator, Information, fisher_operator
 from fishergcn.geometry.embedding._model import MEMORY_LIMIT, check_embedding
 
-__all__ = ["ExtremeMotions", "extreme_motions", "rigid_motions"]
-
 # Up to this many coordinates (n·d) a dense eigensolver is the faster one.
 DENSE_COORDINATES = 1500
 # Restarts of the Lanczos method before it gives up; 40 products each.

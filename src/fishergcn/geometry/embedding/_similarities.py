@@ -13,8 +13,6 @@ from fishergcn.geometry.embedding._model import MEMORY_LIMIT
 from fishergcn.graph import Graph
 from fishergcn.propagation import transition_matrix, walk_matrix
 
-__all__ = ["similarities"]
-
 
 def similarities(
     graph: Graph | MatrixLike,

@@ -17,8 +17,6 @@ from fishergcn.geometry.extrinsic._outputs import Kind, OutputMetric, check_kind
 from fishergcn.models import TrainedModel
 from fishergcn.perturbation import Neighborhood
 
-__all__ = ["fisher_information", "information", "point", "push_forward"]
-
 
 def fisher_information(
     model: TrainedModel,

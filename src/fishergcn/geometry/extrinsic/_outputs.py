@@ -21,8 +21,6 @@ from torch.nn import functional
 
 from fishergcn._base.checks import check_choice, check_integer
 
-__all__ = ["Kind", "OutputMetric", "check_kind", "output_metric"]
-
 Kind: TypeAlias = Literal["exact", "empirical", "monte-carlo"]
 
 

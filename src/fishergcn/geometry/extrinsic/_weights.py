@@ -20,8 +20,6 @@ from fishergcn.models import TrainedModel
 from fishergcn.nn import full_view
 from fishergcn.nn import logits as network_logits
 
-__all__ = ["NaturalGradientStep", "WeightFisher", "natural_gradient_step", "weight_fisher"]
-
 # A dense matrix costs two passes of the network a column: 134 MB and a minute on Cora at this size.
 DENSE_PARAMETERS = 4096
 

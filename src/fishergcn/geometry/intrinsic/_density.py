@@ -13,20 +13,6 @@ from fishergcn._base.matrices import refuse_graph
 from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
 from fishergcn.errors import InputError
 
-__all__ = [
-    "DENSE_LIMIT",
-    "as_symmetric",
-    "check_spectrum",
-    "check_trace_one",
-    "decompose",
-    "density_matrix",
-    "density_spectrum",
-    "positive_trace",
-    "shape_of",
-    "sparse_symmetric",
-    "support",
-]
-
 #: Largest number of nodes for which a function may build a dense n x n matrix (8 n² bytes, O(n³) time).
 DENSE_LIMIT = 6000
 

@@ -10,8 +10,6 @@ from fishergcn._base.types import FloatArray, MatrixLike
 from fishergcn.errors import InputError
 from fishergcn.geometry.intrinsic._density import decompose, shape_of
 
-__all__ = ["bures_angle", "bures_distance", "fidelity", "geodesic", "midpoint"]
-
 
 def fidelity(a: MatrixLike, b: MatrixLike) -> float:
     """Overlap of two density matrices, F = tr sqrt(a^½ b a^½), in [0, 1].

@@ -19,8 +19,6 @@ from fishergcn.geometry.intrinsic._density import (
 )
 from fishergcn.spectrum import trace_samples
 
-__all__ = ["EntropyEstimate", "estimate_entropy", "power", "von_neumann_entropy"]
-
 
 def von_neumann_entropy(rho: MatrixLike) -> float:
     """Von Neumann entropy H = -Σ λ_i log λ_i in nats, with 0 log 0 = 0.

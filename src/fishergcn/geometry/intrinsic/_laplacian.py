@@ -12,8 +12,6 @@ from fishergcn._base.matrices import check_adjacency
 from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
 from fishergcn.propagation import high_order, renormalized
 
-__all__ = ["LAPLACIANS", "graph_laplacian"]
-
 Laplacian: TypeAlias = Literal["renormalized", "high-order", "normalized", "combinatorial"]
 
 #: Names that :func:`graph_laplacian` knows.

@@ -13,17 +13,6 @@ from fishergcn._base.types import FloatArray, MatrixLike
 from fishergcn.errors import InputError
 from fishergcn.geometry.intrinsic._density import as_symmetric, check_spectrum, decompose
 
-__all__ = [
-    "RotationTraceBounds",
-    "bures_metric",
-    "kernel_rate",
-    "quantum_fisher",
-    "rotation_metric",
-    "rotation_trace",
-    "rotation_trace_bounds",
-    "spectral_metric",
-]
-
 Coordinates: TypeAlias = Literal["eigenvalue", "log", "softmax"]
 
 

@@ -16,8 +16,6 @@ from fishergcn.errors import DataFileError, InputError, reason
 if TYPE_CHECKING:
     from fishergcn.graph._graph import Graph
 
-__all__ = ["load_graph", "save_graph"]
-
 _FORMAT = "fishergcn-graph"
 _VERSION = 1
 _LONGEST = 2**31 - 1

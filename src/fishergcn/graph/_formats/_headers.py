@@ -15,8 +15,6 @@ from fishergcn.graph._formats._text import is_number
 if TYPE_CHECKING:
     from fishergcn.graph._formats._tables import Classes, Links
 
-__all__ = ["KINDS", "FirstLines", "header_kinds", "names_features"]
-
 KINDS = ("edges", "features", "labels")
 _COLUMN_NAME = re.compile(  # such as source, from_node, NodeId1
     "(source|target|src|dst|from|to|head|tail|start|end|left|right|u|v|weight|label|class|node|id|name"

@@ -14,8 +14,6 @@ from fishergcn.errors import InputError, reason
 if TYPE_CHECKING:
     from fishergcn.graph._graph import Graph
 
-__all__ = ["networkx_arguments", "pyg_arguments", "to_pyg"]
-
 _MASKS = {"train": "train_mask", "val": "val_mask", "test": "test_mask"}
 
 

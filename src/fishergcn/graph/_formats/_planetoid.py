@@ -25,8 +25,6 @@ from fishergcn._base.types import IntArray
 from fishergcn.errors import DataFileError, InputError
 from fishergcn.graph._formats._unpickle import AnyCSR, read_array, read_bytes, read_lists, read_matrix
 
-__all__ = ["planetoid_arguments"]
-
 _NUM_VALIDATION = 500
 
 

@@ -18,8 +18,6 @@ from fishergcn.graph._formats._headers import KINDS, FirstLines, header_kinds, n
 from fishergcn.graph._formats._text import is_number, number_cell, read_rows, require_width
 from fishergcn.graph._links import Directed, PairError, link_matrix
 
-__all__ = ["Classes", "Links", "file_arguments"]
-
 _UNKNOWN_CLASS = ("", "-1")
 _SEPARATORS = "cells are separated by commas, semicolons or tabs, in files not named .csv also by blanks"
 

@@ -14,8 +14,6 @@ from fishergcn._base.types import CSRArray
 from fishergcn.errors import InputError
 from fishergcn.spectrum import Spectrum
 
-__all__ = ["data_propagation", "learned_propagation", "store_spectrum", "stored_spectrum"]
-
 gcn_conv = require("torch_geometric.nn.conv.gcn_conv", extra="pyg", purpose="fishergcn.integrations.pyg")
 
 BASIS, EIGENVALUES, TRACE = "bures_basis", "bures_eigenvalues", "bures_trace"

@@ -24,8 +24,6 @@ from fishergcn.training import TrainConfig, parse_method, propagation_of
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["FisherGCNClassifier"]
-
 _PURPOSE = {"extra": "sklearn", "purpose": "FisherGCNClassifier"}
 base: Any = require("sklearn.base", **_PURPOSE)
 metrics: Any = require("sklearn.metrics", **_PURPOSE)

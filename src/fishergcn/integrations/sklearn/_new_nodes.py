@@ -11,8 +11,6 @@ from scipy import sparse
 from fishergcn._base.types import AnyArray, CSRArray, FloatArray, IntArray
 from fishergcn.nn import local_view, logits, make_features
 
-__all__ = ["join", "probabilities"]
-
 
 def join(propagation: CSRArray, rows: Any, own: FloatArray) -> CSRArray:
     """Return [[Ã, 0], [R, diag(own)]], over which new nodes see the old ones and the old ones do not see them.
