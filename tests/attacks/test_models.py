@@ -12,6 +12,7 @@ from fishergcn import high_order, renormalized
 from fishergcn.attacks._models import Stack
 from fishergcn.attacks._operators import dense_high_order, operator_of
 from fishergcn.errors import InputError
+from fishergcn.operators import DenseOperator
 
 CPU = torch.device("cpu")
 

@@ -10,9 +10,9 @@ import torch
 from scipy import sparse
 
 from fishergcn import renormalized
-from fishergcn.nn._features import make_features
 from fishergcn.errors import InputError
 from fishergcn.nn._dropout import Dropout
+from fishergcn.nn._features import make_features
 from fishergcn.nn._gcn import logits
 from fishergcn.nn._view import blockwise_view, full_view, local_view, reach
 from fishergcn.operators._sparse import SparseMatrix

@@ -14,6 +14,7 @@ def words_of(key, count, *arguments):
     """The first words of a stream."""
     return bernoulli_words(key, np.arange(-(-count // 4)), *arguments).reshape(-1)[:count]
 
+
 # From the file kat_vectors of Random123: philox4x32 10, counter, key, result.
 KNOWN = [
     ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
