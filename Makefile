@@ -26,8 +26,9 @@ $(VENV)/.dev: $(VENV)/.base
 demo: $(VENV)/.base  ## set up, train all six methods on Cora and end with a page that compares them
 	$(BIN)/fishergcn data list
 	$(BIN)/fishergcn spectrum cora
-	$(BIN)/fishergcn reproduce table2 --datasets cora --splits 3 --seeds 1 --device cpu --out demo
-	$(BIN)/fishergcn train --dataset cora --method fishergcn --split public --seeds 1 --out demo/model --overwrite
+	$(BIN)/fishergcn reproduce table2 --dataset cora --splits 3 --seeds 1 --device cpu --out demo
+	$(BIN)/fishergcn train --dataset cora --method fishergcn --splits public --seeds 1 --out demo/model --overwrite
+	$(BIN)/fishergcn geometry fisher demo/model --keep
 	$(BIN)/fishergcn report demo
 
 test: $(VENV)/.dev  ## set up and run all tests but the slow ones

@@ -310,3 +310,48 @@ class TestHeldOut:
                 splits.held_out(self.graph(), percent)
         with pytest.raises(InputError, match="percent must be between 1 and 99"):
             splits.parse(self.graph(), "held-out:0%:1")
+
+
+class TestChoose:
+    def test_names_numbers_and_splits(self):
+        cora = datasets.load("cora")
+        mine = Split("mine", [0], [1], [2])
+        assert splits.named([2, "public", "1"]) == ["shuffled:2019", "shuffled:2020", "public", "shuffled:2019"]
+        assert splits.named(2, "per-class") == ["per-class:20+30:2019", "per-class:20+30:2020"]
+        assert splits.named(1, "public") == splits.named("public") == ["public"]
+        expected = [mine, splits.public(cora), splits.shuffled(cora, 2019)]
+        assert splits.choose(cora, (each for each in [mine, "public", np.int64(1)])) == expected
+        assert splits.choose(cora, mine) == [mine]
+        assert splits.choose(cora, "public") == splits.choose(cora) == [splits.public(cora)]
+
+    @pytest.mark.parametrize(
+        ("wanted", "message"),
+        [
+            (0, "splits must be at least 1, got 0"),
+            ("-3", "splits must be at least 1, got -3"),
+            (True, "a split must be a Split, its name, such as 'public', or a number of splits, got True"),
+            ([None], "a split must be a Split, its name, such as 'public', or a number of splits, got None"),
+            (2.0, "a split must be a Split"),
+            ("pubic", "did you mean 'public'"),
+        ],
+    )
+    def test_refused(self, wanted, message):
+        with pytest.raises(InputError, match=message):
+            splits.choose(datasets.load("cora"), wanted)
+        with pytest.raises(InputError, match="splits must be 1, since there is one public split, got 2"):
+            splits.named(2, "public")
+
+    def test_a_graph_without_a_public_split_is_held_out_and_told(self):
+        links = [(node, node + 1) for node in range(6)]
+        graph = Graph.from_edges(links, labels=[0, 0, 0, 0, 0, 1, -1], class_names=["many", "one"])
+        with pytest.warns(UserWarning, match="held out|one labeled node") as caught:
+            [split] = splits.choose(graph)
+        assert split == splits.held_out(graph)
+        told = [str(each.message) for each in caught]
+        assert told == [
+            "1 of 6 labeled nodes are held out for validation (20 % of each class, at least one where it has two).",
+            "a class with one labeled node is learned but not validated: 'one'.",
+        ]
+        assert {each.filename for each in caught} == {__file__}
+        with pytest.raises(InputError, match="needs a graph that comes with a standard split"):
+            splits.choose(graph, 2)

@@ -1,21 +1,27 @@
-"""Five networks of PyTorch Geometric, their settings, and one run of one of them."""
+"""Five networks of PyTorch Geometric, their settings, and the measure of a study that trains them."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.nn.functional as F
+import torch_geometric
 from torch import Tensor, nn
 from torch_geometric.nn import APPNP, GATConv, GCN2Conv, GCNConv, SAGEConv
+from torch_geometric.transforms import NormalizeFeatures
 
-from fishergcn.integrations.pyg import BuresAdversary
+from fishergcn import Graph, RunRecord
+from fishergcn._base.provenance import device_name, versions
+from fishergcn.execution import Job
+from fishergcn.integrations.pyg import AddBuresSpectrum, BuresAdversary
 
-MODES = ("plain", "x5", "adversary")
+# Each mode is a method: as many samples as it, with or without a perturbation.
+MODES = {"plain": "gcn", "x5": "gcn-x5", "adversary": "fishergcn"}
 SAMPLES, RADIUS, RANK = 5, 0.1, 10
 
 
@@ -84,21 +90,20 @@ class Setting:
     decay: tuple[float, float]
     groups: tuple[str, str]
     source: str
-    cost: float  # of a pass, in passes of the GCN
 
 
 LAYERS = ("first layer", "second layer")
 SETTINGS = {
-    "gcn": Setting("GCN", gcn, "2 `GCNConv`, hidden 16", 0.5, 0.01, (5e-4, 0.0), LAYERS, "PyG `examples/gcn.py`", 1.0),
+    "gcn": Setting("GCN", gcn, "2 `GCNConv`, hidden 16", 0.5, 0.01, (5e-4, 0.0), LAYERS, "PyG `examples/gcn.py`"),
     "gat": Setting("GAT", gat, "2 `GATConv`, 8 heads × 8, then 1 head; dropout on the attention too", 0.6, 0.005,
-                   (5e-4, 5e-4), LAYERS, "PyG `examples/gat.py`", 1.6),
+                   (5e-4, 5e-4), LAYERS, "PyG `examples/gat.py`"),
     "sage": Setting("GraphSAGE", sage, "2 `SAGEConv` (mean), hidden 16", 0.5, 0.01, (5e-4, 0.0), LAYERS,
-                    "as the GCN; its paper has other data", 1.2),
+                    "as the GCN; its paper has other data"),
     "appnp": Setting("APPNP", PredictThenPropagate, "perceptron with 64 hidden, then `APPNP`, K = 10, α = 0.1", 0.5,
-                     0.01, (5e-4, 5e-4), LAYERS, "PyG `benchmark/citation/appnp.py`", 2.2),
+                     0.01, (5e-4, 5e-4), LAYERS, "PyG `benchmark/citation/appnp.py`"),
     "gcnii": Setting("GCNII", GCNII, "8 `GCN2Conv`, hidden 64, α = 0.1, θ = 0.5, shared weights", 0.6, 0.01,
                      (0.01, 5e-4), ("graph layers", "linear layers"),
-                     "PyG `examples/gcn2_cora.py`; there 64 layers, 1000 epochs", 2.8),
+                     "PyG `examples/gcn2_cora.py`; there 64 layers, 1000 epochs"),
 }  # fmt: skip
 
 
@@ -106,14 +111,59 @@ def average(closure: Callable[[], Tensor], samples: int) -> Tensor:
     return torch.stack([closure() for _ in range(samples)]).mean()
 
 
+def measure_networks(
+    job: Job, device: torch.device, on_epoch: Callable[..., None] | None = None
+) -> Iterator[list[RunRecord]]:
+    """Train the network that a cell names, in the mode that its method stands for."""
+    problem, network = job.problem, job.task["options"]["network"]
+    [mode] = [mode for mode, method in MODES.items() if method == problem.method.name]
+    data = prepared(problem.graph, device)
+    for run in job.runs:
+        parts = {name: torch.tensor(getattr(run.split, name), device=device) for name in ("train", "val", "test")}
+        found = train(data, parts, network, mode, run.seed, problem.config.max_epochs)
+        unknown = dict.fromkeys(("test_loss", "test_cross_entropy", "val_accuracy", "val_loss"), math.nan)
+        fine = found["best_epoch"] > 0  # else the run diverged from its first epoch
+        record = RunRecord(
+            dataset=problem.graph.name,
+            method=problem.method.name,
+            split=run.split.name,
+            seed=run.seed,
+            status="ok" if fine else "diverged",
+            epochs=problem.config.max_epochs,
+            test_accuracy=found["test_accuracy"],
+            val_cross_entropy=found["val_loss"] if fine else math.nan,
+            **unknown,
+            curves={},
+            shape=[],
+            seconds=found["seconds"],
+            device=device_name(device),
+            versions={**versions(), "torch_geometric": torch_geometric.__version__},
+            config=problem.config.to_dict(),
+            graph_digest=problem.graph.digest,
+            extra={"best_epoch": found["best_epoch"]},
+        )
+        yield [record]
+
+
+_PREPARED: dict[tuple[str, str], Any] = {}
+
+
+def prepared(graph: Graph, device: torch.device) -> Any:
+    """Return a graph for PyG, with rows that sum to 1 and with its spectrum; made once in a process."""
+    key = graph.digest, str(device)
+    if key not in _PREPARED:
+        _PREPARED.clear()
+        _PREPARED[key] = NormalizeFeatures()(AddBuresSpectrum(RANK)(graph.to_pyg())).to(device)
+    return _PREPARED[key]
+
+
 def train(
-    data: Any, parts: Mapping[str, Tensor], name: str, mode: str, seed: int, epochs: int,
-    stopped: Callable[[], bool] = lambda: False,
-) -> dict[str, float] | None:  # fmt: skip
+    data: Any, parts: Mapping[str, Tensor], name: str, mode: str, seed: int, epochs: int
+) -> dict[str, float]:  # fmt: skip
     """Train for ``epochs`` and return the test accuracy of the weights with the lowest validation loss.
 
     The three modes of a seed share initial weights, and "x5" and "adversary" all dropout masks: the adversary
-    draws from a generator of its own. None if ``stopped()`` became true.
+    draws from a generator of its own.
     """
     started, setting = time.perf_counter(), SETTINGS[name]
     torch.manual_seed(seed)
@@ -137,8 +187,6 @@ def train(
     # The choice stays on the device: asking for numbers in each epoch would make the GPU wait.
     best = torch.full((3,), math.inf, device=data.x.device)
     for epoch in range(epochs):
-        if epoch % 10 == 0 and stopped():
-            return None
         model.train()
         optimizer.zero_grad()
         objective(lambda: loss_of("train")).backward()  # type: ignore[no-untyped-call]

@@ -21,7 +21,7 @@ COMMANDS = [
     "spectrum {npz} --high-order --order 2 --threshold 0.01 --component all --plot out/s.svg",
     "geometry distance {npz} {npz} --laplacian combinatorial --rank 2",
     "geometry neighborhood {npz} --rank 2 --radius 0.1 --samples 5 --noise gaussian --json",
-    "train --graph {npz} --method gcn --split held-out:50%:0 --quiet --json -- --epochs 1 --hidden 3",
+    "train --graph {npz} --method gcn --splits held-out:50%:0 --quiet --json -- --epochs 1 --hidden 3",
     "train --edges {csv}/edges.csv --features {csv}/features.csv --labels {csv}/labels.csv --method fishergcn "
     "--rank 2 --out out/model --quiet -- --epochs 1 --hidden 3",
     "train --graph {npz} --method gcn-t --set radius=0.5 --lr 0.1 --dropout 0 --quiet -- --epochs 1 --hidden 3",
@@ -34,14 +34,14 @@ COMMANDS = [
     "runs archive {database} --out out/archive --curves all",
     "report {database}",
     "report {archive}",
-    "tune --graph {npz} --method gcn --split held-out:50%:0 --search-seed 3 --out out/study --quiet "
+    "tune --graph {npz} --method gcn --splits held-out:50%:0 --search-seed 3 --out out/study --quiet "
     "-- --trials 1 --epochs 1",
-    "geometry fisher {model} --rank 2 --kind exact --distance 0.1 --random 3 --json --plot out/f.svg",
-    "geometry edges {model} --node 3 --links all --top 4 --json",
+    "geometry fisher {model} --rank 2 --kind exact --distance 0.1 --random 3 --json --plot out/f.svg --keep",
+    "geometry links {model} --node 3 --links all --top 4 --json",
     "geometry embed {npz} --dim 2 --order 2 --threshold 0.01 --out out/e.csv --json",
-    "robustness --dataset {npz} --quick --methods gcn --attacks links-added,features --out out/study "
-    "-- --splits held-out:50%:0 --epochs 1",
-    "reproduce {preset} --out out/runs --methods gcn --datasets cora -- --splits 1 --seeds 1 --epochs 1 --workers 1",
+    "robustness --dataset {npz} --preset robustness-quick --method gcn --attack links-added --attack features "
+    "--out out/study -- --splits held-out:50%:0 --epochs 1",
+    "reproduce {preset} --out out/runs --method gcn --dataset cora -- --splits 1 --seeds 1 --epochs 1 --workers 1",
 ]
 SLIPS = [
     *TEXTS,

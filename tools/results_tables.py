@@ -19,17 +19,16 @@ from pathlib import Path
 from _blocks import refresh
 
 from fishergcn._base.files import write_text
-from fishergcn.drawing._palette import looks
-from fishergcn.report._forest import controls_first, draw_forest
-from fishergcn.studies._statistics import (
+from fishergcn.drawing import draw_forest, looks
+from fishergcn.studies import (
     CellSummary,
     Comparison,
     Estimate,
     compare,
+    open_runs,
     paired_difference,
     summarize,
 )
-from fishergcn.studies._store import open_runs
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
@@ -94,6 +93,11 @@ def interval(difference: Estimate) -> str:
     return f"{signed(difference.mean)} [{signed(difference.low)}, {signed(difference.high)}]"
 
 
+def after_controls(comparison: Comparison) -> bool:
+    """Sort what the perturbation is judged by before what the paper compares with."""
+    return comparison.role != "control"
+
+
 def excludes_zero(difference: Estimate) -> bool:
     return difference.low > 0 or difference.high < 0
 
@@ -105,8 +109,8 @@ def cells_of(name: str) -> str:
         accuracy, loss, published = cell.accuracy, cell.loss, cell.published
         if accuracy is None or loss is None:
             continue
-        theirs = "" if published is None else f"{100 * published['accuracy']:.2f}"
-        their_loss = "" if published is None else f"{published['loss']:.2f}"
+        theirs = "" if published is None else f"{100 * published.accuracy:.2f}"
+        their_loss = "" if published is None else f"{published.loss:.2f}"
         ours = f"{100 * accuracy.mean:.2f} [{100 * accuracy.low:.2f}, {100 * accuracy.high:.2f}]"
         seconds = found.seconds[cell.dataset, cell.cell]
         rows.append([NAMES[cell.dataset], f"`{cell.cell}`", cell.ok, ours, theirs, f"{loss.mean:.3f}", their_loss,
@@ -121,7 +125,7 @@ def paired_of(name: str) -> str:
     rows = [
         [NAMES[each.dataset], f"`{each.cell}` − `{each.reference}`", each.role, interval(each.difference),
          f"{each.won} / {each.tied} / {each.lost}", f"{each.p_value:.2g}"]
-        for each in controls_first(found.differences)
+        for each in sorted(found.differences, key=after_controls)
     ]  # fmt: skip
     rows.sort(key=lambda row: list(NAMES.values()).index(str(row[0])))
     header = ["data", "difference", "against the", "points [95 % interval]", f"{unit} won / tied / lost", "Wilcoxon p"]
@@ -146,8 +150,8 @@ def agreement() -> str:
     lines = []
     for name in TABLES:
         pairs = [(cell, cell.published) for cell in study(name).cells if cell.published and cell.accuracy and cell.loss]
-        points = [100 * abs(cell.accuracy.mean - known["accuracy"]) for cell, known in pairs]  # type: ignore[union-attr]
-        losses = [abs(cell.loss.mean - known["loss"]) for cell, known in pairs]  # type: ignore[union-attr]
+        points = [100 * abs(cell.accuracy.mean - known.accuracy) for cell, known in pairs]  # type: ignore[union-attr]
+        losses = [abs(cell.loss.mean - known.loss) for cell, known in pairs]  # type: ignore[union-attr]
         lines.append([f"`{name}`", len(pairs), f"{max(points):.2f}", f"{max(losses):.3f}"])
     return markdown(["preset", "published cells", "largest difference, points", "largest difference in loss"], lines)
 
@@ -187,12 +191,12 @@ def headline() -> str:
     found = study("table2")
     cells = {(cell.dataset, cell.cell): cell for cell in found.cells}
     rows = []
-    for method in found.plan["methods"]:
+    for method in found.plan.methods:
         row = [f"`{method}`" + (" (control)" if "-x" in method else "")]
         for dataset in NAMES:
             cell = cells[dataset, method]
             assert cell.accuracy is not None
-            theirs = "" if cell.published is None else f" ({100 * cell.published['accuracy']:.2f})"
+            theirs = "" if cell.published is None else f" ({100 * cell.published.accuracy:.2f})"
             row.append(f"{100 * cell.accuracy.mean:.2f}{theirs}")
         rows.append(row)
     pairs = [("fishergcn", "gcn"), ("gcn-x5", "gcn"), ("fishergcn", "gcn-x5")]
@@ -209,7 +213,7 @@ def made_by() -> str:
     runs = sum(cell.ok for cell in found.cells)
     each = found.cells[0].planned
     return (
-        f"{runs:,} runs, {each} a cell ({len(found.plan['splits'])} random splits, {len(found.plan['seeds'])} "
+        f"{runs:,} runs, {each} a cell ({len(found.plan.splits)} random splits, {len(found.plan.seeds)} "
         f"initializations), trained in {sum(found.seconds.values()):.0f} seconds on {found.place}. "
         "Differences are paired on splits and seeds, in points, with 95 % intervals over splits. Made by "
         "`fishergcn reproduce table2 --device cuda --out table2`."
@@ -232,11 +236,11 @@ def draw() -> None:
     """Write the forest plots of Table 2, on white so that they can be read in dark mode too."""
     PICTURES.mkdir(exist_ok=True)
     found = study("table2")
-    chosen = looks(cell["name"] for cell in found.plan["cells"])
+    chosen = looks(cell.name for cell in found.plan.cells)
     for dataset, label in NAMES.items():
-        rows = controls_first(each for each in found.differences if each.dataset == dataset)
+        rows = sorted((each for each in found.differences if each.dataset == dataset), key=after_controls)
         picture = draw_forest(label, rows, chosen, f"forest-{dataset}")
-        paper = picture.svg_file.replace('style="fill: none"/>', 'style="fill: #ffffff"/>', 1)
+        paper = picture.svg.replace('style="fill: none"/>', 'style="fill: #ffffff"/>', 1)
         write_text(PICTURES / f"{picture.name}.svg", paper)
 
 

@@ -1,27 +1,25 @@
-"""Fill the tables and pictures of docs/robustness.md from the points of a study.
+"""Fill the tables and pictures of docs/robustness.md from the runs in results/robustness.
 
     python tools/robustness_tables.py            rewrite the marked blocks of the page, and the pictures
     python tools/robustness_tables.py --check    write nothing; fail if a block is out of date
 
-The study itself: fishergcn robustness --preset full --device cuda --out DIR, then copy DIR/points.csv and
-DIR/study.json to results/robustness.
+The study itself: fishergcn robustness --device cuda --out DIR, then fishergcn runs archive DIR --out results/robustness
+--curves none.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 from _blocks import refresh
 
-from fishergcn._base.files import write_text
-from fishergcn.drawing._robustness import write_pictures
-from fishergcn.studies._resampling import Estimate
-from fishergcn.studies._robustness_points import read_points
-from fishergcn.studies._robustness_summary import ATTACKS, TITLES, Cell, markdown, summarize, summary_csv
+from fishergcn.report._attacks import AttackPoint, attack_markdown, attack_pictures, attack_points
+from fishergcn.report._outcome import read_outcome
+from fishergcn.studies import ATTACKS, TITLES, Estimate, open_runs
+from fishergcn.training import RunRecord
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results" / "robustness"
@@ -33,45 +31,39 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a block is out of date")
     options = parser.parse_args()
-    cells = summarize(read_points(RESULTS / "points.csv"))
-    studies = json.loads((RESULTS / "study.json").read_text(encoding="utf-8"))
+    with open_runs(RESULTS) as runs:
+        outcome = read_outcome(runs)
+    points = attack_points(outcome)
     if not options.check:
-        draw(cells)
-        write_text(RESULTS / "summary.csv", summary_csv(cells))
+        for _, picture in attack_pictures(points):
+            picture.save(PICTURES / f"{picture.name}.svg")
     blocks = {
-        "machine": lambda: machine(studies),
-        "findings": lambda: findings(cells),
-        "pictures": lambda: shown(cells),
-        "tables": lambda: markdown(cells),
+        "machine": lambda: machine(outcome.records),
+        "findings": lambda: findings(points),
+        "pictures": lambda: shown(points),
+        "tables": lambda: attack_markdown(points),
     }
     return refresh([PAGE], "robustness", blocks, check=options.check)
 
 
-def draw(cells: list[Cell]) -> None:
-    """Write the pictures; their captions are for the report and stand on the page."""
-    for path in write_pictures(cells, PICTURES):
-        path.with_suffix(".json").unlink()
-
-
-def shown(cells: list[Cell]) -> str:
-    names = [f"{cell.dataset}-{kind}" for cell in cells for kind in ("accuracy", "difference")]
+def shown(points: list[AttackPoint]) -> str:
+    names = [f"{point.dataset}-{kind}" for point in points for kind in ("accuracy", "difference")]
     return "\n\n".join(
         f"![robustness {name.replace('-', ', ')}](robustness/robustness-{name}.svg)" for name in dict.fromkeys(names)
     )
 
 
-def machine(studies: dict[str, dict[str, object]]) -> str:
+def machine(records: Iterable[RunRecord]) -> str:
     """Say where the study was made and with what."""
-    made = {json.dumps(study["made"], sort_keys=True) for study in studies.values()}
+    made = {(record.device, tuple(sorted(record.versions.items()))) for record in records}
     lines = []
-    for text in sorted(made):
-        values = json.loads(text)
-        versions = ", ".join(f"{name} {version}" for name, version in values["versions"].items())
-        lines.append(f"Made on {values['device']} with {versions}.")
+    for device, versions in sorted(made):
+        words = ", ".join(f"{name} {version}" for name, version in versions)
+        lines.append(f"Made on {device} with {words}.")
     return "\n".join(lines)
 
 
-def findings(cells: list[Cell]) -> str:
+def findings(points: list[AttackPoint]) -> str:
     """Count, attack by attack, where the interval of method minus control lies above, on or below zero."""
     lines = [
         "| attack | differences | interval above 0 | holds 0 | interval below 0 | mean difference, points |",
@@ -79,7 +71,7 @@ def findings(cells: list[Cell]) -> str:
     ]
     every = []
     for attack in ATTACKS:
-        gaps = [cell.difference for cell in cells if cell.attack == attack and cell.level > 0 and cell.difference]
+        gaps = [point.difference for point in points if point.attack == attack and point.level > 0 and point.difference]
         if gaps:
             above, below = outside(gaps)
             mean = 100 * sum(gap.mean for gap in gaps) / len(gaps)
@@ -94,13 +86,14 @@ def findings(cells: list[Cell]) -> str:
         f"perturbation did nothing, about {0.05 * len(every):.0f} would be expected to. No difference is larger than "
         f"{100 * largest:.2f} points, in either direction.",
     ]
-    lines += ["", others(cells)]
+    lines += ["", others(points)]
     return "\n".join(lines)
 
 
-def others(cells: list[Cell]) -> str:
+def others(points: list[AttackPoint]) -> str:
     """How often five dropout samples, and the high-order matrix, keep more accuracy; the ball depends on the matrix."""
-    found = {(cell.dataset, cell.attack, cell.level, cell.method): cell.accuracy.mean for cell in cells if cell.level}
+    harder = [point for point in points if point.level > 0]
+    found = {(each.dataset, each.attack, each.level, each.method): each.accuracy.mean for each in harder}
 
     def compared(pairs: tuple[tuple[str, str], ...], attacks: Iterable[str]) -> str:
         gaps = [

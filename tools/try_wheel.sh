@@ -11,7 +11,7 @@ venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint 
 venv/bin/fishergcn --version
 venv/bin/fishergcn data list
 venv/bin/fishergcn spectrum cora
-venv/bin/fishergcn reproduce table2 --datasets cora --methods gcn,fishergcn --splits 1 --seeds 1 --device cpu --out demo
+venv/bin/fishergcn reproduce table2 --dataset cora --method gcn --method fishergcn --splits 1 --seeds 1 --device cpu --out demo
 venv/bin/fishergcn report demo
 test -s demo/report.html
 echo "the wheel works on its own"

@@ -9,7 +9,7 @@ from fishergcn import datasets, splits
 from fishergcn._version import __version__
 from fishergcn.execution import train
 from fishergcn.graph import Graph
-from fishergcn.models import best_run, load_model, save_model
+from fishergcn.models import TrainedModel, best_run, load_model, save_models
 from fishergcn.nn import GCN
 from fishergcn.operators import SparsePlusLowRank
 from fishergcn.perturbation import Neighborhood, SpectralAdversary
@@ -18,26 +18,10 @@ from fishergcn.spectrum import Spectrum, top_spectrum
 from fishergcn.training import METHODS, RunRecord, TrainConfig
 
 __all__ = [
-    "GCN",
-    "METHODS",
-    "Graph",
-    "Neighborhood",
-    "RunRecord",
-    "SparsePlusLowRank",
-    "SpectralAdversary",
-    "Spectrum",
-    "TrainConfig",
-    "__version__",
-    "best_run",
-    "datasets",
-    "high_order",
-    "load_model",
-    "renormalized",
-    "save_model",
-    "splits",
-    "top_spectrum",
-    "train",
-]
+    "GCN", "METHODS", "Graph", "Neighborhood", "RunRecord", "SparsePlusLowRank", "SpectralAdversary", "Spectrum",
+    "TrainConfig", "TrainedModel", "__version__", "best_run", "datasets", "high_order", "load_model", "renormalized",
+    "save_models", "splits", "top_spectrum", "train",
+]  # fmt: skip
 
 if TYPE_CHECKING:
     from fishergcn import attacks as attacks

@@ -68,11 +68,12 @@ class ConvergenceError(FisherGCNError, RuntimeError):
     >>> import numpy as np, torch, fishergcn
     >>> from fishergcn.geometry.extrinsic import natural_gradient_step
     >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4), labels=[0, 0, 1, 1])
-    >>> model = fishergcn.GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
+    >>> network = fishergcn.GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
+    >>> model = fishergcn.TrainedModel.from_network(network, graph)
     >>> try:
-    ...     found = natural_gradient_step(model, graph, layer=0, max_iterations=1)
+    ...     found = natural_gradient_step(model, layer=0, max_iterations=1)
     ... except ConvergenceError:
-    ...     found = natural_gradient_step(model, graph, layer=0, damping=1.0)  # an easier problem
+    ...     found = natural_gradient_step(model, layer=0, damping=1.0)  # an easier problem
     >>> found.residual < 1e-6
     True
     """
@@ -84,9 +85,9 @@ class MissingExtraError(FisherGCNError, ImportError):
     Examples
     --------
     >>> from unittest.mock import patch
-    >>> from fishergcn.execution import RayExecutor
+    >>> from fishergcn.execution import choose_executor
     >>> with patch.dict("sys.modules", ray=None):  # as if Ray were not installed
-    ...     RayExecutor()  # doctest: +ELLIPSIS
+    ...     choose_executor(cluster="auto")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
     fishergcn.errors.MissingExtraError: ... needs the package 'ray': pip install 'fishergcn[cluster]' (...).

@@ -10,18 +10,25 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from fishergcn._base.checks import check_integer
+from fishergcn._base.arrays import check_indices
+from fishergcn._base.checks import check_choice, check_integer
+from fishergcn._base.seeds import check_seeds
 from fishergcn._base.types import IntArray
+from fishergcn._base.warn import warn
 from fishergcn.errors import InputError, suggestion
 
 if TYPE_CHECKING:
     from fishergcn.graph import Graph
 
-__all__ = ["Split", "held_out", "parse", "per_class", "public", "shuffled"]
+__all__ = ["Rule", "Split", "choose", "held_out", "named", "parse", "per_class", "public", "shuffled"]
+
+#: How a number of splits is drawn: the public split (of which there is one), or with the seeds 2019, 2020, ….
+Rule = Literal["public", "shuffled", "per-class"]
 
 _PARTS = ("train", "val", "test")
 _MAX_SEED = 2**32 - 1
@@ -255,6 +262,100 @@ def parse(graph: Graph, text: str) -> Split:
     raise InputError(f"A split must be {_FORMS}, got {text!r}{hint}.")
 
 
+def named(wanted: int | str | Iterable[int | str], rule: Rule = "shuffled") -> list[str]:
+    """Return the names of splits that are asked for by name or by number.
+
+    Parameters
+    ----------
+    wanted
+        A name as :func:`parse` reads it, a number n of splits, or several of these; a number may be given as text.
+    rule
+        How n splits are drawn: ``"shuffled"`` or ``"per-class"`` (20 + 30 nodes a class), with the seeds 2019, …,
+        2018 + n; or ``"public"``, of which there is one.
+
+    Examples
+    --------
+    >>> named(2), named(["public", "per-class:5+5:1"]), named("1", rule="per-class")
+    (['shuffled:2019', 'shuffled:2020'], ['public', 'per-class:5+5:1'], ['per-class:20+30:2019'])
+    """
+    found: list[str] = []
+    for each in _several(wanted):
+        if isinstance(each, str) and not re.fullmatch(r"[+-]?[0-9]{1,9}", each):
+            found.append(each)
+        else:
+            found += _drawn(check_integer("splits", int(each) if isinstance(each, str) else each, minimum=1), rule)
+    return found
+
+
+def choose(
+    graph: Graph, wanted: Split | int | str | Iterable[Split | int | str] | None = None, *, rule: Rule = "shuffled"
+) -> list[Split]:
+    """Return the splits that are asked for, or else those that suit the graph.
+
+    Parameters
+    ----------
+    graph
+        The graph to split.
+    wanted
+        Splits, their names, or a number of them: see :func:`named`. By default the public split; for a graph that has
+        none, 20 % of the labeled nodes of each class are held out for validation, and a warning says so.
+    rule
+        How a number of splits is drawn.
+
+    Examples
+    --------
+    >>> from fishergcn import datasets
+    >>> choose(datasets.load("cora"))
+    [Split('public', train=140, val=500, test=1000)]
+    >>> [split.name for split in choose(datasets.load("cora"), ["public", 2])]
+    ['public', 'shuffled:2019', 'shuffled:2020']
+    """
+    if wanted is None:
+        return [_default(graph)]
+    found: list[Split] = []
+    for each in _several(wanted):
+        found += [each] if isinstance(each, Split) else [parse(graph, name) for name in named([each], rule)]
+    return found
+
+
+def _several(wanted: Any) -> list[Any]:
+    many = isinstance(wanted, Iterable) and not isinstance(wanted, str)
+    values = list(wanted) if many else [wanted]
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, Split | str | int | np.integer):
+            raise InputError(
+                f"a split must be a Split, its name, such as 'public', or a number of splits, got {value!r:.80}."
+            )
+    return values
+
+
+def _drawn(count: int, rule: Rule) -> list[str]:
+    check_choice("rule", rule, get_args(Rule))
+    if rule == "public":
+        if count != 1:
+            raise InputError(f"splits must be 1, since there is one public split, got {count}.")
+        return ["public"]
+    form = "per-class:20+30" if rule == "per-class" else rule
+    return [f"{form}:{seed}" for seed in check_seeds(count)]
+
+
+def _default(graph: Graph) -> Split:
+    if graph.standard_split is not None:
+        return public(graph)
+    held = held_out(graph)
+    warn(
+        f"{len(held.val)} of {len(held.train) + len(held.val)} labeled nodes are held out for validation "
+        "(20 % of each class, at least one where it has two)."
+    )
+    labels = graph.labels if graph.labels is not None else np.empty(0, dtype=np.int64)
+    counts = np.bincount(labels[labels >= 0], minlength=graph.num_classes)
+    names = graph.class_names or [str(label) for label in range(graph.num_classes)]
+    single = [repr(names[label]) for label in np.flatnonzero(counts == 1)]
+    if single:
+        warn(f"a class with one labeled node is learned but not validated: {', '.join(single)}.")
+    return held
+
+
 def _standard_split(graph: Graph, wanted: str) -> dict[str, IntArray]:
     if graph.standard_split is None:
         raise InputError(
@@ -270,21 +371,9 @@ def _class_name(graph: Graph, label: int) -> str:
 
 
 def _indices(part: str, values: Any) -> IntArray:
-    """Return ``values`` as a read-only int64 copy after checking that they can be node indices."""
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        array = np.empty((0, 0))
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        hint = " (of a mask, take numpy.flatnonzero)" if array.dtype.kind == "b" else ""
-        raise InputError(
-            f"{part} must be a list of node indices, got an array of {array.dtype} with shape {array.shape}{hint}."
-        )
-    nodes = array.astype(np.int64)
-    if nodes.size and nodes.min() < 0:
-        raise InputError(f"{part} must list nodes by indices of at least 0, got {nodes.min()}.")
+    """Return ``values`` as distinct node indices."""
+    nodes = check_indices(part, values)
     distinct, counts = np.unique(nodes, return_counts=True)
     if distinct.size < nodes.size:
         raise InputError(f"{part} must list every node once, but node {distinct[counts > 1][0]} is repeated.")
-    nodes.flags.writeable = False
     return nodes

@@ -8,11 +8,11 @@ import torch
 from scipy import sparse
 
 from fishergcn import Graph, TrainConfig
-from fishergcn.attacks._models import Stack, train_runs
+from fishergcn.models import TrainedModel
 from fishergcn.splits import Split
-from fishergcn.training import Run
-from fishergcn.training._methods import parse_method
-from fishergcn.training._problem import prepare
+from fishergcn.training import Run, parse_method, prepare, train_chunk
+
+CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="session")
@@ -45,14 +45,14 @@ def runs(graph):
 
 @pytest.fixture(scope="session")
 def trained(graph, config, runs):
-    """A function from a method's name to (problem, records, stack)."""
+    """A function from a method's name to (problem, records, model)."""
     made = {}
 
     def get(name):
         if name not in made:
             problem = prepare(graph, parse_method(name), config)
-            records = train_runs(problem, runs, torch.device("cpu"))
-            made[name] = problem, records, Stack.of(problem, runs, records, torch.device("cpu"))
+            records = [record for run in runs for record in train_chunk(problem, [run], CPU, keep_weights=True)]
+            made[name] = problem, records, TrainedModel.of(problem, runs, records)
         return made[name]
 
     return get

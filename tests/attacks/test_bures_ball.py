@@ -22,16 +22,16 @@ def ball(graph):
     return Neighborhood(renormalized(graph.adjacency), rank=6)
 
 
-def dense_scores(stack, records, matrix):
+def dense_scores(model, records, matrix):
     """Loss and accuracy of each network in NumPy, on a dense propagation matrix of its own."""
-    x = torch.zeros(stack.features.shape, dtype=torch.float64)
-    rows = np.repeat(np.arange(x.shape[0]), np.diff(stack.features.indptr.numpy()))
-    x[rows, stack.features.indices.long()] = stack.features.values
+    x = torch.zeros(model.features.shape, dtype=torch.float64)
+    rows = np.repeat(np.arange(x.shape[0]), np.diff(model.features.indptr.numpy()))
+    x[rows, model.features.indices.long()] = model.features.values
     found = []
     for index, record in enumerate(records):
         first, second = record.weights
         logits = matrix[index] @ np.maximum(matrix[index] @ x.numpy() @ first, 0) @ second
-        test = stack.runs[index].split.test
+        test = model.runs[index].split.test
         chosen = logits[test] - logits[test].max(axis=1, keepdims=True)
         log_p = chosen - np.log(np.exp(chosen).sum(axis=1, keepdims=True))
         labels = np.arange(x.shape[0])[test] % 3
@@ -42,13 +42,13 @@ def dense_scores(stack, records, matrix):
 @pytest.mark.parametrize("share", [0.05, 0.3, 0.8])
 @pytest.mark.parametrize("method", ["gcn", "fishergcn"])
 def test_inside_and_worse_than_any_random_point(ball, trained, method, share):
-    _, records, stack = trained(method)
+    _, records, model = trained(method)
     radius = share * farthest(ball)
-    found = worst_in_ball(stack, ball, radius, restarts=8, steps=40, seed=1)
+    found = worst_in_ball(model, ball, radius, restarts=8, steps=40, seed=1)
     assert (found.distance <= radius).all()
     assert (ball.distance(found.phi) <= radius * (1 + 1e-12)).all()
 
-    loss, accuracy = dense_scores(stack, records, ball.operator(found.phi).to_dense().numpy())
+    loss, accuracy = dense_scores(model, records, ball.operator(found.phi).to_dense().numpy())
     assert np.allclose(found.loss, loss, rtol=1e-10)
     assert np.allclose(found.accuracy, accuracy)
 
@@ -56,22 +56,22 @@ def test_inside_and_worse_than_any_random_point(ball, trained, method, share):
     phi = project(ball, 50 * drawn, radius)  # random points of the same distance, or as far as a ray reaches
     for each in phi:
         matrix = ball.operator(each).to_dense().numpy()
-        assert (dense_scores(stack, records, [matrix] * len(records))[0] <= loss + 1e-12).all()
+        assert (dense_scores(model, records, [matrix] * len(records))[0] <= loss + 1e-12).all()
 
 
 def test_radius_zero_is_the_plain_graph(ball, trained):
-    _, records, stack = trained("gcn")
-    found = worst_in_ball(stack, ball, 0.0)
+    _, records, model = trained("gcn")
+    found = worst_in_ball(model, ball, 0.0)
     assert found.accuracy.tolist() == [record.test_accuracy for record in records]
     assert (found.phi == 0).all()
     assert (found.distance == 0).all()
 
 
 def test_larger_balls_are_worse_and_seeds_repeat(ball, trained):
-    stack = trained("gcn")[2]
-    losses = [worst_in_ball(stack, ball, r * farthest(ball), steps=12, seed=0).loss for r in (0, 0.1, 0.3, 0.6)]
+    model = trained("gcn")[2]
+    losses = [worst_in_ball(model, ball, r * farthest(ball), steps=12, seed=0).loss for r in (0, 0.1, 0.3, 0.6)]
     assert all((after > before).all() for before, after in pairwise(losses))
-    again = worst_in_ball(stack, ball, 0.3 * farthest(ball), steps=12, seed=0).loss
+    again = worst_in_ball(model, ball, 0.3 * farthest(ball), steps=12, seed=0).loss
     assert torch.equal(again, losses[2])
 
 
@@ -103,7 +103,7 @@ def test_projection(ball, numbers, share):
 
 
 def test_bad_arguments(ball, trained):
-    stack = trained("gcn")[2]
+    model = trained("gcn")[2]
     for wrong in ({"radius": -0.1}, {"radius": 0.1, "restarts": 0}, {"radius": 0.1, "steps": -1}):
         with pytest.raises(InputError, match="must be at least"):
-            worst_in_ball(stack, ball, **wrong)
+            worst_in_ball(model, ball, **wrong)

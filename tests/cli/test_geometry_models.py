@@ -1,9 +1,10 @@
-"""``fishergcn geometry fisher``, ``edges`` and ``embed``."""
+"""``fishergcn geometry fisher``, ``links`` and ``embed``."""
 
 from __future__ import annotations
 
 import csv
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -11,11 +12,10 @@ from typer.testing import CliRunner
 
 from fishergcn import TrainConfig, splits, train
 from fishergcn.cli import app
-from fishergcn.drawing._extrinsic import radial_layout
 from fishergcn.errors import DataFileError, InputError
 from fishergcn.geometry import embedding, extrinsic
-from fishergcn.graph import Graph
-from fishergcn.models._saved import load_model, save_model
+from fishergcn.graph import Graph, largest_component
+from fishergcn.models import check_model_target, load_model, save_models
 from fishergcn.perturbation._neighborhood import Neighborhood
 
 
@@ -49,9 +49,9 @@ def folders(tmp_path_factory):
     config = TrainConfig(max_epochs=30, rank=4, hidden=(5,))
     made = {}
     for method in ("fishergcn", "gcn-t"):
-        [record] = train(graph, method, split, config=config, keep_weights=True)
+        records = train(graph, method, split, config=config, keep_weights=True)
         made[method] = tmp_path_factory.mktemp("models") / method
-        save_model(made[method], graph, record, split)
+        save_models(made[method], graph, records, split)
     return made
 
 
@@ -59,14 +59,14 @@ def test_fisher_is_that_of_the_library(folders):
     facts = json.loads(run("fisher", folders["fishergcn"], "--random", 30, "--json").stdout)
     saved = load_model(folders["fishergcn"])
     around = Neighborhood(saved.propagation, rank=4)
-    found = extrinsic.adversarial_direction(saved.model, saved.graph, around)
+    found = extrinsic.adversarial_direction(saved, around)
     np.testing.assert_allclose(facts["relative_eigenvalues"], found.eigenvalues, rtol=1e-10)
     np.testing.assert_allclose(facts["direction"], found.direction, rtol=1e-8)
-    grown = extrinsic.sharpness(saved.model, saved.graph, around, random=30)
+    grown = extrinsic.sharpness(saved, around, random=30)
     assert facts["distance"] == pytest.approx(extrinsic.typical_distance(around))
     np.testing.assert_allclose(facts["loss_growth"], grown.adversarial.max(axis=1), atol=1e-12)
     assert facts["random_directions_that_hurt_less"] == grown.rank_of_loss
-    best = extrinsic.edge_sensitivity(saved.model, saved.graph, top=10)
+    best = extrinsic.link_sensitivity(saved, top=10)
     assert [row["link"] for row in facts["links"]] == [[f"node{i}", f"node{j}"] for i, j in best.links]
     np.testing.assert_allclose([row["derivative"] for row in facts["links"]], best.values)
     assert len(facts["nodes"]) == 10
@@ -84,15 +84,29 @@ def test_fisher_prints_and_draws(folders, tmp_path):
     assert "random directions" not in high
 
 
+def test_fisher_keeps_a_record_that_a_model_folder_may_hold(folders, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(folders["fishergcn"], folder)
+    assert "kept: " in run("fisher", folder, "--random", 5, "--keep").stdout
+    facts = json.loads(run("fisher", folder, "--random", 5, "--json").stdout)
+    record = extrinsic.GeometryRecord.load(folder / "geometry.json")
+    assert list(record.eigenvalues) == facts["relative_eigenvalues"]
+    assert list(record.growth) == facts["loss_growth"]
+    assert len(record.random_growth) == 5
+    assert record.title == "fishergcn on groups"
+    assert record.links.node == facts["nodes"][0]["node"]
+    check_model_target(folder, overwrite=True)  # still nothing but a model
+
+
 def test_edges_are_those_of_the_library(folders):
     saved = load_model(folders["fishergcn"])
-    facts = json.loads(run("edges", folders["fishergcn"], "--node", "node7", "--top", 5, "--json").stdout)
-    best = extrinsic.edge_sensitivity(saved.model, saved.graph, score_of=7, top=5)
+    facts = json.loads(run("links", folders["fishergcn"], "--node", "node7", "--top", 5, "--json").stdout)
+    best = extrinsic.link_sensitivity(saved, score_of=7, top=5)
     np.testing.assert_allclose([row["derivative"] for row in facts["links"]], best.values, rtol=1e-10)
     assert facts["class"] == saved.class_names[saved.probabilities()[7].argmax()]
-    other = run("edges", folders["fishergcn"], "--node", "node7", "--class", "even", "--links", "absent", "--json")
+    other = run("links", folders["fishergcn"], "--node", "node7", "--class", "even", "--links", "absent", "--json")
     facts = json.loads(other.stdout)
-    absent = extrinsic.edge_sensitivity(saved.model, saved.graph, score_of=(7, 0), links="absent", top=10)
+    absent = extrinsic.link_sensitivity(saved, score_of=(7, 0), links="absent", top=10)
     np.testing.assert_allclose([row["derivative"] for row in facts["links"]], absent.values, rtol=1e-10)
     assert not any(row["present"] for row in facts["links"])
 
@@ -101,7 +115,7 @@ def test_edges_are_those_of_the_library(folders):
 @pytest.mark.parametrize("links", ["present", "all"])
 def test_edges_prints_and_draws(folders, tmp_path, method, links):
     picture = tmp_path / "links.svg"
-    text = run("edges", folders[method], "--node", "node3", "--links", links, "--plot", picture).stdout
+    text = run("links", folders[method], "--node", "node3", "--links", links, "--plot", picture).stdout
     assert "node node3 is" in text
     assert ("propagation matrix" in text) == (method == "gcn-t")
     assert "<svg" in picture.read_text()
@@ -110,13 +124,11 @@ def test_edges_prints_and_draws(folders, tmp_path, method, links):
 def test_bad_options_are_one_sentence(folders, tmp_path):
     folder = folders["fishergcn"]
     cases = {
-        r"node 'node99' is unknown \(did you mean 'node\d+'\?\); there are 40": ("edges", folder, "--node", "node99"),
-        r"class 'odds' is unknown \(did you mean 'odd'\?\)": ("edges", folder, "--node", "node1", "--class", "odds"),
-        r"--links must be one of": ("edges", folder, "--node", "node1", "--links", "some"),
-        r"--top must be at least 1": ("edges", folder, "--node", "node1", "--top", 0),
+        r"node 'node99' is unknown \(did you mean 'node\d+'\?\); there are 40": ("links", folder, "--node", "node99"),
+        r"class 'odds' is unknown \(did you mean 'odd'\?\)": ("links", folder, "--node", "node1", "--class", "odds"),
+        r"--top must be at least 1": ("links", folder, "--node", "node1", "--top", 0),
         r"picture must end in .pdf, .png, .svg, got 'x.gif'": ("fisher", folder, "--plot", "x.gif"),
         r"rank must be at least 2": ("fisher", folder, "--rank", 1),
-        r"kind must be one of": ("fisher", folder, "--kind", "observed"),
         r"--out must end in .csv": ("embed", "cora", "--out", "y.txt"),
         r"--dim of a picture must be at least 2": ("embed", "cora", "--dim", 1, "--plot", "y.png"),
         r"data set 'coar' is unknown \(did you mean 'cora'\?\)": ("embed", "coar"),
@@ -133,7 +145,7 @@ def test_embed_is_that_of_the_library(tmp_path):
     path, out, picture = tmp_path / "groups.npz", tmp_path / "y.csv", tmp_path / "y.png"
     graph.save(path)
     facts = json.loads(run("embed", path, "--order", 2, "--out", out, "--plot", picture, "--json").stdout)
-    nodes = embedding.largest_component(graph)
+    nodes = np.flatnonzero(largest_component(graph.adjacency))
     W = embedding.similarities(graph, 2, nodes=nodes)
     fitted = embedding.fit(W, restarts=1)
     motions = embedding.extreme_motions(W, fitted.embedding)
@@ -148,16 +160,3 @@ def test_embed_is_that_of_the_library(tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
     text = run("embed", path, "--order", 2, "--dim", 1).stdout
     assert "in 1 dimensions" in text
-
-
-def test_a_radial_layout_puts_nodes_on_rings_and_no_two_on_one_place():
-    links = np.array([[4, 1], [4, 2], [1, 3], [2, 3], [3, 5], [8, 9]])
-    places = radial_layout(4, links)
-    assert set(places) == {1, 2, 3, 4, 5, 8, 9}
-    rings = {each: float(np.linalg.norm(place)) for each, place in places.items()}
-    expected = {4: 0, 1: 1, 2: 1, 3: 2, 5: 3, 8: 4, 9: 5}
-    assert rings == pytest.approx(expected)
-    points = np.array(list(places.values()))
-    apart = np.linalg.norm(points[:, None] - points[None], axis=-1) + np.eye(len(points))
-    assert apart.min() > 0.1
-    assert list(radial_layout(0, np.empty((0, 2), dtype=np.int64))) == [0]

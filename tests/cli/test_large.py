@@ -7,11 +7,12 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from fishergcn import TrainConfig, datasets, splits
+from fishergcn import TrainConfig, datasets
+from fishergcn import train as train_runs
 from fishergcn.cli import app
 from fishergcn.errors import InputError
 from fishergcn.models import load_model
-from fishergcn.training._minibatch import train_minibatch
+from fishergcn.training import BatchSettings
 
 
 def train(*arguments):
@@ -26,7 +27,7 @@ def test_numbers_are_those_of_the_library(tmp_path):
     [found] = json.loads(result.stdout)["runs"]
     cora = datasets.load("cora")
     config = TrainConfig(max_epochs=2, hidden=8)
-    expected = train_minibatch(cora, "gcn", splits.public(cora), config=config, batch_size=70, fanout=(5, -1))
+    [expected] = train_runs(cora, "gcn", "public", config=config, batches=BatchSettings(70, (5, -1)))
     assert found["curves"] == expected.curves
     assert found["test_loss"] == expected.test_loss
     assert load_model(tmp_path / "model").record.test_loss == expected.test_loss

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
-import io
 
 import pytest
 from typer.testing import CliRunner
 
-from fishergcn import studies
 from fishergcn.cli import app
-from fishergcn.cli._progress import Display, _duration
 from fishergcn.errors import DataFileError, InputError
-from fishergcn.execution import _executors as executors
-from fishergcn.studies._plan import make_plan
-from fishergcn.studies._store import RunStore, open_runs
+from fishergcn.execution import _training
+from fishergcn.studies import open_runs
 
 TINY = ["--splits", "2", "--seeds", "1", "--epochs", "2", "--workers", "1", "--device", "cpu"]
 
@@ -24,18 +21,18 @@ def run(*arguments):
 
 
 def test_results_beside_the_published_ones(tmp_path):
-    done = run("reproduce", "quick", "--out", tmp_path, "--methods", "fishergcn", *TINY)
+    done = run("reproduce", "quick", "--out", tmp_path, "--method", "fishergcn", *TINY)
     assert done.exit_code == 0, done.output
     for text in ("80.52", "80.70", "gcn-x5", "control", "baseline", "won:tied:lost", f"fishergcn report {tmp_path}"):
         assert text in done.stdout
     assert "6/6 runs done, 0 in work, 0 failed" in done.stderr
-    again = run("reproduce", "quick", "--out", tmp_path, "--methods", "fishergcn", *TINY)
+    again = run("reproduce", "quick", "--out", tmp_path, "--method", "fishergcn", *TINY)
     assert again.stdout == done.stdout
     assert "quick: 6 runs, 6 of them done before." in again.stderr
 
 
 def test_other_settings_than_the_preset_have_no_gap(tmp_path):
-    done = run("reproduce", "quick", "--out", tmp_path, "--methods", "gcn", *TINY)
+    done = run("reproduce", "quick", "--out", tmp_path, "--method", "gcn", *TINY)
     [row] = [line.split() for line in done.stdout.splitlines() if line.strip().startswith("gcn ")]
     assert row[-5:-1] == ["80.52", "-", row[-3], "(1.07)"]
     assert "Gap: left out, since settings are not the preset's (max_epochs 2 instead of 500)." in done.stdout
@@ -48,14 +45,14 @@ def test_other_settings_than_the_preset_have_no_gap(tmp_path):
 
 
 def test_a_single_run_has_no_interval(tmp_path):
-    done = run("reproduce", "quick", "--out", tmp_path, *TINY, "--splits", "1")
+    done = run("reproduce", "quick", "--out", tmp_path, "--splits", "1", *TINY[2:])
     assert done.exit_code == 0, done.output
     assert "nan" not in done.stdout
 
 
 def test_other_settings_are_refused(tmp_path):
-    assert run("reproduce", "quick", "--out", tmp_path, "--methods", "gcn", *TINY).exit_code == 0
-    done = run("reproduce", "quick", "--out", tmp_path, "--methods", "gcn", *TINY, "--seeds", "2")
+    assert run("reproduce", "quick", "--out", tmp_path, "--method", "gcn", *TINY).exit_code == 0
+    done = run("reproduce", "quick", "--out", tmp_path, "--method", "gcn", *TINY, "--seeds", "2")
     assert isinstance(done.exception, DataFileError)
     assert "seeds 2019 … 2020 (2) instead of 2019" in str(done.exception)
 
@@ -81,8 +78,8 @@ def test_failed_runs_are_reported(tmp_path, monkeypatch):
     def broken(*_, **__):
         raise RuntimeError("no luck")
 
-    monkeypatch.setattr(executors, "train_chunk", broken)
-    done = run("reproduce", "quick", "--out", tmp_path, "--methods", "gcn", *TINY)
+    monkeypatch.setattr(_training, "train_chunk", broken)
+    done = run("reproduce", "quick", "--out", tmp_path, "--method", "gcn", *TINY)
     assert done.exit_code == 1
     assert "gcn on cora, split shuffled:2019, seed 2019: failed: RuntimeError: no luck" in done.stderr
     assert "2 runs failed; the same command tries them again." in done.stderr
@@ -102,11 +99,11 @@ def test_table1(tmp_path):
     ("arguments", "message"),
     [
         (["tabel2"], "did you mean 'table2'"),
-        (["quick", "--datasets", "coar"], "did you mean 'cora'"),
-        (["quick", "--methods", "gnc"], "method must be one of"),
+        (["quick", "--dataset", "coar"], "did you mean 'cora'"),
+        (["quick", "--method", "gnc"], "method must be one of"),
         (["quick", "--splits", "0"], "splits must be at least 1"),
         (["quick", "--device", "tpu"], "device must be"),
-        (["table3", "--splits", "2"], "public split"),
+        (["table3", "--splits", "2"], "splits must be 1, since there is one public split, got 2"),
         (["quick", "--cluster", "auto", "--workers", "2"], "workers is for this machine"),
     ],
 )
@@ -117,62 +114,23 @@ def test_bad_options(tmp_path, arguments, message):
     assert not (tmp_path / "new").exists()
 
 
-class Terminal:
-    """A display on a terminal, with what it wrote."""
-
-    def __init__(self, terminal):
-        from rich.console import Console
-
-        self.stream = io.StringIO()
-        self.display = Display()
-        self.display._console = Console(
-            file=self.stream, force_terminal=terminal, width=100, highlight=False, markup=False, color_system=None
-        )
-
-    @property
-    def text(self):
-        return self.stream.getvalue()
+def test_splits_by_name_and_several_data_sets(tmp_path):
+    options = ["--dataset", "cora", "--dataset", "citeseer", "--method", "gcn", *TINY[2:]]
+    done = run("reproduce", "quick", "--out", tmp_path, *options, "--splits", "public", "--splits", "1")
+    assert done.exit_code == 0, done.output
+    with contextlib.closing(open_runs(tmp_path)) as runs:
+        found = {(record.dataset, record.split) for record in runs.records()}
+    assert found == {(data, split) for data in ("cora", "citeseer") for split in ("public", "shuffled:2019")}
 
 
-@pytest.mark.parametrize("terminal", [True, False])
-def test_the_display(tmp_path, terminal):
-    from dataclasses import replace
-
-    plan = make_plan(studies.load_preset("quick"), methods=["gcn"], splits=2, seeds=2, epochs=1)
-    source = run(
-        "reproduce",
-        "quick",
-        "--out",
-        tmp_path,
-        "--methods",
-        "gcn",
-        *TINY[:1],
-        "2",
-        *TINY[2:3],
-        "2",
-        "--epochs",
-        "1",
-        *TINY[6:],
-    )
-    assert source.exit_code == 0, source.output
-    records = list(open_runs(tmp_path).records())
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    shown = Terminal(terminal)
-    with RunStore(empty, writable=True) as store, shown.display as display:
-        store.begin(plan)
-        display.begin(plan, store)
-        [cell] = plan.cells
-        display.started(cell, 4)
-        display.finished(cell, [replace(records[0], test_accuracy=0.5), replace(records[1], test_accuracy=0.7)])
-        assert "2/4 runs done, 2 in work, 0 failed, about" in display._line()
-        display.finished(cell, [replace(records[2], status="failed: no luck"), replace(records[3], test_accuracy=0.6)])
-    assert "split shuffled:2020, seed 2019: failed: no luck" in shown.text
-    assert "3/4 runs done, 0 in work, 1 failed" in shown.text
-    assert "60.00%" in shown.text
-    assert ("\x1b[" in shown.text) == terminal
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(5.2, "5 s"), (600, "10 min"), (7200, "2.0 h")])
-def test_durations(seconds, text):
-    assert _duration(seconds) == text
+@pytest.mark.parametrize(("samples", "control"), [(1, "gcn"), (3, "gcn-x3"), (5, "gcn-x5")])
+def test_the_difference_follows_the_number_of_samples(tmp_path, samples, control):
+    preset = "title = 'Few'\nsource = 'none'\ndatasets = ['cora']\nmethods = ['fishergcn']\n"
+    settings = f"splits = {{rule = 'shuffled', count = 2}}\nconfig = {{samples = {samples}, max_epochs = 1}}\n"
+    (tmp_path / "few.toml").write_text(preset + settings)
+    out = tmp_path / "out"
+    done = run("reproduce", tmp_path / "few.toml", "--out", out, "--workers", 1, "--device", "cpu")
+    assert done.exit_code == 0, done.output
+    for shown in (done, run("runs", "show", out)):
+        rows = [line.split()[:3] for line in shown.stdout.splitlines()]
+        assert ["fishergcn", control, "(control)"] in rows

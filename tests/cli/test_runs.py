@@ -44,8 +44,8 @@ def test_show(folder):
 
 
 def test_one_split_is_said(tmp_path):
-    options = ["--seeds", "2", "--epochs", "1", "--workers", "1", "--device", "cpu", "--datasets", "cora"]
-    done = run("reproduce", "table3", "--methods", "gcn", "--out", tmp_path, *options)
+    options = ["--seeds", "2", "--epochs", "1", "--workers", "1", "--device", "cpu", "--dataset", "cora"]
+    done = run("reproduce", "table3", "--method", "gcn", "--out", tmp_path, *options)
     assert done.exit_code == 0, done.output
     assert "from Student's t over seeds (there is one split, so they hold for it alone)" in done.stdout
 

@@ -71,7 +71,6 @@ def test_plot_without_matplotlib(ring, monkeypatch):
     [
         (["--rank", 12], "rank"),
         (["--rank", 0], "rank"),
-        (["--rank", 3, "--component", "small"], "component"),
         (["--rank", 3, "--seed", -1], "seed"),
         (["--rank", 3, "--high-order", "--threshold", 1], "threshold"),
         (["--rank", 3, "--high-order", "--order", 0], "order"),

@@ -77,20 +77,18 @@ class TestDataSet:
             assert mean == pytest.approx(np.mean(gaps), abs=1e-12)
 
     def test_tables_and_progress(self):
-        result = run("--dataset", "cora", "--method", "gcn", "--split", "shuffled:2019", "--seeds", 2, *FEW)
+        result = run("--dataset", "cora", "--method", "gcn", "--splits", "shuffled:2019", "--seeds", 2, *FEW)
         lines = [line.split() for line in result.stdout.splitlines()]
         rows = [line for line in lines if line[:1] == ["gcn"]]
         assert [row[1:3] for row in rows[:2]] == [["shuffled:2019", "2019"], ["shuffled:2019", "2020"]]
         assert rows[2][1] == "2"
         assert re.fullmatch(r"\d+\.\d\d±\d+\.\d\d", rows[2][2])
         told = result.stderr.splitlines()
-        assert [line.split(", ")[:2] for line in told] == [
-            ["fishergcn: method gcn", f"run {number} of 2"] for number in (1, 2)
-        ]
-        assert re.search(r"2 epochs, validation [\d.]+%, test so far [\d.]+%$", told[-1])
+        assert [re.split(":|,", line)[1].strip() for line in told] == ["gcn", "1/2 runs done", "2/2 runs done"]
+        assert re.search(r"; gcn on cora: 2 epochs, validation [\d.]+%, test so far [\d.]+%$", told[-1])
 
     def test_several_splits_and_seeds(self):
-        options = ["--split", "per-class:0", "--split", "per-class:5+5:1", "--seeds", 2, "--first-seed", 7]
+        options = ["--splits", "per-class:0", "--splits", "per-class:5+5:1", "--seeds", 2, "--first-seed", 7]
         facts = json.loads(run("--dataset", "cora", "--method", "gcn", *options, *FEW, "--json", "--quiet").stdout)
         assert [(each["split"], each["seed"]) for each in facts["runs"]] == [
             ("per-class:20+30:0", 7),
@@ -176,7 +174,7 @@ class TestDataSet:
     ("options", "message"),
     [
         (["--method", "fishergnc"], "method must be one of .*did you mean 'fishergcn'"),
-        (["--method", "gcn", "--method", "gcn"], "--method must name distinct methods, got gcn, gcn"),
+        (["--method", "gcn", "--method", "gcn"], "methods must be distinct, got gcn, gcn"),
         (["--device", "cuda:99"], "device 'cuda:99' is not there: torch sees [0-9]+ CUDA devices"),
         (["--device", "toaster"], "device must be 'cpu', 'cuda'"),
         (["--hidden", "0"], "hidden must be between 1 and 65536, got 0"),
@@ -184,21 +182,22 @@ class TestDataSet:
         (["--epochs", "0"], "max_epochs must be at least 1"),
         (["--lr", "nan"], "learning_rate must be finite"),
         (["--dropout", "1"], "dropout must be at least 0.0 and less than 1.0, got 1"),
-        (["--stopping", "never"], "stopping must be one of"),
-        (["--test-at", "best"], "test_at must be one of .*did you mean 'best-val'"),
+        (["--set", "stopping=never"], "stopping must be one of"),
+        (["--set", "test_at=best"], "test_at must be one of .*did you mean 'best-val'"),
         (["--set", "hiden=4"], "did you mean 'hidden'"),
         (["--set", "radius"], "--set must be name=value, got 'radius'"),
         (["--set", "order=many"], "order must be a whole number, got 'many'"),
         (["--set", "adversarial=1"], "adversarial must be true or false, got '1'"),
         (["--rank", "3", "--set", "rank=3"], "rank must be set once"),
         (["--method", "fishergcn-c", "--samples", "1"], "needs samples to be at least 2"),
-        (["--seeds", "0"], "--seeds must be at least 1"),
-        (["--first-seed", "-1"], "--first-seed must be at least 0"),
+        (["--seeds", "0"], "seeds must be at least 1"),
+        (["--first-seed", "-1"], "the first seed must be at least 0"),
         (["--workers", "0"], "workers must be at least 1"),
-        (["--split", "pubic"], "did you mean 'public'"),
-        (["--split", "held-out:20:0"], "needs a percent sign: 'held-out:20%:0'"),
-        (["--split", "public", "--split", "public"], "distinct names"),
-        (["--split", "per-class:500+1:0"], "Every class must have at least"),
+        (["--splits", "0"], "splits must be at least 1, got 0"),
+        (["--splits", "pubic"], "did you mean 'public'"),
+        (["--splits", "held-out:20:0"], "needs a percent sign: 'held-out:20%:0'"),
+        (["--splits", "public", "--splits", "public"], "distinct names"),
+        (["--splits", "per-class:500+1:0"], "Every class must have at least"),
         (["--labels", "l.csv"], "--labels goes with --edges, not with --dataset"),
         (
             ["--graph", "g.npz"],
@@ -222,7 +221,7 @@ def test_a_folder_that_cannot_be_made_is_found_before_the_work(monkeypatch, tmp_
     def refuse(*_, **__):
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr("fishergcn.execution._train.train", lambda *_, **__: pytest.fail("the work has begun"))
+    monkeypatch.setattr("fishergcn.execution.train", lambda *_, **__: pytest.fail("the work has begun"))
     monkeypatch.setattr("pathlib.Path.mkdir", refuse)
     with pytest.raises(DataFileError, match=r"Cannot write the folder '.*/new/m': Read-only file system"):
         run("--dataset", "cora", "--out", tmp_path / "new" / "m")
@@ -232,7 +231,7 @@ def test_ctrl_c_is_one_line(monkeypatch, tmp_path):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fishergcn.execution._train.train", stop)
+    monkeypatch.setattr("fishergcn.execution.train", stop)
     result = CliRunner().invoke(app, ["train", "--dataset", "cora", "--out", str(tmp_path / "new" / "m")])
     assert result.exit_code == 130
     assert result.output == "fishergcn: stopped by SIGINT; nothing was written.\n"
@@ -253,11 +252,38 @@ def test_as_a_program(tmp_path):
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(("samples", "control"), [(1, "gcn"), (3, "gcn-x3"), (5, "gcn-x5")])
+def test_the_difference_follows_the_number_of_samples(samples, control):
+    methods = [word for name in dict.fromkeys(["gcn", control, "fishergcn"]) for word in ("--method", name)]
+    options = ["--dataset", "cora", *methods, "--samples", samples, "--splits", 2, *FEW, "--quiet"]
+    facts = json.loads(run(*options, "--json").stdout)
+    references = {each["method"]: each["reference"] for each in facts["differences"]}
+    assert references["fishergcn"] == control
+    values = {(each["method"], each["split"]): each["test_accuracy"] for each in facts["runs"]}
+    gaps = [values["fishergcn", split] - values[control, split] for split in ("shuffled:2019", "shuffled:2020")]
+    [found] = [each["mean"] for each in facts["differences"] if each["method"] == "fishergcn"]
+    assert found == pytest.approx(np.mean(gaps), abs=1e-12)
+    shown = [line.split() for line in run(*options).stdout.splitlines()]
+    assert ["fishergcn", control, f"{100 * found:+.2f}"] in [line[:3] for line in shown]
+
+
+def test_several_data_sets(tmp_path):
+    options = ["--dataset", "cora", "--dataset", "citeseer", "--method", "gcn", "--method", "gcn-x2", *FEW, "--quiet"]
+    facts = json.loads(run(*options, "--json", "--out", tmp_path / "all").stdout)
+    assert [(each["dataset"], each["method"]) for each in facts["methods"]] == [
+        ("cora", "gcn"), ("cora", "gcn-x2"), ("citeseer", "gcn"), ("citeseer", "gcn-x2")
+    ]  # fmt: skip
+    assert load_model(tmp_path / "all" / "citeseer" / "gcn-x2").record.dataset == "citeseer"
+    with pytest.raises(InputError, match="--dataset must name distinct graphs, got cora, cora"):
+        run("--dataset", "cora", "--dataset", "cora")
+
+
 class TestHelpers:
     def test_reference(self):
         methods = ["gcn", "gcn-x5", "fishergcn", "fishergcn-t"]
-        assert [reference_of(method, methods) for method in methods] == [None, "gcn", "gcn-x5", "gcn"]
-        assert reference_of("fishergcn", ["fishergcn", "gcn-x5"]) == "gcn-x5"
+        usual = TrainConfig()
+        assert [reference_of(method, methods, usual) for method in methods] == [None, "gcn", "gcn-x5", "gcn"]
+        assert reference_of("fishergcn", ["fishergcn", "gcn-x5"], usual) == "gcn-x5"
 
     def test_setting(self):
         assert parse_setting("hidden=64,32") == ("hidden", (64, 32))
@@ -279,7 +305,7 @@ class TestHelpers:
         facts = means(results)
         assert [fact["diverged"] for fact in facts] == [0, 1]
         assert facts[1]["test_accuracy"] == {"mean": 0.8, "std": None}
-        [difference] = differences(results)
+        [difference] = differences(results, TrainConfig())
         assert difference["mean"] == pytest.approx(0.3)
         assert difference["low"] is None
 

@@ -39,8 +39,8 @@ def test_the_command_at_the_end_trains_the_best_trial(tmp_path, monkeypatch):
     (tmp_path / "my links.csv").write_text("one,other\n" + "".join(f"{one},{other}\n" for one, other in ring))
     (tmp_path / "l.csv").write_text("".join(f"n{node},{'ab'[node // 12]}\n" for node in range(24)))
     data = ["--edges", "my links.csv", "--labels", "l.csv", "--header", "edges", "--name", "a ring"]
-    data += ["--directed", "symmetrize", "--self-links", "drop", "--split", "per-class:3+3:0"]
-    settings = ["--split", "per-class:3+3:1", "--first-seed", 7, "--epochs", 3, "--set", "rank=4"]
+    data += ["--directed", "symmetrize", "--self-links", "drop", "--splits", "per-class:3+3:0"]
+    settings = ["--splits", "per-class:3+3:1", "--first-seed", 7, "--epochs", 3, "--set", "rank=4"]
     ignored = ["--set", "radius=0.5"]  # which is searched
     told = run(*data, *settings, *ignored, "--trials", 2, "--out", "study").stderr.splitlines()[-1]
     words = shlex.split(told.partition("train with: ")[2])
@@ -82,16 +82,23 @@ def test_json_and_resume(tmp_path):
     first = json.loads(run(*QUICK, "--quiet", "--json", "--out", tmp_path).stdout)
     again = json.loads(run(*QUICK, "--quiet", "--json", "--out", tmp_path).stdout)
     assert first == again
+    [first] = first
     assert first["trials"] == 2
     assert first["config"]["max_epochs"] == 2
     assert first["config"]["hidden"] == [first["settings"]["hidden"]]
 
 
 def test_refusals(tmp_path, monkeypatch):
-    with pytest.raises(InputError, match="grid must be one of 'paper'"):
-        run(*QUICK, "--grid", "fine", "--out", tmp_path)
+    done = CliRunner().invoke(app, ["tune", *QUICK, "--grid", "fine", "--out", str(tmp_path)])
+    assert "'fine' is not" in done.stderr
     with pytest.raises(InputError, match="exactly one of --dataset"):
         run("--out", tmp_path)
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(MissingExtraError, match=r"fishergcn\[tune\]"):
         run(*QUICK, "--out", tmp_path)
+
+
+def test_several_methods_have_a_folder_each(tmp_path):
+    found = json.loads(run(*QUICK, "--method", "gcn-x2", "--quiet", "--json", "--out", tmp_path).stdout)
+    assert [each["method"] for each in found] == ["gcn", "gcn-x2"]
+    assert sorted(path.parent.name for path in tmp_path.glob("*/tuning.json")) == ["gcn", "gcn-x2"]

@@ -7,7 +7,7 @@ import colorsys
 import pytest
 
 from fishergcn.drawing._palette import looks
-from fishergcn.training._methods import METHODS, parse_method
+from fishergcn.training import METHODS, TrainConfig, control_of
 
 
 def hue(color):
@@ -22,18 +22,26 @@ def test_all_differ():
     assert len(set(chosen.values())) == len(names)
 
 
+@pytest.mark.parametrize("samples", [3, 5])
 @pytest.mark.parametrize("method", ["fishergcn", "fishergcn-t", "fishergcn-c", "fishergcn-t-c"])
-def test_a_method_and_its_control_share_the_hue(method):
-    control = parse_method(method).control
+def test_a_method_and_its_control_share_the_hue(method, samples):
+    control = control_of(method, TrainConfig(samples=samples))
     chosen = looks([method, control])
     assert abs(hue(chosen[method].color) - hue(chosen[control].color)) < 0.05
     assert chosen[method].dash != chosen[control].dash
 
 
 def test_a_look_does_not_depend_on_the_company():
-    assert looks(["fishergcn"])["fishergcn"] == looks(["gcn", "gcn-x5", "fishergcn"])["fishergcn"]
+    for others in (["gcn", "gcn-x5"], ["fishergcn radius=2", "mine"]):
+        assert looks(["fishergcn"])["fishergcn"] == looks([*others, "fishergcn"])["fishergcn"]
 
 
 def test_more_methods_than_looks():
-    names = [f"m{number}" for number in range(60)]
+    names = [f"m{number}" for number in range(200)]
     assert list(looks(names)) == names
+    assert len(set(looks(names).values())) == 200
+
+
+def test_controls_with_any_number_of_samples_can_be_told_apart():
+    names = [f"gcn{high}-x{samples}{tail}" for high in ("", "-t") for samples in (2, 3, 5, 8) for tail in ("", "-c")]
+    assert len(set(looks([*METHODS, *names]).values())) == len({*METHODS, *names})

@@ -7,7 +7,7 @@ import pytest
 
 from fishergcn import Graph, TrainConfig, splits, train
 from fishergcn.errors import InputError
-from fishergcn.execution._arguments import as_splits, check_config, check_graph, check_record, check_records
+from fishergcn.execution._arguments import check_config, check_graph, check_record, check_records
 
 CONFIG = TrainConfig(max_epochs=2, hidden=4)
 
@@ -16,16 +16,6 @@ CONFIG = TrainConfig(max_epochs=2, hidden=4)
 def graph() -> Graph:
     labels = np.arange(12) % 2
     return Graph.from_edges([(i, (i + 2) % 12) for i in range(12)], features=np.eye(12), labels=labels, name="rings")
-
-
-def test_names_of_splits_are_those_splits(graph) -> None:
-    names = ["per-class:2+1:0", "held-out:20%:3"]
-    expected = [splits.per_class(graph, 2, 1, seed=0), splits.held_out(graph, 20, seed=3)]
-    assert as_splits(graph, names) == expected
-    assert as_splits(graph, (name for name in names)) == expected
-    assert as_splits(graph, [names[0], expected[1]]) == expected
-    assert as_splits(graph, names[0]) == expected[:1]
-    assert as_splits(graph, expected[0]) == expected[:1]
 
 
 def test_training_by_the_name_of_a_split_is_training_on_it(graph) -> None:
@@ -50,8 +40,9 @@ def test_numbers_of_seeds_may_come_from_numpy(graph) -> None:
         ({"config": 3}, r"config must be a TrainConfig, got int\."),
         ({"splits": "pubic"}, "did you mean 'public'"),
         ({"splits": "public"}, "needs a graph that comes with a standard split"),
-        ({"splits": 3}, "a split must be a Split or its name, such as 'public', got int"),
-        ({"splits": [None]}, "a split must be a Split or its name, such as 'public', got NoneType"),
+        ({"splits": 3}, "needs a graph that comes with a standard split"),
+        ({"splits": 0}, "splits must be at least 1, got 0"),
+        ({"splits": [None]}, "a split must be a Split, its name, such as 'public', or a number of splits, got None"),
         ({"splits": []}, "at least one split"),
         ({"splits": ["per-class:2+1:0"] * 2}, "distinct names"),
         ({"seeds": 2.0}, r"seeds must be a whole number, got 2\.0"),

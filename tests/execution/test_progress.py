@@ -7,62 +7,108 @@ import io
 import pytest
 from rich.console import Console
 
-from fishergcn import RunRecord
-from fishergcn.execution._progress import Bar, Display, Lines, make_display
+from fishergcn import RunRecord, TrainConfig, datasets, train
+from fishergcn.execution import Display, Listener
+from fishergcn.execution._progress import _duration
 from fishergcn.training import Progress
 
-
-def record(test=0.5, val=0.25, status="ok"):
-    scores = [test, 1.0, 1.0, val, 1.0, 1.0]
-    return RunRecord("d", "gcn", "s", 1, status, 7, *scores, {}, [], 1.0, "cpu", {}, {}, "")
-
-
+GCN = ("cora", "gcn")
 NAN = float("nan")
 
 
+def record(test=0.5, val=0.25, status="ok", split="s"):
+    scores = [test, 1.0, 1.0, val, 1.0, 1.0]
+    return RunRecord("cora", "gcn", split, 1, status, 7, *scores, {}, [], 1.0, "cpu", {}, {}, "")
+
+
 def test_a_line_for_each_of_few_runs(capsys):
-    with Lines("gcn", 3) as display:
+    with Display() as display:
+        display.begin("gcn", {GCN: 3})
+        display.started(GCN, 3)
         display.epoch(Progress(1, 1, 0, 0.5))
-        display.finished([record(0.5)])
-        display.finished([record(NAN, NAN, "diverged")])
-        display.finished([record(0.7)])
-    assert capsys.readouterr().err.splitlines() == [
-        "fishergcn: method gcn, run 1 of 3, 7 epochs, validation 25.00%, test so far 50.00%",
-        "fishergcn: method gcn, run 2 of 3, 7 epochs, diverged, test so far 50.00%",
-        "fishergcn: method gcn, run 3 of 3, 7 epochs, validation 25.00%, test so far 60.00%",
+        for each in (record(0.5), record(NAN, NAN, "diverged"), record(0.7)):
+            display.finished(GCN, [each])
+    first, *lines = capsys.readouterr().err.splitlines()
+    assert first == "fishergcn: gcn: 3 runs."
+    assert [line.partition("; ")[2] for line in lines] == [
+        "gcn on cora: 7 epochs, validation 25.00%, test so far 50.00%",
+        "gcn on cora: 7 epochs, diverged, test so far 50.00%",
+        "gcn on cora: 7 epochs, validation 25.00%, test so far 60.00%",
     ]
+    assert lines[0].startswith("fishergcn: 1/3 runs done, 2 in work, 0 failed, about ")
+    assert lines[-1].startswith("fishergcn: 3/3 runs done, 0 in work, 0 failed;")
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 200])
 def test_few_lines_for_many_runs(capsys, chunk):
-    with Lines("gcn", 200) as display:
+    with Display() as display:
+        display.begin("gcn", {GCN: 200})
         for start in range(0, 200, chunk):
-            display.finished([record()] * min(chunk, 200 - start))
+            display.finished(GCN, [record()] * min(chunk, 200 - start))
     lines = capsys.readouterr().err.splitlines()
-    assert len(lines) <= 20
-    assert lines[-1].startswith("fishergcn: method gcn, run 200 of 200")
+    assert len(lines) <= 21
+    assert lines[-1].startswith("fishergcn: 200/200 runs done")
 
 
-def test_without_test_nodes_validation_is_shown():
-    display = Display("gcn", 2)
-    assert display.so_far == ""
-    display.finished([record(NAN, 0.5), record(NAN, 1.0)])
-    assert display.so_far == "validation so far 75.00%"
+def test_without_test_nodes_validation_is_shown(capsys):
+    display = Display()
+    display.begin("gcn", {GCN: 2})
+    display.finished(GCN, [record(NAN, 0.5), record(NAN, 1.0)])
+    assert capsys.readouterr().err.endswith("validation so far 75.00%\n")
 
 
-def test_bar_on_a_terminal():
-    text = io.StringIO()
-    with Bar("gcn", 2, Console(file=text, force_terminal=True, width=120)) as display:
-        display.epoch(Progress(12, 1, 0, 0.5))
-        display._bar.refresh()
-        display.finished([record(0.5), record(0.7)])
-    shown = text.getvalue()
-    assert "epoch 12, validation 50.0%" in shown
-    assert "2/2" in shown
-    assert "test so far 60.00%" in shown
+@pytest.mark.parametrize("terminal", [True, False])
+def test_runs_of_before_and_failed_ones(monkeypatch, capsys, terminal):
+    stream = io.StringIO()
+    shown = Console(file=stream, force_terminal=terminal, width=110, highlight=False, markup=False, color_system=None)
+    monkeypatch.setattr("fishergcn.execution._progress.console", lambda **_: shown)
+    before = [(GCN, record(0.8)), (GCN, record(NAN, NAN, "failed: full disk"))]
+    with Display() as display:
+        display.begin("quick", {GCN: 4, ("cora", "gcn-x5"): 1}, before)
+        display.started(GCN, 3)
+        display.epoch(Progress(12, 1, 1, 0.5))
+        display.finished(GCN, [record(0.5)])
+        if terminal:
+            display._live.refresh()
+        assert "2/5 runs done, 2 in work, 0 failed, about" in display._line()
+        display.finished(GCN, [record(NAN, NAN, "failed: no luck", "shuffled:2020"), record(0.2)])
+    text = stream.getvalue() + capsys.readouterr().err
+    assert "quick: 5 runs, 1 of them done before." in text
+    assert "gcn on cora, split shuffled:2020, seed 1: failed: no luck" in text
+    assert "3/5 runs done, 0 in work, 1 failed" in text
+    if terminal:
+        assert "epoch 12, validation 50.0%, 1 training, 1 stopped" in text
+        assert "50.00%" in text  # the mean of 0.8, 0.5 and 0.2
+    assert ("\x1b[" in text) == terminal
 
 
-def test_choice(capsys):
-    assert type(make_display("gcn", 1, shown=False)) is Display
-    assert type(make_display("gcn", 1, shown=True)) is Lines  # standard error is not a terminal here
+class Notes(Listener):
+    """Writes down what it is told."""
+
+    def __init__(self):
+        self.told = []
+
+    def begin(self, title, planned, before=()):
+        self.told.append(("begin", title, dict(planned), list(before)))
+
+    def started(self, name, runs):
+        self.told.append(("started", name, runs))
+
+    def epoch(self, progress):
+        self.told.append(("epoch", progress.epoch))
+
+    def finished(self, name, records):
+        self.told.append(("finished", name, [each.seed for each in records]))
+
+
+def test_a_listener_is_told_everything_in_order(capsys):
+    notes = Notes()
+    train(datasets.load("cora"), "gcn", seeds=2, config=TrainConfig(max_epochs=1), device="cpu", progress=notes)
+    each = [[("started", GCN, 1), ("epoch", 1), ("finished", GCN, [seed])] for seed in (2019, 2020)]
+    assert notes.told == [("begin", "gcn", {GCN: 2}, []), *each[0], *each[1]]
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(5.2, "5 s"), (600, "10 min"), (7200, "2.0 h")])
+def test_durations(seconds, text):
+    assert _duration(seconds) == text

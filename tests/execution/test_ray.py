@@ -10,9 +10,9 @@ import pytest
 
 from fishergcn import studies
 from fishergcn.errors import MissingExtraError
-from fishergcn.execution._jobs import Job, problem_key, run_to_dict
+from fishergcn.execution._jobs import Job, measure_name, problem_key, run_to_dict
 from fishergcn.execution._ray import _problem, _problems, _to_files, _train_files
-from fishergcn.studies._plan import make_plan
+from fishergcn.studies import make_plan
 from fishergcn.studies._runner import run
 from fishergcn.studies._store import open_runs
 
@@ -49,7 +49,8 @@ def test_what_a_node_does(plan, tmp_path):
     files, key = _to_files(job.problem), problem_key(job.problem)
     assert {array.dtype.name for array in files.values()} == {"uint8"}
     runs = json.dumps([run_to_dict(run) for run in job.runs])
-    answer, [weights] = _train_files(key, files, runs, gpu=False, keep_weights=True)
+    what = (measure_name(job.measure), json.dumps(job.task))
+    [(answer, [weights])] = _train_files(key, files, runs, False, True, *what)
     assert _problem(key, {}) is _problems[key]  # kept: the second task of a cell reads nothing
     [expected] = fishergcn.train(graph, "fishergcn", job.runs[0].split, [1], config)
     [found] = (fishergcn.RunRecord.from_dict(values) for values in json.loads(answer))
@@ -76,23 +77,17 @@ def two_nodes(monkeypatch):
         cluster.shutdown()
 
 
-class Remover:
+class Remover(Listener):
     """A listener that takes a node away in the middle of the work."""
 
     def __init__(self, cluster, node, after):
         self.cluster, self.node, self.after = cluster, node, after
         self.finished_runs = self.outstanding = 0
 
-    def begin(self, plan, store):
-        pass
-
-    def started(self, cell, runs):
+    def started(self, name, runs):
         self.outstanding += runs
 
-    def epoch(self, progress):
-        pass
-
-    def finished(self, cell, records):
+    def finished(self, name, records):
         self.finished_runs += len(records)
         self.outstanding -= len(records)
         if self.finished_runs == self.after:
@@ -104,7 +99,7 @@ class Remover:
 def test_a_node_is_lost_and_the_table_is_the_same(plan, tmp_path, monkeypatch):
     with two_nodes(monkeypatch) as (cluster, second):
         ear = Remover(cluster, second, after=4)
-        assert run(plan, tmp_path / "ray", cluster=cluster.address, device="cpu", listener=ear) == {"ok": 18}
+        assert run(plan, tmp_path / "ray", cluster=cluster.address, device="cpu", listener=ear).counts() == {"ok": 18}
     assert ear.outstanding_then >= 3  # both nodes were at work
-    assert run(plan, tmp_path / "here", device="cpu", workers=1) == {"ok": 18}
+    assert run(plan, tmp_path / "here", device="cpu", workers=1).counts() == {"ok": 18}
     assert table(tmp_path / "ray") == table(tmp_path / "here")

@@ -9,11 +9,13 @@ import pytest
 import torch
 
 from fishergcn import renormalized
-from fishergcn.geometry.extrinsic import edge_sensitivity, fisher_information, weight_fisher
+from fishergcn.geometry.extrinsic import fisher_information, link_sensitivity, weight_fisher
 from fishergcn.graph import Graph
+from fishergcn.models import TrainedModel
 from fishergcn.nn._gcn import GCN
 from fishergcn.perturbation._neighborhood import Neighborhood
 
+on = TrainedModel.from_network
 DEPTHS = {1: (), 2: (4,), 3: (4, 4)}
 SEED = 14
 V = np.array([1.0, 0.0, -1.0])  # the curve φ(t) = t V, so that t is the scalar coordinate of the paper
@@ -106,7 +108,9 @@ NUMBERS = {
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_theorem_5_as_printed_is_neither_the_exact_nor_the_empirical_information(depth):
     graph, model, near = example(depth)
-    exact, empirical = (V @ fisher_information(model, graph, near, kind=kind) @ V for kind in ("exact", "empirical"))
+    exact, empirical = (
+        V @ fisher_information(on(model, graph), near, kind=kind) @ V for kind in ("exact", "empirical")
+    )
     paper, _ = printed(graph, model, near)
     np.testing.assert_allclose([paper, empirical, exact], NUMBERS[depth], rtol=1e-5)
     values = [paper, empirical, exact]
@@ -142,7 +146,7 @@ def test_derivative_in_the_operator_is_a_sum_over_layers_and_transposed(depth):
         assert min(np.abs(part - true).max() for part in parts) > 0.05  # one layer alone
     # The library's factors are the same matrix: entry (i, j) plus entry (j, i), of the mean loss.
     pairs = list(itertools.combinations(range(5), 2))
-    found = edge_sensitivity(model, graph, None, False, links=pairs).values
+    found = link_sensitivity(on(model, graph), None, False, links=pairs).values
     np.testing.assert_allclose(found, [(true[i, j] + true[j, i]) / 5 for i, j in pairs], atol=1e-12)
 
 
@@ -171,7 +175,7 @@ def test_the_information_of_the_weights_is_not_one_outer_product(depth):
     A, H, _, _, S = layers(graph, model)
     total = (S[0].T @ A @ H[0]).T.ravel()  # vec of the gradient of the total loss, the same for every i
     paper = np.mean([np.outer(total, total) for _ in range(5)], axis=0)
-    exact, empirical = (weight_fisher(model, graph, 0, kind).todense() for kind in ("exact", "empirical"))
+    exact, empirical = (weight_fisher(on(model, graph), 0, kind).todense() for kind in ("exact", "empirical"))
     assert np.linalg.matrix_rank(paper) == 1
     assert np.linalg.matrix_rank(exact) > 3
     assert 1 < np.linalg.matrix_rank(empirical) <= 5
@@ -183,4 +187,4 @@ def test_the_information_of_the_weights_is_not_one_outer_product(depth):
 def test_shifting_all_coordinates_moves_nothing(depth):
     graph, model, near = example(depth)
     for kind in ("exact", "empirical"):
-        assert np.abs(fisher_information(model, graph, near, kind=kind) @ np.ones(3)).max() < 1e-15
+        assert np.abs(fisher_information(on(model, graph), near, kind=kind) @ np.ones(3)).max() < 1e-15

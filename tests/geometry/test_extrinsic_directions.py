@@ -18,8 +18,11 @@ from fishergcn.geometry.extrinsic import (
 )
 from fishergcn.geometry.extrinsic._sharpness import at_distance
 from fishergcn.graph import Graph
+from fishergcn.models import TrainedModel
 from fishergcn.nn._gcn import GCN
 from fishergcn.perturbation._neighborhood import Neighborhood, PerturbationWarning
+
+on = TrainedModel.from_network
 
 
 def random_graph(n=30, classes=3, dim=5, seed=0):
@@ -59,8 +62,8 @@ def test_the_metric_is_the_second_order_of_the_distance(directions):
 def test_directions_solve_the_generalized_eigenproblem(kind, directions):
     graph = random_graph()
     model, near = network(graph), around(graph, directions=directions)
-    found = adversarial_direction(model, graph, near, kind)
-    G, M = fisher_information(model, graph, near, kind=kind), intrinsic_metric(near)
+    found = adversarial_direction(on(model, graph), near, kind)
+    G, M = fisher_information(on(model, graph), near, kind=kind), intrinsic_metric(near)
     np.testing.assert_array_equal(found.fisher, G)
     size = found.eigenvalues[0]
     V, mu = found.directions, found.eigenvalues
@@ -80,9 +83,9 @@ def test_directions_solve_the_generalized_eigenproblem(kind, directions):
 def test_shares_of_nodes():
     graph = random_graph()
     model, near = network(graph), around(graph)
-    found = adversarial_direction(model, graph, near, nodes=[3, 8, 21])
+    found = adversarial_direction(on(model, graph), near, nodes=[3, 8, 21])
     v = found.direction
-    expected = np.array([v @ fisher_information(model, graph, near, nodes=[i]) @ v for i in (3, 8, 21)])
+    expected = np.array([v @ fisher_information(on(model, graph), near, nodes=[i]) @ v for i in (3, 8, 21)])
     np.testing.assert_allclose(found.node_shares, expected / expected.sum(), atol=1e-12)
     assert expected.mean() == pytest.approx(found.eigenvalues[0], rel=1e-10)
     np.testing.assert_array_equal(found.nodes, [3, 8, 21])
@@ -90,7 +93,7 @@ def test_shares_of_nodes():
 
 def test_the_sign_and_the_solver_are_settled():
     graph = random_graph()
-    found = adversarial_direction(network(graph), graph, around(graph))
+    found = adversarial_direction(on(network(graph), graph), around(graph))
     assert (found.directions[np.abs(found.directions).argmax(axis=0), np.arange(4)] > 0).all()
 
 
@@ -110,10 +113,10 @@ def test_sharpness_is_what_it_says():
     graph = random_graph()
     model, near = network(graph), around(graph)
     nodes = np.array([0, 4, 9, 17])
-    found = sharpness(model, graph, near, 0.01, nodes, random=7, seed=3)
+    found = sharpness(on(model, graph), near, 0.01, nodes, random=7, seed=3)
     assert found.adversarial.shape == found.adversarial_change.shape == (4, 2)
     assert found.random.shape == found.random_change.shape == (7, 2)
-    v = adversarial_direction(model, graph, near, nodes=nodes).directions
+    v = adversarial_direction(on(model, graph), near, nodes=nodes).directions
     X = graph.features.astype(np.float64)
     X = X / X.sum(1, keepdims=True)
 
@@ -135,10 +138,10 @@ def test_sharpness_is_what_it_says():
 def test_the_change_of_predictions_is_foretold_and_largest_along_the_first_direction():
     graph = random_graph()
     model, near = network(graph), around(graph)
-    found = sharpness(model, graph, near, 1e-4, random=200)
+    found = sharpness(on(model, graph), near, 1e-4, random=200)
     np.testing.assert_allclose(found.adversarial_change.mean(axis=1), found.foretold, rtol=1e-3)
     assert found.rank_of_change == 1.0
-    mu = adversarial_direction(model, graph, near).eigenvalues
+    mu = adversarial_direction(on(model, graph), near).eigenvalues
     np.testing.assert_allclose(found.foretold, mu * 1e-8 / 2, rtol=1e-10)
     # Uniform on the sphere of the metric: the mean change is that of the mean eigenvalue.
     assert found.random_change.mean() == pytest.approx(mu.mean() * 1e-8 / 2, rel=0.1)
@@ -149,14 +152,14 @@ def test_the_typical_distance_is_that_of_draws():
     drawn = near.distance(near.sample(20_000)).numpy()
     assert np.sqrt((drawn**2).mean()) == pytest.approx(typical_distance(near), rel=0.02)
     graph = random_graph()
-    assert sharpness(network(graph), graph, around(graph), random=0).distance == typical_distance(around(graph))
+    assert sharpness(on(network(graph), graph), around(graph), random=0).distance == typical_distance(around(graph))
 
 
 def test_chosen_directions():
     graph = random_graph()
     model, near = network(graph), around(graph)
     chosen = np.eye(5)[:, :2]
-    found = sharpness(model, graph, near, 1e-4, directions=chosen, random=3)
+    found = sharpness(on(model, graph), near, 1e-4, directions=chosen, random=3)
     assert found.adversarial.shape == (2, 2)
     np.testing.assert_allclose(found.adversarial_change.mean(axis=1), found.foretold, rtol=1e-3)
 
@@ -165,22 +168,22 @@ def test_bad_input_is_one_sentence():
     graph = random_graph()
     model, near = network(graph), around(graph)
     with pytest.raises(InputError, match=r"rank must be at least 2"):
-        adversarial_direction(model, graph, around(graph, rank=1))
+        adversarial_direction(on(model, graph), around(graph, rank=1))
     with pytest.raises(InputError, match=r"known along eigenvectors .* 'random'"):
-        adversarial_direction(model, graph, around(graph, directions="random"))
+        adversarial_direction(on(model, graph), around(graph, directions="random"))
     with pytest.warns(PerturbationWarning):
         literal = around(graph, scale="trace")
     with pytest.raises(InputError, match=r"scale 'trace'"):
-        adversarial_direction(model, graph, literal)
+        adversarial_direction(on(model, graph), literal)
     with pytest.raises(InputError, match=r"distance must be less than 0\.\d+, the farthest a direction leads, got 2"):
-        sharpness(model, graph, near, 2.0)
+        sharpness(on(model, graph), near, 2.0)
     with pytest.raises(InputError, match=r"distance must be greater than 0"):
-        sharpness(model, graph, near, 0.0)
+        sharpness(on(model, graph), near, 0.0)
     with pytest.raises(InputError, match=r"directions must be finite, of shape \(5, d\), got \(4, 1\)"):
-        sharpness(model, graph, near, directions=np.ones((4, 1)))
+        sharpness(on(model, graph), near, directions=np.ones((4, 1)))
     with pytest.raises(InputError, match=r"one whose entries are all equal"):
-        sharpness(model, graph, near, directions=np.ones((5, 1)))
+        sharpness(on(model, graph), near, directions=np.ones((5, 1)))
     with pytest.raises(InputError, match=r"no labels"):
-        sharpness(model, graph.replace(labels=None), near)
+        sharpness(on(model, graph.replace(labels=None)), near)
     with pytest.raises(InputError, match=r"random must be at least 0"):
-        sharpness(model, graph, near, random=-1)
+        sharpness(on(model, graph), near, random=-1)

@@ -14,8 +14,11 @@ from fishergcn import renormalized
 from fishergcn.errors import InputError
 from fishergcn.geometry.extrinsic import fisher_information
 from fishergcn.graph import Graph
+from fishergcn.models import TrainedModel
 from fishergcn.nn._gcn import GCN
 from fishergcn.perturbation._neighborhood import Neighborhood
+
+on = TrainedModel.from_network
 
 
 def random_graph(n=5, classes=3, dim=4, seed=0):
@@ -86,7 +89,7 @@ def test_exact_information_is_the_expectation_over_all_labelings(hidden, phi):
     for labeling in itertools.product(range(3), repeat=5):
         score = slopes[nodes, labeling].sum(axis=0)
         expected += np.exp(log_p[nodes, labeling].sum()) * np.outer(score, score) / 5
-    found = fisher_information(model, graph, around(graph), phi)
+    found = fisher_information(on(model, graph), around(graph), phi)
     assert np.abs(expected).max() > 1e-4
     np.testing.assert_allclose(found, expected, atol=1e-14)
 
@@ -99,7 +102,7 @@ def test_empirical_information_is_the_mean_outer_product_of_the_gradients_of_nod
     _, slopes = scores(dense_log_probabilities(model, graph), PHI)
     chosen = range(5) if nodes is None else nodes
     expected = np.mean([np.outer(*[slopes[i, graph.labels[i]]] * 2) for i in chosen], axis=0)
-    found = fisher_information(model, graph, around(graph), PHI, kind="empirical", nodes=nodes)
+    found = fisher_information(on(model, graph), around(graph), PHI, kind="empirical", nodes=nodes)
     np.testing.assert_allclose(found, expected, atol=1e-12)
     assert np.linalg.matrix_rank(found) <= min(len(list(chosen)), 2)
 
@@ -109,25 +112,25 @@ def test_exact_information_of_some_nodes():
     model = network(graph, (4,))
     log_p, slopes = scores(dense_log_probabilities(model, graph), 0 * PHI)
     expected = np.mean([np.einsum("c,ca,cb->ab", np.exp(log_p[i]), slopes[i], slopes[i]) for i in (1, 3)], axis=0)
-    found = fisher_information(model, graph, around(graph), nodes=np.array([1, 3]))
+    found = fisher_information(on(model, graph), around(graph), nodes=np.array([1, 3]))
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
 def test_monte_carlo_tends_to_the_exact_information():
     graph = random_graph()
     model = network(graph, (4,))
-    exact = fisher_information(model, graph, around(graph))
+    exact = fisher_information(on(model, graph), around(graph))
     errors = [
-        np.abs(fisher_information(model, graph, around(graph), kind="monte-carlo", samples=count) - exact).max()
+        np.abs(fisher_information(on(model, graph), around(graph), kind="monte-carlo", samples=count) - exact).max()
         for count in (10, 1000, 100_000)
     ]
     assert errors[0] > errors[1] > errors[2]
     assert errors[2] < 0.02 * np.abs(exact).max()
     one, other = (
-        fisher_information(model, graph, around(graph), kind="monte-carlo", samples=5, seed=seed) for seed in (0, 1)
+        fisher_information(on(model, graph), around(graph), kind="monte-carlo", samples=5, seed=seed) for seed in (0, 1)
     )
     assert np.abs(one - other).max() > 0
-    again = fisher_information(model, graph, around(graph), kind="monte-carlo", samples=5, seed=0)
+    again = fisher_information(on(model, graph), around(graph), kind="monte-carlo", samples=5, seed=0)
     np.testing.assert_array_equal(one, again)
 
 
@@ -137,14 +140,15 @@ def test_information_is_symmetric_and_semidefinite_with_null_vector_one(seed, de
     graph = random_graph(n=9, seed=seed)
     model = network(graph, HIDDEN[depth], seed)
     phi = np.random.default_rng(seed).standard_normal(4)
-    found = fisher_information(model, graph, around(graph, rank=4), phi, kind=kind)
+    found = fisher_information(on(model, graph), around(graph, rank=4), phi, kind=kind)
     np.testing.assert_array_equal(found, found.T)
-    size = np.abs(found).max() + 1e-300
+    # Saturated predictions leave a G far below the products it is made of, to which rounding is relative.
+    size = np.abs(found).max() + 1e-5
     assert np.linalg.eigvalsh(found).min() > -1e-12 * size
     assert np.abs(found @ np.ones(4)).max() < 1e-12 * size
     # φ + c·1 is the same graph.
     np.testing.assert_allclose(
-        fisher_information(model, graph, around(graph, rank=4), phi + 0.7, kind=kind), found, atol=1e-12 * size
+        fisher_information(on(model, graph), around(graph, rank=4), phi + 0.7, kind=kind), found, atol=1e-12 * size
     )
 
 
@@ -162,21 +166,20 @@ def callable_network(model, graph, shift=0.0):
 def test_any_callable_will_do_and_a_constant_added_to_all_logits_changes_nothing():
     graph = random_graph(n=12)
     model = network(graph, (4,))
-    expected = fisher_information(model, graph, around(graph), PHI)
+    expected = fisher_information(on(model, graph), around(graph), PHI)
     shift = torch.randn(12, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) * 10
     for function in (callable_network(model, graph), callable_network(model, graph, shift)):
-        np.testing.assert_allclose(fisher_information(function, graph, around(graph), PHI), expected, atol=1e-13)
+        np.testing.assert_allclose(fisher_information(on(function, graph), around(graph), PHI), expected, atol=1e-13)
 
 
 def test_a_callable_works_in_its_own_precision():
     graph = random_graph(n=12)
     model = network(graph, (4,))
-    expected = fisher_information(model, graph, around(graph))
+    expected = fisher_information(on(model, graph), around(graph))
     weights = [each.detach().float() for each in model.weights]
     X = torch.tensor(graph.features / graph.features.sum(1, keepdims=True))
     found = fisher_information(
-        lambda operator: operator @ (torch.relu(operator @ (X @ weights[0])) @ weights[1]),
-        graph,
+        on(lambda operator: operator @ (torch.relu(operator @ (X @ weights[0])) @ weights[1]), graph),
         around(graph).to(dtype=torch.float32),
     )
     np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
@@ -184,7 +187,7 @@ def test_a_callable_works_in_its_own_precision():
 
 def test_a_network_that_does_not_look_at_the_graph_feels_nothing():
     graph = random_graph()
-    found = fisher_information(lambda operator: torch.eye(5, 3, dtype=torch.float64), graph, around(graph))
+    found = fisher_information(on(lambda operator: torch.eye(5, 3, dtype=torch.float64), graph), around(graph))
     np.testing.assert_array_equal(found, np.zeros((3, 3)))
 
 
@@ -194,7 +197,7 @@ def test_second_order_of_the_divergence_is_half_of_the_information():
     function = dense_log_probabilities(model, graph)
     before = function(torch.zeros(3, dtype=torch.float64))
     direction = torch.tensor(PHI)
-    fisher = fisher_information(model, graph, around(graph))
+    fisher = fisher_information(on(model, graph), around(graph))
     step = 1e-4
     change = [float((before.exp() * (before - function(sign * step * direction))).sum(1).mean()) for sign in (1, -1)]
     assert np.mean(change) / step**2 == pytest.approx(PHI @ fisher @ PHI / 2, rel=1e-4)
@@ -205,10 +208,10 @@ def test_features_may_come_unnormalized_and_models_in_single_precision():
     model = network(graph, (4,))
     rows = graph.features.astype(np.float64)
     scaled = graph.replace(features=(rows / rows.sum(1, keepdims=True)).astype(np.float32))
-    found = fisher_information(model, scaled, around(graph), normalize_features=False)
-    np.testing.assert_allclose(found, fisher_information(model, graph, around(graph)), rtol=1e-5)
+    found = fisher_information(on(model, scaled, normalize_features=False), around(graph))
+    np.testing.assert_allclose(found, fisher_information(on(model, graph), around(graph)), rtol=1e-5)
     single = network(graph, (4,)).float()
-    np.testing.assert_allclose(fisher_information(single, graph, around(graph)), found, rtol=1e-4, atol=1e-9)
+    np.testing.assert_allclose(fisher_information(on(single, graph), around(graph)), found, rtol=1e-4, atol=1e-9)
     assert single.weights[0].dtype == torch.float32
 
 
@@ -226,26 +229,28 @@ def test_bad_input_is_one_sentence():
     }
     for message, options in cases.items():
         with pytest.raises(InputError, match=message):
-            fisher_information(model, graph, near, **options)
-    with pytest.raises(InputError, match=r"takes 4 features a node, the graph has 2"):
-        fisher_information(model, graph.replace(features=graph.features[:, :2]), near)
-    with pytest.raises(InputError, match=r"knows 3 classes, the graph has 4"):
-        fisher_information(model, graph.replace(labels=[0, 1, 2, 3, 0], class_names=None), near)
+            fisher_information(on(model, graph), near, **options)
+    with pytest.raises(InputError, match=r"must have 4 features, got 2"):
+        fisher_information(on(model, graph.replace(features=graph.features[:, :2])), near)
+    with pytest.raises(InputError, match=r"it knows 3 classes, not 4"):
+        fisher_information(on(model, graph.replace(labels=[0, 1, 2, 3, 0], class_names=None)), near)
     with pytest.raises(InputError, match=r"has no features"):
-        fisher_information(model, graph.replace(features=None), near)
-    with pytest.raises(InputError, match=r"same nodes, got 5 nodes and a matrix of 7 x 7"):
-        fisher_information(model, graph, around(random_graph(7)))
+        fisher_information(on(model, graph.replace(features=None)), near)
+    with pytest.raises(InputError, match=r"same nodes, got 5 and 7 nodes"):
+        fisher_information(on(model, graph), around(random_graph(7)))
     with pytest.raises(InputError, match=r"neighborhood must be a Neighborhood, got csr_array"):
-        fisher_information(model, graph, graph.adjacency)
+        fisher_information(on(model, graph), graph.adjacency)
     with pytest.raises(InputError, match=r"graph must be a Graph"):
-        fisher_information(model, graph.adjacency, near)
-    with pytest.raises(InputError, match=r"model must be a GCN or map an operator to logits, got int"):
-        fisher_information(3, graph, near)
+        fisher_information(on(model, graph.adjacency), near)
+    with pytest.raises(InputError, match=r"model must be a TrainedModel, got GCN; TrainedModel.from_network"):
+        fisher_information(model, near)
+    with pytest.raises(InputError, match=r"network must be a GCN or map an operator to logits, got int"):
+        fisher_information(on(3, graph), near)
     with pytest.raises(InputError, match=r"logits of shape \(5, C\), got \(4, 2\)"):
-        fisher_information(lambda operator: torch.zeros(4, 2), graph, near)
+        fisher_information(on(lambda operator: torch.zeros(4, 2), graph), near)
     with pytest.raises(InputError, match=r"has no labels"):
-        fisher_information(model, graph.replace(labels=None), near, kind="empirical")
+        fisher_information(on(model, graph.replace(labels=None)), near, kind="empirical")
     unknown = graph.replace(labels=[0, -1, 1, 2, 0])
     with pytest.raises(InputError, match=r"node 1 has no label"):
-        fisher_information(model, unknown, near, kind="empirical", nodes=[0, 1])
-    assert np.isfinite(fisher_information(model, unknown, near, kind="empirical")).all()
+        fisher_information(on(model, unknown), near, kind="empirical", nodes=[0, 1])
+    assert np.isfinite(fisher_information(on(model, unknown), near, kind="empirical")).all()

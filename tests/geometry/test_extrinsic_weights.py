@@ -11,7 +11,10 @@ from fishergcn import high_order, renormalized
 from fishergcn.errors import ConvergenceError, InputError
 from fishergcn.geometry.extrinsic import natural_gradient_step, weight_fisher
 from fishergcn.graph import Graph
+from fishergcn.models import TrainedModel
 from fishergcn.nn._gcn import GCN
+
+on = TrainedModel.from_network
 
 
 def random_graph(n=10, classes=3, dim=4, seed=0, sparse_features=False):
@@ -62,7 +65,7 @@ def test_exact_information_against_autograd(hidden, layer, sparse_features):
     model = network(graph, hidden)
     g, p = node_gradients(model, graph, layer)
     expected = np.einsum("nc,nca,ncb->ab", p, g, g) / 10
-    fisher = weight_fisher(model, graph, layer)
+    fisher = weight_fisher(on(model, graph), layer)
     np.testing.assert_allclose(fisher.todense(), expected, atol=1e-14)
     assert fisher.weight_shape == tuple(model.weights[layer].shape)
 
@@ -74,14 +77,14 @@ def test_empirical_information_against_autograd_and_its_rank(hidden, layer):
     g, _ = node_gradients(model, graph, layer)
     nodes = [1, 4, 7]
     observed = g[nodes, graph.labels[nodes]]
-    found = weight_fisher(model, graph, layer, kind="empirical", nodes=nodes).todense()
+    found = weight_fisher(on(model, graph), layer, kind="empirical", nodes=nodes).todense()
     np.testing.assert_allclose(found, observed.T @ observed / 3, atol=1e-14)
     assert np.linalg.matrix_rank(found) == np.linalg.matrix_rank(observed) > 1
 
 
 def test_rank_of_the_exact_information():
     graph = random_graph()
-    found = weight_fisher(network(graph), graph, 0, nodes=[1, 4]).todense()
+    found = weight_fisher(on(network(graph), graph), 0, nodes=[1, 4]).todense()
     assert found.shape == (20, 20)
     assert np.linalg.matrix_rank(found) == 2 * (3 - 1)  # N (C - 1)
 
@@ -89,7 +92,7 @@ def test_rank_of_the_exact_information():
 @pytest.mark.parametrize("kind", ["exact", "empirical", "monte-carlo"])
 def test_products_are_those_of_the_matrix(kind):
     graph = random_graph()
-    fisher = weight_fisher(network(graph, (5, 4)), graph, 1, kind=kind, samples=7)
+    fisher = weight_fisher(on(network(graph, (5, 4)), graph), 1, kind=kind, samples=7)
     matrix = fisher.todense()
     vectors = np.random.default_rng(0).standard_normal((20, 3))
     np.testing.assert_allclose(fisher @ vectors, matrix @ vectors, atol=1e-14)
@@ -100,9 +103,9 @@ def test_products_are_those_of_the_matrix(kind):
 
 def test_monte_carlo_tends_to_the_exact_information():
     graph = random_graph()
-    exact = weight_fisher(network(graph), graph, 1).todense()
+    exact = weight_fisher(on(network(graph), graph), 1).todense()
     errors = [
-        np.abs(weight_fisher(network(graph), graph, 1, "monte-carlo", samples=m).todense() - exact).max()
+        np.abs(weight_fisher(on(network(graph), graph), 1, "monte-carlo", samples=m).todense() - exact).max()
         for m in (10, 1000, 100_000)
     ]
     assert errors[0] > errors[1] > errors[2]
@@ -113,13 +116,13 @@ def test_the_propagation_matrix_may_be_another():
     graph = random_graph()
     model = network(graph)
     g, p = node_gradients(model, graph, 0, high_order)
-    found = weight_fisher(model, graph, 0, propagation=high_order(graph.adjacency)).todense()
+    found = weight_fisher(on(model, graph, propagation=high_order(graph.adjacency)), 0).todense()
     np.testing.assert_allclose(found, np.einsum("nc,nca,ncb->ab", p, g, g) / 10, atol=1e-14)
 
 
 def test_a_large_layer_has_products_and_no_matrix():
     graph = random_graph(30, dim=700)
-    fisher = weight_fisher(network(graph, (6,)), graph, 0)
+    fisher = weight_fisher(on(network(graph, (6,)), graph), 0)
     assert fisher.shape == (4200, 4200)
     assert np.isfinite(fisher @ np.ones(4200)).all()
     with pytest.raises(InputError, match=r"at most 4096 weights, got 4200: use products"):
@@ -134,12 +137,12 @@ def test_a_natural_gradient_step_solves_the_damped_system(layer, kind):
     nodes = [0, 2, 3, 8]
     before = [each.detach().clone() for each in model.weights]
     found = natural_gradient_step(
-        model, graph, layer, nodes, damping=0.01, learning_rate=0.5, kind=kind, tolerance=1e-12
+        on(model, graph), layer, nodes, damping=0.01, learning_rate=0.5, kind=kind, tolerance=1e-12
     )
     g, _ = node_gradients(model, graph, layer)
     gradient = g[nodes, graph.labels[nodes]].mean(axis=0)
     np.testing.assert_allclose(found.gradient.ravel(), gradient, atol=1e-14)
-    matrix = weight_fisher(model, graph, layer, kind, nodes).todense() + 0.01 * np.eye(len(gradient))
+    matrix = weight_fisher(on(model, graph), layer, kind, nodes).todense() + 0.01 * np.eye(len(gradient))
     step = -0.5 * np.linalg.solve(matrix, gradient)
     np.testing.assert_allclose(found.step.ravel(), step, atol=1e-9 * np.abs(step).max())
     decrease = -(gradient @ step + step @ matrix @ step / 2)
@@ -162,7 +165,7 @@ def test_a_linear_network_reaches_its_minimum_in_a_few_natural_steps():
 
     losses, norms = [], []
     for _ in range(12):
-        found = natural_gradient_step(model, graph, 0, damping=damping, tolerance=1e-10)
+        found = natural_gradient_step(on(model, graph), 0, damping=damping, tolerance=1e-10)
         loss, gradient = objective()
         losses.append(loss)
         norms.append(np.linalg.norm(gradient))
@@ -184,7 +187,7 @@ def test_a_step_reduces_the_loss_of_a_deep_network():
 
     for layer in (0, 1):
         before = loss()
-        found = natural_gradient_step(model, graph, layer, damping=0.1, learning_rate=0.2)
+        found = natural_gradient_step(on(model, graph), layer, damping=0.1, learning_rate=0.2)
         with torch.no_grad():
             model.weights[layer] += torch.as_tensor(found.step)
         assert loss() < before - 0.2 * found.decrease
@@ -193,23 +196,23 @@ def test_a_step_reduces_the_loss_of_a_deep_network():
 def test_too_few_products_are_said():
     graph = random_graph()
     with pytest.raises(ConvergenceError, match=r"raise damping or max_iterations"):
-        natural_gradient_step(network(graph), graph, 0, damping=1e-9, max_iterations=1, tolerance=1e-10)
+        natural_gradient_step(on(network(graph), graph), 0, damping=1e-9, max_iterations=1, tolerance=1e-10)
 
 
 def test_bad_input_is_one_sentence():
     graph = random_graph()
     model = network(graph)
     with pytest.raises(InputError, match=r"layer must be between 0 and 1, got 2"):
-        weight_fisher(model, graph, 2)
+        weight_fisher(on(model, graph), 2)
     with pytest.raises(InputError, match=r"layer must be between 0 and 1, got -1"):
-        natural_gradient_step(model, graph, -1)
+        natural_gradient_step(on(model, graph), -1)
     with pytest.raises(InputError, match=r"kind must be one of"):
-        weight_fisher(model, graph, 0, kind="observed")
-    with pytest.raises(InputError, match=r"model must be a GCN, whose layers have weights"):
-        weight_fisher(lambda operator: torch.zeros(10, 3), graph, 0)
+        weight_fisher(on(model, graph), 0, kind="observed")
+    with pytest.raises(InputError, match=r"model must be of a GCN, whose layers have weights"):
+        weight_fisher(on(lambda operator: torch.zeros(10, 3), graph), 0)
     with pytest.raises(InputError, match=r"damping must be greater than 0"):
-        natural_gradient_step(model, graph, 0, damping=0.0)
+        natural_gradient_step(on(model, graph), 0, damping=0.0)
     with pytest.raises(InputError, match=r"no labels"):
-        natural_gradient_step(model, graph.replace(labels=None), 0)
+        natural_gradient_step(on(model, graph.replace(labels=None)), 0)
     with pytest.raises(InputError, match=r"node 2 has no label"):
-        natural_gradient_step(model, graph.replace(labels=[0, 1, -1] + [2] * 7), 0, nodes=[2])
+        natural_gradient_step(on(model, graph.replace(labels=[0, 1, -1] + [2] * 7)), 0, nodes=[2])

@@ -7,6 +7,7 @@ import dataclasses
 import io
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,11 +15,12 @@ import torch
 
 from fishergcn import Graph, TrainConfig, datasets, splits, train
 from fishergcn.errors import DataFileError, InputError
-from fishergcn.models import _saved as saved_module
-from fishergcn.models import best_run, load_model, save_model
+from fishergcn.models import TrainedModel, best_run, load_model, load_models, save_models
+from fishergcn.models import _folder as folder_module
 from fishergcn.propagation import high_order
 
 CONFIG = TrainConfig(max_epochs=3, hidden=(5, 4), rank=3)
+from_records = TrainedModel.from_records
 
 
 def make_graph(n=24, seed=0):
@@ -49,7 +51,7 @@ def records():
 
 @pytest.fixture
 def folder(tmp_path, records):
-    save_model(tmp_path / "model", GRAPH, records[0], SPLIT)
+    from_records(GRAPH, records[0], SPLIT).save(tmp_path / "model")
     return tmp_path / "model"
 
 
@@ -89,9 +91,11 @@ class TestRoundTrip:
         assert (loaded.method.name, loaded.config) == ("gcn", CONFIG)
         assert loaded.record == dataclasses.replace(records[0], curves={})
         assert loaded.split_sizes == {"train": 9, "val": 6, "test": 6}
-        for parameter, weight in zip(loaded.model.weights, records[0].weights, strict=True):
+        network = loaded.network()
+        for found, parameter, weight in zip(loaded.weights, network.weights, records[0].weights, strict=True):
+            np.testing.assert_array_equal(found[0].numpy(), weight)
             np.testing.assert_array_equal(parameter.detach().numpy(), weight)
-        assert not loaded.model.training
+        assert not network.training
 
     def test_probabilities_are_those_of_the_plain_network(self, folder, records):
         expected = dense_prediction(GRAPH, records[0].weights)
@@ -100,7 +104,7 @@ class TestRoundTrip:
     def test_float64_and_high_order(self, tmp_path):
         config = dataclasses.replace(CONFIG, dtype="float64", order=3, threshold=1e-3)
         [record] = train(GRAPH, "fishergcn-t", SPLIT, config=config, keep_weights=True)
-        save_model(tmp_path / "m", GRAPH, record, SPLIT)
+        from_records(GRAPH, record, SPLIT).save(tmp_path / "m")
         loaded = load_model(tmp_path / "m")
         expected = dense_prediction(GRAPH, record.weights, high_order(GRAPH.adjacency, order=3, threshold=1e-3))
         np.testing.assert_allclose(loaded.probabilities(), expected, atol=1e-12)
@@ -126,20 +130,20 @@ class TestRoundTrip:
         cora = datasets.load("cora")
         split = splits.public(cora)
         [record] = train(cora, "gcn", split, config=TrainConfig(max_epochs=1, hidden=3), keep_weights=True)
-        save_model(tmp_path / "m", cora, record, split)
+        from_records(cora, record, split).save(tmp_path / "m")
         assert not (tmp_path / "m" / "graph.npz").exists()
         assert load_model(tmp_path / "m").graph is cora
 
     def test_another_graph_of_the_same_name_is_copied(self, tmp_path):
         graph = GRAPH.replace(name="cora")
         [record] = train(graph, "gcn", SPLIT, config=CONFIG, keep_weights=True)
-        save_model(tmp_path / "m", graph, record, SPLIT)
+        from_records(graph, record, SPLIT).save(tmp_path / "m")
         assert load_model(tmp_path / "m").graph.num_nodes == 24
 
     def test_bare_graph(self, tmp_path):
         graph = Graph(GRAPH.adjacency, GRAPH.features, GRAPH.labels)
         [record] = train(graph, "gcn", SPLIT, config=CONFIG, keep_weights=True)
-        save_model(tmp_path / "m", graph, record, SPLIT)
+        from_records(graph, record, SPLIT).save(tmp_path / "m")
         lines = load_model(tmp_path / "m").predictions_csv().splitlines()
         assert lines[0] == "node,class,p:0,p:1,p:2"
         assert lines[1].startswith("0,")
@@ -160,22 +164,84 @@ class TestRoundTrip:
         assert "It is the only run." in card
 
     def test_all_runs(self, tmp_path, records):
-        save_model(tmp_path / "m", GRAPH, best_run(records), SPLIT, runs=records)
+        from_records(GRAPH, best_run(records), SPLIT).save(tmp_path / "m", runs=records)
         kept = json.loads((tmp_path / "m" / "runs.json").read_text(encoding="utf-8"))
         assert kept["runs"] == [record.to_dict() for record in records]
         assert load_model(tmp_path / "m").chosen_from == 3
         assert "Chosen from 3 runs: best validation accuracy" in (tmp_path / "m" / "README.md").read_text()
 
     def test_the_split_may_be_named(self, tmp_path, folder, records):
-        save_model(tmp_path / "named", GRAPH, records[0], SPLIT.name)
+        from_records(GRAPH, records[0], SPLIT.name).save(tmp_path / "named")
         assert (tmp_path / "named" / "model.json").read_bytes() == (folder / "model.json").read_bytes()
 
     def test_it_is_shown_in_one_line(self, folder, records):
         accuracy = f"{records[0].test_accuracy:.4f}"
         assert repr(load_model(folder)) == (
-            "SavedModel('mine', 'gcn', 'per-class:3+2:1', seed=2019, 24 nodes, 3 classes, "
+            "TrainedModel('mine', 'gcn', 'per-class:3+2:1', seed=2019, 24 nodes, 3 classes, "
             f"test_accuracy={accuracy}, chosen from 1)"
         )
+
+    @pytest.mark.skipif(os.name != "posix", reason="modes of POSIX files")
+    def test_files_have_the_mode_that_the_umask_says(self, tmp_path, records):
+        before = os.umask(0o027)
+        try:
+            from_records(GRAPH, records[0], SPLIT).save(tmp_path / "m")
+        finally:
+            os.umask(before)
+        assert {path.stat().st_mode & 0o777 for path in (tmp_path / "m").iterdir()} == {0o640}
+
+    def test_what_was_loaded_can_be_saved_again(self, tmp_path, records):
+        from_records(GRAPH, best_run(records), SPLIT).save(tmp_path / "one", runs=records)
+        load_model(tmp_path / "one").save(tmp_path / "two")
+        for name in ("weights.safetensors", "model.json", "predictions.csv", "README.md"):
+            assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+    def test_a_folder_of_version_0_1_opens(self):
+        folder = Path(__file__).parent / "version-1"
+        model = load_model(folder)
+        assert (model.record.versions["fishergcn"], model.chosen_from) == ("0.1.0", 2)
+        head, *rows = csv.reader(io.StringIO((folder / "predictions.csv").read_text(encoding="utf-8")))
+        again_head, *again = csv.reader(io.StringIO(model.predictions_csv()))
+        assert (head, [row[:2] for row in rows]) == (again_head, [row[:2] for row in again])
+        numbers = [np.array([row[2:] for row in table], dtype=np.float64) for table in (rows, again)]
+        np.testing.assert_allclose(*numbers, rtol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def both(records):
+    return [*records, *train(GRAPH, "gcn-x5", SPLIT, 2, CONFIG, keep_weights=True)]
+
+
+class TestSeveralMethods:
+    def test_each_has_a_folder_of_its_own(self, tmp_path, both):
+        saved = save_models(tmp_path / "m", GRAPH, both, SPLIT)
+        assert sorted(os.listdir(tmp_path / "m")) == ["gcn", "gcn-x5", "runs.json"]
+        assert list(saved) == [tmp_path / "m" / "gcn", tmp_path / "m" / "gcn-x5"]
+        kept = json.loads((tmp_path / "m" / "runs.json").read_text(encoding="utf-8"))
+        assert kept["runs"] == [record.to_dict() for record in both]
+        loaded = load_models(tmp_path / "m")
+        assert list(loaded) == list(saved)
+        for (place, model), runs in zip(loaded.items(), (both[:3], both[3:]), strict=True):
+            assert model.record == dataclasses.replace(best_run(runs), curves={})
+            assert model.chosen_from == len(runs)
+            np.testing.assert_array_equal(model.probabilities(), saved[place].probabilities())
+
+    def test_one_method_is_the_folder_itself(self, tmp_path, records):
+        [place] = save_models(tmp_path / "m", GRAPH, records, SPLIT)
+        from_records(GRAPH, best_run(records), SPLIT).save(tmp_path / "alone", runs=records)
+        assert place == tmp_path / "m"
+        assert list(load_models(place)) == [place]
+        for path in (tmp_path / "alone").iterdir():
+            assert path.read_bytes() == (place / path.name).read_bytes()
+
+    def test_a_folder_without_models_has_none(self, tmp_path):
+        assert load_models(tmp_path) == {}
+
+    def test_what_cannot_be_saved_leaves_nothing(self, tmp_path, both):
+        broken = [dataclasses.replace(record, status="diverged") for record in both[3:]]
+        with pytest.raises(InputError, match="2 of 2 diverged"):
+            save_models(tmp_path / "m", GRAPH, [*both[:3], *broken], SPLIT)
+        assert os.listdir(tmp_path) == []
 
 
 class TestBestRun:
@@ -213,29 +279,29 @@ class TestBestRun:
 class TestRefusedToSave:
     def test_no_weights(self, tmp_path, records):
         with pytest.raises(InputError, match="keep_weights=True"):
-            save_model(tmp_path / "m", GRAPH, dataclasses.replace(records[0], weights=None), SPLIT)
+            from_records(GRAPH, dataclasses.replace(records[0], weights=None), SPLIT).save(tmp_path / "m")
         assert os.listdir(tmp_path) == []
 
     def test_several_runs_or_names_of_graphs(self, tmp_path, records):
-        with pytest.raises(InputError, match=r"one RunRecord, got list; best_run\(records\) chooses one"):
-            save_model(tmp_path / "m", GRAPH, records, SPLIT)
+        with pytest.raises(InputError, match=r"holds 3 networks, and one is needed: model.only\(i\) takes one"):
+            from_records(GRAPH, records, SPLIT).save(tmp_path / "m")
         with pytest.raises(InputError, match="graph must be a Graph, got str"):
-            save_model(tmp_path / "m", "cora", records[0], SPLIT)
-        with pytest.raises(InputError, match="a split must be a Split or its name"):
-            save_model(tmp_path / "m", GRAPH, records[0], None)
+            from_records("cora", records[0], SPLIT).save(tmp_path / "m")
+        with pytest.raises(InputError, match="a split must be a Split, its name"):
+            from_records(GRAPH, records[0], [None]).save(tmp_path / "m")
         assert os.listdir(tmp_path) == []
 
     def test_not_of_one_run(self, tmp_path, records):
         for graph, split in ((make_graph(seed=1), SPLIT), (GRAPH, splits.per_class(GRAPH, 3, 2, seed=2))):
             with pytest.raises(InputError, match="do not belong together"):
-                save_model(tmp_path / "m", graph, records[0], split)
+                from_records(graph, records[0], split).save(tmp_path / "m")
         assert os.listdir(tmp_path) == []
 
     def test_other_files(self, tmp_path, records):
         (tmp_path / "thesis.txt").write_text("years of work")
         for overwrite in (False, True):
             with pytest.raises(DataFileError, match="holds other files"):
-                save_model(tmp_path, GRAPH, records[0], SPLIT, overwrite=overwrite)
+                from_records(GRAPH, records[0], SPLIT).save(tmp_path, overwrite=overwrite)
         assert os.listdir(tmp_path) == ["thesis.txt"]
 
     @pytest.mark.parametrize("name", ["notes.txt", "sub/notes.txt"])
@@ -243,36 +309,36 @@ class TestRefusedToSave:
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text("mine")
         with pytest.raises(DataFileError, match="holds other files"):
-            save_model(folder, GRAPH, records[1], SPLIT, overwrite=True)
+            from_records(GRAPH, records[1], SPLIT).save(folder, overwrite=True)
         assert (folder / name).read_text() == "mine"
 
     def test_a_file(self, tmp_path, records):
         (tmp_path / "m").write_text("x")
         with pytest.raises(DataFileError, match="a file with that name exists"):
-            save_model(tmp_path / "m", GRAPH, records[0], SPLIT, overwrite=True)
+            from_records(GRAPH, records[0], SPLIT).save(tmp_path / "m", overwrite=True)
         with pytest.raises(DataFileError, match=r"Cannot write the folder .*: Not a directory"):
-            save_model(tmp_path / "m" / "deeper" / "n", GRAPH, records[0], SPLIT)
+            from_records(GRAPH, records[0], SPLIT).save(tmp_path / "m" / "deeper" / "n")
 
     def test_overwrite(self, folder, records):
         with pytest.raises(DataFileError, match="holds a saved model already"):
-            save_model(folder, GRAPH, records[1], SPLIT)
+            from_records(GRAPH, records[1], SPLIT).save(folder)
         assert load_model(folder).record.seed == 2019
-        save_model(folder, GRAPH, records[1], SPLIT, overwrite=True)
+        from_records(GRAPH, records[1], SPLIT).save(folder, overwrite=True)
         assert load_model(folder).record.seed == 2020
         assert os.listdir(folder.parent) == ["model"]
 
     def test_empty_folder_and_new_parents(self, tmp_path, records):
         (tmp_path / "empty").mkdir()
         for place in (tmp_path / "empty", tmp_path / "a" / "b"):
-            save_model(place, GRAPH, records[0], SPLIT)
+            from_records(GRAPH, records[0], SPLIT).save(place)
             assert load_model(place).record.seed == 2019
 
     def test_a_failure_leaves_what_was_there(self, folder, records, monkeypatch):
         def fail(*_, **__):
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(saved_module, "write_weights", fail)
+        monkeypatch.setattr(folder_module, "write_weights", fail)
         with pytest.raises(DataFileError, match="No space left on device"):
-            save_model(folder, GRAPH, records[1], SPLIT, overwrite=True)
+            from_records(GRAPH, records[1], SPLIT).save(folder, overwrite=True)
         assert os.listdir(folder.parent) == ["model"]
         assert load_model(folder).record.seed == 2019

@@ -15,9 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
+import fishergcn
 from fishergcn import Graph, TrainConfig, splits, train
 from fishergcn.errors import DataFileError
-from fishergcn.models import load_model, save_model
+from fishergcn.models import TrainedModel, load_model
+
+from_records = TrainedModel.from_records
 
 
 def make_graph(seed=0):
@@ -38,7 +41,7 @@ def records():
 
 @pytest.fixture
 def folder(tmp_path, records):
-    save_model(tmp_path / "model", GRAPH, records[0], SPLIT)
+    from_records(GRAPH, records[0], SPLIT).save(tmp_path / "model")
     return tmp_path / "model"
 
 
@@ -116,7 +119,7 @@ class TestDamagedWeights:
         refused(folder, "damaged or truncated")
 
     def test_other_weights_of_the_same_shape(self, folder, tmp_path, records):
-        save_model(tmp_path / "other", GRAPH, records[1], SPLIT)
+        from_records(GRAPH, records[1], SPLIT).save(tmp_path / "other")
         shutil.copy(tmp_path / "other" / "weights.safetensors", folder)
         refused(folder, "its SHA-256 is not that in model.json")
 
@@ -169,7 +172,7 @@ class TestAlteredDescription:
         ("edit", "message"),
         [
             (lambda v: v.update(format="other"), "format must be 'fishergcn-model'"),
-            (lambda v: v.update(version=2), "version must be 1, got 2"),
+            (lambda v: v.update(version=2), "version 2 of the model format, written by fishergcn .*: update fishergcn"),
             (lambda v: v.pop("run"), "'run' is missing"),
             (lambda v: v["run"].pop("seed"), "wrong fields"),
             (lambda v: v["run"].update(more=1), "wrong fields"),
@@ -194,6 +197,13 @@ class TestAlteredDescription:
     def test_entry(self, folder, edit, message):
         change(folder, edit)
         refused(folder, message)
+
+    @pytest.mark.parametrize("made_by", ["0.9.2", None, 7, {"a": 1}])
+    def test_a_later_version_says_who_wrote_it_and_what_to_do(self, folder, made_by):
+        change(folder, lambda values: (values.update(version=3), values["run"]["versions"].update(fishergcn=made_by)))
+        writer = "fishergcn 0.9.2" if made_by == "0.9.2" else "an unknown version of fishergcn"
+        here = f"is not known to fishergcn {fishergcn.__version__}, which reads version 1"
+        refused(folder, f"version 3 of the model format, written by {writer}, {here}: update fishergcn, or train the")
 
     @pytest.mark.parametrize("text", ["", "[]", "{", "null", "\xff", "[" * 100_000, '{"format": NaN}', "1" * 10_000])
     def test_not_a_description(self, folder, text):

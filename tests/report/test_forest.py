@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 
 import pytest
 
 from fishergcn._base.text import signed_points
-from fishergcn.drawing._palette import looks
-from fishergcn.report._forest import controls_first, draw_forest, finding, paired_table, verdict
+from fishergcn.report._forest import controls_first, finding, paired_table, verdict
 from fishergcn.studies._statistics import Comparison, Estimate
 
 
@@ -56,13 +53,3 @@ def test_the_table_carries_full_values_and_none_for_no_interval():
     assert f'data-low="{-0.1 / 3!r}"' in paired_table([one])
     assert f'data-value="{one.difference.mean!r}"' in paired_table([one])
     assert "nan" not in paired_table([comparison(math.nan, math.nan, mean=0.01)])
-
-
-@pytest.mark.parametrize("cell", ["fishergcn", "fishergcn directions=random radius=1"])
-def test_the_data_of_the_picture_are_the_comparisons(cell):
-    one = comparison(-0.001, 0.002, cell=cell)
-    picture = draw_forest("cora", [one], looks([cell]), "forest")
-    (row,) = csv.DictReader(io.StringIO(picture.data))
-    assert (float(row["difference"]), float(row["low"]), float(row["high"])) == (0.0005, -0.001, 0.002)
-    assert (row["cell"], row["reference"], row["won"], row["lost"]) == (cell, "gcn-x5", "6", "3")
-    assert f"{cell} − gcn-x5" in picture.svg

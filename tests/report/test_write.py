@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import json
 import re
 import shutil
 import sqlite3
@@ -14,8 +13,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from fishergcn import datasets
 from fishergcn.cli import app
 from fishergcn.errors import DataFileError
+from fishergcn.geometry.extrinsic import GeometryRecord, NodeLinks
+from fishergcn.graph import Graph
 from fishergcn.report import write_report
 from fishergcn.studies._archive import write_archive
 from fishergcn.studies._store import open_runs
@@ -124,23 +126,32 @@ def test_hostile_texts_are_shown_and_never_markup(hostile_report, hostile_name):
     assert "<script>" not in markdown.replace("\\<", "")
 
 
-def test_pictures_of_the_geometry_are_shown_with_their_captions(copy):
-    figures = copy / "figures"
-    figures.mkdir()
-    (figures / "geometry-edges.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"/>')
-    (figures / "geometry-edges.json").write_text(json.dumps({"title": "Edges <1>", "caption": "Which links matter."}))
-    (figures / "geometry-plain.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"/>')
+def test_the_geometry_kept_with_a_model_is_shown(copy):
+    (copy / "model").mkdir()
+    links = NodeLinks("a", "red", 0.9, (("a", "b", True, -0.25),), {"a": 0, "b": 1})
+    record = GeometryRecord("gcn on <1>", (2.0, 1.0), (0.5, 0.1, -0.6), 0.01, (0.2, 0.1), (0.05,), links)
+    record.save(copy / "model" / "geometry.json")
     write_report(copy)
     page = (copy / "report.html").read_text()
     assert sections(copy)[-1] == "geometry"
-    assert "Edges &lt;1&gt;. </b>Which links matter." in page
-    assert page.count('<img src="data:image/svg+xml;base64,') == 2
-    (figures / "geometry-edges.json").write_text("[1]")
-    with pytest.raises(DataFileError, match="must hold an object"):
-        write_report(copy)
+    assert "What gcn on &lt;1&gt; feels of its graph. </b>" in page
+    assert {f"geometry-model-links{suffix}" for suffix in (".svg", ".png", ".csv")} <= {
+        path.name for path in (copy / "figures").iterdir()
+    }
 
 
-def test_an_unfinished_experiment_says_so(tmp_path, make_plan, fill):
+def test_no_data_set_is_loaded_and_no_spectrum_computed(copy, monkeypatch):
+    def forbidden(*arguments, **options):
+        raise AssertionError("a report comes from records alone")
+
+    monkeypatch.setattr(datasets, "load", forbidden)
+    monkeypatch.setattr(Graph, "load", forbidden)
+    for name in ("eigsh", "eigs", "lobpcg", "svds"):
+        monkeypatch.setattr(f"scipy.sparse.linalg.{name}", forbidden)
+    assert "spectrum" in sections(write_report(copy).parent)
+
+
+def test_an_unfinished_study_says_so(tmp_path, make_plan, fill):
     plan = make_plan(["cora"])
     fill(tmp_path, plan)
     with contextlib.closing(sqlite3.connect(tmp_path / "runs.sqlite")) as connection, connection:

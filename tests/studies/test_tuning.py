@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 from fishergcn import Graph, TrainConfig, train
 from fishergcn.errors import DataFileError, InputError, MissingExtraError
+from fishergcn.execution import Listener, LocalExecutor
 from fishergcn.splits import Split
 from fishergcn.studies import _tuning as tuning
 from fishergcn.studies._tuning import PAPER_GRID, tune
@@ -53,11 +55,17 @@ def test_grid_is_covered_once_and_the_best_is_chosen(graph, split, tmp_path, mon
         return 0.5 + (settings["hidden"] == 32) * 0.1, abs(settings["learning_rate"] - 0.005) + settings["dropout"]
 
     fake_objective(monkeypatch, score)
-    seen = []
-    found = tune(graph, "gcn", split, tmp_path, config=FEW, grid="paper", on_trial=lambda *each: seen.append(each[:2]))
+
+    class Notes(Listener):
+        seen: ClassVar[list[str]] = []
+
+        def say(self, text):
+            self.seen.append(text.partition(":")[0])
+
+    found = tune(graph, "gcn", split, tmp_path, config=FEW, grid="paper", listener=Notes())
     points = [tuple(trial.settings[name] for name in some) for trial in found.trials]
     assert sorted(points) == sorted(itertools.product(*some.values()))
-    assert seen == [(number, 16) for number in range(1, 17)]
+    assert Notes.seen == [f"trial {number} of 16" for number in range(1, 17)]
     # Equal accuracies are decided by the loss.
     best = found.best.settings
     assert (best["hidden"], best["learning_rate"], best["dropout"]) == (32, 0.005, 0.5)
@@ -68,14 +76,14 @@ def test_grid_is_covered_once_and_the_best_is_chosen(graph, split, tmp_path, mon
 def test_values_are_the_mean_of_real_runs_without_test_nodes(graph, split, tmp_path, monkeypatch):
     other = Split("other", np.arange(24, 36), np.arange(12), np.arange(12, 24))
     tested = []
-    real = tuning.LocalExecutor.run
+    real = LocalExecutor.run
 
     def watched(self, jobs):
         jobs = list(jobs)
         tested.extend(len(run.split.test) for job in jobs for run in job.runs)
         return real(self, jobs)
 
-    monkeypatch.setattr(tuning.LocalExecutor, "run", watched)
+    monkeypatch.setattr(LocalExecutor, "run", watched)
     found = tune(graph, "fishergcn", [split, other], tmp_path, seeds=(3, 4), config=FEW, trials=1)
     assert tested == [0] * 4
     settings = found.best.settings

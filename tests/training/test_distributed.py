@@ -17,7 +17,7 @@ from fishergcn import Graph
 from fishergcn.errors import InputError
 from fishergcn.splits import Split
 from fishergcn.training._config import TrainConfig
-from fishergcn.training._distributed import Group, process_count, process_group
+from fishergcn.training._distributed import Group, is_first_process, process_count, process_group
 from fishergcn.training._minibatch import train_minibatch
 
 
@@ -71,7 +71,7 @@ def test_refusals_end_all_processes(tmp_path):
     given = ("--graph", str(tmp_path / "graph.npz"), "--method", "fishergcn", "--quiet", "--epochs", "1")
     done = in_processes(2, *given)
     assert done.returncode != 0
-    assert "--batch-size must be given in several processes" in done.stderr
+    assert "the processes of torchrun share mini-batches between them" in done.stderr
     done = in_processes(2, *given, "--batch-size", "1", "--fanout", "2,2")
     assert done.returncode != 0
     assert "each of the 2 processes needs a node of every batch" in done.stderr
@@ -98,11 +98,13 @@ class TestAlone:
     def test_without_torchrun(self, monkeypatch):
         monkeypatch.delenv("RANK", raising=False)
         assert process_count() == 1
+        assert is_first_process()
         with process_group(torch.device("cpu")) as (group, device):
             assert (group.rank, group.size, device.type) == (0, 1, "cpu")
         monkeypatch.setenv("RANK", "1")
         monkeypatch.setenv("WORLD_SIZE", "4")
         assert process_count() == 4
+        assert not is_first_process()
 
     def test_an_error_is_raised_as_it_is(self):
         with pytest.raises(InputError, match="mine"):

@@ -329,10 +329,7 @@ def test_a_given_spectrum_decides_the_rank(graph):
 
 
 def test_what_cannot_be_trained(graph):
-    bare = Graph(graph.adjacency, None, graph.labels)
-    with pytest.raises(InputError, match="the graph has no features"):
-        prepare(bare, parse_method("gcn"), SMALL)
-    with pytest.raises(InputError, match="the graph has no labels"):
+    with pytest.raises(InputError, match="graph 'given' has no labels"):
         prepare(Graph(graph.adjacency, graph.features), parse_method("gcn"), SMALL)
     with pytest.raises(InputError, match="needs samples to be at least 2, got 1"):
         prepare(graph, parse_method("fishergcn-c"), changed(samples=1))

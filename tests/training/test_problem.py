@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse
 
 from fishergcn import Graph, TrainConfig, splits, train
+from fishergcn.errors import InputError
 from fishergcn.training._problem import has_negative_features
 
 SPLIT = splits.Split("mine", train=[0, 3], val=[1], test=[2])
@@ -33,14 +34,38 @@ def test_without_features():
     assert not has_negative_features(graph(None))
 
 
+def test_missing_features_are_the_identity():
+    config = TrainConfig(max_epochs=2)
+    with pytest.warns(UserWarning, match="each of the 4 nodes gets one of its own") as caught:
+        [found] = train(graph(None), "gcn", SPLIT, config=config)
+    assert [each.filename for each in caught] == [__file__]
+    [given] = train(graph(sparse.eye_array(4, format="csr")), "gcn", SPLIT, config=config)
+    assert (found.curves, found.graph_digest) == (given.curves, given.graph_digest)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (None, "graph 'given' has no labels to learn from"),
+        ([-1, -1, -1, -1], "graph 'given' has no labels to learn from"),
+        ([0, 0, -1, 0], "labels must name at least two classes, got only '0'"),
+    ],
+)
+def test_nothing_to_learn(labels, message):
+    with pytest.raises(InputError, match=message):
+        train(graph(None).replace(labels=labels), "gcn")
+
+
 @pytest.mark.parametrize(
     ("name", "normalize", "warned"), [("negative", True, 1), ("negative", False, 0), ("positive", True, 0)]
 )
-def test_train_warns_once_and_at_the_line_of_the_caller(name, normalize, warned):
+def test_negative_features_are_not_divided_and_a_warning_says_so_at_the_line_of_the_caller(name, normalize, warned):
     config = TrainConfig(max_epochs=2, normalize_features=normalize)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        train(graph(ROWS[name]), "gcn", SPLIT, 2, config)
+        records = train(graph(ROWS[name]), "gcn", SPLIT, 2, config)
+    divided = normalize and name == "positive"
+    assert [record.config["normalize_features"] for record in records] == [divided, divided]
     found = [each for each in caught if "normalize_features=False" in str(each.message)]
     assert len(found) == warned
     assert all(each.filename == __file__ and each.category is UserWarning for each in found)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-__all__ = ["Directions", "Noise", "Perturbation", "Precision", "Scale", "Stopping", "TestAt"]
-
 # The neighborhood of a graph.
 Noise: TypeAlias = Literal["uniform", "gaussian"]
 Directions: TypeAlias = Literal["high", "low", "random"]

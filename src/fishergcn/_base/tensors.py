@@ -10,8 +10,6 @@ from torch import Tensor
 
 from fishergcn._base.types import AnyArray
 
-__all__ = ["ArrayOrTensor", "as_tensor"]
-
 ArrayOrTensor: TypeAlias = "AnyArray | Tensor"
 
 

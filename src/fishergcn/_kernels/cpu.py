@@ -11,19 +11,6 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-__all__ = [
-    "cross_entropy",
-    "cross_entropy_backward",
-    "csr_times_dense",
-    "features_backward",
-    "features_backward_plain",
-    "features_forward",
-    "features_forward_plain",
-    "lanes_of",
-    "relu_dropout",
-    "relu_dropout_backward",
-]
-
 _FAST = {"cache": True, "nogil": True, "fastmath": {"contract", "nsz"}, "error_model": "numpy"}
 _EXACT = {"cache": True, "nogil": True}
 

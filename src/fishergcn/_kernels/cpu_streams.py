@@ -6,8 +6,6 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-__all__ = ["bernoulli_words", "gather_bits"]
-
 _EXACT = {"cache": True, "nogil": True}
 
 

@@ -12,16 +12,6 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-__all__ = [
-    "csr_times_dense",
-    "features_backward",
-    "features_forward",
-    "relu_dropout",
-    "relu_dropout_backward",
-    "times_weight",
-    "weight_gradient",
-]
-
 
 @triton.jit
 def _features_forward(

@@ -10,8 +10,6 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-__all__ = ["half_matrix", "half_product"]
-
 _MATRIX_EXPONENT = 10  # entries of a propagation matrix are at most 1; times 2**10 even 1e-7 is a normal half number
 _LARGEST_EXPONENT = 14  # activations are scaled so that their largest entry is below 2**15
 _ALIGNMENT = 64

@@ -8,8 +8,6 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-__all__ = ["bernoulli_words"]
-
 
 @triton.jit
 def _bernoulli_words(

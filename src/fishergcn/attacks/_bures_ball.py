@@ -16,13 +16,11 @@ import torch
 from torch import Tensor
 
 from fishergcn._base.checks import check_integer, check_real
-from fishergcn.attacks._models import Stack
-from fishergcn.nn import times_weight
+from fishergcn.models import TrainedModel
+from fishergcn.nn import View, logits
 from fishergcn.operators import SparsePlusLowRank
 from fishergcn.perturbation import Neighborhood
-from fishergcn.training import Targets, scores
-
-__all__ = ["Worst", "farthest", "project", "worst_in_ball"]
+from fishergcn.training import scores
 
 _HALVINGS = 60
 _TRIALS = 8  # random points among which each start is the worst: the loss has several local maxima
@@ -43,20 +41,15 @@ class Worst:
 
     Examples
     --------
-    >>> import numpy as np, torch, fishergcn
-    >>> from fishergcn.attacks import Stack, train_runs
-    >>> from fishergcn.training import Run
-    >>> from fishergcn.training import parse_method
-    >>> from fishergcn.training import prepare
+    >>> import numpy as np, fishergcn
     >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4), labels=[0, 0, 1, 1])
-    >>> problem = prepare(graph, parse_method("gcn"), fishergcn.TrainConfig(max_epochs=50))
-    >>> runs = [Run(fishergcn.splits.Split("mine", train=[0, 3], val=[1], test=[2]), 2019)]
-    >>> cpu = torch.device("cpu")
-    >>> stack = Stack.of(problem, runs, train_runs(problem, runs, cpu), cpu)
-    >>> around = fishergcn.Neighborhood(problem.propagation, rank=3)
-    >>> found = worst_in_ball(stack, around, 0.1, restarts=2, steps=5)
+    >>> split = fishergcn.splits.Split("mine", train=[0, 3], val=[1], test=[2])
+    >>> records = fishergcn.train(graph, "gcn", split, config=fishergcn.TrainConfig(max_epochs=50), keep_weights=True)
+    >>> model = fishergcn.TrainedModel.from_records(graph, records, split)
+    >>> around = fishergcn.Neighborhood(model.propagation, rank=3)
+    >>> found = worst_in_ball(model, around, 0.1, restarts=2, steps=5)
     >>> matrix = around.operator(found.phi[0]).to_dense()  # the graph that was found
-    >>> matrix.shape, bool(torch.isclose(around.distance(found.phi), found.distance))
+    >>> matrix.shape, bool(np.isclose(around.distance(found.phi), found.distance))
     (torch.Size([4, 4]), True)
     """
 
@@ -104,7 +97,7 @@ def project(neighborhood: Neighborhood, phi: Tensor, radius: float) -> Tensor:
 
 
 def worst_in_ball(
-    stack: Stack, neighborhood: Neighborhood, radius: float, *, restarts: int = 5, steps: int = 40, seed: int = 0
+    model: TrainedModel, neighborhood: Neighborhood, radius: float, *, restarts: int = 5, steps: int = 40, seed: int = 0
 ) -> Worst:
     """Look for the φ within a Bures distance that harms each network most.
 
@@ -114,7 +107,7 @@ def worst_in_ball(
 
     Parameters
     ----------
-    stack
+    model
         R trained networks, with their test nodes.
     neighborhood
         Around the propagation matrix that the networks are tested with.
@@ -132,27 +125,22 @@ def worst_in_ball(
 
     Examples
     --------
-    >>> import numpy as np, torch, fishergcn
-    >>> from fishergcn.attacks import Stack, train_runs
-    >>> from fishergcn.training import Run
-    >>> from fishergcn.training import parse_method
-    >>> from fishergcn.training import prepare
+    >>> import numpy as np, fishergcn
     >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4), labels=[0, 0, 1, 1])
-    >>> problem = prepare(graph, parse_method("gcn"), fishergcn.TrainConfig(max_epochs=50))
-    >>> runs = [Run(fishergcn.splits.Split("mine", train=[0, 3], val=[1], test=[2]), 2019)]
-    >>> cpu = torch.device("cpu")
-    >>> stack = Stack.of(problem, runs, train_runs(problem, runs, cpu), cpu)
-    >>> around = fishergcn.Neighborhood(problem.propagation, rank=3)
-    >>> plain, found = (worst_in_ball(stack, around, radius, restarts=2, steps=5) for radius in (0.0, 0.1))
+    >>> split = fishergcn.splits.Split("mine", train=[0, 3], val=[1], test=[2])
+    >>> records = fishergcn.train(graph, "gcn", split, config=fishergcn.TrainConfig(max_epochs=50), keep_weights=True)
+    >>> model = fishergcn.TrainedModel.from_records(graph, records, split)
+    >>> around = fishergcn.Neighborhood(model.propagation, rank=3)
+    >>> plain, found = (worst_in_ball(model, around, radius, restarts=2, steps=5) for radius in (0.0, 0.1))
     >>> bool(found.distance <= 0.1), bool(found.loss > plain.loss)
     (True, True)
     """
     radius = check_real("radius", radius, minimum=0.0)
     restarts = check_integer("restarts", restarts, minimum=1)
     steps = check_integer("steps", steps, minimum=0)
-    around = neighborhood.to(stack.device, stack.dtype)
-    networks = _Networks(stack, around, restarts)
-    best_phi = torch.zeros(len(stack), restarts, around.rank, dtype=torch.float64, device=stack.device)
+    around = neighborhood.to(model.device, model.dtype)
+    networks = _Networks(model, around, restarts)
+    best_phi = torch.zeros(len(model), restarts, around.rank, dtype=torch.float64, device=model.device)
     best_loss, best_accuracy, _ = networks.measure(best_phi)
     phi = _starts(networks, radius, seed) if radius > 0 else best_phi
     for step in range(steps + 1 if radius > 0 else 0):
@@ -173,7 +161,7 @@ def worst_in_ball(
 def _starts(networks: _Networks, radius: float, seed: int) -> Tensor:
     """Return starting points of shape (R, K, k): 0 first, then for each the worst of some random points."""
     around, generator = networks.around, torch.Generator().manual_seed(seed)
-    shape = (len(networks.stack), networks.restarts, around.rank)
+    shape = (len(networks.model), networks.restarts, around.rank)
     chosen, highest = torch.zeros(shape, dtype=torch.float64, device=around.device), None
     for _ in range(_TRIALS if networks.restarts > 1 else 0):
         drawn = torch.randn(shape, dtype=torch.float64, generator=generator).to(around.device)
@@ -197,35 +185,38 @@ def _first_order(around: Neighborhood, phi: Tensor) -> Tensor:
 
 
 class _Networks:
-    """R networks with K graphs each; what does not depend on φ is computed once."""
+    """R networks with K graphs each."""
 
-    def __init__(self, stack: Stack, around: Neighborhood, restarts: int) -> None:
-        self.stack, self.around, self.restarts = stack, around, restarts
+    def __init__(self, model: TrainedModel, around: Neighborhood, restarts: int) -> None:
+        self.model, self.around, self.restarts = model, around, restarts
         plain = around.operator()
         self.sparse, self.basis = plain.sparse, plain.basis
-        with torch.no_grad():
-            first = stack.features.times(stack.weights[0], None, 1, 0.0)  # X W⁰, shape (n, R, h)
-            self.plain = self.sparse.propagate(first)
-            self.moments = torch.einsum("nk,nrh->krh", self.basis, first)
-        self.targets: Targets = stack.targets
 
     def measure(self, phi: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return loss, accuracy, both (R, K), and the gradient of the loss, (R, K, k), at φ of shape (R, K, k)."""
         phi = phi.detach().requires_grad_()
-        out = self._logits(self.around.coefficients(phi).to(self.stack.dtype))
-        nodes, runs = out.shape[0], len(self.stack)
-        graphs = [out.view(nodes, runs, self.restarts, -1)[:, :, m].contiguous() for m in range(self.restarts)]
-        measured = [scores(each, self.targets) for each in graphs]
+        out = self._logits(self.around.coefficients(phi).to(self.model.dtype))
+        graphs = out.view(len(out), len(self.model), self.restarts, -1).unbind(2)
+        measured = [scores(each.contiguous(), self.model.targets) for each in graphs]
         loss = torch.stack([each for each, _ in measured], dim=1)
         (gradient,) = torch.autograd.grad(loss.sum(), phi)
         return loss.detach(), torch.stack([each for _, each in measured], dim=1), gradient
 
     def _logits(self, coefficients: Tensor) -> Tensor:
-        nodes, runs, width = self.plain.shape
-        weighted = coefficients.permute(2, 0, 1).unsqueeze(-1) * self.moments.unsqueeze(2)  # (k, R, K, h)
-        change = (self.basis @ weighted.flatten(1)).view(nodes, runs, self.restarts, width)
-        hidden = (self.plain.unsqueeze(2) - change).flatten(1, 2)
-        operator = SparsePlusLowRank(self.sparse, self.basis, coefficients.flatten(0, 1))
-        for weight in self.stack.weights[1:]:
-            hidden = operator.propagate(times_weight(torch.relu(hidden), weight))
-        return hidden
+        """Return the logits (n, R * K, C) for coefficients of shape (R, K, k)."""
+        weights = self.model.weights
+        deeper = SparsePlusLowRank(self.sparse, self.basis, coefficients.flatten(0, 1))
+        first = _SharedInput(self.sparse, self.basis, coefficients)
+        operators = (first, *[deeper] * (len(weights) - 1))
+        return logits(weights, View(self.model.features, operators, (None,) * len(weights)))
+
+
+class _SharedInput(SparsePlusLowRank):
+    """Ã(φ) of K graphs a network, for activations that the K graphs share: the product with S is taken once."""
+
+    def propagate(self, dense: Tensor) -> Tensor:
+        """Return S Z_r - U diag(c_rm) Uᵀ Z_r, shape (n, R * K, d), for Z of shape (n, R, d) and c of (R, K, k)."""
+        moments = torch.einsum("nk,nrd->krd", self.basis, dense)
+        weighted = self.coefficients.permute(2, 0, 1).unsqueeze(-1) * moments.unsqueeze(2)  # (k, R, K, d)
+        change = (self.basis @ weighted.flatten(1)).view(len(dense), *weighted.shape[1:])
+        return (self.sparse.propagate(dense).unsqueeze(2) - change).flatten(1, 2)

@@ -10,7 +10,8 @@ Algorithm 1 itself.
 from __future__ import annotations
 
 import warnings
-from typing import Any, cast
+from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 import torch
@@ -19,85 +20,59 @@ from torch import Tensor, nn
 
 from fishergcn._base.checks import check_integer
 from fishergcn._base.imports import require
-from fishergcn._base.types import CSRArray, IntArray
-from fishergcn.attacks._models import Stack
+from fishergcn._base.types import IntArray
 from fishergcn.errors import InputError
+from fishergcn.models import TrainedModel
+from fishergcn.propagation import propagation_product
 
-__all__ = ["EdgeWeightGCN", "prbcd_flips"]
 
-
-class EdgeWeightGCN(nn.Module):
+class LinkWeightGCN(nn.Module):
     """A trained network as a differentiable function of the weights of a list of links.
 
-    ``forward(x, edge_index, edge_weight)`` takes X W⁰ for ``x``, since the graph enters after it, and both directions
-    of every link between different nodes; links from nodes to themselves are fixed.
+    ``forward(x, edge_index, edge_weight)`` takes both directions of every link between different nodes; links from
+    nodes to themselves are fixed, and so are the features, whatever ``x`` is.
 
     Parameters
     ----------
-    weights
-        W¹, W², …, each of shape (d_l, d_{l+1}).
-    own
-        The diagonal of A, shape (n,).
+    model
+        One network.
     order
         T for a high-order network, or None for the renormalized graph.
     """
 
-    def __init__(self, weights: list[Tensor], own: Tensor, order: int | None) -> None:
+    def __init__(self, model: TrainedModel, order: int | None) -> None:
         super().__init__()
-        self.layers = weights
-        self.own = own
-        self.order = order
+        self.model, self.order = model, order
+        self.own = torch.as_tensor(model.graph.adjacency.diagonal(), dtype=model.dtype, device=model.device)
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor) -> Tensor:
         """Return logits, shape (n, C)."""
-        links = _Links(edge_index, edge_weight, self.own)
-        propagate = links.renormalized if self.order is None else links.high_order(self.order)
-        out = propagate(x)
-        for weight in self.layers:
-            out = propagate(torch.relu(out) @ weight)
-        return out
+        (source, target), own = edge_index, self.own.unsqueeze(1)
+        weight = edge_weight.to(own).unsqueeze(1)
+
+        def times(dense: Tensor) -> Tensor:
+            """A Z."""
+            return (own * dense).index_add(0, source, weight * dense[target])
+
+        product = propagation_product(times, torch.ones_like(own), self.order)
+        return self.model.logits(_Product(product))[:, 0]
 
 
-class _Links:
-    """Products with A and with the matrices made of it."""
+class _Product:
+    """A function of matrices (n, d) as an operator on activations of one network."""
 
-    def __init__(self, edge_index: Tensor, edge_weight: Tensor, own: Tensor) -> None:
-        self.source, self.target = edge_index
-        self.weight, self.own = edge_weight.to(own).unsqueeze(1), own.unsqueeze(1)
-        self.degree = self.times(torch.ones_like(self.own))
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        self.function = function
 
-    def times(self, dense: Tensor) -> Tensor:
-        """A Z."""
-        return (self.own * dense).index_add(0, self.source, self.weight * dense[self.target])
-
-    def renormalized(self, dense: Tensor) -> Tensor:
-        """(D + I)^-1/2 (A + I) (D + I)^-1/2 Z."""
-        root = (self.degree + 1.0).rsqrt()
-        scaled = root * dense
-        return root * (self.times(scaled) + scaled)
-
-    def high_order(self, order: int) -> Any:
-        """Return the product with D'^-1/2 (S + Sᵀ + 2I) D'^-1/2, S = (P + … + P^T)/T uncut."""
-        linked = self.degree > 0
-        inverse = torch.where(linked, 1.0 / torch.where(linked, self.degree, 1.0), 0.0)
-
-        def symmetric(dense: Tensor) -> Tensor:
-            forward = backward = torch.zeros_like(dense)
-            for _ in range(order):
-                forward = inverse * self.times(dense + forward)  # P (Z + …), Horner
-                backward = self.times(inverse * (dense + backward))  # Pᵀ (Z + …)
-            return (forward + backward) / order + 2.0 * dense
-
-        root = symmetric(torch.ones_like(self.own)).rsqrt()
-        return lambda dense: root * symmetric(root * dense)
+    def propagate(self, dense: Tensor) -> Tensor:
+        """Return the product with Z of shape (n, 1, d)."""
+        return self.function(dense[:, 0]).unsqueeze(1)
 
 
 def prbcd_flips(
-    stack: Stack,
-    adjacency: CSRArray,
+    model: TrainedModel,
     budget: int,
     *,
-    order: int,
     block_size: int = 50_000,
     steps: int = 50,
     seed: int = 0,
@@ -106,14 +81,10 @@ def prbcd_flips(
 
     Parameters
     ----------
-    stack
-        A single network, with its test nodes; their labels are known to the attack.
-    adjacency
-        A, of links with weight 1.
+    model
+        A single network, with its test nodes, whose labels are known to the attack, on a graph with links of weight 1.
     budget
         At most so many pairs of different nodes are flipped, linked ones to unlinked and the reverse.
-    order
-        T, for a high-order network.
     block_size
         How many pairs are searched at a time.
     steps
@@ -128,25 +99,20 @@ def prbcd_flips(
 
     Examples
     --------
-    >>> import numpy as np, torch, fishergcn
-    >>> from fishergcn.attacks import Stack, train_runs
-    >>> from fishergcn.training import Run
-    >>> from fishergcn.training import parse_method
-    >>> from fishergcn.training import prepare
+    >>> import numpy as np, fishergcn
     >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4), labels=[0, 0, 1, 1])
-    >>> problem = prepare(graph, parse_method("gcn"), fishergcn.TrainConfig(max_epochs=50))
-    >>> runs = [Run(fishergcn.splits.Split("mine", train=[0, 3], val=[1], test=[2]), 2019)]
-    >>> cpu = torch.device("cpu")
-    >>> stack = Stack.of(problem, runs, train_runs(problem, runs, cpu), cpu)
-    >>> prbcd_flips(stack, graph.adjacency, budget=1, order=5, block_size=6, steps=5)  # node 2 loses its class
+    >>> split = fishergcn.splits.Split("mine", train=[0, 3], val=[1], test=[2])
+    >>> records = fishergcn.train(graph, "gcn", split, config=fishergcn.TrainConfig(max_epochs=50), keep_weights=True)
+    >>> model = fishergcn.TrainedModel.from_records(graph, records, split)
+    >>> prbcd_flips(model, budget=1, block_size=6, steps=5)  # node 2 loses its class
     array([[2],
            [3]])
     """
     with warnings.catch_warnings():  # it says on import that it is experimental
         warnings.simplefilter("ignore", UserWarning)
         contrib = require("torch_geometric.contrib.nn.models", extra="pyg", purpose="the PRBCD attack")
-    if len(stack) != 1:
-        raise InputError(f"PRBCD attacks one network at a time, got {len(stack)}.")
+    model = model.only()
+    adjacency = model.graph.adjacency
     upper = sparse.coo_array(sparse.triu(adjacency, 1))
     if (upper.data != 1.0).any():
         raise InputError("PRBCD needs links of weight 1, got other weights.")
@@ -154,14 +120,12 @@ def prbcd_flips(
     budget = check_integer("budget", budget, minimum=0, maximum=nodes * (nodes - 1) // 4)
     if budget == 0:
         return np.empty((2, 0), dtype=np.int64)
-    device, dtype = stack.device, stack.dtype
-    own = torch.as_tensor(adjacency.diagonal(), dtype=dtype, device=device)
-    network = EdgeWeightGCN([each[0] for each in stack.weights[1:]], own, order if stack.method.high_order else None)
+    device = model.device
+    network = LinkWeightGCN(model, model.config.order if model.method.high_order else None)
     ends = np.stack(upper.coords).astype(np.int64)
     edge_index = torch.as_tensor(np.concatenate([ends, ends[::-1]], axis=1), device=device)
-    known = stack.targets.shares[0] > 0  # the rest pads the lists of nodes to one length
-    test, labels = stack.targets.rows[0, known], torch.zeros(nodes, dtype=torch.int64, device=device)
-    labels[test] = stack.targets.labels[0, known]
+    test, labels = model.targets.rows[0], torch.zeros(nodes, dtype=torch.int64, device=device)
+    labels[test] = model.targets.labels[0]
     attack = contrib.PRBCDAttack(
         network,
         block_size=max(block_size, 2 * budget),
@@ -172,6 +136,6 @@ def prbcd_flips(
     )
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
-        hidden = stack.features.times(stack.weights[0], None, 1, 0.0)[:, 0].detach()
-        _, flips = attack.attack(hidden, edge_index, labels, budget=budget, idx_attack=test)
+        nothing = torch.zeros(nodes, 1, device=device)  # in the place of the features, which the network has
+        _, flips = attack.attack(nothing, edge_index, labels, budget=budget, idx_attack=test)
     return cast("IntArray", flips.cpu().numpy().astype(np.int64))

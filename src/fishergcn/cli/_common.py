@@ -1,64 +1,25 @@
-"""What the commands share: how a graph is named, how results are shown, how errors end a command."""
+"""What the commands share: how a graph is named, how results are printed, how a command is stopped."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import shlex
 import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from fishergcn._base.files import atomic_path
+import typer
+
+from fishergcn._base.terminal import note
 from fishergcn.errors import DataFileError, InputError, suggestion
+from fishergcn.execution import StopWork
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
     from fishergcn.graph import Graph
-
-__all__ = [
-    "check_picture",
-    "console",
-    "load_graph",
-    "note",
-    "parse_header",
-    "print_json",
-    "save_picture",
-    "table",
-    "warnings_as_notes",
-]
-
-_PICTURES = (".pdf", ".png", ".svg")
-
-
-def console(*, stderr: bool = False) -> Console:
-    """Return a console; piped output stays plain and is never cut to a terminal's width."""
-    from rich.console import Console
-
-    # No markup: names and paths may hold brackets.
-    made = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
-    if not made.is_terminal:
-        made = Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=200, no_color=True)
-    return made
-
-
-def table(
-    title: str, columns: list[str], rows: list[list[str]], *, justify: Literal["left", "right"] = "right"
-) -> Table:
-    """Return a table whose first column is text and whose others are numbers, unless justified left."""
-    from rich import box
-    from rich.table import Table
-
-    made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    for position, column in enumerate(columns):
-        made.add_column(column, justify="left" if position == 0 else justify, no_wrap=position == 0)
-    for row in rows:
-        made.add_row(*row)
-    return made
 
 
 def print_json(value: Any) -> None:
@@ -66,35 +27,37 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def note(text: str) -> None:
-    """Say something about the work on standard error, where it does not mix with results."""
-    print(f"fishergcn: {text}", file=sys.stderr, flush=True)
-
-
 @contextlib.contextmanager
 def warnings_as_notes() -> Iterator[None]:
-    """Show warnings as notes instead of with a line of source code."""
+    """Show warnings as notes instead of with a line of source code, each text once."""
+    told: set[str] = set()
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        if str(message) not in told:
+            told.add(str(message))
+            note(f"warning: {message}")
+
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_, **__: note(f"warning: {message}")
+        warnings.showwarning = show
         yield
 
 
-def parse_header(text: str) -> bool | list[str]:
-    """Turn the option --header into the argument of ``Graph.from_files``."""
-    return {"none": False, "all": True}.get(text, [word.strip() for word in text.split(",")])
+def this_command() -> str:
+    """Return the command line, to be given again."""
+    return shlex.join(["fishergcn", *sys.argv[1:]])
 
 
-def check_picture(path: Path | None) -> None:
-    """Raise now, before the work that the picture is to show, if its format is not one we draw."""
-    if path is not None and path.suffix.lower() not in _PICTURES:
-        raise InputError(f"a picture must end in {', '.join(_PICTURES)}, got {path.name!r}.")
-
-
-def save_picture(figure: Any, path: Path) -> None:
-    """Write a matplotlib figure, wholly or not at all."""
-    check_picture(path)
-    with atomic_path(path) as temporary:
-        figure.savefig(temporary, dpi=150)
+@contextlib.contextmanager
+def told_when_stopped(kept: str) -> Iterator[None]:
+    """End a command that a signal stops with one line that says what is ``kept``."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        note(f"stopped by SIGINT; {kept}")
+        raise typer.Exit(130) from None
+    except StopWork as stopped:
+        note(f"{stopped}; {kept}")
+        raise typer.Exit(128 + getattr(stopped, "number", 0)) from None
 
 
 def load_graph(text: str) -> Graph:

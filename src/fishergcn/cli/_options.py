@@ -1,99 +1,200 @@
-"""The options that commands have in common, most of them ``train`` and ``tune``, with their help."""
+"""The options of all commands, with their help; each is declared once and means the same everywhere."""
 
 from __future__ import annotations
 
+import inspect
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 
 from fishergcn.errors import DataFileError
+from fishergcn.training import TrainConfig
 
-__all__ = [
-    "DATA",
-    "DEFAULT_METHOD",
-    "METHODS",
-    "RUNS",
-    "Dataset",
-    "Device",
-    "Directed",
-    "Edges",
-    "Features",
-    "FirstSeed",
-    "Graph",
-    "Header",
-    "Json",
-    "Labels",
-    "Name",
-    "Overwrite",
-    "Quiet",
-    "SelfLinks",
-    "Split",
-    "Workers",
-    "check_new_file",
-]
-
-DATA, RUNS = "Data", "Runs and results"
+DATA, RUNS, SEARCH = "Data", "Runs and results", "Search"
+SETTINGS = "Settings (the paper's by default)"
+LARGE = "Large graphs (also in several processes: torchrun --nproc-per-node 2 -m fishergcn train ...)"
 DEFAULT_METHOD = "fishergcn-t"
-METHODS = "gcn, gcn-xM for M dropout samples, fishergcn, gcn-t, gcn-t-xM or fishergcn-t, with suffix -c for consistency"
 
-Dataset = Annotated[str | None, typer.Option(help="A data set that ships with the package.", rich_help_panel=DATA)]
-Graph = Annotated[Path | None, typer.Option(help="A graph file (.npz).", rich_help_panel=DATA)]
-Edges = Annotated[
-    Path | None,
-    typer.Option(help="Links: CSV or TSV with two node ids and, optionally, a weight a line.", rich_help_panel=DATA),
+# What is read
+
+GraphName = Annotated[str, typer.Argument(help="A data set or a graph file (.npz).")]
+ModelFolder = Annotated[
+    Path, typer.Argument(help="A model folder, as written by fishergcn train --out.", metavar="MODEL")
 ]
+RunsFolder = Annotated[Path, typer.Argument(help="A folder made by fishergcn reproduce.", metavar="DIR")]
+
+Dataset = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A data set that ships with the package, or a graph file (.npz); may be repeated.", rich_help_panel=DATA
+    ),
+]
+Graph = Annotated[Path | None, typer.Option(help="A graph file (.npz).", rich_help_panel=DATA)]
+_LINKS = "Links: CSV or TSV with two node ids and, optionally, a weight on each line."
+Edges = Annotated[Path | None, typer.Option(help=_LINKS, rich_help_panel=DATA)]
+RequiredEdges = Annotated[Path, typer.Option(help=_LINKS, rich_help_panel=DATA)]
 Features = Annotated[
     Path | None,
-    typer.Option(help="Features: CSV with a node id and numbers a line, or .npz in node order.", rich_help_panel=DATA),
+    typer.Option(
+        help="Features: CSV with a node id and numbers on each line, or .npz in node order. Without features, each "
+        "node gets one of its own.",
+        rich_help_panel=DATA,
+    ),
 ]
 Labels = Annotated[
     Path | None,
     typer.Option(
-        help="Labels: CSV with a node id and a class name a line; leave out unlabeled nodes, or their class.",
+        help="Labels: CSV with a node id and a class name on each line; leave out unlabeled nodes, or their class.",
         rich_help_panel=DATA,
     ),
 ]
 Header = Annotated[
     str | None,
     typer.Option(
-        help="Which files begin with a header: all, some of edges,features,labels, or none, which also reads a first "
-        "line as data that looks like a header. By default none is expected, and what looks like one is refused.",
+        help="Which files begin with a header: all, some of edges,features,labels, or none, which reads a first line "
+        "as data even if it looks like a header. By default no header is expected, and what looks like one is refused.",
         metavar="FILES",
         rich_help_panel=DATA,
     ),
 ]
+DirectedWord = Literal["undirected", "symmetrize", "refuse"]
 Directed = Annotated[
-    str,
+    DirectedWord,
     typer.Option(
         help="A line of --edges is a link (undirected), an arc to mirror (symmetrize), or one of two arcs (refuse).",
         rich_help_panel=DATA,
     ),
 ]
-SelfLinks = Annotated[str, typer.Option(help="keep or drop links from a node to itself.", rich_help_panel=DATA)]
+SelfLinksWord = Literal["keep", "drop"]
+SelfLinks = Annotated[
+    SelfLinksWord, typer.Option(help="What to do with links from a node to itself.", rich_help_panel=DATA)
+]
 Name = Annotated[
     str | None,
-    typer.Option(help="A name for the graph of --edges; that of the file by default.", rich_help_panel=DATA),
+    typer.Option(help="A name for the graph of --edges; by default that of the file.", rich_help_panel=DATA),
 ]
-Split = Annotated[
+
+# What is trained
+
+Splits = Annotated[
     list[str] | None,
     typer.Option(
-        help="public, shuffled:SEED, per-class:SEED, per-class:TRAIN+VAL:SEED or held-out:PERCENT%:SEED; "
-        "may be repeated. By default the public split, or for a graph without one held-out:20%:0.",
+        help="How many splits (a number n: shuffled:2019, ..., or by the rule of the preset), or which: public, "
+        "shuffled:SEED, per-class:SEED, per-class:TRAIN+VAL:SEED or held-out:PERCENT%:SEED; may be repeated. By "
+        "default those of the preset; without a preset the public split, or held-out:20%:0 for a graph that has none.",
+        metavar="N|NAME",
         rich_help_panel=DATA,
     ),
 ]
-
+Methods = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--method",
+        help="gcn, gcn-xM for M dropout samples, fishergcn, gcn-t, gcn-t-xM or fishergcn-t, with suffix -c for "
+        f"consistency; repeat to compare. By default those of the preset; without a preset {DEFAULT_METHOD}.",
+        rich_help_panel=RUNS,
+    ),
+]
+Seeds = Annotated[int, typer.Option(help="How many initializations of each split.", rich_help_panel=RUNS)]
+PresetSeeds = Annotated[
+    int | None,
+    typer.Option(help="How many initializations of each split; by default those of the preset.", rich_help_panel=RUNS),
+]
+AttackWord = Literal["links-added", "links-removed", "bures-ball", "prbcd", "features", "training-links"]
+Attacks = Annotated[
+    list[str] | None,  # Typer knows no list of literals: the library checks them
+    typer.Option(
+        "--attack",
+        metavar=f"[{'|'.join(get_args(AttackWord))}]",
+        help="How the graph changes; may be repeated. By default in all ways of the preset.",
+        rich_help_panel=RUNS,
+    ),
+]
 FirstSeed = Annotated[int, typer.Option(help="The first seed.", rich_help_panel=RUNS)]
-Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:N or auto.", rich_help_panel=RUNS)]
+Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:N, or auto: a GPU if there is one.", rich_help_panel=RUNS)]
 Workers = Annotated[int, typer.Option(help="Processes on the CPU.", rich_help_panel=RUNS)]
+AllWorkers = Annotated[
+    int | None, typer.Option(help="Processes on the CPU; by default one for each core.", rich_help_panel=RUNS)
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(help="Run on a Ray cluster: auto, or its address.", metavar="auto|ADDRESS", rich_help_panel=RUNS),
+]
+
+
+def _setting(name: str, help_text: str, *names: str) -> Any:
+    """Return the option of a setting; left out, the setting is left to the configuration, whose default is shown."""
+    default = getattr(TrainConfig(), name)
+    shown = ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
+    return typer.Option(*names, help=help_text, show_default=shown, rich_help_panel=SETTINGS)
+
+
+Epochs = Annotated[int | None, _setting("max_epochs", "The most epochs of a run.", "--epochs")]
+PresetEpochs = Annotated[
+    int | None,
+    typer.Option("--epochs", help="The most epochs of a run; by default those of the preset.", rich_help_panel=RUNS),
+]
+Hidden = Annotated[str | None, _setting("hidden", "Sizes of the hidden layers, such as 64 or 64,64.")]
+LearningRate = Annotated[float | None, _setting("learning_rate", "Learning rate.", "--lr")]
+Dropout = Annotated[float | None, _setting("dropout", "Dropout rate.")]
+WeightDecay = Annotated[float | None, _setting("weight_decay", "wd of (wd/2) ‖W‖².")]
+StoppingWord = Literal["paper", "patience", "none"]
+Stopping = Annotated[StoppingWord | None, _setting("stopping", "When to stop before the last epoch.")]
+Patience = Annotated[int | None, _setting("patience", "Epochs without progress, for --stopping patience.")]
+TestAtWord = Literal["last", "best-val"]
+TestAt = Annotated[TestAtWord | None, _setting("test_at", "Which epoch's weights are tested and kept.")]
+Samples = Annotated[int | None, _setting("samples", "M, the perturbed graphs of a step.")]
+Rank = Annotated[int | None, _setting("rank", "k, the perturbed eigenvalues.")]
+Radius = Annotated[float | None, _setting("radius", "ε, the size of the neighborhood.")]
+OtherSettings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Any other setting of TrainConfig; may be repeated.",
+        rich_help_panel=SETTINGS,
+    ),
+]
+BatchSize = Annotated[
+    int | None,
+    typer.Option(help="Train in mini-batches of this many nodes.", rich_help_panel=LARGE),
+]
+Fanout = Annotated[
+    str | None,
+    typer.Option(
+        help="How many neighbors each node of a batch draws in each layer, the last layer first, such as 10,10; "
+        "-1 for all.",
+        rich_help_panel=LARGE,
+    ),
+]
+
+# What is shown and written
+
+StudyOut = Annotated[
+    Path,
+    typer.Option(help="The folder for the results; work begun there is taken up.", metavar="DIR", rich_help_panel=RUNS),
+]
+Plot = Annotated[Path | None, typer.Option(help="Draw a picture to this file (.png, .svg or .pdf).")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.", rich_help_panel=RUNS)]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.", rich_help_panel=RUNS)]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file of --out if it exists.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what --out names if it exists.")]
 
 
 def check_new_file(path: Path, *, overwrite: bool) -> None:
     """Raise now, before the work, if the file of --out is there and may not be replaced."""
     if not overwrite and os.path.exists(path) and not os.path.isdir(path):  # a folder is refused later
         raise DataFileError(f"{path} exists already; --overwrite replaces it.")
+
+
+def words_of(command: Callable[..., None], values: Mapping[str, Any]) -> list[str]:
+    """Return options of a command as words, without those that have its defaults."""
+    usual = {name: parameter.default for name, parameter in inspect.signature(command).parameters.items()}
+    words: list[str] = []
+    for name, value in values.items():
+        if value not in (None, usual.get(name)):
+            option = f"--{name.rstrip('_').replace('_', '-')}"
+            words += [word for each in (value if isinstance(value, list) else [value]) for word in (option, str(each))]
+    return words

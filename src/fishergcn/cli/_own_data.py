@@ -1,57 +1,38 @@
-"""The graph of ``fishergcn train`` and ``tune``: an embedded data set, a graph file, or text files of one's own."""
+"""The graphs of ``fishergcn train`` and ``tune``: embedded data sets, a graph file, or text files of one's own."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fishergcn.cli._common import load_graph, note, parse_header
+from fishergcn.cli._common import load_graph
+from fishergcn.cli._options import DirectedWord, SelfLinksWord
 from fishergcn.errors import InputError
 
 if TYPE_CHECKING:
     from fishergcn.graph import Graph
 
-__all__ = ["Source", "announced"]
-
 
 @dataclass(frozen=True)
 class Source:
-    """Where the graph comes from: exactly one of ``dataset``, ``graph`` and ``edges``."""
+    """Where the graphs come from: exactly one of ``dataset``, ``graph`` and ``edges``."""
 
-    dataset: str | None
+    dataset: list[str] | None
     graph: Path | None
     edges: Path | None
     features: Path | None
     labels: Path | None
     header: str | None
-    directed: str
-    self_links: str
+    directed: DirectedWord
+    self_links: SelfLinksWord
     name: str | None
 
-    def load(self) -> Graph:
-        """Read the graph and see to it that one can learn from it."""
-        graph = self._read()
-        if graph.labels is None or graph.labels.max() < 0:
-            raise InputError(f"graph {graph.name!r} has no labels to learn from; give some with --edges and --labels.")
-        if graph.num_classes < 2:
-            only = graph.class_names[0] if graph.class_names else "0"
-            raise InputError(f"labels must name at least two classes, got only {only!r}.")
-        if graph.features is None:
-            graph = _with_identity(graph)
-        return graph
-
-    def options(self) -> list[str]:
-        """Return the options of a command that reads the same graph."""
-        usual = {"directed": "undirected", "self_links": "keep"}
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        given = {name: value for name, value in values.items() if value not in (None, usual.get(name))}
-        return [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-
-    def _read(self) -> Graph:
+    def load(self) -> dict[str, Graph]:
+        """Read the graphs, by name; several are data sets."""
         from fishergcn.graph import Graph
 
-        given = [option for option in ("dataset", "graph", "edges") if getattr(self, option) is not None]
+        given = [option for option in ("dataset", "graph", "edges") if getattr(self, option)]
         if len(given) != 1:
             got = " and ".join(f"--{option}" for option in given) or "none"
             raise InputError(f"exactly one of --dataset, --graph and --edges must be given, got {got}.")
@@ -59,35 +40,37 @@ class Source:
             for option in ("features", "labels"):
                 if getattr(self, option) is not None:
                     raise InputError(f"--{option} goes with --edges, not with --{given[0]}.")
-            return load_graph(self.dataset) if self.dataset is not None else Graph.load(str(self.graph))
+            graphs = [load_graph(name) for name in self.dataset] if self.dataset else [Graph.load(str(self.graph))]
+            found = {graph.name or graph.digest: graph for graph in graphs}
+            if len(found) != len(graphs):
+                raise InputError(f"--dataset must name distinct graphs, got {', '.join(self.dataset or ())}.")
+            return found
         if self.labels is None:
-            raise InputError("--labels must be given with --edges: a CSV with a node id and a class name a line.")
-        return Graph.from_files(
-            self.edges,
-            self.features,
-            self.labels,
-            header=announced(self.header),
-            directed=self.directed,
-            self_links=self.self_links,
-            name=self.name or self.edges.stem,
-        )
+            raise InputError("--labels must be given with --edges: a CSV with a node id and a class name on each line.")
+        name = self.name or self.edges.stem
+        return {
+            name: Graph.from_files(
+                self.edges,
+                self.features,
+                self.labels,
+                header=parse_header(self.header),
+                directed=self.directed,
+                self_links=self.self_links,
+                name=name,
+            )
+        }
 
 
-def announced(header: str | None) -> bool | list[str]:
+def parse_header(header: str | None) -> bool | list[str]:
     """Turn the option --header into the argument of ``Graph.from_files``.
 
     Left out, what looks like a header is refused; ``none`` says outright that there is none.
 
     Examples
     --------
-    >>> announced(None), announced("none"), announced("edges,labels")
-    (False, [], ['edges', 'labels'])
+    >>> parse_header(None), parse_header("none"), parse_header("all"), parse_header("edges,labels")
+    (False, [], True, ['edges', 'labels'])
     """
-    return [] if header == "none" else parse_header(header or "none")
-
-
-def _with_identity(graph: Graph) -> Graph:
-    from scipy import sparse
-
-    note(f"there are no features: each of the {graph.num_nodes} nodes gets one of its own (identity matrix).")
-    return graph.replace(features=sparse.eye_array(graph.num_nodes, format="csr"))
+    if header is None or header == "all":
+        return header == "all"
+    return [] if header == "none" else [word.strip() for word in header.split(",")]

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fishergcn.cli._common import table
+from fishergcn._base.terminal import table
 from fishergcn.training import TrainConfig, control_of
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from fishergcn.training import RunRecord
-
-__all__ = ["differences", "differences_table", "means", "means_table", "reference_of", "runs_table"]
 
 Results = Mapping[str, "Sequence[RunRecord]"]  # the runs of each method
 _SCORES = {  # column: field of a record
@@ -63,9 +61,9 @@ def means_table(results: Results, title: str) -> Table:
     )
 
 
-def differences_table(results: Results) -> Table | None:
+def differences_table(results: Results, config: TrainConfig) -> Table | None:
     """Return a table of paired differences between methods, or None if there is nothing to compare."""
-    found = differences(results)
+    found = differences(results, config)
     if not found:
         return None
     rows = []
@@ -80,9 +78,9 @@ def differences_table(results: Results) -> Table | None:
     )
 
 
-def reference_of(method: str, methods: Sequence[str]) -> str | None:
+def reference_of(method: str, methods: Sequence[str], config: TrainConfig) -> str | None:
     """Return what a method is compared with: its control if that was trained too, else the first method."""
-    control = control_of(method, TrainConfig())
+    control = control_of(method, config)
     if control in methods:
         return control
     return None if method == methods[0] else methods[0]
@@ -104,7 +102,7 @@ def means(results: Results) -> list[dict[str, Any]]:
     ]
 
 
-def differences(results: Results) -> list[dict[str, Any]]:
+def differences(results: Results, config: TrainConfig) -> list[dict[str, Any]]:
     """Return the paired differences between methods, a dictionary for each pair."""
     from fishergcn.studies import paired_difference
 
@@ -115,7 +113,7 @@ def differences(results: Results) -> list[dict[str, Any]]:
     }
     found = []
     for method in results:
-        reference = reference_of(method, list(results))
+        reference = reference_of(method, list(results), config)
         if reference is None or not values[method].keys() & values[reference].keys():
             continue
         difference, *_ = paired_difference(values[method], values[reference])

@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fishergcn.cli._common import note
 from fishergcn.errors import InputError, suggestion
+from fishergcn.training import BatchSettings, TrainConfig
 
 if TYPE_CHECKING:
-    from fishergcn.graph import Graph
-    from fishergcn.training import TrainConfig
-
-__all__ = ["make_config", "parse_setting"]
+    from collections.abc import Callable
 
 
-def make_config(options: dict[str, Any], settings: Sequence[str], graph: Graph) -> TrainConfig:
-    """Return the configuration of the options that were given and of ``--set name=value``.
-
-    Dividing rows by their sum is meant for counts. Where features are negative it is left out, unless asked
-    for.
-    """
-    from fishergcn.training import TrainConfig, has_negative_features
-
+def make_config(options: Mapping[str, Any], settings: Sequence[str] | None) -> TrainConfig:
+    """Return the configuration of the options that were given and of ``--set name=value``."""
     values = {name: value for name, value in options.items() if value is not None}
     if "hidden" in values:
-        values["hidden"] = _sizes("--hidden", values["hidden"])
-    for text in settings:
+        values["hidden"] = _numbers("--hidden", values["hidden"], "sizes of layers such as 64 or 64,64")
+    for text in settings or ():
         name, value = parse_setting(text)
         if name in values:
             raise InputError(f"{name} must be set once, got it twice.")
         values[name] = value
-    if "normalize_features" not in values and has_negative_features(graph):
-        note("some features are negative, so rows are not divided by their sum; --set normalize_features=true does it.")
-        values["normalize_features"] = False
     return TrainConfig(**values)
 
 
@@ -46,8 +34,6 @@ def parse_setting(text: str) -> tuple[str, Any]:
     >>> parse_setting("radius=0.5")
     ('radius', 0.5)
     """
-    from fishergcn.training import TrainConfig
-
     defaults = {field.name: field.default for field in dataclasses.fields(TrainConfig)}
     name, equals, value = (part.strip() for part in text.partition("="))
     name = name.replace("-", "_")
@@ -59,24 +45,42 @@ def parse_setting(text: str) -> tuple[str, Any]:
     return name, _value(name, value, defaults[name])
 
 
+def parse_batches(batch_size: int | None, fanout: str | None) -> BatchSettings | None:
+    """Return the settings of mini-batches, or None for full batches.
+
+    Examples
+    --------
+    >>> parse_batches(512, "10,-1").fanout
+    (10, -1)
+    """
+    if batch_size is None and fanout is None:
+        return None
+    if batch_size is None:
+        raise InputError("--fanout goes with --batch-size, which is missing.")
+    if fanout is None:
+        raise InputError("--fanout must be given with --batch-size, for instance --fanout 10,10 for two layers.")
+    return BatchSettings(batch_size, _numbers("--fanout", fanout, "whole numbers such as 10,10"))
+
+
 def _value(name: str, text: str, default: Any) -> Any:
     if isinstance(default, bool):
         if text.lower() not in ("true", "false"):
             raise InputError(f"{name} must be true or false, got {text!r}.")
         return text.lower() == "true"
     if isinstance(default, tuple):
-        return _sizes(name, text)
+        return _numbers(name, text, "sizes of layers such as 64 or 64,64")
     if isinstance(default, str):
         return text
+    kind: Callable[[str], Any] = type(default)
     try:
-        return type(default)(text)
+        return kind(text)
     except ValueError:
-        kind = "a whole number" if isinstance(default, int) else "a number"
-        raise InputError(f"{name} must be {kind}, got {text!r}.") from None
+        what = "a whole number" if isinstance(default, int) else "a number"
+        raise InputError(f"{name} must be {what}, got {text!r}.") from None
 
 
-def _sizes(name: str, text: str) -> tuple[int, ...]:
+def _numbers(name: str, text: str, what: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise InputError(f"{name} must be sizes of layers such as 64 or 64,64, got {text!r}.") from None
+        raise InputError(f"{name} must be {what}, got {text!r}.") from None

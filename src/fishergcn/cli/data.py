@@ -7,21 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fishergcn._base.terminal import console, table
 from fishergcn.cli import _options as shared
-from fishergcn.cli._common import console, load_graph, print_json, table
+from fishergcn.cli._common import load_graph, print_json
 
 if TYPE_CHECKING:
     from fishergcn.graph import Graph
 
-__all__ = ["app"]
-
 app = typer.Typer(help="List, describe and import graphs.", no_args_is_help=True)
-
-_JSON = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
 @app.command(name="list")
-def list_(json: _JSON = False) -> None:
+def list_(json: shared.Json = False) -> None:
     """Show the embedded data sets: Table 1 of the paper, computed from the data."""
     from fishergcn import datasets
 
@@ -52,12 +49,15 @@ def list_(json: _JSON = False) -> None:
 
 @app.command()
 def info(
-    name: Annotated[str, typer.Argument(help="A data set or a graph file (.npz).")],
+    name: shared.GraphName,
     high_order: Annotated[
         bool,
-        typer.Option("--high-order", help="Also count the high-order propagation matrix; large graphs take long."),
+        typer.Option(
+            "--high-order",
+            help="Also count the high-order propagation matrix; slow on large graphs.",
+        ),
     ] = False,
-    json: _JSON = False,
+    json: shared.Json = False,
 ) -> None:
     """Describe one graph."""
     graph = load_graph(name)
@@ -71,12 +71,7 @@ def info(
 
 @app.command(name="import")
 def import_(
-    edges: Annotated[
-        Path,
-        typer.Option(
-            help="Links: CSV or TSV with two node ids and, optionally, a weight a line.", rich_help_panel=shared.DATA
-        ),
-    ],
+    edges: shared.RequiredEdges,
     out: Annotated[Path, typer.Option(help="The graph file to write (.npz).")],
     features: shared.Features = None,
     labels: shared.Labels = None,
@@ -85,12 +80,12 @@ def import_(
     self_links: shared.SelfLinks = "keep",
     name: Annotated[
         str | None,
-        typer.Option(help="A name for the graph; that of --out by default.", rich_help_panel=shared.DATA),
+        typer.Option(help="A name for the graph; by default that of --out.", rich_help_panel=shared.DATA),
     ] = None,
     overwrite: shared.Overwrite = False,
 ) -> None:
     """Turn text files into one graph file."""
-    from fishergcn.cli._own_data import announced
+    from fishergcn.cli._own_data import parse_header
     from fishergcn.errors import InputError
     from fishergcn.graph import Graph
 
@@ -101,7 +96,7 @@ def import_(
         edges,
         features,
         labels,
-        header=announced(header),
+        header=parse_header(header),
         directed=directed,
         self_links=self_links,
         name=name or out.stem,
@@ -118,7 +113,7 @@ def _facts(graph: Graph, *, high_order: bool) -> dict[str, Any]:
     facts = {
         "name": graph.name,
         "nodes": graph.num_nodes,
-        "links": graph.num_edges,
+        "links": graph.num_links,
         "self_links": graph.num_self_links,
         "components": graph.num_components,
         "features": graph.num_features,

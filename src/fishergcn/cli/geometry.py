@@ -2,43 +2,41 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fishergcn.cli import geometry_edges, geometry_embed, geometry_fisher
-from fishergcn.cli._common import console, load_graph, print_json, table
+from fishergcn._base.terminal import console, table
+from fishergcn.cli import _options as shared
+from fishergcn.cli import geometry_embed, geometry_fisher, geometry_links
+from fishergcn.cli._common import load_graph, print_json
 from fishergcn.errors import InputError
 
 if TYPE_CHECKING:
-    from fishergcn._base.choices import Noise
     from fishergcn._base.types import FloatArray
     from fishergcn.graph import Graph
     from fishergcn.perturbation import Neighborhood
-
-__all__ = ["app"]
 
 app = typer.Typer(
     help="Measure graphs: as density matrices, as a network feels them, and as embeddings.", no_args_is_help=True
 )
 app.command(name="fisher")(geometry_fisher.fisher)
-app.command(name="edges")(geometry_edges.edges)
+app.command(name="links")(geometry_links.links)
 app.command(name="embed")(geometry_embed.embed)
 
-_JSON = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 @app.command()
 def distance(
-    a: Annotated[str, typer.Argument(help="A data set or a graph file (.npz).")],
+    a: shared.GraphName,
     b: Annotated[str, typer.Argument(help="Another graph on the same nodes.")],
     laplacian: Annotated[
-        str, typer.Option(help="renormalized, high-order, normalized or combinatorial.")
+        Literal["renormalized", "high-order", "normalized", "combinatorial"],
+        typer.Option(help="Which Laplacian stands for a graph."),
     ] = "renormalized",
     rank: Annotated[int, typer.Option(help="How many of the largest eigenvalues to compare.")] = 10,
-    json: _JSON = False,
+    json: shared.Json = False,
 ) -> None:
     """Compare two graphs on the same nodes: Bures distance, entropies, top of the spectrum."""
     from fishergcn._base.checks import check_integer
@@ -56,7 +54,7 @@ def distance(
         "laplacian": laplacian,
         "distance": chord,
         "fidelity": 1 - chord**2 / 2,
-        "links": [graph.num_edges for graph in graphs],
+        "links": [graph.num_links for graph in graphs],
         "components": [graph.num_components for graph in graphs],
         "trace": traces,
         "entropy": [intrinsic.von_neumann_entropy(rho) for rho in (first, second)],
@@ -70,29 +68,31 @@ def distance(
 
 @app.command()
 def neighborhood(
-    name: Annotated[str, typer.Argument(help="A data set or a graph file (.npz).")],
+    name: shared.GraphName,
     rank: Annotated[int, typer.Option(help="k, the number of directions.")] = 10,
     radius: Annotated[float, typer.Option(help="ε, the radius of the perturbation.")] = 0.1,
     samples: Annotated[int, typer.Option(help="How many perturbations to draw.")] = 1000,
-    noise: Annotated[str, typer.Option(help="uniform or gaussian.")] = "uniform",
+    noise: Annotated[Literal["uniform", "gaussian"], typer.Option(help="How they are drawn.")] = "uniform",
     high_order: Annotated[bool, typer.Option("--high-order", help="Use the high-order propagation matrix.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the draws and of the eigen-solver.")] = 0,
-    plot: Annotated[Path | None, typer.Option(help="Draw the histogram to this file (.png, .svg, .pdf).")] = None,
-    json: _JSON = False,
+    plot: shared.Plot = None,
+    json: shared.Json = False,
 ) -> None:
     """Draw perturbations of a graph and show how far they move it."""
     import fishergcn
+    from fishergcn.drawing import check_picture, draw_distances
     from fishergcn.perturbation import Neighborhood
 
+    check_picture(plot)
     graph = load_graph(name)
     propagate = fishergcn.high_order if high_order else fishergcn.renormalized
-    around = Neighborhood(propagate(graph.adjacency), rank=rank, radius=radius, noise=cast("Noise", noise), seed=seed)
+    around = Neighborhood(propagate(graph.adjacency), rank=rank, radius=radius, noise=noise, seed=seed)
     phi = around.sample(samples)
     distances: FloatArray = around.distance(phi).numpy()
     facts = _neighborhood_facts(around, distances, around.perturbed_eigenvalues(phi).numpy())
     title = f"{graph.name or name}, {'high-order' if high_order else 'renormalized'}, k = {rank}, ε = {radius:g}"
     if plot is not None:
-        _draw(distances, title, plot)
+        draw_distances(title, distances).save(plot)
     if json:
         print_json(facts)
         return
@@ -175,20 +175,3 @@ def _neighborhood_facts(around: Neighborhood, distances: FloatArray, eigenvalues
         "largest_eigenvalue_before": float(around.spectrum.eigenvalues.max()),
         "largest_eigenvalue_after": float(eigenvalues.max()),
     }
-
-
-def _draw(distances: FloatArray, title: str, path: Path) -> None:
-    from fishergcn._base.files import atomic_path
-    from fishergcn._base.imports import require
-
-    figure_module = require("matplotlib.figure", extra="report", purpose="A picture")
-    figure = figure_module.Figure(figsize=(6, 3.5), layout="constrained")
-    supported = sorted(figure.canvas.get_supported_filetypes())
-    if path.suffix.lstrip(".").lower() not in supported:
-        raise InputError(f"--plot must end in one of {', '.join(supported)}, got {path.name!r}.")
-    axes = figure.subplots()
-    axes.hist(distances, bins=40)
-    axes.set(title=title, xlabel="Bures distance from the graph", ylabel="perturbations")
-    axes.grid(alpha=0.3)
-    with atomic_path(path) as temporary:
-        figure.savefig(temporary, dpi=150)

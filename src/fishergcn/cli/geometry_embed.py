@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fishergcn.cli._common import check_picture, console, load_graph, print_json, save_picture, table
+from fishergcn._base.terminal import console, table
+from fishergcn.cli import _options as shared
+from fishergcn.cli._common import load_graph, print_json
 from fishergcn.errors import InputError
 
 if TYPE_CHECKING:
@@ -15,24 +17,26 @@ if TYPE_CHECKING:
     from fishergcn.geometry.embedding import EmbeddingFit, ExtremeMotions
     from fishergcn.graph import Graph
 
-__all__ = ["embed"]
-
 
 def embed(
-    name: Annotated[str, typer.Argument(help="A data set or a graph file (.npz).")],
+    name: shared.GraphName,
     dim: Annotated[int, typer.Option(help="The number of coordinates.")] = 2,
     order: Annotated[int, typer.Option(help="T, the longest random walk of the similarities.")] = 5,
     threshold: Annotated[float, typer.Option(help="Similarities up to this are dropped.")] = 1e-4,
     restarts: Annotated[int, typer.Option(help="How many starts; the best one is kept.")] = 1,
     tolerance: Annotated[float, typer.Option(help="How stationary the embedding must be.")] = 1e-5,
     seed: Annotated[int, typer.Option(help="Seed of the random starts.")] = 0,
-    plot: Annotated[Path | None, typer.Option(help="Draw a picture to this file (.png, .svg, .pdf).")] = None,
+    plot: shared.Plot = None,
     out: Annotated[Path | None, typer.Option(help="Write the coordinates to this CSV file.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    json: shared.Json = False,
 ) -> None:
     """Embed the largest connected part of a graph, and find the motions of least and largest metric."""
+    import numpy as np
+
     from fishergcn._base.checks import check_integer
+    from fishergcn.drawing import check_picture, draw_embedding
     from fishergcn.geometry import embedding
+    from fishergcn.graph import largest_component
 
     check_picture(plot)
     if plot is not None:
@@ -40,14 +44,14 @@ def embed(
     if out is not None and out.suffix.lower() != ".csv":
         raise InputError(f"--out must end in .csv, got {out.name!r}.")
     graph = load_graph(name)
-    nodes = embedding.largest_component(graph)
+    nodes = np.flatnonzero(largest_component(graph.adjacency))
     W = embedding.similarities(graph, order, threshold, nodes=nodes)
     fitted = embedding.fit(W, dim, seed, restarts=restarts, tolerance=tolerance)
     if out is not None:
         _write(out, graph, nodes, fitted)
     motions = embedding.extreme_motions(W, fitted.embedding)
     if plot is not None:
-        save_picture(_figure(graph, nodes, fitted, motions), plot)
+        draw_embedding(graph.name or "graph", fitted, motions, _classes(graph, nodes)).save(plot)
     facts = _facts(graph, nodes, fitted, motions)
     if json:
         print_json(facts)
@@ -80,51 +84,19 @@ def _text(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
 
 
-def _classes(graph: Graph, nodes: IntArray) -> tuple[IntArray, list[str]]:
-    import numpy as np
-
-    labels = np.full(len(nodes), -1) if graph.labels is None else graph.labels[nodes]
-    return labels, list(graph.class_names or [str(label) for label in range(graph.num_classes)])
+def _classes(graph: Graph, nodes: IntArray) -> list[str]:
+    """Return the name of each node's class; empty where it is unknown."""
+    if graph.labels is None:
+        return [""] * len(nodes)
+    names = graph.class_names or [str(label) for label in range(graph.num_classes)]
+    return [names[label] if label >= 0 else "" for label in graph.labels[nodes]]
 
 
 def _write(path: Path, graph: Graph, nodes: IntArray, fitted: EmbeddingFit) -> None:
-    import csv
-    import io
-
     from fishergcn._base.files import write_text
+    from fishergcn._base.text import csv_text
 
-    labels, names = _classes(graph, nodes)
-    text = io.StringIO(newline="")
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(["node", "class", *(f"y{axis + 1}" for axis in range(fitted.embedding.shape[1]))])
-    for node, label, place in zip(nodes.tolist(), labels, fitted.embedding.tolist(), strict=True):
-        shown = graph.node_ids[node] if graph.node_ids else node
-        rows.writerow([shown, names[label] if label >= 0 else "", *place])
-    write_text(path, text.getvalue())
-
-
-def _figure(graph: Graph, nodes: IntArray, fitted: EmbeddingFit, motions: ExtremeMotions) -> Any:
-    import numpy as np
-
-    from fishergcn._base.imports import require
-
-    module = require("matplotlib.figure", extra="report", purpose="A picture")
-    figure = module.Figure(figsize=(15, 5), layout="constrained")
-    points, smallest, largest = figure.subplots(1, 3, sharex=True, sharey=True)
-    labels, names = _classes(graph, nodes)
-    Y = fitted.embedding
-    for label in np.unique(labels):
-        chosen = labels == label
-        points.scatter(*Y[chosen, :2].T, s=6, label=names[label] if label >= 0 else "unknown")
-    points.legend(fontsize="x-small", markerscale=2)
-    points.set(title=f"{graph.name or 'graph'}: KL = {fitted.divergence:.1f}", aspect="equal")
-    span = float(np.ptp(Y[:, :2]))
-    for axes, motion, squared, which in (
-        (smallest, motions.smallest_motion, motions.smallest, "smallest"),
-        (largest, motions.largest_motion, motions.largest, "largest"),
-    ):
-        arrows = motion[:, :2] * (0.1 * span / max(float(np.abs(motion).max()), np.finfo(float).tiny))
-        axes.scatter(*Y[:, :2].T, s=2, color="0.8")
-        axes.quiver(*Y[:, :2].T, *arrows.T, angles="xy", scale_units="xy", scale=1, width=0.002)
-        axes.set(title=f"motion of {which} metric, ds² = {squared:.3g}", aspect="equal")
-    return figure
+    columns = ["node", "class", *(f"y{axis + 1}" for axis in range(fitted.embedding.shape[1]))]
+    ids = [graph.node_ids[node] if graph.node_ids else node for node in nodes.tolist()]
+    places = zip(ids, _classes(graph, nodes), fitted.embedding.tolist(), strict=True)
+    write_text(path, csv_text(columns, [[node, label, *place] for node, label, place in places]))

@@ -2,35 +2,43 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fishergcn.cli._common import check_picture, console, print_json, save_picture, table
+from fishergcn._base.terminal import console, table
+from fishergcn.cli import _options as shared
+from fishergcn.cli._common import print_json
 
 if TYPE_CHECKING:
-    from fishergcn.geometry.extrinsic import AdversarialDirection, EdgeSensitivity, Sharpness
-    from fishergcn.models import SavedModel
-
-__all__ = ["fisher", "link_rows", "node_names"]
+    from fishergcn.geometry.extrinsic import AdversarialDirection, LinkSensitivity, Sharpness
+    from fishergcn.models import TrainedModel
 
 _SHOWN = 10
 
 
 def fisher(
-    folder: Annotated[Path, typer.Argument(help="A model folder, as written by fishergcn train --out.")],
-    rank: Annotated[int | None, typer.Option(help="k, the number of directions; that of training by default.")] = None,
-    kind: Annotated[str, typer.Option(help="exact, empirical or monte-carlo.")] = "exact",
+    folder: shared.ModelFolder,
+    rank: Annotated[int | None, typer.Option(help="k, the number of directions; by default that of training.")] = None,
+    kind: Annotated[
+        Literal["exact", "empirical", "monte-carlo"],
+        typer.Option(help="Over which labels the expectation is taken: all, those of the data, or drawn ones."),
+    ] = "exact",
     distance: Annotated[
-        float | None, typer.Option(help="Bures distance at which losses are compared; that of training's draws.")
+        float | None,
+        typer.Option(help="Bures distance at which losses are compared; by default as in training."),
     ] = None,
     random: Annotated[int, typer.Option(help="How many random directions to compare with.")] = 100,
-    seed: Annotated[int, typer.Option(help="Seed of the random directions and of labels drawn.")] = 0,
-    plot: Annotated[Path | None, typer.Option(help="Draw a picture to this file (.png, .svg, .pdf).")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the random directions and of drawn labels.")] = 0,
+    plot: shared.Plot = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Write MODEL/geometry.json, from which fishergcn report draws.")
+    ] = False,
+    json: shared.Json = False,
 ) -> None:
     """Show the Fisher information of a model with respect to its graph, and what matters most in it."""
+    from fishergcn.drawing import check_picture, draw_fisher
     from fishergcn.geometry import extrinsic
     from fishergcn.models import load_model
     from fishergcn.perturbation import Neighborhood
@@ -39,32 +47,14 @@ def fisher(
     saved = load_model(folder)
     config = saved.config
     around = Neighborhood(saved.propagation, rank=config.rank if rank is None else rank, radius=config.radius or 0.1)
-    normalize = config.normalize_features
-    found = extrinsic.adversarial_direction(
-        saved.model, saved.graph, around, kind, seed=seed, normalize_features=normalize
-    )
-    grown = extrinsic.sharpness(
-        saved.model,
-        saved.graph,
-        around,
-        distance,
-        directions=found.directions,
-        random=random,
-        seed=seed,
-        normalize_features=normalize,
-    )
-    links = extrinsic.edge_sensitivity(
-        saved.model,
-        saved.graph,
-        through_normalization=not saved.method.high_order,
-        top=_SHOWN,
-        propagation=saved.propagation,
-        normalize_features=normalize,
-    )
-    if plot is not None:
-        from fishergcn.drawing import fisher_figure
-
-        save_picture(fisher_figure(found, grown, _title(saved)), plot)
+    found = extrinsic.adversarial_direction(saved, around, kind, seed=seed)
+    grown = extrinsic.sharpness(saved, around, distance, directions=found.directions, random=random, seed=seed)
+    links = extrinsic.link_sensitivity(saved, through_normalization=not saved.method.high_order, top=_SHOWN)
+    record = extrinsic.GeometryRecord.of(saved, found, grown) if keep or plot is not None else None
+    if record is not None and plot is not None:
+        draw_fisher(record).save(plot)
+    if record is not None and keep:
+        record.save(folder / "geometry.json")
     facts = _facts(saved, found, grown, links)
     if json:
         print_json(facts)
@@ -72,30 +62,25 @@ def fisher(
         _show(saved, facts)
         if plot is not None:
             console().print(f"picture: {plot}")
+        if keep:
+            console().print(f"kept: {folder / 'geometry.json'}")
 
 
-def node_names(saved: SavedModel) -> list[str]:
-    """Return the names of the nodes; their numbers where they have none."""
-    graph = saved.graph
-    return list(graph.node_ids or [str(node) for node in range(graph.num_nodes)])
-
-
-def link_rows(found: EdgeSensitivity, names: list[str]) -> list[dict[str, Any]]:
+def link_rows(links: Iterable[tuple[str, str, bool, float]]) -> list[dict[str, Any]]:
     """Return each link by the names of its ends, whether it is there, and its derivative."""
-    return [
-        {"link": [names[i], names[j]], "present": bool(present), "derivative": float(value)}
-        for (i, j), present, value in zip(found.links.tolist(), found.present, found.values, strict=True)
-    ]
+    return [{"link": [i, j], "present": is_link, "derivative": value} for i, j, is_link, value in links]
 
 
-def _title(saved: SavedModel) -> str:
+def _title(saved: TrainedModel) -> str:
     return f"{saved.method.name} on {saved.record.dataset}"
 
 
-def _facts(saved: SavedModel, found: AdversarialDirection, grown: Sharpness, links: EdgeSensitivity) -> dict[str, Any]:
+def _facts(
+    saved: TrainedModel, found: AdversarialDirection, grown: Sharpness, links: LinkSensitivity
+) -> dict[str, Any]:
     import numpy as np
 
-    names = node_names(saved)
+    names = saved.node_names
     best = np.argsort(-found.node_shares, kind="stable")[:_SHOWN]
     worst = grown.random.max(axis=1)
     return {
@@ -111,12 +96,12 @@ def _facts(saved: SavedModel, found: AdversarialDirection, grown: Sharpness, lin
         "divergence": grown.adversarial_change.mean(axis=1).tolist(),
         "divergence_foretold": grown.foretold.tolist(),
         "random_directions_that_change_less": grown.rank_of_change if len(worst) else None,
-        "links": link_rows(links, names),
+        "links": link_rows(links.named(names)),
         "nodes": [{"node": names[found.nodes[each]], "share": float(found.node_shares[each])} for each in best],
     }
 
 
-def _show(saved: SavedModel, facts: dict[str, Any]) -> None:
+def _show(saved: TrainedModel, facts: dict[str, Any]) -> None:
     out = console()
     rows = [
         [str(index + 1), f"{value:.4g}", f"{foretold:.4g}", f"{change:.4g}", f"{growth:+.4g}"]

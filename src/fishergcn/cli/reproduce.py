@@ -2,99 +2,80 @@
 
 from __future__ import annotations
 
-import contextlib
-import shlex
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fishergcn.cli._common import console
+from fishergcn._base.terminal import console, note
+from fishergcn.cli import _options as shared
+from fishergcn.cli._common import load_graph, this_command, told_when_stopped, warnings_as_notes
 
 if TYPE_CHECKING:
-    from fishergcn.studies import Preset
-
-__all__ = ["reproduce"]
+    from fishergcn.studies import Plan, Preset
 
 
 def reproduce(
     preset: Annotated[
         str,
         typer.Argument(
-            help="table1, table2, table3, three-layers, curves, ablation, quick, or a .toml file.",
+            help="table1, table2, table3, three-layers, curves, ablation, quick, robustness, robustness-quick, or a "
+            ".toml file.",
             metavar="PRESET",
         ),
     ],
-    out: Annotated[Path, typer.Option(help="The folder for the results; work begun there is taken up.", metavar="DIR")],
-    datasets: Annotated[str | None, typer.Option(help="Instead of the preset's, e.g. cora,pubmed.")] = None,
-    methods: Annotated[
-        str | None,
-        typer.Option(help="Instead of the preset's, e.g. fishergcn,gcn-t; gcn and controls are added."),
-    ] = None,
-    splits: Annotated[int | None, typer.Option(help="How many splits.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="How many initializations of each split.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="At most so many steps a run.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    workers: Annotated[int | None, typer.Option(help="Processes on the CPU; one for each core by default.")] = None,
-    cluster: Annotated[
-        str | None, typer.Option(help="Run on a Ray cluster: auto, or its address.", metavar="auto|ADDRESS")
-    ] = None,
+    out: shared.StudyOut,
+    dataset: shared.Dataset = None,
+    splits: shared.Splits = None,
+    method: shared.Methods = None,
+    seeds: shared.PresetSeeds = None,
+    epochs: shared.PresetEpochs = None,
+    device: shared.Device = "auto",
+    workers: shared.AllWorkers = None,
+    cluster: shared.Cluster = None,
     tensorboard: Annotated[
-        Path | None, typer.Option(help="Write learning curves for TensorBoard there.", metavar="DIR")
+        Path | None,
+        typer.Option(help="Write learning curves for TensorBoard there.", metavar="DIR", rich_help_panel=shared.RUNS),
     ] = None,
+    quiet: shared.Quiet = False,
 ) -> None:
     """Repeat an experiment of the paper.
 
-    Every finished run is kept at once in DIR/runs.sqlite. Stop it as you like, also with kill -9: the same
-    command goes on where it was.
+    Every finished run is kept at once in DIR/runs.sqlite. Stop it whenever you like, also with kill -9: the same
+    command takes it up again. The plain GCN and the control of each method are added to those of --method.
     """
     from fishergcn import studies
-    from fishergcn.cli._progress import Display
-    from fishergcn.studies import Stopped, make_plan, run
 
     chosen = studies.load_preset(preset)
     if chosen.kind == "data":
         _data_table(chosen, out)
         return
-    plan = make_plan(
-        chosen, datasets=_words(datasets), methods=_words(methods), splits=splits, seeds=seeds, epochs=epochs
-    )
-    command = shlex.join(["fishergcn", *sys.argv[1:]])
-    try:
-        with Display() as display:
-            run(
-                plan,
-                out,
-                device=device,
-                workers=workers,
-                cluster=cluster,
-                tensorboard=tensorboard,
-                listener=display,
-                command=command,
-            )
-    except Stopped as stopped:
-        typer.echo(f"fishergcn: {stopped}; finished runs are kept, go on with: {command}", err=True)
-        raise typer.Exit(128 + stopped.number) from None
-    _print_end(out)
+    graphs = None if dataset is None else [load_graph(name) for name in dict.fromkeys(dataset)]
+    plan = studies.make_plan(chosen, datasets=graphs, methods=method, splits=splits, seeds=seeds, epochs=epochs)
+    options = {"device": device, "workers": workers, "cluster": cluster, "tensorboard": tensorboard}
+    run_plan(plan, out, quiet=quiet, **options)
 
 
-def _words(text: str | None) -> list[str] | None:
-    return None if text is None else [word.strip() for word in text.split(",") if word.strip()]
-
-
-def _print_end(out: Path) -> None:
+def run_plan(plan: Plan, out: Path, *, quiet: bool, **options: Any) -> None:
+    """Run what is missing of a plan, show it, and end with the results."""
+    from fishergcn import studies
     from fishergcn.cli.runs import print_results
-    from fishergcn.studies import open_runs
+    from fishergcn.execution import Display, Listener
 
-    with contextlib.closing(open_runs(out)) as runs:
+    command = this_command()
+    with (
+        told_when_stopped(f"finished runs are kept, go on with: {command}"),
+        warnings_as_notes(),
+        Listener() if quiet else Display() as listener,
+    ):
+        runs = studies.run(plan, out, listener=listener, command=command, **options)
+    with runs:
         print_results(runs)
         failed = [(cell, record) for cell, record in runs.entries() if record.status.startswith("failed")]
     for cell, record in failed[:5]:
-        name = f"{cell} on {record.dataset}, split {record.split}, seed {record.seed}"
-        console(stderr=True).print(f"{name}: {record.status}", soft_wrap=True)
+        note(f"{cell} on {record.dataset}, split {record.split}, seed {record.seed}: {record.status}")
     if failed:
-        console(stderr=True).print(f"{len(failed)} runs failed; the same command tries them again.", soft_wrap=True)
+        note(f"{len(failed)} runs failed; the same command tries them again.")
     console().print(f"A page to look at: fishergcn report {out}", soft_wrap=True)
     if failed:
         raise typer.Exit(1)

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fishergcn.cli._common import console, print_json, table
+from fishergcn._base.terminal import console, table
+from fishergcn.cli import _options as shared
+from fishergcn.cli._common import print_json
 
 if TYPE_CHECKING:
-    from fishergcn.studies import Runs
+    from fishergcn.studies import CellSummary, Comparison, Runs
 
-__all__ = ["app", "print_results"]
-
-app = typer.Typer(help="List, show and export the runs of an experiment.", no_args_is_help=True)
-
-_FOLDER = Annotated[Path, typer.Argument(help="A folder made by fishergcn reproduce.", metavar="DIR")]
-_JSON = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+app = typer.Typer(help="List, show and export the runs of a study.", no_args_is_help=True)
 
 
 @app.command(name="list")
-def list_(folder: _FOLDER, json: _JSON = False) -> None:
+def list_(folder: shared.RunsFolder, json: shared.Json = False) -> None:
     """Show every run: what it is, how it ended, its scores."""
+    from fishergcn.studies import open_runs
+
     scores = ("split", "seed", "status", "epochs", "test_accuracy", "test_loss", "seconds")
     found = []
-    with _opened(folder) as runs:
+    with open_runs(folder) as runs:
         for cell, record in runs.entries():
             values = record.to_dict()
             names = {"dataset": record.dataset, "cell": cell, "method": record.method}
@@ -49,80 +48,83 @@ def list_(folder: _FOLDER, json: _JSON = False) -> None:
 
 
 @app.command()
-def show(folder: _FOLDER, json: _JSON = False) -> None:
+def show(folder: shared.RunsFolder, json: shared.Json = False) -> None:
     """Show the results so far: means with intervals beside the published numbers, and paired differences."""
     from dataclasses import asdict
 
-    from fishergcn.studies import compare, summarize
+    from fishergcn.studies import compare, open_runs, summarize
 
-    with _opened(folder) as runs:
+    with open_runs(folder) as runs:
         if not json:
             print_results(runs)
             return
         compared = [asdict(each) for each in compare(runs)]
         cells = [asdict(each) for each in summarize(runs)]
-        print_json(_plain({"plan": runs.plan, "cells": cells, "comparisons": compared}))
+        print_json(_plain({"plan": runs.plan.to_dict(), "cells": cells, "comparisons": compared}))
 
 
 @app.command()
 def export(
-    folder: _FOLDER,
+    folder: shared.RunsFolder,
     out: Annotated[Path, typer.Option(help="The file to write: .csv, .json or .parquet.")],
 ) -> None:
     """Write all runs to one file, with columns named as in RunRecord."""
-    from fishergcn.studies import export_runs
+    from fishergcn.studies import export as write
+    from fishergcn.studies import open_runs
 
-    with _opened(folder) as runs:
-        count = export_runs(runs, out)
+    with open_runs(folder) as runs:
+        count = write(runs, out)
     console().print(f"{out}: {count} runs", soft_wrap=True)
 
 
 @app.command()
 def archive(
-    folder: _FOLDER,
+    folder: shared.RunsFolder,
     out: Annotated[Path, typer.Option(help="The folder to write.")],
-    curves: Annotated[str, typer.Option(help="Learning curves: mean (bands of each cell), none or all.")] = "mean",
-    epochs: Annotated[int, typer.Option(help="How many epochs of the bands.")] = 100,
+    curves: Annotated[
+        Literal["mean", "none", "all"], typer.Option(help="Learning curves: the bands of each cell, none, or all.")
+    ] = "mean",
+    epochs: Annotated[int, typer.Option(help="How many epochs the bands cover.")] = 100,
 ) -> None:
     """Write a small text copy of the results, from which tables and report can be made again."""
-    from fishergcn.studies import write_archive
+    from fishergcn.studies import open_runs, write_archive
 
-    with _opened(folder) as runs:
+    with open_runs(folder) as runs:
         write_archive(out, runs, curves=curves, epochs=epochs)
     size = sum(path.stat().st_size for path in out.iterdir())
     console().print(f"{out}: {size / 1000:.0f} kB", soft_wrap=True)
 
 
-def _opened(folder: Path) -> contextlib.closing[Runs]:
-    from fishergcn.studies import open_runs
-
-    return contextlib.closing(open_runs(folder))
-
-
 def print_results(runs: Runs) -> None:
-    """Print the results of each data set, then the differences."""
+    """Print the results of each data set, then the differences; of attacks, the ends of their curves."""
     from fishergcn.studies import compare, interval_source, summarize
 
     plan, out = runs.plan, console()
     cells, compared = summarize(runs), compare(runs)
-    for dataset in plan["datasets"]:
+    known = [each.accuracy for each in cells if each.accuracy is not None]
+    unit = known[0].unit if known else "splits"
+    note = "" if unit == "splits" else " (there is one split, so they hold for it alone)"
+    intervals = f"Intervals: 95 %, from {interval_source(known)}{note}."
+    if plan.measure == "attack":
+        out.print(table("Accuracy at the highest level of each attack", _ATTACK_COLUMNS, _attack_rows(cells, compared)))
+        done = sum(each.ok for each in cells)
+        out.print(f"{done} of {len(plan)} runs are done. {intervals}", soft_wrap=True)
+        return
+    for dataset in plan.datasets:
         rows = [_result_row(each) for each in cells if each.dataset == dataset]
-        out.print(_narrow(table(f"{plan['title']}: {dataset}", _RESULT_COLUMNS, rows)))
+        out.print(_narrow(table(f"{plan.title}: {dataset}", _RESULT_COLUMNS, rows)))
         rows = [_difference_row(each) for each in compared if each.dataset == dataset]
         if rows:
             title = f"Differences in accuracy on the same splits and seeds: {dataset}"
             out.print(_narrow(table(title, _DIFFERENCE_COLUMNS, rows)))
-    known = [each.accuracy for each in cells if each.accuracy is not None]
-    unit = known[0].unit if known else "splits"
-    note = "" if unit == "splits" else " (there is one split, so they hold for it alone)"
-    source = interval_source(known)
-    out.print(f"Intervals: 95 %, from {source}{note}. p: Wilcoxon signed-rank over {unit}.", soft_wrap=True)
+    out.print(f"{intervals} p: Wilcoxon signed-rank over {unit}.", soft_wrap=True)
     gap = "(ours - published) / standard error of ours"
-    if plan.get("changed"):
-        gap = f"left out, since settings are not the preset's ({', '.join(plan['changed'])})"
+    if plan.changed:
+        gap = f"left out, since settings are not the preset's ({', '.join(plan.changed)})"
     out.print(f"Gap: {gap}. In brackets: published.", soft_wrap=True)
 
 
+_ATTACK_COLUMNS = ["data set", "attack", "method", "plain", "level", "accuracy", "minus", "points [95 % interval]"]
 _RESULT_COLUMNS = ["method", "accuracy", "interval", "published", "gap", "loss", "runs"]
 _DIFFERENCE_COLUMNS = ["method", "minus", "points", "interval", "p", "won:tied:lost"]
 
@@ -133,24 +135,45 @@ def _narrow(made: Any) -> Any:
     return made
 
 
-def _result_row(each: Any) -> list[str]:
+def _attack_rows(cells: Sequence[CellSummary], compared: Sequence[Comparison]) -> list[list[str]]:
+    """Return a row for each curve: accuracy on the plain graph, at the highest level, and minus the control there."""
+    controls = {(each.dataset, each.cell): each for each in compared if each.role == "control"}
+    curves: dict[tuple[str, str, str], list[CellSummary]] = {}
+    for each in cells:
+        if each.accuracy is not None:
+            curves.setdefault((each.dataset, each.options["attack"], each.method), []).append(each)
+    rows = []
+    for name, points in curves.items():
+        first, last = (f"{each.accuracy.mean:.2%}" if each.accuracy else "" for each in (points[0], points[-1]))
+        plain, control = "" if points[0].options["level"] else first, controls.get((name[0], points[-1].cell))
+        row = [*name, plain, f"{points[-1].options['level']:.0%}", last]
+        if control is None:
+            rows.append([*row, "", ""])
+            continue
+        gap, method = control.difference, control.reference.partition(" ")[0]
+        interval = f" [{_interval(gap, '+.2f')}]" if gap.low <= gap.high else ""  # a single split has none
+        rows.append([*row, method, f"{100 * gap.mean:+.2f}{interval}"])
+    return rows
+
+
+def _result_row(each: CellSummary) -> list[str]:
     count = f"{each.ok}/{each.planned}" + f", {each.diverged} diverged" * bool(each.diverged)
     count += f", {each.failed} failed" * bool(each.failed)
     if each.accuracy is None:
         return [each.cell, "-", "-", "-", "-", "-", count]
-    known = each.published or {}
+    known, loss = each.published, None if each.loss is None else each.loss.mean
     return [
         each.cell,
         f"{100 * each.accuracy.mean:.2f}",
         _interval(each.accuracy, ".2f"),
-        _or_dash(known.get("accuracy"), 100, ".2f"),
+        _or_dash(known.accuracy if known else None, 100, ".2f"),
         _or_dash(each.accuracy_gap, 1, "+.1f"),
-        f"{each.loss.mean:.3f} ({_or_dash(known.get('loss'), 1, '.2f')})",
+        f"{_or_dash(loss, 1, '.3f')} ({_or_dash(known.loss if known else None, 1, '.2f')})",
         count,
     ]
 
 
-def _difference_row(each: Any) -> list[str]:
+def _difference_row(each: Comparison) -> list[str]:
     found = each.difference
     return [
         each.cell,

@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fishergcn.cli._common import check_picture, console, load_graph, print_json, save_picture, table
+from fishergcn._base.terminal import console, table
+from fishergcn.cli import _options as shared
+from fishergcn.cli._common import load_graph, print_json
 
 if TYPE_CHECKING:
     from fishergcn.spectrum import Spectrum
 
-__all__ = ["spectrum"]
-
 
 def spectrum(
-    graph: Annotated[str, typer.Argument(help="A data set or a graph file (.npz).")],
+    graph: shared.GraphName,
     rank: Annotated[int, typer.Option(help="How many eigenpairs.")] = 10,
     high_order: Annotated[bool, typer.Option("--high-order", help="Use the high-order propagation matrix.")] = False,
     order: Annotated[int, typer.Option(help="T of the high-order matrix.")] = 5,
     threshold: Annotated[float, typer.Option(help="ν of the high-order matrix.")] = 1e-4,
-    component: Annotated[str, typer.Option(help="largest or all connected components.")] = "largest",
+    component: Annotated[
+        Literal["largest", "all"], typer.Option(help="The largest connected component, or all of them.")
+    ] = "largest",
     seed: Annotated[int, typer.Option(help="Seed of the solver's starting vector.")] = 0,
-    plot: Annotated[Path | None, typer.Option(help="Draw the eigenvalues to this file (.png, .svg, .pdf).")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    plot: shared.Plot = None,
+    json: shared.Json = False,
 ) -> None:
     """Show the k largest eigenvalues of the Laplacian L = I - Ã and how much of its trace they carry."""
     import fishergcn
+    from fishergcn.drawing import check_picture, draw_spectrum
 
     check_picture(plot)
     loaded = load_graph(graph)
@@ -38,7 +40,7 @@ def spectrum(
     found = fishergcn.top_spectrum(propagation, rank=rank, seed=seed, component=component)
     title = f"{loaded.name or graph}, {'high-order' if high_order else 'renormalized'} propagation"
     if plot is not None:
-        _draw(found, title, plot)
+        draw_spectrum(title, found.eigenvalues).save(plot)
     if json:
         print_json(_facts(found))
         return
@@ -63,16 +65,3 @@ def _facts(found: Spectrum) -> dict[str, Any]:
         "captured_mass": found.captured_mass,
         "residual": found.residual,
     }
-
-
-def _draw(found: Spectrum, title: str, path: Path) -> None:
-    from fishergcn._base.imports import require
-
-    figure_module = require("matplotlib.figure", extra="report", purpose="A picture")
-    figure = figure_module.Figure(figsize=(6, 3.5), layout="constrained")
-    axes = figure.subplots()
-    positions = range(1, len(found.eigenvalues) + 1)
-    axes.plot(positions, found.eigenvalues, "o-")
-    axes.set(title=title, xlabel="index, largest first", ylabel="eigenvalue of L = I - Ã")
-    axes.grid(alpha=0.3)
-    save_picture(figure, path)

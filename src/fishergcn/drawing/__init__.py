@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from fishergcn.drawing._drawing import GRID, INK, PAPER, Picture, inline_svg, new_axes, render
-from fishergcn.drawing._extrinsic import fisher_figure, links_figure
+from fishergcn.drawing._curves import draw_curves, draw_sweep
+from fishergcn.drawing._embedding import draw_embedding
+from fishergcn.drawing._forest import draw_forest
+from fishergcn.drawing._geometry import draw_fisher, draw_links
 from fishergcn.drawing._html import Html, data_link, json_script, tag
 from fishergcn.drawing._palette import Look, looks
-from fishergcn.drawing._robustness import write_pictures
+from fishergcn.drawing._panels import draw_panels
+from fishergcn.drawing._picture import Picture, check_picture
+from fishergcn.drawing._spectrum import draw_distances, draw_shape, draw_spectrum
 
 __all__ = [
-    "GRID",
-    "INK",
-    "PAPER",
-    "Html",
-    "Look",
-    "Picture",
-    "data_link",
-    "fisher_figure",
-    "inline_svg",
-    "json_script",
-    "links_figure",
-    "looks",
-    "new_axes",
-    "render",
-    "tag",
-    "write_pictures",
-]
+    "Html", "Look", "Picture", "check_picture", "data_link", "draw_curves", "draw_distances", "draw_embedding",
+    "draw_fisher", "draw_forest", "draw_links", "draw_panels", "draw_shape", "draw_spectrum", "draw_sweep",
+    "json_script", "looks", "tag",
+]  # fmt: skip

@@ -7,13 +7,17 @@ import html
 import json
 from typing import Any
 
-__all__ = ["Html", "data_link", "json_script", "tag"]
-
 _VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
 
 
 class Html(str):
-    """Text that is markup already; any other string is escaped where it enters a page."""
+    """Text that is markup already; any other string is escaped where it enters a page.
+
+    Examples
+    --------
+    >>> tag("p", Html("<br>"), "<br>")
+    '<p><br>&lt;br&gt;</p>'
+    """
 
     __slots__ = ()
 

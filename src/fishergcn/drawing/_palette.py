@@ -7,18 +7,24 @@ plain training dotted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from fishergcn.errors import InputError
 from fishergcn.training import parse_method
 
-__all__ = ["Look", "looks"]
-
 
 @dataclass(frozen=True)
 class Look:
-    """Color, dash pattern (lengths in points; empty is solid) and marker of a method."""
+    """Color, dash pattern (lengths in points; empty is solid) and marker of a method.
+
+    Examples
+    --------
+    >>> look = looks(["gcn"])["gcn"]
+    >>> look.color, look.dash, look.marker
+    ('#8a929c', (1.5, 2.5), '^')
+    """
 
     color: str
     dash: tuple[float, ...]
@@ -31,31 +37,31 @@ _MARKERS = {"perturbed": "o", "control": "s", "plain": "^"}
 _COLORS = {
     (False, False): {"perturbed": "#1f7fc4", "control": "#4fb0ea", "plain": "#8a929c"},
     (True, False): {"perturbed": "#d55e00", "control": "#e69f00", "plain": "#cc79a7"},
-    (False, True): {"perturbed": "#009e73", "control": "#5cc4a4", "plain": "#8a929c"},
-    (True, True): {"perturbed": "#8f6fd1", "control": "#b59ce6", "plain": "#cc79a7"},
+    (False, True): {"perturbed": "#009e73", "control": "#5cc4a4"},
+    (True, True): {"perturbed": "#8f6fd1", "control": "#b59ce6"},
 }
 _OTHERS = ("#1f7fc4", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#4fb0ea", "#8f6fd1", "#8a929c")
 
 
 def looks(methods: Iterable[str]) -> dict[str, Look]:
-    """Return a look for each method; those with an unknown name, or a taken look, get the next free one.
+    """Return a look for each method: the same one in any company, unless another method before it has it.
+
+    Names that are no method's, and methods whose look is taken, get the next free one; no two looks are equal.
 
     Examples
     --------
-    >>> chosen = looks(["fishergcn", "gcn-x5"])
+    >>> chosen = looks(["fishergcn", "gcn-x5", "gcn-x3"])
     >>> chosen["fishergcn"].dash, chosen["gcn-x5"].dash
     ((), (6.0, 3.0))
+    >>> chosen["gcn-x5"] == chosen["gcn-x3"]
+    False
     """
+    own = {method: _of_method(method) for method in methods}
     chosen: dict[str, Look] = {}
-    for method in methods:
-        if method in chosen:
-            continue
-        look = _of_method(method)
-        if look is None or look in chosen.values():
-            free = (other for other in _cycle() if other not in chosen.values())
-            look = next(free, Look(_OTHERS[len(chosen) % len(_OTHERS)], (), "o"))
-        chosen[method] = look
-    return chosen
+    for method, look in sorted(own.items(), key=lambda item: item[1] is None):
+        taken = set(chosen.values())
+        chosen[method] = next(other for other in itertools.chain([look], _others()) if other and other not in taken)
+    return {method: chosen[method] for method in own}
 
 
 def _of_method(name: str) -> Look | None:
@@ -68,7 +74,10 @@ def _of_method(name: str) -> Look | None:
     return Look(color, _DASHES[role], _MARKERS[role])
 
 
-def _cycle() -> Iterable[Look]:
-    for dash, marker in (((), "o"), ((6.0, 3.0), "s"), ((1.5, 2.5), "^"), ((6.0, 2.0, 1.5, 2.0), "D")):
+def _others() -> Iterator[Look]:
+    """Yield looks without end: when every color has been used with every dash, dashes get one more dot."""
+    patterns = zip(_DASHES.values(), _MARKERS.values(), strict=True)
+    dotted = (((6.0, 2.0, *(1.5, 2.0) * dots), "D") for dots in itertools.count(1))
+    for dash, marker in itertools.chain(patterns, dotted):
         for color in _OTHERS:
             yield Look(color, dash, marker)

@@ -23,19 +23,20 @@ import fishergcn
 from fishergcn._base.npz import read_arrays
 from fishergcn._base.provenance import versions
 from fishergcn.errors import FisherGCNError, reason
-from fishergcn.execution._jobs import Job, problem_key, run_to_dict, save_problem
-from fishergcn.training import Progress, RunRecord, train_chunk
-
-__all__ = ["LocalExecutor", "ProcessExecutor", "StopWork", "failed_records"]
+from fishergcn.execution._devices import chunk_size
+from fishergcn.execution._jobs import Job, measure_name, problem_key, run_to_dict, save_problem
+from fishergcn.training import Problem, Progress, RunRecord
 
 _ATTEMPTS = 3
+# Records of a job as they come; None or an error when it has ended.
+_Answers = queue.SimpleQueue[tuple[Job, list[RunRecord] | BaseException | None]]
 
 
 class LocalExecutor:
     """Runs jobs one after the other in this process; on the CPU with one thread.
 
     On matrices of this size two threads are often slower than one; several processes are the way to use
-    several cores. A job for which the GPU's memory does not suffice is done in two halves.
+    several cores.
 
     Parameters
     ----------
@@ -45,6 +46,16 @@ class LocalExecutor:
         Called after every epoch.
     keep_going
         Whether a job that fails gives records that say so, instead of an error.
+
+    Examples
+    --------
+    >>> from fishergcn import TrainConfig, datasets, splits
+    >>> from fishergcn.training import Run, parse_method, prepare
+    >>> cora = datasets.load("cora")
+    >>> problem = prepare(cora, parse_method("gcn"), TrainConfig(max_epochs=2))
+    >>> job = Job(problem, (Run(splits.public(cora), 7),))
+    >>> [[record.epochs for record in records] for _, records in LocalExecutor(torch.device("cpu")).run([job])]
+    [[2]]
     """
 
     def __init__(
@@ -55,40 +66,42 @@ class LocalExecutor:
         keep_going: bool = False,
     ) -> None:
         self.device = device
+        self.gpu = device.type == "cuda"
         self.on_epoch = on_epoch
         self.keep_going = keep_going
 
-    def run(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, list[RunRecord]]]:
-        """Yield each job with its records, in order."""
-        for job in jobs:
-            try:
-                with _one_thread(self.device):
-                    records = self._train(job)
-            except Exception as error:
-                if not self.keep_going or isinstance(error, StopWork):
-                    raise
-                records = failed_records(job, error)
-            yield job, records
+    def chunk_size(self, problem: Problem) -> int:
+        """Return how many runs of a problem make a job: as many as fit on the device side by side."""
+        return chunk_size(problem, self.device)
 
-    def _train(self, job: Job) -> list[RunRecord]:
-        try:
-            return train_chunk(
-                job.problem, job.runs, self.device, keep_weights=job.keep_weights, on_epoch=self.on_epoch
-            )
-        except torch.OutOfMemoryError:
-            if len(job.runs) == 1:
-                raise
-        torch.cuda.empty_cache()  # outside the handler, where the error no longer keeps the tensors alive
-        half = len(job.runs) // 2
-        parts = (job.runs[:half], job.runs[half:])
-        return [record for runs in parts for record in self._train(dataclasses.replace(job, runs=runs))]
+    def run(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, list[RunRecord]]]:
+        """Yield jobs with their records, in order."""
+        for job in jobs:
+            parts = job.measure(job, self.device, self.on_epoch)
+            records: list[RunRecord] | None = []
+            while records is not None:
+                try:
+                    with _one_thread(self.device):
+                        records = next(parts, None)
+                except Exception as error:
+                    if not self.keep_going or isinstance(error, StopWork):
+                        raise
+                    records = failed_records(job, error)  # the generator has ended with it
+                if records is not None:
+                    yield job, records
 
     def close(self) -> None:
         """Nothing to stop."""
 
 
 class StopWork(Exception):
-    """Raised inside a job, e.g. by a signal handler, to end the work and not just the job."""
+    """Raised inside a job, e.g. by a signal handler, to end the work and not just the job.
+
+    Examples
+    --------
+    >>> issubclass(StopWork, Exception)
+    True
+    """
 
 
 def failed_records(job: Job, error: BaseException) -> list[RunRecord]:
@@ -133,7 +146,7 @@ def _one_thread(device: torch.device) -> Iterator[None]:
 
 
 class ProcessExecutor:
-    """Runs jobs on the CPU in worker processes with one thread each.
+    """Runs jobs in worker processes with one thread each.
 
     A worker that dies is replaced and its job is tried again, three times in all. Jobs are taken from their
     source only as workers need them.
@@ -144,20 +157,28 @@ class ProcessExecutor:
         How many processes.
     keep_going
         Whether a job that fails gives records that say so, instead of an error.
+    device
+        Where they work; a GPU is shared by all of them.
     """
 
-    def __init__(self, workers: int, *, keep_going: bool = False) -> None:
+    def __init__(self, workers: int, *, keep_going: bool = False, device: torch.device | None = None) -> None:
         self.workers = workers
         self.keep_going = keep_going
+        self.device = torch.device("cpu") if device is None else device
+        self.gpu = self.device.type == "cuda"
         self._folder = Path(tempfile.mkdtemp(prefix="fishergcn-"))
         self._problems: dict[str, int] = {}  # how many jobs use the folder of this name
         self._lock = threading.Lock()
         self._alive: set[subprocess.Popen[str]] = set()
 
+    def chunk_size(self, problem: Problem) -> int:
+        """Return how many runs of a problem make a job: one."""
+        return 1
+
     def run(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, list[RunRecord]]]:
-        """Yield each job with its records as it finishes."""
+        """Yield jobs with records as they come."""
         waiting: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        finished: queue.SimpleQueue[tuple[Job, list[RunRecord] | BaseException]] = queue.SimpleQueue()
+        finished: _Answers = queue.SimpleQueue()
         stop = threading.Event()
         threads = 0
         taken = 0
@@ -174,7 +195,10 @@ class ProcessExecutor:
                 if taken == 0:
                     break
                 job, result = finished.get()
-                taken -= 1
+                if not isinstance(result, list):
+                    taken -= 1
+                if result is None:
+                    continue
                 if isinstance(result, BaseException):
                     if not self.keep_going or not isinstance(result, Exception):
                         raise result
@@ -202,24 +226,26 @@ class ProcessExecutor:
     def _serve(
         self,
         waiting: queue.SimpleQueue[Job | None],
-        finished: queue.SimpleQueue[tuple[Job, list[RunRecord] | BaseException]],
+        finished: _Answers,
         stop: threading.Event,
     ) -> None:
         worker: subprocess.Popen[str] | None = None
         while (job := waiting.get()) is not None and not stop.is_set():
+            told = 0  # lists of records that this job has given, which it gives again when it is repeated
             try:
-                for attempt in range(1, _ATTEMPTS + 1):
+                for _ in range(_ATTEMPTS):
                     if worker is None or worker.poll() is not None:
                         worker = self._start(stop)
-                    answer = self._ask(worker, job)
-                    if answer is not None or stop.is_set():
+                    records: list[RunRecord] | None = []
+                    for number, records in enumerate(self._ask(worker, job)):
+                        if records is None or number >= told:
+                            told += 1
+                            finished.put((job, records))
+                    if records is None or stop.is_set():
                         break
                     worker.wait()
-                    if attempt == _ATTEMPTS:
-                        raise FisherGCNError(f"a worker process died {_ATTEMPTS} times on the same job.")
-                if answer is None:
-                    break
-                finished.put((job, answer))
+                else:
+                    raise FisherGCNError(f"a worker process died {_ATTEMPTS} times on the same job.")
             except BaseException as error:  # handed to the caller, who raises it
                 finished.put((job, error))
         if worker is not None and worker.stdin is not None:
@@ -228,7 +254,7 @@ class ProcessExecutor:
 
     def _start(self, stop: threading.Event) -> subprocess.Popen[str]:
         source = str(Path(fishergcn.__file__).resolve().parents[1])
-        paths = [source, *filter(None, [os.environ.get("PYTHONPATH")])]
+        paths = [source, *filter(None, sys.path)]  # a worker finds the measures that this process finds
         threads = dict.fromkeys((f"{name}_NUM_THREADS" for name in ("OMP", "MKL", "OPENBLAS", "NUMBA")), "1")
         with self._lock:
             if stop.is_set():
@@ -245,8 +271,8 @@ class ProcessExecutor:
             self._alive.add(worker)
         return worker
 
-    def _ask(self, worker: subprocess.Popen[str], job: Job) -> list[RunRecord] | None:
-        """Send a job and wait for its records; None if the worker died."""
+    def _ask(self, worker: subprocess.Popen[str], job: Job) -> Iterator[list[RunRecord] | None]:
+        """Send a job and yield its records as they come, None at the end; nothing more if the worker died."""
         if worker.stdin is None or worker.stdout is None:
             raise AssertionError("workers are started with pipes")
         weights = Path(tempfile.mkdtemp(dir=self._folder)) if job.keep_weights else None
@@ -255,22 +281,24 @@ class ProcessExecutor:
                 "problem": str(folder),
                 "runs": [run_to_dict(run) for run in job.runs],
                 "weights": None if weights is None else str(weights),
+                "measure": measure_name(job.measure),
+                "task": dict(job.task),
+                "device": str(self.device),
             }
-            try:
+            with contextlib.suppress(OSError):
                 worker.stdin.write(json.dumps(message) + "\n")
                 worker.stdin.flush()
-                line = worker.stdout.readline()
-            except OSError:
-                return None
-        if not line.endswith("\n"):
-            return None
-        answer: dict[str, Any] = json.loads(line)
-        if "error" in answer:
-            raise FisherGCNError(answer["error"])
-        records = [RunRecord.from_dict(values) for values in answer["records"]]
-        if weights is None:
-            return records
-        return [_with_weights(record, weights / f"{index}.npz") for index, record in enumerate(records)]
+                while (line := worker.stdout.readline()).endswith("\n"):
+                    answer: dict[str, Any] = json.loads(line)
+                    if "error" in answer:
+                        raise FisherGCNError(answer["error"])
+                    if "records" not in answer:
+                        yield None
+                        return
+                    records = [RunRecord.from_dict(values) for values in answer["records"]]
+                    if weights is not None:
+                        records = [_with_weights(each, weights / f"{place}.npz") for place, each in enumerate(records)]
+                    yield records
 
     @contextlib.contextmanager
     def _problem_folder(self, job: Job) -> Iterator[Path]:

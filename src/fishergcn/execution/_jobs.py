@@ -1,44 +1,122 @@
 """A piece of work that can be handed to any executor, and its form on disk.
 
-A job is a chunk of runs of one problem. Executors in other processes get the problem as a folder of plain arrays
-(memory-mapped, so that workers share one copy) and the runs as JSON. Nothing is pickled.
+A job is a chunk of runs of one problem and what is to be measured of them. Executors in other processes get the problem
+as a folder of plain arrays (memory-mapped, so that workers share one copy), runs and task as JSON, and the measure by
+name. Nothing is pickled.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
+import torch
 from scipy import sparse
 
 from fishergcn._base.files import write_text
+from fishergcn.errors import InputError
+from fishergcn.execution._training import train_job
 from fishergcn.graph import Graph
 from fishergcn.spectrum import Spectrum
 from fishergcn.splits import Split
-from fishergcn.training import Problem, Run, RunRecord, TrainConfig, parse_method, prepare
-
-__all__ = ["Executor", "Job", "load_problem", "problem_key", "run_from_dict", "run_to_dict", "save_problem"]
+from fishergcn.training import Problem, Progress, Run, RunRecord, TrainConfig, parse_method, prepare
 
 
-@dataclass(frozen=True)
+class Measure(Protocol):
+    """What is measured of the runs of a job: a function on the top level of a module, which other processes import.
+
+    It yields records, in one list or in several as they come; a job that is repeated yields the same lists again.
+
+    Examples
+    --------
+    >>> def halves(job, device, on_epoch=None):  # trains the runs of a job in two parts
+    ...     middle = len(job.runs) // 2
+    ...     for runs in (job.runs[:middle], job.runs[middle:]):
+    ...         yield train_chunk(job.problem, runs, device, on_epoch=on_epoch)
+    """
+
+    def __call__(
+        self, job: Job, device: torch.device, on_epoch: Callable[[Progress], None] | None = None, /
+    ) -> Iterator[list[RunRecord]]:
+        """Yield the records of a job."""
+
+
+@dataclass(frozen=True, eq=False)
 class Job:
-    """Runs of one problem that are trained side by side."""
+    """Runs of one problem, and what is to be measured of them.
+
+    Attributes
+    ----------
+    problem, runs
+        What is trained; the runs side by side, as far as the measure does so.
+    keep_weights
+        Whether the records shall hold the weights.
+    measure
+        What makes the records; training by default.
+    task
+        What the measure has to know besides, as plain values.
+
+    Examples
+    --------
+    >>> from fishergcn import TrainConfig, datasets, splits
+    >>> cora = datasets.load("cora")
+    >>> runs = tuple(Run(splits.public(cora), seed) for seed in (1, 2))
+    >>> len(Job(prepare(cora, parse_method("gcn"), TrainConfig()), runs).runs)
+    2
+    """
 
     problem: Problem
     runs: tuple[Run, ...]
     keep_weights: bool = False
+    measure: Measure = train_job
+    task: Mapping[str, Any] = field(default_factory=dict)
+
+
+def measure_name(measure: Measure) -> str:
+    """Return ``module:function``, by which another process finds a measure.
+
+    Examples
+    --------
+    >>> measure_name(train_job)
+    'fishergcn.execution._training:train_job'
+    """
+    module, name = (getattr(measure, key, "") for key in ("__module__", "__qualname__"))
+    if module == "__main__" or not name.isidentifier():
+        raise InputError(f"a measure must be a function on the top level of a module, got {name or measure!r}.")
+    return f"{module}:{name}"
+
+
+def find_measure(name: str) -> Measure:
+    """Undo :func:`measure_name`."""
+    module, _, function = name.partition(":")
+    return cast(Measure, getattr(importlib.import_module(module), function))
 
 
 class Executor(Protocol):
-    """Where jobs run: this process, several, or several machines."""
+    """Where jobs run: this process, several, or several machines.
+
+    Examples
+    --------
+    >>> from fishergcn.execution import choose_executor
+    >>> executor = choose_executor("cpu", workers=1)
+    >>> list(executor.run([]))  # pairs of a job and its records, here of no jobs
+    []
+    >>> executor.close()
+    """
+
+    gpu: bool
+
+    def chunk_size(self, problem: Problem) -> int:
+        """Return how many runs of a problem make a job there."""
 
     def run(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, list[RunRecord]]]:
-        """Yield each job with its records as it finishes, in any order."""
+        """Yield jobs with records as they come, jobs in any order, the parts of one job in its measure's."""
 
     def close(self) -> None:
         """Stop and free what was started."""

@@ -1,133 +1,201 @@
-"""What one sees while runs are trained: runs, epochs, accuracy so far.
+"""Who is told how the work goes, and what people see of it.
 
-On a terminal a bar, elsewhere plain lines; both on standard error, so that results can be piped.
+Training, studies and searches all report to a :class:`Listener`. The one that shows something is :class:`Display`: on
+a terminal a live table, elsewhere plain lines; both on standard error, so that results can be piped.
 """
 
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
+from fishergcn._base.terminal import console, note, table
+from fishergcn.training import Progress, RunRecord
 
-if TYPE_CHECKING:
-    from fishergcn.training import Progress, RunRecord
+_LINE_EVERY = 10.0  # seconds between plain lines, unless a twentieth of the runs ended
+_PARTS = 20
 
-__all__ = ["Bar", "Display", "Lines", "make_display"]
-
-_MOST_LINES = 20
+Name = tuple[str, str]  # of the data set and of what is trained on it
 
 
-class Display:
-    """Shows nothing, but keeps count; the others build on it."""
+class Listener:
+    """Is told how the work goes and, itself, does nothing about it; override what you want to know.
 
-    def __init__(self, title: str, runs: int) -> None:
-        self.title, self.runs = title, runs
-        self.done = 0
-        self._tested: list[float] = []
-        self._validated: list[float] = []
+    Examples
+    --------
+    >>> import fishergcn
+    >>> class Seeds(Listener):
+    ...     def finished(self, name, records):
+    ...         print(name, [record.seed for record in records])
+    >>> cora, short = fishergcn.datasets.load("cora"), fishergcn.TrainConfig(max_epochs=1)
+    >>> records = fishergcn.train(cora, "gcn", "public", seeds=2, config=short, device="cpu", progress=Seeds())
+    ('cora', 'gcn') [2019]
+    ('cora', 'gcn') [2020]
+    """
 
-    def __enter__(self) -> Display:
+    def begin(self, title: str, planned: Mapping[Name, int], before: Iterable[tuple[Name, RunRecord]] = ()) -> None:
+        """The work begins: so many runs of each (data set, method) are planned, and these were done before."""
+
+    def started(self, name: Name, runs: int) -> None:
+        """A job of so many runs was handed out."""
+
+    def epoch(self, progress: Progress) -> None:
+        """An epoch of a job in this process ended."""
+
+    def finished(self, name: Name, records: Sequence[RunRecord]) -> None:
+        """The runs of a job are done."""
+
+    def say(self, text: str) -> None:
+        """Something else is worth a line."""
+
+    def __enter__(self) -> Listener:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing to clear away."""
+        """The work has ended, well or not."""
 
-    def epoch(self, state: Progress) -> None:
-        """Take note of where the current chunk stands."""
 
-    def finished(self, records: Sequence[RunRecord]) -> None:
-        """Take note of runs that are done."""
-        self.done += len(records)
-        good = [record for record in records if record.status == "ok"]
-        self._validated += [record.val_accuracy for record in good]
-        self._tested += [record.test_accuracy for record in good if not math.isnan(record.test_accuracy)]
+@dataclass
+class _Row:
+    """What is known of one method on one data set."""
+
+    planned: int = 0
+    done: int = 0
+    good: int = 0
+    tested: int = 0
+    test: float = 0.0
+    val: float = 0.0
+
+    def add(self, record: RunRecord) -> None:
+        self.done += 1
+        if record.status != "ok":
+            return
+        self.good += 1
+        self.val += record.val_accuracy
+        if not math.isnan(record.test_accuracy):
+            self.tested += 1
+            self.test += record.test_accuracy
 
     @property
     def so_far(self) -> str:
         """The mean test accuracy of the finished runs, or of validation where there is no test."""
-        if self._tested:
-            return f"test so far {np.mean(self._tested):.2%}"
-        return f"validation so far {np.mean(self._validated):.2%}" if self._validated else ""
+        if self.tested:
+            return f"test so far {self.test / self.tested:.2%}"
+        return f"validation so far {self.val / self.good:.2%}" if self.good else ""
 
 
-class Lines(Display):
-    """A line for each finished run, or for every twentieth part of many."""
+class Display(Listener):
+    """Counts runs and shows where the work stands.
 
-    def finished(self, records: Sequence[RunRecord]) -> None:
-        """Print a line when enough has happened since the last."""
-        before = self._step()
-        super().finished(records)
-        if self._step() > before or self.done == self.runs:
-            last = records[-1]
-            told = "diverged" if last.status != "ok" else f"validation {last.val_accuracy:.2%}"
-            parts = [
-                f"fishergcn: method {self.title}, run {self.done} of {self.runs}",
-                f"{last.epochs} epochs",
-                told,
-                self.so_far,
-            ]
-            print(", ".join(filter(None, parts)), file=sys.stderr, flush=True)
+    Examples
+    --------
+    >>> with Display() as display:
+    ...     display.begin("quick", {("cora", "gcn"): 20})  # one line, on standard error
+    """
 
-    def _step(self) -> int:
-        return self.done * min(self.runs, _MOST_LINES) // self.runs
-
-
-class Bar(Display):
-    """A bar with the current epoch beside it."""
-
-    def __init__(self, title: str, runs: int, console: Any) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        super().__init__(title, runs)
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("runs"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
-        )
-        self._bar = Progress(*columns, console=console)
-        self._task = self._bar.add_task(title, total=runs, note="")
-
-    def __enter__(self) -> Bar:
-        self._bar.start()
-        return self
+    def __init__(self) -> None:
+        self._console = console(stderr=True)
+        self._live: Any = None
+        self._rows: dict[Name, _Row] = {}
+        self._total = self._done = self._done_before = self._failed = self._running = self._told = 0
+        self._started = self._shown = time.monotonic()
+        self._epoch = ""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        if self._live is not None:
+            self._live.stop()
 
-    def epoch(self, state: Progress) -> None:
-        """Show the epoch and its validation accuracy."""
-        parts = [f"epoch {state.epoch}", f"validation {state.val_accuracy:.1%}", self.so_far]
-        self._bar.update(self._task, note=", ".join(filter(None, parts)))
+    def begin(self, title: str, planned: Mapping[Name, int], before: Iterable[tuple[Name, RunRecord]] = ()) -> None:
+        """Say how much there is to do, and take over what is there already."""
+        self._rows = {name: _Row(count) for name, count in planned.items()}
+        self._total = sum(planned.values())
+        for name, record in before:
+            if not record.status.startswith("failed"):  # earlier failures are tried again
+                self._done += 1
+                self._rows[name].add(record)
+        self._done_before = self._done
+        done = f", {self._done} of them done before" if self._done else ""
+        self.say(f"{title}: {self._total} run{'s' * (self._total != 1)}{done}.")
+        if self._console.is_terminal:
+            from rich.live import Live
 
-    def finished(self, records: Sequence[RunRecord]) -> None:
-        """Move the bar."""
-        super().finished(records)
-        self._bar.update(self._task, completed=self.done, note=self.so_far)
+            self._live = Live(console=self._console, get_renderable=self._picture, refresh_per_second=4)
+            self._live.start()
+
+    def started(self, name: Name, runs: int) -> None:
+        """Count runs that were handed out."""
+        self._running += runs
+
+    def epoch(self, progress: Progress) -> None:
+        """Remember how far the job in this process is."""
+        parts = [f"epoch {progress.epoch}", f"validation {progress.val_accuracy:.1%}"]
+        if progress.active + progress.finished > 1:
+            parts.append(f"{progress.active} training, {progress.finished} stopped")
+        self._epoch = ", ".join(["", *parts])
+
+    def finished(self, name: Name, records: Sequence[RunRecord]) -> None:
+        """Count runs that ended and, without a terminal, print a line now and then."""
+        self._running -= len(records)
+        for record in records:
+            if record.status.startswith("failed"):
+                self._failed += 1
+                self.say(f"{name[1]} on {name[0]}, split {record.split}, seed {record.seed}: {record.status}")
+            else:
+                self._done += 1
+                self._rows[name].add(record)
+        if self._live is None and self._is_time():
+            self.say(f"{self._line()}; {name[1]} on {name[0]}: {self._last(name, records[-1])}")
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+        if self._live is None:
+            note(text)
+        else:
+            self._console.print(text, soft_wrap=True)
+
+    def _is_time(self) -> bool:
+        ended, now = self._done + self._failed, time.monotonic()
+        parts = ended * min(self._total, _PARTS) // self._total
+        if parts > self._told or now - self._shown > _LINE_EVERY:
+            self._told, self._shown = parts, now
+            return True
+        return False
+
+    def _last(self, name: Name, record: RunRecord) -> str:
+        outcome = f"validation {record.val_accuracy:.2%}" if record.status == "ok" else record.status.partition(":")[0]
+        return ", ".join(filter(None, [f"{record.epochs} epochs", outcome, self._rows[name].so_far]))
+
+    def _line(self) -> str:
+        left = self._total - self._done - self._failed
+        fresh = self._done - self._done_before + self._failed
+        spent = time.monotonic() - self._started
+        wait = f", about {_duration(spent / fresh * left)} left" if fresh and left else ""
+        return f"{self._done}/{self._total} runs done, {self._running} in work, {self._failed} failed{wait}"
+
+    def _picture(self) -> Any:
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+
+        rows = [
+            [*name, f"{row.done}/{row.planned}", row.so_far.rpartition(" ")[2] or "-"]
+            for name, row in self._rows.items()
+        ]
+        bar = ProgressBar(total=self._total, completed=self._done + self._failed, width=60)
+        # The table last: where the terminal is too low, its end is what is cut off.
+        shown = table("", ["data set", "method", "runs", "mean accuracy"], rows)
+        return Group(self._line() + self._epoch, bar, shown)
 
 
-def make_display(title: str, runs: int, *, shown: bool) -> Display:
-    """Return the display that suits standard error, or one that shows nothing.
-
-    Examples
-    --------
-    >>> with make_display("gcn", 3, shown=False) as display:
-    ...     display.so_far
-    ''
-    """
-    if not shown:
-        return Display(title, runs)
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    return Bar(title, runs, console) if console.is_terminal else Lines(title, runs)
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes / 60:.1f} h"

@@ -6,6 +6,7 @@ travels is plain: a problem as the bytes of its files, runs and records as JSON.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import tempfile
 from collections import OrderedDict
@@ -20,13 +21,21 @@ from fishergcn._base.imports import require
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import FisherGCNError, InputError, reason
 from fishergcn.execution._executors import LocalExecutor, failed_records
-from fishergcn.execution._jobs import Job, load_problem, problem_key, run_from_dict, run_to_dict, save_problem
+from fishergcn.execution._jobs import (
+    Job,
+    find_measure,
+    load_problem,
+    measure_name,
+    problem_key,
+    run_from_dict,
+    run_to_dict,
+    save_problem,
+)
 from fishergcn.training import Problem, RunRecord
-
-__all__ = ["RayExecutor"]
 
 _RETRIES = 5  # how often a task may lose its machine
 _KEPT_PROBLEMS = 2
+_CHUNK = 32  # runs side by side on a GPU that this process cannot see; halved there if they do not fit
 
 Files = dict[str, AnyArray]  # the bytes of each file
 
@@ -46,7 +55,7 @@ class RayExecutor:
 
     Examples
     --------
-    Most often it is made by :func:`fishergcn.studies._runner.run`, which is told of a cluster:
+    Most often it is made by :func:`fishergcn.studies.run`, which is told of a cluster:
 
     >>> run(plan, folder, cluster="10.0.0.1:6379")  # doctest: +SKIP
 
@@ -54,7 +63,7 @@ class RayExecutor:
 
     >>> import torch
     >>> from fishergcn.errors import FisherGCNError
-    >>> from fishergcn.execution._executors import LocalExecutor
+    >>> from fishergcn.execution import LocalExecutor
     >>> try:
     ...     executor = RayExecutor("head:port")  # not an address yet
     ... except FisherGCNError:
@@ -89,8 +98,12 @@ class RayExecutor:
         """How many tasks can run at once; nodes come and go."""
         return int(self._ray.cluster_resources().get("GPU" if self.gpu else "CPU", 0))
 
+    def chunk_size(self, problem: Problem) -> int:
+        """Return how many runs of a problem make a job: one, or several side by side on a GPU."""
+        return _CHUNK if self.gpu else 1
+
     def run(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, list[RunRecord]]]:
-        """Yield each job with its records as it finishes."""
+        """Yield jobs with records as they come."""
         source = iter(jobs)
         taken: dict[Any, Job] = {}
         try:
@@ -103,7 +116,8 @@ class RayExecutor:
                     break
                 [task], _ = self._ray.wait(list(taken), num_returns=1)
                 job = taken.pop(task)
-                yield job, self._records(job, task)
+                for records in self._parts(job, task):
+                    yield job, records
         finally:
             for task in taken:
                 self._ray.cancel(task, force=True)
@@ -116,22 +130,19 @@ class RayExecutor:
                 self._problems.popitem(last=False)  # tasks that still need it hold it themselves
         self._problems.move_to_end(key)
         runs = json.dumps([run_to_dict(run) for run in job.runs])
-        return self._train.remote(key, self._problems[key], runs, self.gpu, job.keep_weights)
+        what = measure_name(job.measure), json.dumps(dict(job.task))
+        return self._train.remote(key, self._problems[key], runs, self.gpu, job.keep_weights, *what)
 
-    def _records(self, job: Job, task: Any) -> list[RunRecord]:
+    def _parts(self, job: Job, task: Any) -> list[list[RunRecord]]:
         try:
-            answer, weights = self._ray.get(task)
-            records = [RunRecord.from_dict(values) for values in json.loads(answer)]
+            return [
+                [dataclasses.replace(RunRecord.from_dict(values), weights=weights) for values, weights in part]
+                for part in ((zip(json.loads(text), arrays, strict=True)) for text, arrays in self._ray.get(task))
+            ]
         except Exception as error:
             if self.keep_going:
-                return failed_records(job, error)
+                return [failed_records(job, error)]
             raise FisherGCNError(f"a task on the cluster failed: {reason(error)}.") from error
-        if not job.keep_weights:
-            return records
-        import dataclasses
-
-        pairs = zip(records, weights, strict=True)
-        return [dataclasses.replace(record, weights=arrays) for record, arrays in pairs]
 
     def close(self) -> None:
         """Leave the cluster, if it was joined here."""
@@ -153,12 +164,17 @@ def _to_files(problem: Problem) -> Files:
 _problems: OrderedDict[str, Problem] = OrderedDict()  # of this worker process; tasks of one cell come in a row
 
 
-def _train_files(key: str, files: Files, runs: str, gpu: bool, keep_weights: bool) -> tuple[str, list[Any]]:
-    """Train the runs of a job and return their records as JSON, and their weights."""
-    job = Job(_problem(key, files), tuple(map(run_from_dict, json.loads(runs))), keep_weights)
+def _train_files(
+    key: str, files: Files, runs: str, gpu: bool, keep_weights: bool, measure: str, task: str
+) -> list[tuple[str, list[Any]]]:
+    """Do a job and return each list of records as JSON, with the weights."""
+    chosen = tuple(map(run_from_dict, json.loads(runs)))
+    job = Job(_problem(key, files), chosen, keep_weights, find_measure(measure), json.loads(task))
     device = torch.device("cuda" if gpu else "cpu")
-    [(_, records)] = LocalExecutor(device).run([job])
-    return json.dumps([record.to_dict() for record in records]), [record.weights for record in records]
+    return [
+        (json.dumps([record.to_dict() for record in records]), [record.weights for record in records])
+        for _, records in LocalExecutor(device).run([job])
+    ]
 
 
 def _problem(key: str, files: Files) -> Problem:

@@ -1,67 +1,88 @@
-"""``train``: many runs of one method on one graph."""
+"""``train``: many runs of one method, or of several, on one graph."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
 
-import numpy as np
 import torch
 
-from fishergcn._base.checks import check_integer
+from fishergcn._base.seeds import FIRST_SEED, check_seeds
 from fishergcn.errors import InputError
-from fishergcn.execution._arguments import as_splits, check_config, check_graph
-from fishergcn.execution._executors import LocalExecutor, ProcessExecutor
-from fishergcn.execution._jobs import Executor, Job
-from fishergcn.execution._progress import make_display
+from fishergcn.execution._arguments import check_config, check_graph
+from fishergcn.execution._choice import choose_executor
+from fishergcn.execution._devices import find_device
+from fishergcn.execution._jobs import Job
+from fishergcn.execution._progress import Display, Listener
 from fishergcn.graph import Graph
-from fishergcn.splits import Split
-from fishergcn.training import FIRST_SEED, Problem, Run, RunRecord, TrainConfig, check_runs, parse_method, prepare
+from fishergcn.splits import Split, choose
+from fishergcn.training import (
+    BatchSettings,
+    Method,
+    Run,
+    RunRecord,
+    TrainConfig,
+    check_fanout,
+    check_runs,
+    learnable,
+    parse_method,
+    prepare,
+    prepare_batches,
+    process_count,
+    process_group,
+    train_prepared,
+)
 
-__all__ = ["chunk_size", "find_device", "train"]
+Splits = Split | int | str | Iterable[Split | int | str] | None
 
 
 def train(
     graph: Graph,
-    method: str,
-    splits: Split | str | Iterable[Split | str],
+    method: str | Iterable[str],
+    splits: Splits = None,
     seeds: int | Iterable[int] = (FIRST_SEED,),
     config: TrainConfig | None = None,
-    device: str = "cpu",
-    workers: int = 1,
-    progress: bool = False,
+    device: str = "auto",
+    workers: int | None = 1,
+    progress: bool | Listener = False,
     *,
     keep_weights: bool = False,
+    batches: BatchSettings | None = None,
 ) -> list[RunRecord]:
-    """Train a method on every combination of splits and seeds.
+    """Train a method, or several, on every combination of splits and seeds.
 
     Parameters
     ----------
     graph
-        A graph with features and labels.
+        A graph with labels. One without features gets the identity matrix, and a warning says so.
     method
         ``gcn``, ``gcn-x5``, ``fishergcn``, ``gcn-t``, ``gcn-t-x5`` or ``fishergcn-t``; with suffix ``-c`` the
-        predictions of the samples are drawn together on all nodes.
+        predictions of the samples are drawn together on all nodes. One of them, or several to compare.
     splits
-        Which nodes to learn from, to stop by and to test on: one split or several, or names as
-        :func:`fishergcn.splits.parse` reads them (``"public"``, ``"shuffled:2019"``, …). Without test nodes the
-        test scores are NaN.
+        Which nodes to learn from, to stop by and to test on: splits, their names (``"public"``, ``"shuffled:2019"``,
+        …), or a number of them, as :func:`fishergcn.splits.choose` reads them; by default the public split, or one
+        with held-out validation nodes. Without test nodes the test scores are NaN.
     seeds
         The seeds of initialization, dropout and perturbation; a number n means 2019, …, 2018 + n.
     config
         All settings; the paper's by default.
     device
-        ``"cpu"``, ``"cuda"`` or ``"auto"``. On a GPU, runs are trained side by side.
+        ``"cpu"``, ``"cuda"``, ``"cuda:N"``, or ``"auto"`` for a GPU if there is one. On a GPU, runs are trained side
+        by side.
     workers
-        Processes on the CPU, one thread each.
+        Processes on the CPU, one thread each; None for one on each core.
     progress
-        Show runs, epochs and accuracy so far on standard error: a bar on a terminal, plain lines elsewhere.
+        Show runs, epochs and accuracy so far on standard error, or tell them to a listener.
     keep_weights
         Attach the tested weights to the records.
+    batches
+        Train in mini-batches, for graphs whose activations do not fit in memory; under ``torchrun`` all processes
+        share each batch, and all return the same records.
 
     Returns
     -------
     list of RunRecord
-        In the order of splits, then seeds.
+        In the order of methods, then splits, then seeds.
 
     Notes
     -----
@@ -80,71 +101,78 @@ def train(
     """
     graph = check_graph(graph)
     config = TrainConfig() if config is None else check_config(config)
-    chosen = as_splits(graph, splits)
-    numbers = _seeds(seeds)
-    workers = check_integer("workers", workers, minimum=1)
+    names = [method] if isinstance(method, str) or not isinstance(method, Iterable) else list(method)
+    methods = [parse_method(name) for name in names]
+    if len({each.name for each in methods}) != len(methods):
+        raise InputError(f"methods must be distinct, got {', '.join(names)}.")
+    numbers = check_seeds(seeds)
     place = find_device(device)
-    problem = prepare(graph, parse_method(method), config)
-    runs = [Run(split, seed) for split in chosen for seed in numbers]
-    check_runs(problem, runs)
-    size = chunk_size(problem, place)
-    jobs = [Job(problem, tuple(runs[start : start + size]), keep_weights) for start in range(0, len(runs), size)]
-    with make_display(method, len(runs), shown=progress) as display:
-        executor: Executor = (
-            ProcessExecutor(min(workers, len(jobs)))
-            if place.type == "cpu" and workers > 1
-            else LocalExecutor(place, display.epoch if progress else None)
-        )
-        try:
-            found: dict[int, list[RunRecord]] = {}
-            position = {id(job): index for index, job in enumerate(jobs)}
-            for job, records in executor.run(jobs):
-                found[position[id(job)]] = records
-                display.finished(records)
-        finally:
-            executor.close()
-    return [record for index in range(len(jobs)) for record in found[index]]
-
-
-def _seeds(seeds: int | Iterable[int]) -> list[int]:
-    if not isinstance(seeds, Iterable):
-        return list(range(FIRST_SEED, FIRST_SEED + check_integer("seeds", seeds, minimum=1)))
-    numbers = [check_integer("seeds", seed, minimum=0) for seed in seeds]
-    if not numbers or len(set(numbers)) != len(numbers):
-        raise InputError(f"seeds must be distinct numbers, at least one, got {numbers}.")
-    return numbers
-
-
-def find_device(device: str) -> torch.device:
-    """Return the torch device of a name; ``"auto"`` is a GPU if there is one.
-
-    Examples
-    --------
-    >>> find_device("cpu")
-    device(type='cpu')
-    """
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        found = torch.device(device)
-    except (RuntimeError, TypeError) as error:
-        raise InputError(f"device must be 'cpu', 'cuda', 'cuda:N' or 'auto', got {device!r}.") from error
-    if found.type not in ("cpu", "cuda"):
-        raise InputError(f"device must be 'cpu', 'cuda', 'cuda:N' or 'auto', got {device!r}.")
-    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
-        raise InputError(f"device {device!r} is not there: torch sees {torch.cuda.device_count()} CUDA devices.")
+    if batches is not None:
+        check_fanout(batches.fanout, len(config.hidden) + 1)
+        if workers != 1:
+            raise InputError("workers trains full batches side by side; start mini-batches with torchrun instead.")
+    elif process_count() > 1:
+        raise InputError("the processes of torchrun share mini-batches between them, whose size must be given.")
+    graph = learnable(graph)
+    runs = [Run(split, seed) for split in choose(graph, splits) for seed in numbers]
+    listener = progress if isinstance(progress, Listener) else Display() if progress else Listener()
+    if batches is not None:
+        return _in_batches(graph, methods, runs, config, batches, place, listener, keep_weights)
+    executor = choose_executor(device, workers, most=max(len(runs), 1), on_epoch=listener.epoch)
+    with contextlib.closing(executor), listener:
+        _begin(listener, graph, methods, runs)
+        found: list[RunRecord] = []
+        for each in methods:
+            name = _name(graph, each)
+            problem = prepare(graph, each, config)
+            check_runs(problem, runs)
+            size = executor.chunk_size(problem)
+            jobs = [Job(problem, tuple(runs[at : at + size]), keep_weights) for at in range(0, len(runs), size)]
+            records: dict[int, list[RunRecord]] = {id(job): [] for job in jobs}
+            for job, done in executor.run(_told(jobs, name, listener)):
+                records[id(job)] += done
+                listener.finished(name, done)
+            found += [record for job in jobs for record in records[id(job)]]
     return found
 
 
-def chunk_size(problem: Problem, device: torch.device) -> int:
-    """Return how many runs are trained side by side: one on the CPU, as many as fit in memory on a GPU."""
-    if device.type == "cpu":
-        return 1
-    free, _ = torch.cuda.mem_get_info(device)
-    config, graph = problem.config, problem.graph
-    bytes_each = 4 if config.dtype == "float32" else 8
-    widths = sum(config.hidden) + graph.num_classes
-    parameters = (graph.num_features + widths) * max(config.hidden, default=1)
-    # About ten arrays of activations are alive in a step; weights, gradients, moments and copies make six.
-    each = bytes_each * (10 * graph.num_nodes * widths * problem.samples + 6 * parameters)
-    return int(np.clip(0.6 * free / each, 1, 1024))
+def _in_batches(
+    graph: Graph,
+    methods: Sequence[Method],
+    runs: Sequence[Run],
+    config: TrainConfig,
+    settings: BatchSettings,
+    device: torch.device,
+    listener: Listener,
+    keep_weights: bool,
+) -> list[RunRecord]:
+    """Train all runs one after the other, in this process or in those that ``torchrun`` started."""
+    found: list[RunRecord] = []
+    with process_group(device) as (group, place), listener if group.first else Listener() as told:
+        if group.size > 1 and place.type == "cpu":
+            torch.set_num_threads(1)  # the processes are the threads
+        _begin(told, graph, methods, runs)
+        for method in methods:
+            problem, basis = prepare_batches(graph, method, config, group=group)
+            for run in runs:
+                told.started(_name(graph, method), 1)
+                record = train_prepared(
+                    problem, basis, run, settings, place, group, keep_weights=keep_weights, on_epoch=told.epoch
+                )
+                found.append(record)
+                told.finished(_name(graph, method), [record])
+    return found
+
+
+def _begin(listener: Listener, graph: Graph, methods: Sequence[Method], runs: Sequence[Run]) -> None:
+    listener.begin(", ".join(each.name for each in methods), {_name(graph, each): len(runs) for each in methods})
+
+
+def _told(jobs: Iterable[Job], name: tuple[str, str], listener: Listener) -> Iterator[Job]:
+    for job in jobs:
+        listener.started(name, len(job.runs))
+        yield job
+
+
+def _name(graph: Graph, method: Method) -> tuple[str, str]:
+    return graph.name or "the graph", method.name

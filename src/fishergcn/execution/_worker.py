@@ -1,4 +1,4 @@
-"""A worker process: reads chunks as JSON lines, trains them, answers with records as JSON lines.
+"""A worker process: reads jobs as JSON lines, answers with records as JSON lines.
 
 Started as ``python -m fishergcn.execution._worker FOLDER PARENT``, so that it needs nothing of the parent's
 ``__main__``: plain scripts, notebooks and standard input can all use workers. It ends when its input ends or its
@@ -20,10 +20,8 @@ import numpy as np
 import torch
 
 from fishergcn.errors import FisherGCNError
-from fishergcn.execution._jobs import load_problem, run_from_dict
-from fishergcn.training import Problem, Progress, train_chunk
-
-__all__ = ["main"]
+from fishergcn.execution._jobs import Job, find_measure, load_problem, run_from_dict
+from fishergcn.training import Problem, Progress
 
 _KEPT_PROBLEMS = 2
 
@@ -41,22 +39,24 @@ def main() -> None:
             shutil.rmtree(folder, ignore_errors=True)
             os._exit(1)
 
-    for line in sys.stdin:
-        job = json.loads(line)
-        try:
-            problem = _problem(problems, job["problem"])
-            runs = [run_from_dict(each) for each in job["runs"]]
-            records = train_chunk(
-                problem, runs, torch.device("cpu"), keep_weights=job["weights"] is not None, on_epoch=leave_with_parent
-            )
-            for index, record in enumerate(records):
-                if record.weights is not None:
-                    _save_weights(Path(job["weights"]) / f"{index}.npz", record.weights)
-            answer: dict[str, Any] = {"records": [record.to_dict() for record in records]}
-        except FisherGCNError as error:
-            answer = {"error": str(error)}
+    def answer(values: dict[str, Any]) -> None:
         leave_with_parent()
-        print(json.dumps(answer), file=answers, flush=True)
+        print(json.dumps(values), file=answers, flush=True)
+
+    for line in sys.stdin:
+        message = json.loads(line)
+        try:
+            runs = tuple(run_from_dict(each) for each in message["runs"])
+            problem, weights = _problem(problems, message["problem"]), message["weights"]
+            job = Job(problem, runs, weights is not None, find_measure(message["measure"]), message["task"])
+            for records in job.measure(job, torch.device(message["device"]), leave_with_parent):
+                for index, record in enumerate(records):
+                    if record.weights is not None:
+                        np.savez(Path(weights) / f"{index}.npz", *record.weights)
+                answer({"records": [record.to_dict() for record in records]})
+            answer({})
+        except FisherGCNError as error:
+            answer({"error": str(error)})
     leave_with_parent()
 
 
@@ -67,10 +67,6 @@ def _problem(problems: OrderedDict[str, Problem], folder: str) -> Problem:
             problems.popitem(last=False)
     problems.move_to_end(folder)
     return problems[folder]
-
-
-def _save_weights(path: Path, weights: tuple[Any, ...]) -> None:
-    np.savez(path, *weights)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,9 @@
-"""Trained models: a network with its graph, to predict with, to save and to load."""
+"""Trained models: networks with their graph, to predict with, to look into, to save and to load."""
 
 from __future__ import annotations
 
-from fishergcn.models._saved import (
-    SavedModel,
-    best_run,
-    check_model_target,
-    load_model,
-    save_model,
-    write_model,
-    write_runs,
-)
+from fishergcn.models._folder import check_model_target
+from fishergcn.models._saved import best_run, load_model, load_models, save_models
+from fishergcn.models._trained import TrainedModel
 
-__all__ = ["SavedModel", "best_run", "check_model_target", "load_model", "save_model", "write_model", "write_runs"]
+__all__ = ["TrainedModel", "best_run", "check_model_target", "load_model", "load_models", "save_models"]

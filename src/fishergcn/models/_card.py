@@ -10,20 +10,18 @@ from fishergcn.models._facts import SELECTION
 from fishergcn.training import TrainConfig
 
 if TYPE_CHECKING:
-    from fishergcn.models._saved import SavedModel
-
-__all__ = ["model_card"]
+    from fishergcn.models._trained import TrainedModel
 
 
-def model_card(saved: SavedModel) -> str:
+def model_card(model: TrainedModel) -> str:
     """Return the card in Markdown."""
-    record, graph, sizes = saved.record, saved.graph, saved.split_sizes
-    size = f"{graph.num_nodes} nodes, {graph.num_edges} links, {graph.num_features} features"
+    record, graph, sizes = model.record, model.graph, model.split_sizes
+    size = f"{graph.num_nodes} nodes, {graph.num_links} links, {graph.num_features} features"
     parts = f"{sizes['train']} nodes to learn from, {sizes['val']} to validate, {sizes['test']} to test"
     facts = [
         ("method", record.method),
         ("graph", f"{record.dataset}: {size}"),
-        ("classes", ", ".join(saved.class_names)),
+        ("classes", ", ".join(model.class_names)),
         ("split", f"{record.split}: {parts}"),
         ("seed, epochs", f"{record.seed}, {record.epochs}"),
         ("trained on", f"{record.device}, {record.seconds:.1f} s"),
@@ -34,7 +32,7 @@ def model_card(saved: SavedModel) -> str:
         _scores("validation", record.val_accuracy, record.val_cross_entropy, record.val_loss),
         _scores("test", record.test_accuracy, record.test_cross_entropy, record.test_loss),
     ]
-    chosen = "It is the only run." if saved.chosen_from == 1 else f"Chosen from {saved.chosen_from} runs: {SELECTION}."
+    chosen = "It is the only run." if model.chosen_from == 1 else f"Chosen from {model.chosen_from} runs: {SELECTION}."
     return "\n".join(
         [
             f"# {record.method} on {_cell(record.dataset)}",
@@ -47,18 +45,19 @@ def model_card(saved: SavedModel) -> str:
             "",
             *_table(("nodes", "accuracy", "cross entropy", "loss with weight decay"), scores),
             "",
-            f"{chosen} {_caution(sizes['test'], saved.chosen_from)}",
+            f"{chosen} {_caution(sizes['test'], model.chosen_from)}",
             "",
             "## Settings",
             "",
-            *_table(("setting", "value", "default"), _settings(saved.config)),
+            *_table(("setting", "value", "default"), _settings(model.config)),
             "",
             "## Use",
             "",
             "    fishergcn predict FOLDER --out predictions.csv",
             "",
-            "or, in Python, `fishergcn.training.load_model(FOLDER).probabilities()`. Predictions are for",
-            "the nodes of this graph, on the graph itself, without perturbation and without dropout.",
+            "or, in Python, `fishergcn.load_model(FOLDER).probabilities()`. Predictions are for the nodes of this",
+            "graph, or of another one with the same features (`probabilities(graph)`), without perturbation and",
+            "without dropout.",
             "",
         ]
     )

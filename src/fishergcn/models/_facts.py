@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from fishergcn._base.json import parse_json
+from fishergcn._version import __version__
 from fishergcn.errors import DataFileError, InputError, reason
 from fishergcn.models._weights import read_bytes
 from fishergcn.training import RunRecord, TrainConfig, parse_method
-
-__all__ = ["FORMAT", "SELECTION", "Facts", "read_facts"]
 
 FORMAT = "fishergcn-model"
 _VERSION = 1
@@ -101,7 +100,10 @@ def _facts(values: Any) -> Facts:
     if not isinstance(values, dict) or values.get("format") != FORMAT:
         raise DataFileError(f"the format must be {FORMAT!r}.")
     if values.get("version") != _VERSION:
-        raise DataFileError(f"the version must be {_VERSION}, got {values.get('version')!r}.")
+        raise DataFileError(
+            f"version {values.get('version')!r:.20} of the model format, written by {_writer(values)}, is not known to "
+            f"fishergcn {__version__}, which reads version {_VERSION}: update fishergcn, or train the model again."
+        )
     graph = _typed("graph", values["graph"], str)
     if graph not in ("embedded", "graph.npz"):
         raise DataFileError(f"graph must be 'embedded' or 'graph.npz', got {graph!r}.")
@@ -117,6 +119,14 @@ def _facts(values: Any) -> Facts:
         num_features=_typed("num_features", values["num_features"], int),
         sums={name: _typed(name, each, str) for name, each in sums.items()},
     )
+
+
+def _writer(values: dict[str, Any]) -> str:
+    """Return which version of the package made a folder, as far as it says so."""
+    found: Any = values
+    for key in ("run", "versions", "fishergcn"):
+        found = found.get(key) if isinstance(found, dict) else None
+    return f"fishergcn {' '.join(found.split()):.40}" if isinstance(found, str) else "an unknown version of fishergcn"
 
 
 def _record(values: dict[str, Any]) -> RunRecord:

@@ -14,8 +14,6 @@ from fishergcn._base.files import atomic_path
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError, reason
 
-__all__ = ["read_bytes", "read_weights", "write_weights"]
-
 _LARGEST_HEADER = 1 << 20
 _LARGEST_FILE = 8 << 30
 _TYPES = {"float32": "F32", "float64": "F64"}
@@ -23,10 +21,11 @@ _TYPES = {"float32": "F32", "float64": "F64"}
 
 def write_weights(path: Path, weights: Sequence[AnyArray]) -> None:
     """Write W^l as the tensors ``weights.0``, ``weights.1`` and so on, the names in ``GCN.state_dict``."""
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save
 
-    with atomic_path(path) as temporary:
-        save_file({_name(layer): np.ascontiguousarray(each) for layer, each in enumerate(weights)}, temporary)
+    data = save({_name(layer): np.ascontiguousarray(each) for layer, each in enumerate(weights)})
+    with atomic_path(path) as temporary:  # has the mode that the umask says; safetensors' own files have 0600
+        temporary.write_bytes(data)
 
 
 def read_weights(path: Path, shapes: Sequence[tuple[int, int]], dtype: str) -> tuple[AnyArray, ...]:

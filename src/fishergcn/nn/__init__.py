@@ -9,18 +9,6 @@ from fishergcn.nn._linear import times_weight
 from fishergcn.nn._view import Features, View, blockwise_view, full_view, local_view
 
 __all__ = [
-    "GCN",
-    "DenseFeatures",
-    "Dropout",
-    "Features",
-    "LocalDropout",
-    "SparseFeatures",
-    "View",
-    "blockwise_view",
-    "full_view",
-    "layer_sizes",
-    "local_view",
-    "logits",
-    "make_features",
-    "times_weight",
-]
+    "GCN", "DenseFeatures", "Dropout", "Features", "LocalDropout", "SparseFeatures", "View", "blockwise_view",
+    "full_view", "layer_sizes", "local_view", "logits", "make_features", "times_weight",
+]  # fmt: skip

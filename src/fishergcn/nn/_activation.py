@@ -18,8 +18,6 @@ from fishergcn._base.autograd import in_derivative, kernel
 from fishergcn._base.backend import backend_of
 from fishergcn.streams import keep_probability, unpack
 
-__all__ = ["reference", "relu_dropout", "words_per_node"]
-
 
 def words_per_node(width: int) -> int:
     """Return how many 32-bit words hold the mask of one node with ``width`` hidden units."""

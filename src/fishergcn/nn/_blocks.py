@@ -18,8 +18,6 @@ from fishergcn.operators import SparseMatrix
 if TYPE_CHECKING:
     from fishergcn.nn._features import DenseFeatures, SparseFeatures
 
-__all__ = ["ROWS_AT_ONCE", "FeatureBlocks", "RowBlocks", "pieces", "row_block"]
-
 ROWS_AT_ONCE = 65_536
 
 

@@ -14,8 +14,6 @@ from fishergcn._base.types import IntArray
 from fishergcn.nn._activation import words_per_node
 from fishergcn.streams import draw_words, gather_words
 
-__all__ = ["Dropout", "LocalDropout"]
-
 Ranges: TypeAlias = "tuple[IntArray, IntArray]"  # first elements and numbers of elements
 
 

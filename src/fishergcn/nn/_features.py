@@ -22,8 +22,6 @@ from fishergcn._base.types import AnyArray, FloatArray
 from fishergcn.errors import InputError
 from fishergcn.streams import keep_probability, unpack
 
-__all__ = ["DenseFeatures", "SparseFeatures", "make_features"]
-
 _CHUNK_ROWS = 2048
 
 

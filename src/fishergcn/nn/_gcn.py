@@ -25,8 +25,6 @@ from fishergcn.nn._linear import times_weight
 from fishergcn.nn._view import Features, View, full_view
 from fishergcn.operators import Operator, SparseMatrix
 
-__all__ = ["GCN", "layer_sizes", "logits"]
-
 
 def logits(weights: Sequence[Tensor], view: View, dropout: Dropout | None = None) -> Tensor:
     """Run R networks with M samples each over one view of the graph.

@@ -9,8 +9,6 @@ from torch import Tensor
 
 from fishergcn._base.backend import backend_of
 
-__all__ = ["times_weight"]
-
 
 def times_weight(hidden: Tensor, weight: Tensor) -> Tensor:
     """Multiply (p, R * M, h) by weights (R, h, c), giving (p, R * M, c).

@@ -22,8 +22,6 @@ from fishergcn.nn._blocks import ROWS_AT_ONCE, FeatureBlocks, RowBlocks, pieces,
 from fishergcn.nn._features import DenseFeatures, SparseFeatures
 from fishergcn.operators import Operator, SparseMatrix
 
-__all__ = ["Features", "View", "blockwise_view", "full_view", "local_view", "reach"]
-
 #: Features made ready for products: see :func:`make_features`.
 Features: TypeAlias = "SparseFeatures | DenseFeatures"
 

@@ -9,12 +9,4 @@ from fishergcn.operators._low_rank import SparsePlusLowRank
 from fishergcn.operators._operator import Operator
 from fishergcn.operators._sparse import SparseMatrix, spmm
 
-__all__ = [
-    "BlockOperator",
-    "DenseOperator",
-    "LinkOperator",
-    "Operator",
-    "SparseMatrix",
-    "SparsePlusLowRank",
-    "spmm",
-]
+__all__ = ["BlockOperator", "DenseOperator", "LinkOperator", "Operator", "SparseMatrix", "SparsePlusLowRank", "spmm"]

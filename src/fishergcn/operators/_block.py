@@ -12,8 +12,6 @@ from fishergcn.operators._operator import Placed
 from fishergcn.operators._product import product
 from fishergcn.operators._sparse import SparseMatrix
 
-__all__ = ["BlockOperator"]
-
 
 class BlockOperator(Placed):
     """Ã_RC - Ū_R diag(c) Ū_Cᵀ for each vector c of a batch: what a layer of a mini-batch multiplies with.

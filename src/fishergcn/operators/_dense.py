@@ -7,8 +7,6 @@ from torch import Tensor
 
 from fishergcn.operators._operator import Placed
 
-__all__ = ["DenseOperator"]
-
 
 class DenseOperator(Placed):
     """Ã as a dense matrix; gradients flow to its entries too.

@@ -7,8 +7,6 @@ from torch import Tensor
 
 from fishergcn.operators._operator import Placed
 
-__all__ = ["LinkOperator"]
-
 
 class LinkOperator(Placed):
     """Ã_b = (D_b + I)^-1/2 (A_b + I) (D_b + I)^-1/2 of graphs A_b, b = 1..B, given by their links.

@@ -15,8 +15,6 @@ from fishergcn.operators._operator import Placed
 from fishergcn.operators._product import batched_product, product
 from fishergcn.operators._sparse import SparseMatrix
 
-__all__ = ["SparsePlusLowRank"]
-
 
 class SparsePlusLowRank(Placed):
     """Ã(φ) = S - U diag(c) Uᵀ, for one vector c or a batch of them, never built as a dense matrix.

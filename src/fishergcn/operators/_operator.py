@@ -10,8 +10,6 @@ from torch import Tensor
 if TYPE_CHECKING:
     from fishergcn.operators._sparse import SparseMatrix
 
-__all__ = ["Operator", "Placed"]
-
 
 class Operator(Protocol):
     """Anything a graph convolution can multiply with: a p × n matrix, or B of them side by side.

@@ -22,8 +22,6 @@ from fishergcn.errors import InputError
 if TYPE_CHECKING:
     from fishergcn.operators._sparse import SparseMatrix
 
-__all__ = ["batched_product", "check_operand", "product"]
-
 # From this share of non-zeros on, a dense product on tensor cores beats a sparse one.
 _DENSE_SHARE = 0.005
 

@@ -21,8 +21,6 @@ from fishergcn.errors import InputError
 from fishergcn.operators._operator import Placed
 from fishergcn.operators._product import batched_product, product
 
-__all__ = ["SparseMatrix", "spmm"]
-
 
 class SparseMatrix(Placed):
     """S, a constant sparse matrix held with its transpose, ready for ``S @ X``.

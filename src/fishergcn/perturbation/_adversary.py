@@ -18,8 +18,6 @@ from fishergcn.streams import initial_xi, noise_block
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["SpectralAdversary"]
-
 _STEPS_AT_ONCE = 50  # noise from streams is drawn for so many steps at once
 
 

@@ -9,9 +9,8 @@ from scipy.sparse.linalg import eigsh
 from fishergcn._base.choices import Directions
 from fishergcn._base.types import CSRArray, FloatArray
 from fishergcn.errors import InputError
-from fishergcn.spectrum import Spectrum, bottom_spectrum, largest_component, top_spectrum
-
-__all__ = ["check_spectrum", "choose_directions", "random_spectrum"]
+from fishergcn.graph import largest_component
+from fishergcn.spectrum import Spectrum, bottom_spectrum, top_spectrum
 
 # Below this share of the largest eigenvalue a direction lies in the kernel of L, where log λ̄ means nothing.
 KERNEL_TOLERANCE = 1e-10

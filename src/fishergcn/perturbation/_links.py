@@ -16,8 +16,6 @@ from fishergcn._base.types import CSRArray
 from fishergcn.operators import LinkOperator
 from fishergcn.streams import LINKS, draw_words, unpack
 
-__all__ = ["LinkNoise"]
-
 
 class LinkNoise:
     """Draws perturbed graphs for a batch of samples.

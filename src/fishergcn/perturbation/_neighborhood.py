@@ -13,15 +13,13 @@ from torch import Tensor
 
 from fishergcn._base.checks import check_choice, check_integer, check_real
 from fishergcn._base.choices import Directions, Noise, Scale
+from fishergcn._base.matrices import check_propagation
 from fishergcn._base.tensors import ArrayOrTensor, as_tensor
 from fishergcn._base.types import MatrixLike
 from fishergcn.errors import InputError
-from fishergcn.graph import as_square_csr, symmetric_or_raise
 from fishergcn.operators import SparseMatrix, SparsePlusLowRank
 from fishergcn.perturbation._directions import check_spectrum, choose_directions
-from fishergcn.spectrum import SYMMETRY, Spectrum
-
-__all__ = ["Neighborhood", "PerturbationWarning"]
+from fishergcn.spectrum import Spectrum
 
 
 class PerturbationWarning(UserWarning):
@@ -119,9 +117,7 @@ class Neighborhood:
         check_choice("scale", scale, get_args(Scale))
         self.noise_kind, self.directions, self.scale = noise, directions, scale
         seed = check_integer("seed", seed, minimum=0)
-        matrix = symmetric_or_raise(
-            as_square_csr(propagation, name="propagation"), name="propagation", rounding=SYMMETRY
-        )
+        matrix = check_propagation(propagation)
         self.propagation = SparseMatrix.from_scipy(matrix)
         self.spectrum = choose_directions(matrix, rank, directions, seed) if spectrum is None else spectrum
         check_spectrum(self.spectrum, matrix.shape[0])

@@ -1,4 +1,4 @@
-"""The report of an experiment: a page to look at, tables and figures."""
+"""The report of a study: a page to look at, tables and figures."""
 
 from __future__ import annotations
 

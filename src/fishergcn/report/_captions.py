@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["ABLATION", "CHANGED", "CURVES", "FOREST", "RESULTS", "SPECTRUM", "VARIANTS"]
-
 RESULTS = (
     "Test accuracy is the share of test nodes whose class was predicted correctly. The 95 % interval says how "
     "well the mean is known; it comes from {source}, because runs that share a split are not independent. "
@@ -51,4 +49,28 @@ ABLATION = (
 VARIANTS = (
     "Each variant against its control, run by run: dots are mean differences, lines 95 % intervals. Right of zero "
     "the variant is better than training with as many dropout samples and no perturbation."
+)
+
+FISHER = (
+    "Left: how strongly the predictions react to a small move of the graph along each direction, per squared Bures "
+    "distance. Middle: the move they react to most. Right: how much the loss grows along it (line) and along random "
+    "moves of the same length (bars)."
+)
+
+LINKS = (
+    "The links around the node that contributes most to that reaction. Blue: more weight on this link would make the "
+    "model surer of its prediction there; red: less sure. Nodes are colored by predicted class."
+)
+
+ATTACKED = (
+    "Test accuracy of trained networks as the graph or the features change. Lines are means over runs, bands 95 % "
+    "intervals from {source}. Random changes, the Bures ball and PRBCD hit networks that were trained on "
+    "the plain graph; in the last panel training saw the changed graph too. The adversaries of the ball and of "
+    "PRBCD know the test labels and the weights."
+)
+
+ATTACKED_DIFFERENCE = (
+    "Each perturbed method minus its control, which draws as many dropout samples and has no perturbation, on the "
+    "same splits and seeds: lines are mean differences in percentage points, bands 95 % intervals from "
+    "{source}. Above zero the perturbation helps; a band that holds zero means that the runs cannot tell."
 )

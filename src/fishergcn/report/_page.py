@@ -9,9 +9,7 @@ from importlib import resources
 
 from fishergcn._version import __version__
 from fishergcn.drawing import Html, tag
-from fishergcn.report._sections import Section
-
-__all__ = ["assemble"]
+from fishergcn.report._markup import Section
 
 
 def assemble(title: str, lead: str, sections: Sequence[Section]) -> str:

@@ -6,9 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fishergcn.drawing import Html, tag
-from fishergcn.report._study import Study
-
-__all__ = ["duration", "number_ranges", "protocol_card", "split_rule"]
+from fishergcn.report._outcome import Outcome
 
 _RULES = {
     "public": "public: the fixed training, validation and test nodes that come with the data",
@@ -18,21 +16,18 @@ _RULES = {
 _TUNING = "The paper chose its hyperparameters by test accuracy; runs that use them inherit that choice."
 
 
-def protocol_card(study: Study) -> Html:
-    """Return everything needed to repeat the experiment, as a list of terms."""
-    plan, records = study.plan, study.records
+def protocol_card(outcome: Outcome) -> Html:
+    """Return everything needed to repeat the study, as a list of terms."""
+    plan, records = outcome.plan, outcome.records
     digests = dict(plan.digests) | {record.dataset: record.graph_digest for record in records}
     entries: list[tuple[str, list[Html | str]]] = [
-        ("Experiment", [f"{plan.title} (preset {plan.preset})", plan.source]),
-        ("Command", [tag("pre", tag("code", study.command))] if study.command else []),
+        ("Study", [f"{plan.title} (preset {plan.preset})", plan.source]),
+        ("Command", [tag("pre", tag("code", outcome.command))] if outcome.command else []),
         ("Data", [_digest(name, digests.get(name, "unknown")) for name in plan.datasets]),
         ("Splits", split_rule(plan.splits)),
-        (
-            "Seeds",
-            [f"{number_ranges(plan.seeds)} ({_count(len(plan.seeds), 'initialization')} of each split)"],
-        ),
-        ("Runs", [_run_counts(study)]),
-        ("Settings", [_settings(study)]),
+        ("Seeds", [f"{number_ranges(plan.seeds)} ({_count(len(plan.seeds), 'initialization')} of each split)"]),
+        ("Runs", [_run_counts(outcome)]),
+        ("Settings", [_settings(outcome)]),
         ("Not as in the preset", [*plan.changed]),
         ("Versions", _distinct(_versions(record.versions) for record in records)),
         ("Device", _distinct(record.device for record in records)),
@@ -107,14 +102,14 @@ def _digest(name: str, digest: str) -> Html:
     return Html(tag("b", name) + " " + tag("code", f"sha256:{digest}", title="SHA-256 of the graph's content"))
 
 
-def _run_counts(study: Study) -> str:
-    done = sum(map(len, study.runs.values()))
-    text = f"{done:,} finished of {len(study.plan):,} planned"
-    return f"{text}, {len(study.failed):,} failed" if study.failed else text
+def _run_counts(outcome: Outcome) -> str:
+    done = sum(map(len, outcome.runs.values()))
+    text = f"{done:,} finished of {len(outcome.plan):,} planned"
+    return f"{text}, {len(outcome.failed):,} failed" if outcome.failed else text
 
 
-def _settings(study: Study) -> Html:
-    configs = [cell.config.to_dict() for cell in study.plan.cells]
+def _settings(outcome: Outcome) -> Html:
+    configs = [cell.config.to_dict() for cell in outcome.plan.cells]
     common = {key: value for key, value in configs[0].items() if all(config[key] == value for config in configs)}
     text = ", ".join(f"{key} {_value(value)}" for key, value in common.items())
     return tag("details", tag("summary", "settings common to all runs"), tag("code", text))

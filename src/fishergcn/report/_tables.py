@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 
 from fishergcn._base.text import csv_text, signed_points
 from fishergcn.drawing import Html, Look, tag
-from fishergcn.report._study import Study
+from fishergcn.report._forest import points_text
+from fishergcn.report._markup import region
+from fishergcn.report._outcome import Outcome
 from fishergcn.studies import Cell, CellSummary, Comparison
-
-__all__ = ["result_table", "swatch", "tables_csv", "tables_markdown"]
 
 Column = tuple[str, str, Callable[[CellSummary], float | None], Callable[[float], str]]
 
@@ -20,7 +21,7 @@ def _percent(value: float) -> str:
 
 
 def _published(key: str) -> Callable[[CellSummary], float | None]:
-    return lambda summary: summary.published[key] if summary.published else None
+    return lambda summary: getattr(summary.published, key, None)
 
 
 def _accuracy(part: str) -> Callable[[CellSummary], float | None]:
@@ -32,7 +33,7 @@ def _loss(part: str) -> Callable[[CellSummary], float | None]:
 
 
 def _difference(summary: CellSummary) -> float | None:
-    published = summary.published["accuracy"] if summary.published and summary.comparable else None
+    published = summary.published.accuracy if summary.published and summary.comparable else None
     return None if published is None or summary.accuracy is None else summary.accuracy.mean - published
 
 
@@ -55,60 +56,46 @@ _COLUMNS: tuple[Column, ...] = (
     ("accuracy_difference", "points", _difference, signed_points),
     ("accuracy_gap", "std. errors", lambda summary: summary.accuracy_gap, _signed),
 )
-_GROUPS = (("", 1), ("ours", 5), ("paper", 3), ("ours − paper", 2))
+_GROUPS = (("", 1), ("ours", 4), ("paper", 3), ("ours − paper", 2))  # low and high share a column
 _SOFT = frozenset({"runs", "accuracy_low", "accuracy_high", "accuracy_std"})
 
 
-def result_table(study: Study, dataset: str, looks: Mapping[str, Look]) -> Html:
+def result_table(outcome: Outcome, dataset: str, looks: Mapping[str, Look]) -> Html:
     """Return the results on one data set; every number cell carries its full value in ``data-value``."""
-    groups = [
-        tag("th", text, class_="group", colspan=str(_page_span(text, span)), scope="colgroup") for text, span in _GROUPS
-    ]
+    groups = [tag("th", text, class_="group", colspan=str(span), scope="colgroup") for text, span in _GROUPS]
     heads = [
         tag("th", "95 % interval" if name == "accuracy_low" else head, class_="number", scope="col")
         for name, head, _, _ in _COLUMNS
         if name != "accuracy_high"
     ]
     rows = [
-        tag("tr", _name_cell(cell, looks), *_number_cells(study.summaries[cell]))
-        for cell in study.cells(dataset).values()
+        tag("tr", _name_cell(cell, looks), *_number_cells(outcome.summaries[cell]))
+        for cell in outcome.cells(dataset).values()
     ]
     head = tag("thead", tag("tr", tag("td", ""), *groups), tag("tr", tag("th", "method", scope="col"), *heads))
     table = tag("table", head, tag("tbody", *rows), class_="results", data_dataset=dataset)
-    return tag("div", table, class_="scroll", tabindex="0", role="region", aria_label=f"Results on {dataset}")
+    return region(f"Results on {dataset}", table)
 
 
-def tables_csv(study: Study) -> str:
+def tables_csv(outcome: Outcome) -> str:
     """Return all results, one row for each cell, with every digit."""
     columns = ["dataset", "cell", "method", "variant", *(name for name, _, _, _ in _COLUMNS)]
     rows = [
-        [
-            cell.dataset,
-            cell.name,
-            cell.method,
-            cell.variant,
-            *(_known(value(summary)) for _, _, value, _ in _COLUMNS),
-        ]
-        for cell, summary in study.summaries.items()
+        [cell.dataset, cell.name, cell.method, cell.variant, *(_known(value(summary)) for _, _, value, _ in _COLUMNS)]
+        for cell, summary in outcome.summaries.items()
     ]
     return csv_text(columns, rows)
 
 
-def tables_markdown(study: Study) -> str:
+def tables_markdown(outcome: Outcome) -> str:
     """Return results and paired differences as Markdown."""
     heads = ["data set", "method", "runs", "accuracy % [95 % interval]", "std", "loss", "paper: accuracy %",
              "paper: loss", "difference, points", "in std. errors"]  # fmt: skip
-    results = [[cell.dataset, cell.name, *_markdown_cells(summary)] for cell, summary in study.summaries.items()]
-    paired = [
-        "data set",
-        "method − reference",
-        "reference is",
-        "difference, points [95 % interval]",
-        "won / tied / lost",
-        "Wilcoxon p",
-    ]
-    differences = [_markdown_difference(comparison) for comparison in study.comparisons]
-    parts = [f"# {_plain(study.plan.title)}", "## Results", _markdown(heads, results, numbers_from=2)]
+    results = [[cell.dataset, cell.name, *_markdown_cells(summary)] for cell, summary in outcome.summaries.items()]
+    paired = ["data set", "method − reference", "reference is", "difference, points [95 % interval]",
+              "won / tied / lost", "Wilcoxon p"]  # fmt: skip
+    differences = [_markdown_difference(comparison) for comparison in outcome.comparisons]
+    parts = [f"# {_plain(outcome.plan.title)}", "## Results", _markdown(heads, results, numbers_from=2)]
     if differences:
         parts += ["## Paired differences", _markdown(paired, differences, numbers_from=3)]
     return "\n\n".join(parts) + "\n"
@@ -119,10 +106,6 @@ def swatch(look: Look) -> Html:
     dash = " ".join(f"{length:g}" for length in look.dash)
     line = tag("line", x1="1", x2="25", y1="4", y2="4", stroke=look.color, stroke_width="2.5", stroke_dasharray=dash)
     return tag("svg", line, viewBox="0 0 26 8", class_="swatch", aria_hidden="true")
-
-
-def _page_span(text: str, span: int) -> int:
-    return span - 1 if text == "ours" else span  # low and high share a column
 
 
 def _name_cell(cell: Cell, looks: Mapping[str, Look]) -> Html:
@@ -168,13 +151,11 @@ def _markdown_cells(summary: CellSummary) -> list[str]:
 
 
 def _markdown_difference(comparison: Comparison) -> list[str]:
-    found = comparison.difference
-    interval = f" [{signed_points(found.low)}, {signed_points(found.high)}]" if found.low <= found.high else ""
     return [
         comparison.dataset,
         f"{comparison.cell} − {comparison.reference}",
         comparison.role,
-        signed_points(found.mean) + interval,
+        points_text(comparison.difference),
         f"{comparison.won} / {comparison.tied} / {comparison.lost}",
         f"{comparison.p_value:.2g}",
     ]
@@ -188,7 +169,4 @@ def _markdown(heads: list[str], rows: list[list[str]], numbers_from: int) -> str
 
 def _plain(text: str) -> str:
     """Keep a name from being read as markup or as the end of a cell."""
-    for character in "\\|<>`*_[]":
-        if character in text and character not in "[]":
-            text = text.replace(character, "\\" + character)
-    return " ".join(text.split())
+    return " ".join(re.sub(r"([\\|<>`*_])", r"\\\1", text).split())

@@ -5,37 +5,30 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from fishergcn._base.files import atomic_path, write_text
-from fishergcn.drawing import Picture, looks
-from fishergcn.errors import DataFileError
+from fishergcn._base.files import make_folder, write_text
+from fishergcn.drawing import looks
 from fishergcn.report import _sections as parts
-from fishergcn.report._geometry import geometry_figures
-from fishergcn.report._models import draw_models
+from fishergcn.report._attacks import attack_csv, attack_markdown, attack_points, robustness
+from fishergcn.report._geometry import geometry
+from fishergcn.report._markup import Section
+from fishergcn.report._outcome import Outcome, read_outcome
 from fishergcn.report._page import assemble
-from fishergcn.report._robustness import draw_robustness, robustness_parts, robustness_words
-from fishergcn.report._study import Study, read_study
 from fishergcn.report._tables import tables_csv, tables_markdown
-from fishergcn.studies import holds_robustness, holds_runs, open_runs
-
-__all__ = ["write_report"]
-
-_ROBUSTNESS = "When the graph changes"
+from fishergcn.studies import open_runs
 
 
 def write_report(folder: str | os.PathLike[str]) -> Path:
-    """Write the report of an experiment beside its runs and return the path of the page.
+    """Write the report of a study beside its runs and return the path of the page.
 
     Writes ``report.html`` (one file that works offline), ``tables.md``, ``tables.csv``, and every figure as
-    SVG and PNG, with its data as CSV, in ``figures/``. Models saved in the folder or in its sub-folders are
-    drawn as ``figures/geometry-*.svg``; such pictures that are there already are shown too, and so is a study
-    of robustness, which may stand alone: then ``report.html`` and its figures are all that is written. Each file
-    is written wholly or not at all; equal runs give equal files.
+    SVG and PNG, with its data as CSV, in ``figures/``. What ``fishergcn geometry fisher MODEL --keep`` kept of models
+    in the folder or in its sub-folders is drawn too. Everything comes from records: no data set is loaded and nothing
+    is computed anew but statistics. Each file is written wholly or not at all; equal runs give equal files.
 
     Parameters
     ----------
     folder
-        Holds the runs: a database or an archive (see :func:`fishergcn.studies._store.open_runs`), or a study
-        made by ``fishergcn robustness``.
+        Holds the runs: a database or an archive (see :func:`fishergcn.studies.open_runs`).
 
     Raises
     ------
@@ -54,74 +47,51 @@ def write_report(folder: str | os.PathLike[str]) -> Path:
     report.html ['tables.csv', 'tables.md']
     """
     target = Path(folder)
-    if holds_robustness(target) and not holds_runs(target):
-        return _write_robustness(target)
-    source = open_runs(target)
-    try:
-        study = read_study(source)
-    finally:
-        source.close()
-    figures = target / "figures"
-    draw_models(target, figures)
-    sections = _sections(study, target, figures)
-    for section in sections:
-        for picture in section.pictures:
-            _write_picture(figures, picture)
-    write_text(target / "tables.csv", tables_csv(study))
-    write_text(target / "tables.md", tables_markdown(study))
+    with open_runs(target) as source:
+        outcome = read_outcome(source)
+    sections = _sections(outcome, target)
+    pictures = [picture for section in sections for picture in section.pictures]
+    if pictures:
+        make_folder(target / "figures")
+    for picture in pictures:
+        stem = target / "figures" / picture.name
+        for suffix in (".svg", ".png"):
+            picture.save(stem.with_name(picture.name + suffix))
+        write_text(stem.with_name(f"{picture.name}.csv"), picture.data)
+    csv, markdown = _tables(outcome)
+    write_text(target / "tables.csv", csv)
+    write_text(target / "tables.md", markdown)
     page = target / "report.html"
-    write_text(page, assemble(study.plan.title, _lead(study), sections))
+    write_text(page, assemble(outcome.plan.title, _lead(outcome), sections))
     return page
 
 
-def _write_robustness(target: Path) -> Path:
-    """Write the page of a study of robustness without other runs; its tables were written with it."""
-    figures = target / "figures"
-    draw_robustness(target, figures)
-    section = parts.Section("robustness", _ROBUSTNESS, robustness_parts(target, figures))
-    page = target / "report.html"
-    write_text(page, assemble("Robustness", robustness_words(target), [section]))
-    return page
+def _sections(outcome: Outcome, target: Path) -> list[Section]:
+    chosen = looks(cell.name for cell in outcome.plan.cells)
+    middle = (parts.results, parts.forest, parts.curves, parts.spectra, parts.ablation)
+    made = [robustness(outcome)] if _of_attacks(outcome) else [make(outcome, chosen) for make in middle]
+    every = [parts.protocol(outcome), *made, geometry(target), parts.failures(outcome)]
+    return [section for section in every if section is not None]
 
 
-def _sections(study: Study, target: Path, figures: Path) -> list[parts.Section]:
-    chosen = looks(cell.name for cell in study.plan.cells)
-    made = [
-        parts.protocol(study),
-        parts.results(study, chosen),
-        parts.forest(study, chosen),
-        parts.curves(study, chosen),
-        parts.spectra(study, chosen),
-        parts.ablation(study, chosen),
-        parts.failures(study),
-    ]
-    others = (
-        ("geometry", "Geometry of the trained model", geometry_figures(figures)),
-        ("robustness", _ROBUSTNESS, robustness_parts(target, figures)),
-    )
-    for kind, title, body in others:
-        if body:
-            made.insert(-1, parts.Section(kind, title, body))
-    return [section for section in made if section is not None]
+def _tables(outcome: Outcome) -> tuple[str, str]:
+    """Return all results as CSV and as Markdown."""
+    if _of_attacks(outcome):
+        points = attack_points(outcome)
+        return attack_csv(points), attack_markdown(points)
+    return tables_csv(outcome), tables_markdown(outcome)
 
 
-def _lead(study: Study) -> str:
-    done, planned = sum(map(len, study.runs.values())), len(study.plan)
-    methods = len({cell.name for cell in study.runs})
+def _of_attacks(outcome: Outcome) -> bool:
+    return outcome.plan.measure == "attack"
+
+
+def _lead(outcome: Outcome) -> str:
+    done, planned = sum(map(len, outcome.runs.values())), len(outcome.plan)
+    methods = len({cell.method if cell.options else cell.name for cell in outcome.runs})
     noun = "method" if methods == 1 else "methods"
-    text = f"{done:,} finished runs of {methods} {noun} on {', '.join(study.datasets)}."
-    missing = planned - done - len(study.failed)
+    text = f"{done:,} finished runs of {methods} {noun} on {', '.join(outcome.datasets)}."
+    missing = planned - done - len(outcome.failed)
     if missing:
         text += f" {missing:,} of {planned:,} planned runs are not done yet: all numbers are preliminary."
-    return text + (f" {len(study.failed):,} failed." if study.failed else "")
-
-
-def _write_picture(folder: Path, picture: Picture) -> None:
-    try:
-        folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise DataFileError(f"Cannot write {folder}: {error.strerror}.") from error
-    write_text(folder / f"{picture.name}.svg", picture.svg_file)
-    write_text(folder / f"{picture.name}.csv", picture.data)
-    with atomic_path(folder / f"{picture.name}.png") as temporary:
-        temporary.write_bytes(picture.png)
+    return text + (f" {len(outcome.failed):,} failed." if outcome.failed else "")

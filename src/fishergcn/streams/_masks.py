@@ -18,8 +18,6 @@ from fishergcn._base.backend import backend_of
 from fishergcn._base.types import AnyArray, IntArray
 from fishergcn.streams._philox import bernoulli_words, digits_of, stream_id
 
-__all__ = ["draw_words", "gather_words", "keep_probability", "unpack"]
-
 
 def keep_probability(dropout: float) -> float:
     """Return the probability to keep an element, rounded to 16 binary digits as masks realize it.

@@ -19,8 +19,6 @@ import numpy.typing as npt
 
 from fishergcn._base.types import FloatArray
 
-__all__ = ["bernoulli_words", "digits_of", "normals", "philox", "run_key", "stream_id", "uniforms"]
-
 Words = npt.NDArray[np.uint32]
 
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)

@@ -19,8 +19,6 @@ from fishergcn._base.types import FloatArray
 from fishergcn.streams._masks import draw_words, unsigned_keys
 from fishergcn.streams._philox import normals, run_key, stream_id, uniforms
 
-__all__ = ["LINKS", "initial_weights", "initial_xi", "keys_of", "noise_block"]
-
 # Purposes 0, 1, 2, … are the dropout masks of the layers.
 _WEIGHTS, _XI, _NOISE = 60000, 61000, 62000
 #: The purpose of the streams that random links are drawn from; the next number is that of links which are added.

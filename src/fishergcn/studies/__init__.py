@@ -1,74 +1,30 @@
-"""Studies: plan, database, runner, statistics and archive of many runs."""
+"""Studies: what is to be run, the runs that were made of it, and what they say.
+
+A study has a plan: cells (a method with its settings on a data set) times splits and seeds. A *measure* turns each of
+these into a record: training a network is one, attacking a trained one another. Plan, database, runner, statistics and
+archive are the same for all.
+"""
 
 from __future__ import annotations
 
 from fishergcn.studies._archive import write_archive
+from fishergcn.studies._attacks import ATTACKS, TITLES, UNITS
 from fishergcn.studies._data_table import data_table, write_data_table
-from fishergcn.studies._export import export_runs
-from fishergcn.studies._folders import holds_robustness, holds_runs
-from fishergcn.studies._plan import Cell, Plan, make_plan
-from fishergcn.studies._preset import Preset, available_presets, load_preset
-from fishergcn.studies._resampling import Estimate, interval_source
-from fishergcn.studies._robustness_feasible import check_study
-from fishergcn.studies._robustness_points import Point, points_csv, read_points, read_study
-from fishergcn.studies._robustness_settings import ATTACKS, Settings, file_name, load_settings
-from fishergcn.studies._robustness_study import run_study
+from fishergcn.studies._export import export
+from fishergcn.studies._plan import Cell, Plan
+from fishergcn.studies._planning import make_plan
+from fishergcn.studies._preset import Preset, Published, available_presets, load_preset
+from fishergcn.studies._resampling import Estimate, cluster_bootstrap, estimate, interval_source, paired_difference
 from fishergcn.studies._runner import run
 from fishergcn.studies._runs import Band, Runs
 from fishergcn.studies._signals import Signals, Stopped
-from fishergcn.studies._statistics import (
-    CellSummary,
-    Comparison,
-    cluster_bootstrap,
-    compare,
-    estimate,
-    paired_difference,
-    summarize,
-)
+from fishergcn.studies._statistics import CellSummary, Comparison, compare, summarize
 from fishergcn.studies._store import RunStore, open_runs
 from fishergcn.studies._tuning import PAPER_GRID, Trial, Tuning, tune
 
 __all__ = [
-    "ATTACKS",
-    "PAPER_GRID",
-    "Band",
-    "Cell",
-    "CellSummary",
-    "Comparison",
-    "Estimate",
-    "Plan",
-    "Point",
-    "Preset",
-    "RunStore",
-    "Runs",
-    "Settings",
-    "Signals",
-    "Stopped",
-    "Trial",
-    "Tuning",
-    "available_presets",
-    "check_study",
-    "cluster_bootstrap",
-    "compare",
-    "data_table",
-    "estimate",
-    "export_runs",
-    "file_name",
-    "holds_robustness",
-    "holds_runs",
-    "interval_source",
-    "load_preset",
-    "load_settings",
-    "make_plan",
-    "open_runs",
-    "paired_difference",
-    "points_csv",
-    "read_points",
-    "read_study",
-    "run",
-    "run_study",
-    "summarize",
-    "tune",
-    "write_archive",
-    "write_data_table",
-]
+    "ATTACKS", "PAPER_GRID", "TITLES", "UNITS", "Band", "Cell", "CellSummary", "Comparison", "Estimate", "Plan",
+    "Preset", "Published", "RunStore", "Runs", "Signals", "Stopped", "Trial", "Tuning", "available_presets",
+    "cluster_bootstrap", "compare", "data_table", "estimate", "export", "interval_source", "load_preset", "make_plan",
+    "open_runs", "paired_difference", "run", "summarize", "tune", "write_archive", "write_data_table",
+]  # fmt: skip

@@ -1,8 +1,8 @@
-"""A small copy of an experiment's results in text files, to be kept with the code.
+"""A small copy of a study's results in text files, to be kept with the code.
 
-``plan.json`` holds the plan and where the runs were made; ``runs.csv`` one line per run, with scores to the
-last bit; ``curves.csv`` the learning curves of each cell, as mean and quantiles over its runs (four digits).
-Only with ``curves="all"`` the curves of each run are kept, in ``curves.npz`` (float32).
+``plan.json`` holds the plan, the facts and where the runs were made; ``runs.csv`` one line per run, with scores to the
+last bit, empty where there are none; ``curves.csv`` the learning curves of each cell, as mean and quantiles over its
+runs (four digits). Only with ``curves="all"`` the curves of each run are kept, in ``curves.npz`` (float32).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -22,40 +22,51 @@ from fishergcn._base.files import atomic_path, make_folder, write_text
 from fishergcn._base.json import parse_json
 from fishergcn._base.npz import read_arrays
 from fishergcn._base.types import AnyArray
+from fishergcn._version import __version__
 from fishergcn.errors import DataFileError, FisherGCNError, reason
-from fishergcn.studies._plan_check import checked_plan
-from fishergcn.studies._runs import CURVES, Band, Runs, bands_of
+from fishergcn.studies._plan import Cell, Plan
+from fishergcn.studies._runs import CURVES, Band, Runs
 from fishergcn.training import RunRecord
 
-__all__ = ["Archive", "read_archive", "write_archive"]
-
-FORMAT = 1
+FORMAT = 2  # version 0.1 wrote 1, without facts and the column `extra`; both are read
+Curves = Literal["mean", "none", "all"]
 _SCORES = tuple(f"{part}_{name}" for part in ("test", "val") for name in ("accuracy", "loss", "cross_entropy"))
-_RUN_COLUMNS = ("dataset", "cell", "split", "seed", "status", "epochs", *_SCORES, "seconds", "made", "shape")
+_RUN_COLUMNS = ("dataset", "cell", "split", "seed", "status", "epochs", *_SCORES, "seconds", "made", "shape", "extra")
 _CURVE_COLUMNS = ("dataset", "cell", "curve", "epoch", "mean", "low", "high", "runs")
 
 
-def write_archive(folder: str | Path, runs: Runs, *, curves: str = "mean", epochs: int = 100) -> None:
-    """Write the results of an experiment as small text files.
+def write_archive(folder: str | Path, runs: Runs, *, curves: Curves = "mean", epochs: int = 100) -> None:
+    """Write the results of a study as small text files.
 
     Parameters
     ----------
     folder
         Where; made if it is not there.
     runs
-        See :func:`fishergcn.studies._store.open_runs`.
+        See :func:`open_runs`.
     curves
         ``"mean"``: mean, 10 % and 90 % quantile of each cell; ``"none"``; ``"all"``: of each run as well.
     epochs
         How many epochs of the bands. By the paper's rule no run stops before epoch 102, so that the first 100
         are over all runs.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from fishergcn import studies
+    >>> plan = studies.make_plan("quick", methods=["gcn"], splits=1, seeds=1, epochs=1)
+    >>> with tempfile.TemporaryDirectory() as folder, studies.run(plan, folder, workers=1) as runs:
+    ...     write_archive(f"{folder}/copy", runs)
+    ...     sorted(path.name for path in Path(folder, "copy").iterdir())
+    ['curves.csv', 'plan.json', 'runs.csv']
     """
-    check_choice("curves", curves, ("mean", "none", "all"))
+    check_choice("curves", curves, get_args(Curves))
     epochs = check_integer("epochs", epochs, minimum=1)
     folder = Path(folder)
     make_folder(folder)
     made: dict[str, int] = {}  # device and versions, as JSON, numbered
-    _write_csv(folder / "runs.csv", _RUN_COLUMNS, (_line(cell, record, made) for cell, record in runs.entries()))
+    lines = (_line(cell, record, made) for cell in runs.plan.cells for record in runs.of_cell(cell))
+    _write_csv(folder / "runs.csv", _RUN_COLUMNS, lines)
     places = [json.loads(text) for text in made]
     for name in ("curves.csv", "curves.npz"):
         (folder / name).unlink(missing_ok=True)  # of an earlier archive
@@ -65,7 +76,22 @@ def write_archive(folder: str | Path, runs: Runs, *, curves: str = "mean", epoch
         with atomic_path(folder / "curves.npz") as temporary:
             np.savez_compressed(temporary, allow_pickle=False, **dict(_all_curves(runs)))
     # Last, since an archive is there when its plan is.
-    write_text(folder / "plan.json", json.dumps({**runs.plan, "format": FORMAT, "made": places}, indent=1) + "\n")
+    more = {"facts": dict(runs.facts), "format": FORMAT, "made": places}
+    write_text(folder / "plan.json", _json(runs.plan.to_dict() | more))
+
+
+def _json(values: Mapping[str, Any]) -> str:
+    """Return an object as JSON, an entry a line, and a line for each item of an entry."""
+    parts = []
+    for name, value in values.items():
+        items = [json.dumps(item) for item in value] if isinstance(value, list) else []
+        if isinstance(value, dict):
+            items = [f"{json.dumps(key)}: {json.dumps(item)}" for key, item in value.items()]
+        left, right = ("{", "}") if isinstance(value, dict) else ("[", "]")
+        inner = ",\n  ".join(items)
+        text = f"{left}\n  {inner}\n {right}" if items else json.dumps(value)
+        parts.append(f" {json.dumps(name)}: {text}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
 def _write_csv(path: Path, columns: tuple[str, ...], lines: Iterator[list[Any]]) -> None:
@@ -75,20 +101,21 @@ def _write_csv(path: Path, columns: tuple[str, ...], lines: Iterator[list[Any]])
         writer.writerows(lines)
 
 
-def _line(cell: str, record: RunRecord, made: dict[str, int]) -> list[Any]:
+def _line(cell: Cell, record: RunRecord, made: dict[str, int]) -> list[Any]:
     place = json.dumps({"device": record.device, "versions": record.versions})
-    scores = [repr(getattr(record, name)) for name in _SCORES]
+    scores = ["" if math.isnan(getattr(record, name)) else repr(getattr(record, name)) for name in _SCORES]
     shape = " ".join(f"{value:.5g}" for value in record.shape)
-    first = [record.dataset, cell, record.split, record.seed, record.status, record.epochs]
-    return [*first, *scores, f"{record.seconds:.3f}", made.setdefault(place, len(made)), shape]
+    extra = " ".join(f"{name}={value!r}" for name, value in record.extra.items() if name not in cell.options)
+    first = [record.dataset, cell.name, record.split, record.seed, record.status, record.epochs]
+    return [*first, *scores, f"{record.seconds:.3f}", made.setdefault(place, len(made)), shape, extra]
 
 
 def _band_lines(runs: Runs, epochs: int) -> Iterator[list[Any]]:
-    for cell in runs.plan["cells"]:
-        for name, band in runs.bands(cell["dataset"], cell["name"], epochs).items():
+    for cell in runs.plan.cells:
+        for name, band in runs.bands(cell.dataset, cell.name, epochs).items():
             for epoch, count in enumerate(band.runs.tolist(), start=1):
                 values = (f"{each[epoch - 1]:.4g}" for each in (band.mean, band.low, band.high))
-                yield [cell["dataset"], cell["name"], name, epoch, *values, count]
+                yield [cell.dataset, cell.name, name, epoch, *values, count]
 
 
 def _all_curves(runs: Runs) -> Iterator[tuple[str, AnyArray]]:
@@ -98,55 +125,65 @@ def _all_curves(runs: Runs) -> Iterator[tuple[str, AnyArray]]:
         yield f"run{number}", np.array(rows, dtype=np.float32)
 
 
-@dataclasses.dataclass(frozen=True)
-class Archive:
+Identity = tuple[str, str]  # data set, name of the cell
+
+
+class Archive(Runs):
     """Results read from an archive; shapes have five digits, and curves of single runs may be missing."""
 
-    plan: dict[str, Any]
-    _entries: tuple[tuple[str, RunRecord], ...]
-    _bands: Mapping[tuple[str, str], dict[str, Band]]
+    def __init__(
+        self,
+        plan: Plan,
+        facts: Mapping[str, Any],
+        records: Mapping[Identity, list[RunRecord]],
+        bands: Mapping[Identity, dict[str, Band]],
+    ) -> None:
+        self._plan, self._facts, self._records, self._bands = plan, facts, records, bands
 
-    def entries(self, dataset: str | None = None, cell: str | None = None) -> Iterator[tuple[str, RunRecord]]:
-        """Yield (name of the cell, record), in the order of the plan; of one data set or cell if named."""
-        for name, record in self._entries:
-            if dataset in (None, record.dataset) and cell in (None, name):
-                yield name, record
+    @property
+    def plan(self) -> Plan:
+        """What was to be run."""
+        return self._plan
 
-    def records(self) -> Iterator[RunRecord]:
-        """Yield all records, in the order of the plan."""
-        return (record for _, record in self._entries)
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What the runner noted."""
+        return self._facts
+
+    def of_cell(self, cell: Cell) -> Iterator[RunRecord]:
+        """Yield the records of a cell, by split and seed."""
+        return iter(self._records.get((cell.dataset, cell.name), ()))
 
     def bands(self, dataset: str, cell: str, epochs: int | None = None) -> dict[str, Band]:
         """Return the learning curves of a cell by name."""
-        whole = bands_of((record for _, record in self.entries(dataset, cell)), epochs)
-        if whole:
-            return whole
         known = self._bands.get((dataset, cell), {})
-        return {
+        return super().bands(dataset, cell, epochs) or {
             name: Band(*(getattr(band, field.name)[:epochs] for field in dataclasses.fields(Band)))
             for name, band in known.items()
         }
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 def read_archive(folder: str | Path) -> Archive:
     """Read what :func:`write_archive` wrote."""
     folder = Path(folder)
     try:
-        plan = parse_json((folder / "plan.json").read_text(encoding="utf-8"))
-        if plan.get("format") != FORMAT:
-            raise DataFileError(f"{folder} has archive format {plan.get('format')}, and this version reads {FORMAT}.")
-        checked_plan(plan, folder / "plan.json")
-        cells = {(cell["dataset"], cell["name"]): cell for cell in plan["cells"]}
-        lines = _read_csv(folder / "runs.csv", _RUN_COLUMNS)
+        values = parse_json((folder / "plan.json").read_text(encoding="utf-8"))
+        if (version := values.get("format")) not in range(1, FORMAT + 1):
+            raise DataFileError(
+                f"{folder} has archive format {version}, and fishergcn {__version__} reads up to {FORMAT}: a later "
+                "version made it; update fishergcn."
+            )
+        plan = Plan.from_dict(values, str(folder / "plan.json"))
+        cells = {(cell.dataset, cell.name): cell for cell in plan.cells}
+        lines = _read_csv(folder / "runs.csv", _RUN_COLUMNS if version > 1 else _RUN_COLUMNS[:-1])
         curves = _read_all_curves(folder / "curves.npz", len(lines))
-        entries = tuple(
-            (line["cell"], _record(line, plan, cells[line["dataset"], line["cell"]], each))
-            for line, each in zip(lines, curves, strict=True)
-        )
-        return Archive(plan, entries, _read_bands(folder / "curves.csv"))
+        records: dict[Identity, list[RunRecord]] = {}
+        for line, each in zip(lines, curves, strict=True):
+            key = line["dataset"], line["cell"]
+            record = _record(line, values["made"][int(line["made"])], plan.digests[key[0]], cells[key], each)
+            records.setdefault(key, []).append(record)
+        old = {name: values[name] for name in ("command", "created") if name in values}  # of version 0.1
+        return Archive(plan, old | dict(values.get("facts", {})), records, _read_bands(folder / "curves.csv"))
     except FisherGCNError:
         raise
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, csv.Error) as error:
@@ -162,30 +199,27 @@ def _read_csv(path: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
 
 
 def _record(
-    line: Mapping[str, str], plan: Mapping[str, Any], cell: Mapping[str, Any], curves: dict[str, list[float]]
+    line: Mapping[str, str], made: Mapping[str, Any], digest: str, cell: Cell, curves: dict[str, list[float]]
 ) -> RunRecord:
-    place = plan["made"][int(line["made"])]
+    extra = dict(entry.split("=") for entry in line.get("extra", "").split())
     values = dict(
         dataset=line["dataset"],
-        method=cell["method"],
+        method=cell.method,
         split=line["split"],
         seed=int(line["seed"]),
         status=line["status"],
         epochs=int(line["epochs"]),
-        **_scores(line),
+        **{name: float(line[name] or "nan") for name in _SCORES},
         curves=curves,
         shape=[float(value) for value in line["shape"].split()],
         seconds=float(line["seconds"]),
-        device=place["device"],
-        versions=place["versions"],
-        config=cell["config"],
-        graph_digest=plan["digests"][line["dataset"]],
+        device=made["device"],
+        versions=made["versions"],
+        config=cell.config.to_dict(),
+        graph_digest=digest,
+        extra={**cell.options, **{name: float(value) for name, value in extra.items()}},
     )
     return RunRecord.from_dict(values)
-
-
-def _scores(line: Mapping[str, str]) -> dict[str, Any]:
-    return {name: float(line[name]) for name in _SCORES}
 
 
 def _read_all_curves(path: Path, count: int) -> list[dict[str, list[float]]]:

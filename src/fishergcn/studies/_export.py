@@ -16,26 +16,33 @@ from fishergcn.errors import InputError
 from fishergcn.studies._runs import CURVES, Runs
 from fishergcn.training import RunRecord
 
-__all__ = ["export_runs"]
-
 _COLUMNS = ("cell", *(field.name for field in dataclasses.fields(RunRecord) if field.name != "weights"))
-_NESTED = ("curves", "shape", "versions", "config")
+_NESTED = ("curves", "shape", "versions", "config", "extra")
 _BATCH = 200  # runs in memory at once
 
 
-def export_runs(runs: Runs, path: str | Path) -> int:
+def export(runs: Runs, path: str | Path) -> int:
     """Write all runs to a file whose ending names the format, and return how many.
 
     The columns are the fields of :class:`fishergcn.RunRecord`, after the name of the cell. In CSV, curves,
-    shape, versions and config are JSON texts, and a missing score is empty. In Parquet, curves and shape are
-    lists, versions and config JSON texts.
+    shape, versions, config and extra are JSON texts, and a missing score is empty. In Parquet, curves and shape are
+    lists, the other three JSON texts.
 
     Parameters
     ----------
     runs
-        See :func:`fishergcn.studies._store.open_runs`.
+        See :func:`open_runs`.
     path
         Ends in ``.csv``, ``.json`` or ``.parquet``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from fishergcn import studies
+    >>> plan = studies.make_plan("quick", methods=["gcn"], splits=1, seeds=1, epochs=1)
+    >>> with tempfile.TemporaryDirectory() as folder, studies.run(plan, folder, workers=1) as runs:
+    ...     export(runs, f"{folder}/runs.csv")
+    1
     """
     path = Path(path)
     writers: dict[str, Callable[[Path, Iterator[dict[str, Any]]], int]] = {
@@ -78,7 +85,7 @@ def _write_parquet(path: Path, rows: Iterator[dict[str, Any]]) -> int:
     count = 0
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
         while batch := list(itertools.islice(rows, _BATCH)):
-            plain = [row | {name: json.dumps(row[name]) for name in ("versions", "config")} for row in batch]
+            plain = [row | {name: json.dumps(row[name]) for name in ("versions", "config", "extra")} for row in batch]
             writer.write_table(pyarrow.Table.from_pylist(plain, schema=schema))
             count += len(batch)
     return count

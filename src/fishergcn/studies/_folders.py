@@ -8,8 +8,6 @@ from pathlib import Path
 
 from fishergcn.errors import DataFileError
 
-__all__ = ["check_free", "holds_robustness", "holds_runs", "no_runs"]
-
 _OURS = ("runs.sqlite", "plan.json")
 
 
@@ -30,7 +28,7 @@ def no_runs(folder: Path) -> DataFileError:
         return DataFileError(f"{folder} is a file; a folder made by fishergcn reproduce is needed.")
     known = _described(folder)
     if known:
-        return DataFileError(f"{folder} holds {known[0]} and no runs of an experiment; {known[1]}")
+        return DataFileError(f"{folder} holds {known[0]} and no runs of a study; {known[1]}")
     # What others put there stays theirs: advise a new folder unless this one is empty.
     place = "new-folder" if any(folder.iterdir()) else name
     missing = f"neither {' nor '.join(_OURS)}"
@@ -38,7 +36,7 @@ def no_runs(folder: Path) -> DataFileError:
 
 
 def check_free(folder: Path) -> None:
-    """Raise if a folder is a model's or a search's, or holds a copy of runs: an experiment would mix with it.
+    """Raise if a folder is a model's or a search's, or holds a copy of runs: a study would mix with it.
 
     Examples
     --------
@@ -48,45 +46,18 @@ def check_free(folder: Path) -> None:
     """
     if _has(folder, "runs.sqlite"):
         return
-    what = _model(folder) or _search(folder)
+    what = _model(folder) or _search(folder) or _old_study(folder)
     if what:
-        raise DataFileError(f"{folder} holds {what[0]}; take another folder for the runs of an experiment.")
+        raise DataFileError(f"{folder} holds {what[0].rstrip(',')}; take another folder for the runs of a study.")
     if _has(folder, "plan.json"):
         raise DataFileError(f"{folder} holds an archive of runs, to which none can be added; take another folder.")
 
 
-def holds_runs(folder: Path) -> bool:
-    """Whether a folder holds runs of an experiment: a database or an archive.
-
-    Examples
-    --------
-    >>> holds_runs(Path("nowhere"))
-    False
-    """
-    return any(_has(folder, name) for name in _OURS)
-
-
-def holds_robustness(folder: Path) -> bool:
-    """Whether ``fishergcn robustness`` ended in a folder.
-
-    Examples
-    --------
-    >>> holds_robustness(Path("nowhere"))
-    False
-    """
-    return _has(folder, "points.csv") and _has(folder, "study.json")
-
-
 def _described(folder: Path) -> tuple[str, str] | None:
     """Return what a folder holds, and what to do with it; None if we do not know."""
-    name = shlex.quote(str(folder))
-    if holds_robustness(folder):
-        return "a study of robustness", f"a page of it is made with: fishergcn report {name}"
-    if _begun_robustness(folder):
-        return "a study of robustness that has not ended", "give its command again to go on."
     if _has(folder, "table1.md"):
         return "a table of the data, where nothing is trained,", f"it is written in {folder / 'table1.md'}."
-    return _model(folder) or _models(folder) or _search(folder)
+    return _old_study(folder) or _model(folder) or _models(folder) or _search(folder)
 
 
 def _model(folder: Path) -> tuple[str, str] | None:
@@ -106,8 +77,11 @@ def _search(folder: Path) -> tuple[str, str] | None:
     return ("a search by fishergcn tune", "it has not ended.") if _has(folder, "study.sqlite") else None
 
 
-def _begun_robustness(folder: Path) -> bool:
-    return any(folder.glob("*/points.jsonl"))
+def _old_study(folder: Path) -> tuple[str, str] | None:
+    if not (_has(folder, "points.csv") and _has(folder, "study.json")) and not any(folder.glob("*/points.jsonl")):
+        return None
+    advice = "make it again with: fishergcn robustness --out new-folder, or read it with that version."
+    return "a study of robustness made by fishergcn 0.1, whose files this version does not read,", advice
 
 
 def _has(folder: Path, name: str) -> bool:

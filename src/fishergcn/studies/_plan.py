@@ -1,24 +1,21 @@
-"""A plan: every cell, split and seed of an experiment, written down before the first run."""
+"""A plan: every cell, split and seed of a study, written down before the first run."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from fishergcn._base.checks import check_integer
-from fishergcn.errors import InputError
-from fishergcn.studies._differences import cell_differences, config_differences, shown
-from fishergcn.studies._preset import Preset, load_preset
-from fishergcn.training import FIRST_SEED, TrainConfig, control_of, parse_method
-
-__all__ = ["Cell", "Plan", "make_plan"]
+from fishergcn.errors import DataFileError, FisherGCNError, InputError
+from fishergcn.graph import Graph
+from fishergcn.studies._entries import Entries
+from fishergcn.studies._preset import Published
+from fishergcn.training import TrainConfig, control_of, parse_method
 
 BASELINE = "gcn"
+Role = Literal["baseline", "control"]
 
 
 @dataclass(frozen=True)
@@ -28,9 +25,19 @@ class Cell:
     Attributes
     ----------
     dataset, name
-        Its identity; the name is the method, followed by that of the variant if there is one.
+        Its identity; the name is the method, followed by what sets the cell apart from others of this method.
     method, variant, config
-        What is trained and how.
+        What is trained and how; the variant is the name of settings that differ from the others', or empty.
+    options
+        What is measured besides, as plain values: of an attack its name, its level and how hard it tries. ``runs`` is
+        how many of the plan's runs the cell has, the first ones; all if it is not there.
+
+    Examples
+    --------
+    >>> from fishergcn.studies import make_plan
+    >>> cell = make_plan("robustness-quick", attacks=["links-added"]).cells[-1]
+    >>> cell.name, cell.control, cell.options
+    ('fishergcn links-added 0.5', 'gcn-x5', {'attack': 'links-added', 'level': 0.5, 'draws': 2})
     """
 
     dataset: str
@@ -38,6 +45,7 @@ class Cell:
     method: str
     variant: str
     config: TrainConfig
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def control(self) -> str | None:
@@ -45,24 +53,10 @@ class Cell:
         return control_of(self.method, self.config)
 
     @property
-    def digest(self) -> str:
-        """A short hash of method and settings."""
-        text = json.dumps([self.method, self.config.to_dict()], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
-        return dataclasses.asdict(self) | {
-            "config": self.config.to_dict(),
-            "digest": self.digest,
-            "control": self.control,
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Cell:
-        """Undo :meth:`to_dict`."""
-        names = {name: values[name] for name in ("dataset", "name", "method", "variant")}
-        return cls(**names, config=TrainConfig.from_dict(values["config"]))
+    def perturbs_the_top(self) -> bool:
+        """Whether the graph is perturbed along the eigenvectors of the largest eigenvalues of L."""
+        config = self.config
+        return parse_method(self.method).perturbed and config.perturbation == "spectral" and config.directions == "high"
 
 
 @dataclass(frozen=True)
@@ -79,13 +73,27 @@ class Plan:
         Names that :func:`fishergcn.splits.parse` reads.
     seeds
         Of the initializations.
-    published
-        Numbers to compare with, as plain values.
     digests
         SHA-256 of each data set's content.
+    published
+        Numbers to compare with.
     changed
         In which settings the runs differ from those of the preset, one phrase each. If in any, the published numbers
         belong to other work: they are shown, and no gap to them is.
+    measure
+        What a run measures: ``"training"``, ``"attack"``, or a name for a measure of your own.
+    graphs
+        The graphs that do not ship with the package, by name. They are no part of the plain values: a plan that was
+        read from a file does not have them.
+
+    Examples
+    --------
+    >>> from fishergcn.studies import make_plan
+    >>> plan = make_plan("quick", splits=2, seeds=1)
+    >>> plan.measure, plan.datasets, plan.methods, plan.splits, len(plan)
+    ('training', ('cora',), ('gcn', 'gcn-x5', 'fishergcn'), ('shuffled:2019', 'shuffled:2020'), 6)
+    >>> Plan.from_dict(plan.to_dict()) == plan
+    True
     """
 
     preset: str
@@ -95,9 +103,18 @@ class Plan:
     cells: tuple[Cell, ...]
     splits: tuple[str, ...]
     seeds: tuple[int, ...]
-    published: tuple[Mapping[str, Any], ...]
     digests: Mapping[str, str]
+    published: tuple[Published, ...] = ()
     changed: tuple[str, ...] = ()
+    measure: str = "training"
+    graphs: Mapping[str, Graph] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.cells or not self.splits or not self.seeds:
+            raise InputError("a plan needs at least one cell, one split and one seed.")
+        for names in (self.splits, self.seeds, [(cell.dataset, cell.name) for cell in self.cells]):
+            if len(set(names)) != len(names):
+                raise InputError("the cells, the splits and the seeds of a plan must be distinct.")
 
     @property
     def datasets(self) -> tuple[str, ...]:
@@ -110,153 +127,129 @@ class Plan:
         return tuple(dict.fromkeys(cell.method for cell in self.cells))
 
     def __len__(self) -> int:
-        return len(self.cells) * len(self.splits) * len(self.seeds)
+        return sum(len(self.runs(cell)) for cell in self.cells)
 
-    def runs(self) -> Iterator[tuple[str, int]]:
-        """Yield the (split, seed) of every run of a cell."""
-        return ((split, seed) for split in self.splits for seed in self.seeds)
+    def runs(self, cell: Cell | None = None) -> list[tuple[str, int]]:
+        """Return (split, seed) of every run, or of those that a cell has."""
+        every = [(split, seed) for split in self.splits for seed in self.seeds]
+        return every if cell is None else every[: cell.options.get("runs")]
+
+    def references(self, cell: Cell) -> dict[Cell, Role]:
+        """Return the cells to compare a cell with, and as what: ``"baseline"`` or ``"control"``.
+
+        They have the same options, and the same variant if there is such a cell. A control that is the baseline counts
+        as control.
+        """
+        found: dict[Cell, Role] = {}
+        pairs: tuple[tuple[str | None, Role], ...] = ((BASELINE, "baseline"), (cell.control, "control"))
+        for method, role in pairs:
+            alike = [
+                each
+                for each in self.cells
+                if each is not cell
+                and (each.dataset, each.method, each.options) == (cell.dataset, method, cell.options)
+                and each.variant in ("", cell.variant)
+            ]
+            if alike:
+                found[max(alike, key=lambda each: each.variant == cell.variant)] = role
+        return found
+
+    def matrix(self, cell: Cell) -> str:
+        """Return a name for the propagation matrix of a cell among those on its data set."""
+        if not parse_method(cell.method).high_order:
+            return "renormalized"
+        order, usual = ((each.config.order, each.config.threshold) for each in (cell, self.cells[0]))
+        return "high-order" if order == usual else f"high-order {order[0]} {order[1]:g}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
-        return {
-            "preset": self.preset,
-            "title": self.title,
-            "source": self.source,
-            "notes": list(self.notes),
-            "datasets": list(self.datasets),
-            "methods": list(self.methods),
-            "splits": list(self.splits),
-            "seeds": list(self.seeds),
-            "cells": [cell.to_dict() for cell in self.cells],
-            "published": [dict(entry) for entry in self.published],
-            "digests": dict(self.digests),
-            "changed": list(self.changed),
-        }
+        """Return plain values, for JSON; of a cell's settings only those that are not the first cell's."""
+        values = {each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.name != "graphs"}
+        base = self.cells[0].config.to_dict()
+        cells = []
+        for cell in self.cells:
+            plain = {name: getattr(cell, name) for name in ("dataset", "name", "method", "variant")}
+            settings = {name: value for name, value in cell.config.to_dict().items() if value != base[name]}
+            plain |= {"config": settings} if settings else {}
+            cells.append(plain | ({"options": dict(cell.options)} if cell.options else {}))
+        published = [dataclasses.asdict(entry) for entry in self.published]
+        made: dict[str, Any] = json.loads(json.dumps(values | {"config": base, "cells": cells, "published": published}))
+        return made
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Plan:
-        """Undo :meth:`to_dict`; other entries, such as the command line, are left aside."""
+    def from_dict(cls, values: Any, source: str = "the plan") -> Plan:
+        """Undo :meth:`to_dict`, of values that may come from anywhere; other entries are left aside."""
+        try:
+            return cls._read(Entries(values, "the plan"))
+        except TypeError as error:  # a setting of a wrong type
+            raise DataFileError(f"{source}: a setting of the plan has the wrong form ({error}).") from error
+        except FisherGCNError as error:
+            raise DataFileError(f"{source}: {error}") from error
+
+    @classmethod
+    def _read(cls, plan: Entries) -> Plan:
+        base = plan.table("config", {})  # version 0.1 has all settings in each cell
+        digests = Entries(plan.table("digests"), "'digests' of the plan")
         return cls(
-            values["preset"],
-            values["title"],
-            values["source"],
-            tuple(values["notes"]),
-            tuple(Cell.from_dict(cell) for cell in values["cells"]),
-            tuple(values["splits"]),
-            tuple(values["seeds"]),
-            tuple(values["published"]),
-            values["digests"],
-            tuple(values.get("changed", ())),  # older plans do not have it
+            preset=plan.text("preset"),
+            title=plan.text("title"),
+            source=plan.text("source"),
+            notes=plan.texts("notes"),
+            cells=tuple(_cell(Entries(each, "a cell"), base) for each in plan.tables("cells")),
+            splits=plan.texts("splits"),
+            seeds=plan.wholes("seeds"),
+            digests={name: digests.text(name) for name in digests.values},
+            published=tuple(Published.from_dict(each) for each in plan.tables("published")),
+            changed=plan.texts("changed", ()),
+            measure=plan.text("measure", "training"),
         )
 
     def differences(self, other: Plan) -> list[str]:
         """Say in which settings ``other`` differs, one phrase each; empty if a run would be the same."""
         found = []
-        for name in ("preset", "datasets", "splits", "seeds"):
+        for name in ("measure", "preset", "datasets", "splits", "seeds"):
             here, there = getattr(self, name), getattr(other, name)
             if here != there:
-                found.append(f"{name} {shown(here)} instead of {shown(there)}")
+                found.append(f"{name} {_shown(here)} instead of {_shown(there)}")
         found += [
             f"data of {name}" for name, digest in self.digests.items() if other.digests.get(name, digest) != digest
         ]
-        return found + cell_differences(self.cells, other.cells)
+        ours, theirs = ({cell.name: cell for cell in plan.cells} for plan in (self, other))
+        if set(ours) != set(theirs):
+            found.append(f"cells {_named(ours, theirs)} instead of {_named(theirs, ours)}")
+        changed: dict[str, None] = {}
+        for name in ours.keys() & theirs.keys():
+            changed |= dict.fromkeys(config_differences(ours[name].config, theirs[name].config))
+            changed |= dict.fromkeys(_differences(ours[name].options, theirs[name].options))
+        return found + list(changed)
 
 
-def make_plan(
-    preset: Preset | str | Path,
-    *,
-    datasets: Sequence[str] | None = None,
-    methods: Sequence[str] | None = None,
-    splits: int | None = None,
-    seeds: int | None = None,
-    epochs: int | None = None,
-) -> Plan:
-    """Turn a preset into a plan, smaller or larger where asked.
-
-    Parameters
-    ----------
-    preset
-        A preset, or what :func:`load_preset` reads one from.
-    datasets, methods
-        Instead of the preset's. The baseline ``gcn`` and the control of each method are added: without them a
-        difference has no meaning.
-    splits, seeds
-        How many.
-    epochs
-        At most so many steps a run.
-
-    Examples
-    --------
-    >>> from fishergcn import studies
-    >>> plan = make_plan(studies.load_preset("table2"), datasets=["cora"], methods=["fishergcn"], splits=2, seeds=3)
-    >>> [cell.name for cell in plan.cells], len(plan)
-    (['gcn', 'gcn-x5', 'fishergcn'], 18)
-    """
-    from fishergcn import datasets as data
-
-    preset = preset if isinstance(preset, Preset) else load_preset(preset)
-    if preset.kind != "training":
-        raise InputError(f"preset {preset.name!r} trains nothing, so it has no plan.")
-    config = preset.config
-    if epochs is not None:
-        config = dataclasses.replace(config, max_epochs=check_integer("epochs", epochs, minimum=1))
-    chosen = tuple(dict.fromkeys(preset.datasets if datasets is None else datasets))
-    digests = {name: data.load(name).digest for name in chosen}
-    named = _with_references(preset.methods if methods is None else methods, config)
-    cells = [
-        Cell(dataset, label, method, variant, settings)
-        for dataset in chosen
-        for label, method, variant, settings in _entries(preset, named, config)
-    ]
-    if not cells:
-        raise InputError("datasets and methods must name at least one each.")
-    return Plan(
-        preset=preset.name,
-        title=preset.title,
-        source=preset.source,
-        notes=preset.notes,
-        cells=tuple(cells),
-        splits=_split_names(preset, preset.splits if splits is None else splits),
-        seeds=tuple(
-            range(
-                FIRST_SEED,
-                FIRST_SEED + check_integer("seeds", preset.seeds if seeds is None else seeds, minimum=1),
-            )
-        ),
-        published=tuple(dataclasses.asdict(entry) for entry in preset.published if entry.dataset in chosen),
-        digests=digests,
-        changed=tuple(config_differences(config, preset.config)),
-    )
+def _cell(cell: Entries, base: Mapping[str, Any]) -> Cell:
+    method = parse_method(cell.text("method")).name
+    config = TrainConfig.from_dict({**base, **cell.table("config", {})})
+    options = cell.table("options", {})
+    if any(not isinstance(value, str | int | float) for value in options.values()):
+        raise InputError(f"'options' of a cell must be texts and numbers, got {dict(options)!r:.80}.")
+    Entries(options, "'options' of a cell").whole("runs", 1, minimum=1)
+    return Cell(cell.text("dataset"), cell.text("name"), method, cell.text("variant"), config, options)
 
 
-def _with_references(methods: Sequence[str], config: TrainConfig) -> tuple[str, ...]:
-    """Put the baseline and each control before the method that is compared with it."""
-    ordered: dict[str, None] = {}
-    for method in methods:
-        chain = [parse_method(method).name]
-        while (control := control_of(chain[-1], config)) is not None:
-            chain.append(control)
-        ordered |= dict.fromkeys((BASELINE, *reversed(chain)))
-    return tuple(ordered)
+def config_differences(here: TrainConfig, there: TrainConfig) -> list[str]:
+    """Return a phrase with both values for each setting that differs."""
+    return _differences(here.to_dict(), there.to_dict())
 
 
-def _entries(
-    preset: Preset, methods: Sequence[str], config: TrainConfig
-) -> Iterator[tuple[str, str, str, TrainConfig]]:
-    for method in methods:
-        yield method, method, "", config
-    for variant in preset.variants:
-        settings = TrainConfig.from_dict(config.to_dict() | dict(variant.config))
-        for method in variant.methods:
-            if method in methods:
-                yield f"{method} {variant.name}", method, variant.name, settings
+def _differences(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[str]:
+    return [f"{key} {new[key]} instead of {old.get(key)}" for key in new if new[key] != old.get(key)]
 
 
-def _split_names(preset: Preset, count: int) -> tuple[str, ...]:
-    check_integer("splits", count, minimum=1)
-    if preset.split_rule == "public":
-        if count != 1:
-            raise InputError(f"preset {preset.name!r} uses the public split, of which there is 1, got splits={count}.")
-        return ("public",)
-    rule = "per-class:20+30" if preset.split_rule == "per-class" else preset.split_rule
-    return tuple(f"{rule}:{seed}" for seed in range(FIRST_SEED, FIRST_SEED + count))
+def _shown(value: Any) -> str:
+    """Return a value in words, a long list by its ends."""
+    if isinstance(value, tuple):
+        return str(value[0]) if len(value) == 1 else f"{value[0]} … {value[-1]} ({len(value)})"
+    return str(value)
+
+
+def _named(here: Mapping[str, Cell], there: Mapping[str, Cell]) -> str:
+    """Return the names of some cells; of many, those that others have not."""
+    names = list(here) if len(here) < 9 else [name for name in here if name not in there]
+    return ", ".join(names[:5]) + (f" … ({len(names)})" if len(names) > 5 else "") if names else "none"

@@ -1,16 +1,19 @@
-"""Presets: an experiment as a file, with its settings, its published numbers and where they come from."""
+"""Presets: a study as a file, with its settings, its published numbers and where they come from."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
-from fishergcn._base.checks import check_choice, check_integer, check_real, check_text
+from fishergcn._base.checks import check_choice, check_integer
 from fishergcn.errors import DataFileError, FisherGCNError, InputError, reason, suggestion
+from fishergcn.splits import Rule
+from fishergcn.studies._attacks import check_attacks
+from fishergcn.studies._entries import Entries
 from fishergcn.training import TrainConfig, parse_method
 
 if sys.version_info >= (3, 11):
@@ -21,22 +24,9 @@ else:
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-__all__ = ["Preset", "Published", "Variant", "available_presets", "load_preset"]
-
-_KEYS = {
-    "title",
-    "kind",
-    "source",
-    "notes",
-    "datasets",
-    "methods",
-    "splits",
-    "seeds",
-    "config",
-    "variants",
-    "published",
-}
-_RULES = ("public", "shuffled", "per-class")
+Kind = Literal["training", "attack", "data"]
+_KEYS = ("title", "kind", "source", "notes", "datasets", "methods", "splits", "seeds", "config", "variants",
+         "published", "attacks")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -63,6 +53,13 @@ class Published:
     loss: float | None = None
     loss_std: float | None = None
 
+    @classmethod
+    def from_dict(cls, values: Any) -> Published:
+        """Read the plain values of an entry, which may come from anywhere."""
+        table = Entries(values, "a published number", cls.__dataclass_fields__)
+        numbers = {name: table.real_or_none(name) for name in ("accuracy", "accuracy_std", "loss", "loss_std")}
+        return cls(table.text("dataset"), parse_method(table.text("method")).name, table.text("source"), **numbers)
+
 
 @dataclass(frozen=True)
 class Variant:
@@ -75,14 +72,15 @@ class Variant:
 
 @dataclass(frozen=True)
 class Preset:
-    """An experiment.
+    """A study that is not planned yet.
 
     Attributes
     ----------
     name, title, source, notes
         What it is, in words: file name, one line, what it repeats, where the original is silent.
     kind
-        ``"training"``, or ``"data"`` for a table of data statistics, where nothing is trained.
+        What is measured, ``"training"`` or ``"attack"``; or ``"data"`` for a table of data statistics, where nothing
+        is trained.
     datasets, methods
         What is run on what.
     split_rule, splits
@@ -97,22 +95,43 @@ class Preset:
         The numbers to compare with.
     facts
         For ``kind="data"``: the published statistics of each data set.
+    attacks
+        For ``kind="attack"``: the levels and settings of each attack.
+
+    Examples
+    --------
+    >>> preset = load_preset("robustness-quick")
+    >>> preset.kind, preset.attacks["links-added"]
+    ('attack', {'levels': (0.25, 0.5), 'draws': 2})
     """
 
     name: str
     title: str
-    kind: str
+    kind: Kind
     source: str
     notes: tuple[str, ...]
     datasets: tuple[str, ...]
     methods: tuple[str, ...]
-    split_rule: str
+    split_rule: Rule
     splits: int
     seeds: int
     config: TrainConfig
-    variants: tuple[Variant, ...]
-    published: tuple[Published, ...]
-    facts: tuple[Mapping[str, Any], ...]
+    variants: tuple[Variant, ...] = ()
+    published: tuple[Published, ...] = ()
+    facts: tuple[Mapping[str, Any], ...] = ()
+    attacks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_choice("kind", self.kind, get_args(Kind))
+        check_choice("splits.rule", self.split_rule, get_args(Rule))
+        check_integer("splits.count", self.splits, minimum=1, maximum=1 if self.split_rule == "public" else None)
+        check_integer("seeds", self.seeds, minimum=1)
+        object.__setattr__(self, "methods", tuple(parse_method(method).name for method in self.methods))
+        object.__setattr__(self, "attacks", check_attacks(self.attacks))
+        if self.kind != "data" and not self.methods:
+            raise InputError("methods must name at least one method.")
+        if (self.kind == "attack") != bool(self.attacks):
+            raise InputError("attacks belong to kind 'attack', which needs at least one.")
 
 
 def available_presets() -> tuple[str, ...]:
@@ -161,86 +180,65 @@ def _parse(name: str, text: str) -> Preset:
     except (ValueError, RecursionError) as error:  # besides TOMLDecodeError: numbers too long, nests too deep
         raise DataFileError(f"preset {name!r} is not valid TOML: {reason(error)}.") from error
     try:
-        return _build(name, values)
-    except (KeyError, TypeError, AttributeError) as error:
+        return _build(name, Entries(values, "the preset", _KEYS))
+    except (TypeError, AttributeError) as error:  # settings of a wrong type
         raise DataFileError(f"preset {name!r} lacks or misuses {reason(error)}.") from error
     except FisherGCNError as error:
         raise DataFileError(f"preset {name!r}: {error}") from error
 
 
-def _build(name: str, values: dict[str, Any]) -> Preset:
-    _only(values, _KEYS, "entry")
-    kind = check_choice("kind", values.get("kind", "training"), ("training", "data"))
-    splits = values.get("splits", {"rule": "public"})
-    _only(splits, {"rule", "count"}, "entry of splits")
-    rule = check_choice("splits.rule", splits["rule"], _RULES)
-    methods = tuple(parse_method(method).name for method in values.get("methods", ()))
-    if kind == "training" and not methods:
-        raise InputError("methods must name at least one method.")
-    config = TrainConfig.from_dict(values.get("config", {}))
-    published = values.get("published", [])
+def _build(name: str, table: Entries) -> Preset:
+    kind = table.text("kind", "training")
+    splits = Entries(table.table("splits", {"rule": "public"}), "splits", ("rule", "count"))
+    config = TrainConfig.from_dict(table.table("config", {}))
+    published = table.tables("published", ())
     return Preset(
         name=name,
-        title=check_text("title", values["title"]),
-        kind=kind,
-        source=check_text("source", values["source"]),
-        notes=tuple(check_text("notes", note) for note in values.get("notes", ())),
-        datasets=_datasets(values["datasets"]),
-        methods=methods,
-        split_rule=rule,
-        splits=check_integer(
-            "splits.count", splits.get("count", 1), minimum=1, maximum=1 if rule == "public" else None
-        ),
-        seeds=check_integer("seeds", values.get("seeds", 1), minimum=1),
+        title=table.text("title"),
+        kind=cast(Kind, kind),
+        source=table.text("source"),
+        notes=table.texts("notes", ()),
+        datasets=tuple(_dataset(name) for name in table.texts("datasets")),
+        methods=table.texts("methods", ()),
+        split_rule=cast(Rule, splits.text("rule")),
+        splits=splits.whole("count", 1),
+        seeds=table.whole("seeds", 1),
         config=config,
-        variants=tuple(_variant(each, config) for each in values.get("variants", [])),
+        variants=tuple(_variant(each, config) for each in table.tables("variants", ())),
         published=() if kind == "data" else tuple(_published(each) for each in published),
         facts=tuple(_fact(each) for each in published) if kind == "data" else (),
+        attacks=table.table("attacks", {}),
     )
 
 
-def _datasets(names: list[str]) -> tuple[str, ...]:
+def _dataset(name: str) -> str:
     from fishergcn import datasets
 
-    return tuple(check_choice("datasets", name, datasets.available()) for name in names)
+    return check_choice("datasets", name, datasets.available())
 
 
-def _variant(values: dict[str, Any], config: TrainConfig) -> Variant:
-    _only(values, {"name", "methods", "config"}, "entry of a variant")
-    TrainConfig.from_dict(config.to_dict() | values["config"])
-    methods = tuple(parse_method(method).name for method in values["methods"])
-    return Variant(check_text("name", values["name"]), methods, values["config"])
+def _variant(values: Mapping[str, Any], config: TrainConfig) -> Variant:
+    table = Entries(values, "a variant", ("name", "methods", "config"))
+    changes = table.table("config")
+    TrainConfig.from_dict(config.to_dict() | dict(changes))
+    methods = tuple(parse_method(method).name for method in table.texts("methods"))
+    return Variant(table.text("name"), methods, changes)
 
 
-def _fact(values: dict[str, Any]) -> Mapping[str, Any]:
+def _fact(values: Mapping[str, Any]) -> Mapping[str, Any]:
     """Check one entry of a data table; its numbers stay as they are written."""
-    from fishergcn import datasets
-
-    check_choice("dataset", values["dataset"], datasets.available())
+    table = Entries(values, "a data set")
+    _dataset(table.text("dataset"))
     for key in ("nodes", "links", "components", "features", "classes", "share", "share_high_order"):
-        check_real(key, values[key], minimum=0.0)
-    sizes = [check_integer("split", size, minimum=0) for size in values["split"]]
+        table.real(key)
+    sizes = table.wholes("split")
     if len(sizes) != 3:
         raise InputError(f"split must be three numbers (train, val, test), got {len(sizes)}.")
     return values
 
 
-def _published(values: dict[str, Any]) -> Published:
+def _published(values: Mapping[str, Any]) -> Published:
     """Read one entry; accuracies are written in percent, as they were published."""
-    _only(values, set(Published.__dataclass_fields__), "entry of published")
-    numbers = {
-        key: check_real(key, value, minimum=0.0)
-        for key, value in values.items()
-        if key not in ("dataset", "method", "source")
-    }
-    for key in ("accuracy", "accuracy_std"):
-        if key in numbers:
-            numbers[key] = round(numbers[key] / 100.0, 9)
-    dataset, source = (check_text(key, values[key]) for key in ("dataset", "source"))
-    return Published(dataset, parse_method(values["method"]).name, source, **numbers)
-
-
-def _only(values: Mapping[str, Any], known: set[str], what: str) -> None:
-    for key in values:
-        if key not in known:
-            raise InputError(f"unknown {what} {key!r}{suggestion(key, known)}; known are {', '.join(sorted(known))}.")
+    read = Published.from_dict(values)
+    percent = {key: getattr(read, key) for key in ("accuracy", "accuracy_std") if getattr(read, key) is not None}
+    return Published(**{**vars(read), **{key: round(value / 100.0, 9) for key, value in percent.items()}})

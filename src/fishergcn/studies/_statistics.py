@@ -6,29 +6,18 @@ See :mod:`fishergcn.studies._resampling` for how intervals and differences are m
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from fishergcn.errors import InputError
-from fishergcn.studies._plan import BASELINE
-from fishergcn.studies._resampling import Estimate, Key, cluster_bootstrap, estimate, paired_difference
+from fishergcn.studies._plan import Cell, Role
+from fishergcn.studies._preset import Published
+from fishergcn.studies._resampling import Estimate, Key, estimate, paired_difference
 from fishergcn.studies._runs import Runs
 from fishergcn.training import RunRecord
-
-__all__ = [
-    "CellSummary",
-    "Comparison",
-    "Estimate",
-    "cluster_bootstrap",
-    "compare",
-    "estimate",
-    "paired_difference",
-    "summarize",
-]
 
 
 @dataclass(frozen=True)
@@ -52,30 +41,22 @@ class Comparison:
 
     Examples
     --------
-    >>> import tempfile
-    >>> from contextlib import closing
-    >>> from fishergcn import studies
-    >>> small = studies.make_plan("quick", datasets=["cora"], methods=["gcn-x5"], splits=2, seeds=1, epochs=1)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     counts = studies.run(small, folder, device="cpu", workers=1)
-    ...     with closing(studies.open_runs(folder)) as runs:
-    ...         [found] = compare(runs)
-    >>> found.cell, found.reference, found.won + found.tied + found.lost
-    ('gcn-x5', 'gcn', 2)
-    >>> found.difference.low <= found.difference.mean <= found.difference.high
-    True
+    >>> gain = estimate({("a", 1): 0.01, ("b", 1): 0.02})
+    >>> found = Comparison("cora", "fishergcn", "gcn-x5", "control", "test_accuracy", gain, p_value=0.5, won=2)
+    >>> found.difference
+    Estimate(mean=0.015 [-0.04853, 0.07853], 2 runs, 2 splits)
     """
 
     dataset: str
     cell: str
     reference: str
-    role: str
+    role: Role
     metric: str
     difference: Estimate
     p_value: float
-    won: int
-    tied: int
-    lost: int
+    won: int = 0
+    tied: int = 0
+    lost: int = 0
 
 
 @dataclass(frozen=True)
@@ -84,17 +65,19 @@ class CellSummary:
 
     Attributes
     ----------
-    dataset, cell, method, variant
-        Which.
+    dataset, cell, method, variant, options
+        Which; see :class:`Cell`.
     accuracy, loss, cross_entropy
-        On the test nodes, over the runs that ended well; None if there are none. The loss contains the weight
-        decay.
+        On the test nodes, over the runs that ended well; None if there are none, or if it was not measured. The loss
+        contains the weight decay.
     epochs
         Mean number of steps.
     ok, diverged, failed, planned
         How many runs.
+    extra
+        Means of the numbers that the measure adds, such as the ``size`` of an attack.
     published
-        The published entry as plain values (accuracies are fractions), or None.
+        The published entry (accuracies are fractions), or None.
     accuracy_gap, loss_gap
         (ours - published) / standard error of ours; None where nothing was published, or not for these settings.
     comparable
@@ -102,35 +85,28 @@ class CellSummary:
 
     Examples
     --------
-    >>> import tempfile
-    >>> from contextlib import closing
-    >>> from fishergcn import studies
-    >>> small = studies.make_plan("quick", datasets=["cora"], methods=["gcn-x5"], splits=2, seeds=1, epochs=1)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     counts = studies.run(small, folder, device="cpu", workers=1)
-    ...     with closing(studies.open_runs(folder)) as runs:
-    ...         first, second = summarize(runs)
-    >>> first.cell, first.epochs, first.published["accuracy"]
-    ('gcn', 1.0, 0.8052)
-    >>> first.comparable, first.accuracy_gap  # published for 500 epochs, not for one
-    (False, None)
+    >>> none = CellSummary("cora", "gcn", "gcn", ok=0, planned=8)
+    >>> none.accuracy is None, none.planned
+    (True, 8)
     """
 
     dataset: str
     cell: str
     method: str
-    variant: str
-    accuracy: Estimate | None
-    loss: Estimate | None
-    cross_entropy: Estimate | None
-    epochs: float
-    ok: int
-    diverged: int
-    failed: int
-    planned: int
-    published: Mapping[str, Any] | None
-    accuracy_gap: float | None
-    loss_gap: float | None
+    variant: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    accuracy: Estimate | None = None
+    loss: Estimate | None = None
+    cross_entropy: Estimate | None = None
+    epochs: float = math.nan
+    ok: int = 0
+    diverged: int = 0
+    failed: int = 0
+    planned: int = 0
+    extra: Mapping[str, float] = field(default_factory=dict)
+    published: Published | None = None
+    accuracy_gap: float | None = None
+    loss_gap: float | None = None
     comparable: bool = True
 
 
@@ -140,71 +116,66 @@ def summarize(runs: Runs) -> list[CellSummary]:
     Examples
     --------
     >>> import tempfile
-    >>> from contextlib import closing
     >>> from fishergcn import studies
-    >>> small = studies.make_plan("quick", datasets=["cora"], methods=["gcn-x5"], splits=2, seeds=1, epochs=1)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     counts = studies.run(small, folder, device="cpu", workers=1)
-    ...     with closing(studies.open_runs(folder)) as runs:
-    ...         table = summarize(runs)
-    >>> [(entry.cell, entry.ok, entry.planned, entry.accuracy.unit) for entry in table]
-    [('gcn', 2, 2, 'splits'), ('gcn-x5', 2, 2, 'splits')]
+    >>> plan = studies.make_plan("quick", methods=["gcn-x5"], splits=2, seeds=1, epochs=1)
+    >>> with tempfile.TemporaryDirectory() as folder, studies.run(plan, folder, workers=1) as runs:
+    ...     first, second = summarize(runs)
+    >>> second.cell, second.ok, second.planned, second.accuracy.unit
+    ('gcn-x5', 2, 2, 'splits')
+    >>> first.published.accuracy, first.comparable, first.accuracy_gap  # published for 500 epochs, not for one
+    (0.8052, False, None)
     """
     plan = runs.plan
-    planned = len(plan["splits"]) * len(plan["seeds"])
-    published = {(entry["dataset"], entry["method"]): entry for entry in plan["published"]}
-    made = [_summary(cell, _scalars(runs, cell["dataset"], cell["name"]), planned, published) for cell in plan["cells"]]
-    if not plan.get("changed"):
-        return made
-    return [replace(entry, accuracy_gap=None, loss_gap=None, comparable=False) for entry in made]
+    published = {(entry.dataset, entry.method): entry for entry in plan.published}
+    made = []
+    for cell in plan.cells:
+        # A published number belongs to the method as the preset sets it, not to its variants or under attack.
+        known = None if cell.variant or cell.options else published.get((cell.dataset, cell.method))
+        # Without curves, which of many runs would fill the memory.
+        records = [replace(record, curves={}) for record in runs.of_cell(cell)]
+        summary = _summary(cell, records, len(plan.runs(cell)), known)
+        made.append(replace(summary, accuracy_gap=None, loss_gap=None, comparable=False) if plan.changed else summary)
+    return made
 
 
-_METRICS = ("test_accuracy", "test_loss", "test_cross_entropy")
-
-
-def _scalars(runs: Runs, dataset: str, cell: str) -> dict[Key, dict[str, Any]]:
-    """Return what statistics need of each run, without its curves."""
-    names = ("status", "epochs", *_METRICS)
-    return {
-        (record.split, record.seed): {name: getattr(record, name) for name in names}
-        for _, record in runs.entries(dataset, cell)
-    }
-
-
-def _summary(
-    cell: Mapping[str, Any],
-    scalars: Mapping[Key, Mapping[str, Any]],
-    planned: int,
-    published: Mapping[tuple[str, str], Mapping[str, Any]],
-) -> CellSummary:
-    fine = {key: entry for key, entry in scalars.items() if entry["status"] == "ok"}
-    diverged = sum(entry["status"] == "diverged" for entry in scalars.values())
-    accuracy, loss, cross_entropy = (
-        estimate({key: entry[name] for key, entry in fine.items()}) if fine else None for name in _METRICS
-    )
-    # A published number belongs to the method as the preset sets it, not to its variants.
-    known = None if cell["variant"] else published.get((cell["dataset"], cell["method"]))
+def _summary(cell: Cell, records: list[RunRecord], planned: int, published: Published | None) -> CellSummary:
+    fine = [record for record in records if record.status == "ok"]
+    diverged = sum(record.status == "diverged" for record in records)
+    accuracy, loss, cross_entropy = (_estimate(fine, f"test_{name}") for name in ("accuracy", "loss", "cross_entropy"))
+    numbers = {name for record in fine for name in record.extra if name not in cell.options}
     return CellSummary(
-        dataset=cell["dataset"],
-        cell=cell["name"],
-        method=cell["method"],
-        variant=cell["variant"],
+        dataset=cell.dataset,
+        cell=cell.name,
+        method=cell.method,
+        variant=cell.variant,
+        options=cell.options,
         accuracy=accuracy,
         loss=loss,
         cross_entropy=cross_entropy,
-        epochs=float(np.mean([entry["epochs"] for entry in fine.values()])) if fine else math.nan,
+        epochs=float(np.mean([record.epochs for record in fine])) if fine else math.nan,
         ok=len(fine),
         diverged=diverged,
-        failed=len(scalars) - len(fine) - diverged,
+        failed=len(records) - len(fine) - diverged,
         planned=planned,
-        published=known,
-        accuracy_gap=_gap(accuracy, known, "accuracy"),
-        loss_gap=_gap(loss, known, "loss"),
+        extra={name: sum(record.extra[name] for record in fine) / len(fine) for name in sorted(numbers)},
+        published=published,
+        accuracy_gap=_gap(accuracy, published.accuracy if published else None),
+        loss_gap=_gap(loss, published.loss if published else None),
     )
 
 
-def _gap(ours: Estimate | None, published: Mapping[str, Any] | None, name: str) -> float | None:
-    theirs = None if published is None else published[name]
+def _estimate(records: Iterable[RunRecord], metric: str) -> Estimate | None:
+    values = _values(records, metric)
+    return estimate(values) if values else None
+
+
+def _values(records: Iterable[RunRecord], metric: str) -> dict[Key, float]:
+    """Return a score of every run that ended well and has it."""
+    found = {(each.split, each.seed): float(getattr(each, metric)) for each in records if each.status == "ok"}
+    return {key: value for key, value in found.items() if not math.isnan(value)}
+
+
+def _gap(ours: Estimate | None, theirs: float | None) -> float | None:
     if ours is None or theirs is None or not ours.standard_error > 0:
         return None
     return float((ours.mean - theirs) / ours.standard_error)
@@ -213,10 +184,12 @@ def _gap(ours: Estimate | None, published: Mapping[str, Any] | None, name: str) 
 def compare(runs: Runs, metric: str = "test_accuracy") -> list[Comparison]:
     """Compare every cell with the plain GCN and with its control, on the same splits and seeds.
 
+    References have the same options, such as an attack and its level, and the same variant if there is such a cell.
+
     Parameters
     ----------
     runs
-        See :func:`fishergcn.studies._store.open_runs`.
+        See :func:`open_runs`.
     metric
         A number of :class:`fishergcn.RunRecord`, such as ``"test_accuracy"`` or ``"test_loss"``.
 
@@ -228,36 +201,23 @@ def compare(runs: Runs, metric: str = "test_accuracy") -> list[Comparison]:
     Examples
     --------
     >>> import tempfile
-    >>> from contextlib import closing
     >>> from fishergcn import studies
-    >>> small = studies.make_plan("quick", datasets=["cora"], methods=["gcn-x5"], splits=2, seeds=1, epochs=1)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     counts = studies.run(small, folder, device="cpu", workers=1)
-    ...     with closing(studies.open_runs(folder)) as runs:
-    ...         [found] = compare(runs, "test_loss")
-    >>> found.cell, found.reference, found.role, found.metric
-    ('gcn-x5', 'gcn', 'baseline', 'test_loss')
+    >>> plan = studies.make_plan("quick", methods=["gcn-x5"], splits=2, seeds=1, epochs=1)
+    >>> with tempfile.TemporaryDirectory() as folder, studies.run(plan, folder, workers=1) as runs:
+    ...     [found] = compare(runs, "test_loss")
+    >>> found.cell, found.reference, found.role, found.metric, found.won + found.tied + found.lost
+    ('gcn-x5', 'gcn', 'baseline', 'test_loss', 2)
     """
     if metric not in RunRecord.__dataclass_fields__ or not metric.startswith(("test_", "val_")):
         raise InputError(f"metric must be a score of a run, such as 'test_accuracy' or 'val_loss', got {metric!r}.")
-    values: dict[tuple[str, str], dict[Key, float]] = defaultdict(dict)
-    for cell, record in runs.entries():
-        if record.status == "ok":
-            values[record.dataset, cell][record.split, record.seed] = getattr(record, metric)
+    plan = runs.plan
+    values = {(cell.dataset, cell.name): _values(runs.of_cell(cell), metric) for cell in plan.cells}
     found = []
-    for cell in runs.plan["cells"]:
-        for reference, role in _references(cell).items():
-            ours, theirs = values[cell["dataset"], cell["name"]], values[cell["dataset"], reference]
+    for cell in plan.cells:
+        for reference, role in plan.references(cell).items():
+            ours, theirs = (values[each.dataset, each.name] for each in (cell, reference))
             if ours.keys() & theirs.keys():
                 difference, p_value, counts = paired_difference(ours, theirs)
-                names = (cell["dataset"], cell["name"], reference, role, metric)
-                found.append(Comparison(*names, difference, p_value, *counts))
+                names = (cell.dataset, cell.name, reference.name)
+                found.append(Comparison(*names, role, metric, difference, p_value, *counts))
     return found
-
-
-def _references(cell: Mapping[str, Any]) -> dict[str, str]:
-    """Return the cells to compare with, and as what; a control that is the baseline counts as control."""
-    references = {} if cell["name"] == BASELINE else {BASELINE: "baseline"}
-    if cell["control"] is not None:
-        references[cell["control"]] = "control"
-    return references

@@ -1,4 +1,4 @@
-"""The database of an experiment: every finished run, safe as soon as it is written.
+"""The database of a study: every finished run, safe as soon as it is written.
 
 One SQLite file in write-ahead mode, written by one process (the runner, which holds the folder's lock) and
 read by any number. Each record carries a checksum: damage is found and named instead of averaged in.
@@ -13,25 +13,21 @@ import os
 import shutil
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fishergcn._base.json import parse_json
+from fishergcn._version import __version__
 from fishergcn.errors import DataFileError, reason
 from fishergcn.studies._folders import no_runs
 from fishergcn.studies._plan import Cell, Plan
-from fishergcn.studies._plan_check import checked_plan
-from fishergcn.studies._runs import Band, Runs, bands_of
+from fishergcn.studies._runs import Runs
 from fishergcn.training import RunRecord
 
-if TYPE_CHECKING:
-    from types import TracebackType
-
-__all__ = ["DATABASE", "SCHEMA", "RunStore", "open_runs"]
-
 DATABASE = "runs.sqlite"
-SCHEMA = 1
+SCHEMA = 2  # version 0.1 wrote 1, in which records lack `extra`, and plans what came later; both are read
+_FACT = "fact "  # before the names of what the runner noted
 _LARGEST_RECORD = 64 << 20
 _TABLES = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -47,20 +43,17 @@ CREATE TABLE runs (
 def open_runs(folder: str | Path) -> Runs:
     """Open the runs in a folder for reading: a database (``runs.sqlite``) or an archive (``plan.json``).
 
-    See :class:`fishergcn.studies._runs.Runs` for what can be read.
-
     Examples
     --------
     >>> import tempfile
-    >>> from contextlib import closing
     >>> from fishergcn import studies
-    >>> small = studies.make_plan("quick", datasets=["cora"], methods=["gcn"], splits=2, seeds=1, epochs=1)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     counts = studies.run(small, folder, device="cpu", workers=1)
-    ...     with closing(open_runs(folder)) as runs:
-    ...         scores = [(cell, record.split, record.epochs) for cell, record in runs.entries()]
-    >>> scores
-    [('gcn', 'shuffled:2019', 1), ('gcn', 'shuffled:2020', 1)]
+    ...     plan = studies.make_plan("quick", methods=["gcn"], splits=1, seeds=1, epochs=1)
+    ...     studies.run(plan, folder, device="cpu", workers=1).close()
+    ...     with open_runs(folder) as runs:
+    ...         [record] = runs.records()
+    >>> record.split, record.epochs
+    ('shuffled:2019', 1)
     """
     folder = Path(folder)
     if os.path.isfile(folder / DATABASE):  # unlike Path.is_file, no exception for any path
@@ -72,7 +65,7 @@ def open_runs(folder: str | Path) -> Runs:
     raise no_runs(folder)
 
 
-class RunStore:
+class RunStore(Runs):
     """The database ``folder/runs.sqlite``.
 
     Parameters
@@ -85,6 +78,7 @@ class RunStore:
 
     def __init__(self, folder: str | Path, *, writable: bool) -> None:
         self.path = Path(folder) / DATABASE
+        self._plan: Plan | None = None
         with _explained(self.path):
             self._connection = _connect(self.path, writable)
         try:
@@ -107,46 +101,62 @@ class RunStore:
                 self._put("schema", SCHEMA)
         elif not {"facts", "runs"} <= tables:
             raise _damaged(self.path, "its tables are missing")
-        if (version := self._get("schema")) != SCHEMA:
+        version = self._get("schema")
+        if version not in range(1, SCHEMA + 1):
             raise DataFileError(
-                f"{self.path} has schema version {version}, and this version of fishergcn reads {SCHEMA}."
+                f"{self.path} has schema version {version}, and fishergcn {__version__} reads up to {SCHEMA}: a later "
+                "version made it; update fishergcn."
             )
+        if writable and version < SCHEMA:  # what is added now, version 0.1 could not read
+            with self._connection:
+                self._put("schema", SCHEMA)
 
-    # What an experiment is
+    # What a study is
 
     @property
-    def plan(self) -> dict[str, Any]:
-        """What is to be run, as plain values, with the command line and the time it was first given."""
+    def plan(self) -> Plan:
+        """What is to be run."""
+        if self._plan is None:
+            with _explained(self.path):
+                values = self._get("plan")
+            if values is None:
+                raise DataFileError(f"{self.path} has no plan yet; give the command that made it again.")
+            self._plan = Plan.from_dict(values, str(self.path))
+        return self._plan
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the runner noted."""
         with _explained(self.path):
-            values = self._get("plan")
-        if values is None:
-            raise DataFileError(f"{self.path} has no plan yet; run fishergcn reproduce again.")
-        return checked_plan(values, self.path)
+            known = self._get("plan") or {}  # where version 0.1 has the command
+            query = "SELECT name, value FROM facts WHERE substr(name, 1, ?) = ?"
+            noted = self._connection.execute(query, (len(_FACT), _FACT)).fetchall()
+        found = {name: known[name] for name in ("command", "created") if name in known}
+        return found | {name[len(_FACT) :]: _unsealed(self.path, name, value) for name, value in noted}
 
     def begin(self, plan: Plan, **remarks: str) -> None:
         """Write the plan, with remarks such as the command line; one that is there must be the same."""
         with _explained(self.path):
-            known = self._get("plan")
-            if known is None:
+            if self._get("plan") is None:
                 with self._connection:
-                    self._put("plan", plan.to_dict() | remarks)
-                return
-        differences = plan.differences(Plan.from_dict(checked_plan(known, self.path)))
+                    self._put("plan", plan.to_dict())
+                    for name, text in remarks.items():
+                        self._put(_FACT + name, text)
+        differences = plan.differences(self.plan)
         if differences:
             raise DataFileError(
                 f"{self.path.parent} holds runs with other settings; now asked for: {'; '.join(differences)} "
                 "(take another folder, or the same settings)."
             )
 
-    def remember(self, name: str, value: Any) -> Any:
-        """Return the value kept under ``name``, which is this one if there was none."""
+    def remember(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return the fact of this name, and if there is none, make it and keep it; None is not kept."""
         with _explained(self.path):
-            known = self._get(f"fact {name}")
-            if known is not None:
-                return known
-            with self._connection:
-                self._put(f"fact {name}", value)
-            return value
+            known = self._get(_FACT + name)
+        if known is None and (known := make()) is not None:
+            with _explained(self.path), self._connection:
+                self._put(_FACT + name, known)
+        return known
 
     # Runs
 
@@ -168,39 +178,19 @@ class RunStore:
         with _explained(self.path):
             return dict(self._connection.execute(query))
 
-    def entries(self, dataset: str | None = None, cell: str | None = None) -> Iterator[tuple[str, RunRecord]]:
-        """Yield (name of the cell, record), in the order of the plan; of one data set or cell if named."""
-        for known in self.plan["cells"]:
-            if dataset in (None, known["dataset"]) and cell in (None, known["name"]):
-                for record in self._records(known["dataset"], known["name"]):
-                    yield known["name"], record
-
-    def _records(self, dataset: str, cell: str) -> Iterator[RunRecord]:
+    def of_cell(self, cell: Cell) -> Iterator[RunRecord]:
+        """Yield the records of a cell, by split and seed."""
         query = "SELECT * FROM runs WHERE dataset = ? AND cell = ? ORDER BY split, seed"
         with _explained(self.path):
-            for row in self._connection.execute(query, (dataset, cell)):
+            for row in self._connection.execute(query, (cell.dataset, cell.name)):
                 yield _record(self.path, row)
-
-    def records(self) -> Iterator[RunRecord]:
-        """Yield all records, in the order of the plan."""
-        return (record for _, record in self.entries())
-
-    def bands(self, dataset: str, cell: str, epochs: int | None = None) -> dict[str, Band]:
-        """Return the learning curves of a cell by name."""
-        return bands_of(self._records(dataset, cell), epochs)
 
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
 
-    def __enter__(self) -> RunStore:
-        return self
-
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        self.close()
-
     def _put(self, name: str, value: Any) -> None:
-        self._connection.execute("INSERT INTO facts VALUES (?, ?)", (name, _sealed(value)))
+        self._connection.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, _sealed(value)))
 
     def _get(self, name: str) -> Any:
         row = self._connection.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()

@@ -5,34 +5,27 @@ The study lives in an SQLite file, so that a search that was interrupted goes on
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from fishergcn._base.checks import check_choice, check_integer
 from fishergcn._base.files import write_text
 from fishergcn._base.imports import require
+from fishergcn._base.seeds import FIRST_SEED, check_seeds
 from fishergcn.errors import DataFileError, InputError, reason
-from fishergcn.execution import (
-    Executor,
-    Job,
-    LocalExecutor,
-    ProcessExecutor,
-    chunk_size,
-    find_device,
-)
+from fishergcn.execution import Executor, Job, Listener, choose_executor
 from fishergcn.graph import Graph
-from fishergcn.splits import Split
+from fishergcn.splits import Split, choose
 from fishergcn.training import (
-    FIRST_SEED,
     Method,
     Problem,
     Run,
@@ -42,8 +35,6 @@ from fishergcn.training import (
     parse_method,
     prepare,
 )
-
-__all__ = ["PAPER_GRID", "Trial", "Tuning", "tune"]
 
 #: The settings among which the paper's own search chose, by name.
 PAPER_GRID: Mapping[str, tuple[float, ...]] = {
@@ -120,17 +111,17 @@ class Tuning:
 def tune(
     graph: Graph,
     method: str,
-    splits: Split | Sequence[Split],
+    splits: Split | int | str | Iterable[Split | int | str] | None,
     folder: str | os.PathLike[str],
-    seeds: Iterable[int] = (FIRST_SEED,),
+    seeds: int | Iterable[int] = (FIRST_SEED,),
     config: TrainConfig | None = None,
     *,
     grid: str | None = None,
     trials: int | None = None,
     seed: int = 0,
-    device: str = "cpu",
-    workers: int = 1,
-    on_trial: Callable[[int, int, Trial, Trial], None] | None = None,
+    device: str = "auto",
+    workers: int | None = 1,
+    listener: Listener | None = None,
 ) -> Tuning:
     """Search for the settings with the best mean validation accuracy.
 
@@ -153,8 +144,8 @@ def tune(
         Of the search.
     device, workers
         As in :func:`fishergcn.train`.
-    on_trial
-        Called after each trial with its number, how many there will be, the trial and the best so far.
+    listener
+        Is told in words of each trial and the best so far.
 
     Returns
     -------
@@ -176,15 +167,16 @@ def tune(
     points = _TRIALS if space is None else int(np.prod([len(values) for values in space.values()]))
     wanted = points if trials is None else check_integer("trials", trials, minimum=1)
     wanted = wanted if space is None else min(wanted, points)
-    chosen = [splits] if isinstance(splits, Split) else list(splits)
-    numbers = list(seeds)
-    runs = [Run(split, number) for split in map(_without_test, chosen) for number in numbers]
     parsed = parse_method(method)
     base = prepare(graph, parsed, config)
+    graph, numbers = base.graph, check_seeds(seeds)
+    runs = [Run(split, number) for split in map(_without_test, choose(graph, splits)) for number in numbers]
     check_runs(base, runs)
     place = Path(folder)
     study = _study(optuna, place, check_integer("seed", seed, minimum=0), _identity(base, runs, grid))
-    with _Objective(base, runs, find_device(device), check_integer("workers", workers, minimum=1)) as objective:
+    listener = Listener() if listener is None else listener
+    with contextlib.closing(choose_executor(device, workers, most=len(runs), on_epoch=listener.epoch)) as executor:
+        objective = _Objective(base, runs, executor)
 
         def value(trial: Any) -> float:
             accuracy, loss = objective(_suggest(trial, space, parsed))
@@ -199,8 +191,8 @@ def tune(
             found = _finished(optuna, study)
             result = _result(base, found)
             _write(place, result, graph, runs)
-            if on_trial is not None:
-                on_trial(len(found), wanted, found[-1], result.best)
+            last, best = f"{found[-1].val_accuracy:.2%}", f"{result.best.val_accuracy:.2%}"
+            listener.say(f"trial {len(found)} of {wanted}: validation {last}, best {best}")
     result = _result(base, found)
     _write(place, result, graph, runs)
     return result
@@ -213,16 +205,8 @@ def _without_test(split: Split) -> Split:
 class _Objective:
     """Train all runs with some settings; Ã and its spectrum are computed once."""
 
-    def __init__(self, base: Problem, runs: Sequence[Run], device: torch.device, workers: int) -> None:
-        self.base, self.runs, self.device = base, runs, device
-        several = device.type == "cpu" and workers > 1
-        self.executor: Executor = ProcessExecutor(min(workers, len(runs))) if several else LocalExecutor(device, None)
-
-    def __enter__(self) -> _Objective:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.executor.close()
+    def __init__(self, base: Problem, runs: Sequence[Run], executor: Executor) -> None:
+        self.base, self.runs, self.executor = base, runs, executor
 
     def __call__(self, settings: Mapping[str, Any]) -> tuple[float, float | None]:
         """Return mean validation accuracy and loss."""
@@ -230,7 +214,7 @@ class _Objective:
         config = TrainConfig.from_dict({**base.config.to_dict(), **settings})
         spectrum = None if base.neighborhood is None else base.neighborhood.spectrum
         problem = prepare(base.graph, base.method, config, propagation=base.propagation, spectrum=spectrum)
-        size = chunk_size(problem, self.device)
+        size = self.executor.chunk_size(problem)
         parts = [tuple(self.runs[start : start + size]) for start in range(0, len(self.runs), size)]
         records: list[RunRecord] = []
         for _, found in self.executor.run([Job(problem, part, False) for part in parts]):

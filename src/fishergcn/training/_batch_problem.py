@@ -15,8 +15,6 @@ from fishergcn.training._distributed import Group
 from fishergcn.training._methods import Method, parse_method
 from fishergcn.training._problem import Problem, prepare
 
-__all__ = ["prepare_batches"]
-
 _MOST_HIGH_ORDER = 100_000  # nodes; the matrix of higher order holds hundreds of entries a node and more
 
 

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +21,6 @@ from fishergcn.training._problem import Problem, Run
 from fishergcn.training._records import RunRecord
 from fishergcn.training._stack import Stack
 from fishergcn.training._stopping import should_stop
-
-__all__ = ["Progress", "train_chunk", "train_epochs"]
 
 _LEAVE_SHARE = 0.1  # the stack is rebuilt when this share of it has stopped
 
@@ -222,7 +220,7 @@ class _Finals:
         ]
 
 
-def _named(part: str, values: tuple[FloatArray, ...], index: int, diverged: bool) -> dict[str, float]:
+def _named(part: str, values: tuple[FloatArray, ...], index: int, diverged: bool) -> dict[str, Any]:
     names = (f"{part}_loss", f"{part}_cross_entropy", f"{part}_accuracy")
     return {name: math.nan if diverged else float(value[index]) for name, value in zip(names, values, strict=True)}
 

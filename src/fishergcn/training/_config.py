@@ -12,11 +12,6 @@ from fishergcn._base.choices import Directions, Noise, Perturbation, Precision, 
 from fishergcn.errors import InputError, suggestion
 from fishergcn.propagation import MAX_ORDER
 
-__all__ = ["FIRST_SEED", "TrainConfig"]
-
-#: The first seed of splits and of initializations, as in the paper's code.
-FIRST_SEED = 2019
-
 
 @dataclass(frozen=True)
 class TrainConfig:
@@ -44,7 +39,8 @@ class TrainConfig:
         Test with the weights of the ``"last"`` epoch, as the paper does, or of the epoch with the lowest
         validation loss, ``"best-val"``.
     normalize_features
-        Divide each row of the features by its sum.
+        Divide each row of the features by its sum, as suits counts. Features that are negative somewhere, whose sums
+        may be near 0, stay as they are, and a warning says so; the configuration of a record then holds False.
     samples
         M: perturbed graphs (with their own dropout masks) per step of ``fishergcn``.
     rank, radius, noise, directions, scale

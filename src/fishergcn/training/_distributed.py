@@ -20,8 +20,6 @@ from fishergcn._base.types import AnyArray, FloatArray, IntArray
 from fishergcn.errors import FisherGCNError, InputError, reason
 from fishergcn.spectrum import Spectrum
 
-__all__ = ["Group", "process_count", "process_group"]
-
 
 class Group:
     """The processes that train together; by default this one alone.
@@ -138,6 +136,17 @@ def process_count() -> int:
     1
     """
     return int(os.environ.get("WORLD_SIZE", "1")) if "RANK" in os.environ else 1
+
+
+def is_first_process() -> bool:
+    """Say whether this is the process that speaks and writes, of those that ``torchrun`` started.
+
+    Examples
+    --------
+    >>> is_first_process()
+    True
+    """
+    return process_count() == 1 or os.environ["RANK"] == "0"
 
 
 @contextmanager

@@ -20,8 +20,6 @@ from fishergcn.training._objective import Targets, consistency, penalty, scores
 from fishergcn.training._problem import Problem, Run
 from fishergcn.training._stack import Stack
 
-__all__ = ["Trainer"]
-
 
 class Trainer:
     """One optimization step of all runs, and their scores on validation and test nodes."""

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from fishergcn.errors import InputError, suggestion
 from fishergcn.training._config import TrainConfig
 
-__all__ = ["METHODS", "Method", "control_of", "parse_method", "samples_of"]
-
 #: The paper's methods and their controls, as :func:`fishergcn.train` takes them.
 METHODS = ("gcn", "gcn-x5", "fishergcn", "gcn-t", "gcn-t-x5", "fishergcn-t")
 _PATTERN = re.compile(r"(?P<base>gcn|fishergcn)(?P<high>-t)?(-x(?P<samples>[1-9]\d{0,3}))?(?P<consistent>-c)?")

@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from fishergcn._base.checks import check_integer
+from fishergcn._base.seeds import FIRST_SEED
 from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.errors import InputError
 from fishergcn.graph import Graph
@@ -31,7 +32,7 @@ from fishergcn.spectrum import Spectrum
 from fishergcn.splits import Split
 from fishergcn.training._batch_problem import prepare_batches
 from fishergcn.training._chunk import Progress, train_epochs
-from fishergcn.training._config import FIRST_SEED, TrainConfig
+from fishergcn.training._config import TrainConfig
 from fishergcn.training._distributed import Group
 from fishergcn.training._methods import parse_method
 from fishergcn.training._objective import penalty
@@ -39,8 +40,6 @@ from fishergcn.training._problem import Problem, Run, check_runs
 from fishergcn.training._records import RunRecord
 from fishergcn.training._sampling import BatchSettings, Block, NeighborSampler, batches, check_fanout
 from fishergcn.training._stack import Stack
-
-__all__ = ["MiniBatchTrainer", "train_minibatch", "train_prepared"]
 
 
 class MiniBatchTrainer:

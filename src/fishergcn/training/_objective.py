@@ -20,8 +20,6 @@ from fishergcn._base.backend import backend_of
 from fishergcn._base.types import IntArray
 from fishergcn.nn import View
 
-__all__ = ["Targets", "consistency", "penalty", "scores", "scores_reference"]
-
 
 @dataclass(frozen=True)
 class Targets:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from scipy import sparse
 from torch import Tensor
 
 from fishergcn._base.types import CSRArray, IntArray
+from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
 from fishergcn.nn import Features, make_features
 from fishergcn.perturbation import Neighborhood, PerturbationWarning
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
     from fishergcn.spectrum import Spectrum
     from fishergcn.training._config import TrainConfig
     from fishergcn.training._methods import Method
-
-__all__ = ["Problem", "Run", "check_runs", "has_negative_features", "prepare", "propagation_of"]
 
 
 @dataclass(frozen=True)
@@ -128,17 +128,30 @@ def propagation_of(graph: Graph, method: Method, config: TrainConfig) -> CSRArra
     return renormalized(graph.adjacency)
 
 
-def has_negative_features(graph: Graph) -> bool:
-    """Say whether features are negative somewhere: then sums of rows may be near 0, and one must not divide by them.
+def learnable(graph: Graph) -> Graph:
+    """Return a graph that a network can learn from, or raise.
 
-    The command line leaves ``normalize_features`` out for such graphs, and :func:`fishergcn.train` warns.
+    A graph without features gets the identity matrix, which is one feature for each node, and a warning says so.
 
     Examples
     --------
-    >>> import fishergcn
-    >>> has_negative_features(fishergcn.Graph.from_edges([(0, 1)], features=[[1.0], [-1.0]]))
-    True
+    >>> from fishergcn import Graph
+    >>> learnable(Graph.from_edges([(0, 1), (1, 2)], labels=[0, 0, 1])).num_features
+    3
     """
+    if graph.labels is None or graph.labels.max() < 0:
+        raise InputError(f"graph {graph.name or 'given'!r} has no labels to learn from.")
+    if graph.num_classes < 2:
+        only = graph.class_names[0] if graph.class_names else "0"
+        raise InputError(f"labels must name at least two classes, got only {only!r}.")
+    if graph.features is not None and graph.num_features > 0:
+        return graph
+    warn(f"there are no features: each of the {graph.num_nodes} nodes gets one of its own (identity matrix).")
+    return graph.replace(features=sparse.eye_array(graph.num_nodes, format="csr"))
+
+
+def has_negative_features(graph: Graph) -> bool:
+    """Say whether features are negative somewhere: then sums of rows may be near 0, and one must not divide by them."""
     values: Any = graph.features.data if isinstance(graph.features, sparse.csr_array) else graph.features
     return values is not None and bool(np.min(values, initial=0.0) < 0)
 
@@ -153,7 +166,9 @@ def prepare(
 ) -> Problem:
     """Compute the propagation matrix and, for a perturbed method, the spectrum, unless they are given.
 
-    A radius of 0 is no perturbation at all, so ``fishergcn`` with radius 0 *is* the control.
+    What the data asks for is settled here, and the problem holds the outcome: missing features (see
+    :func:`learnable`), and whether rows of features are divided by their sum. A radius of 0 is no perturbation at all,
+    so ``fishergcn`` with radius 0 *is* the control.
 
     Examples
     --------
@@ -163,17 +178,10 @@ def prepare(
     >>> prepare(graph, parse_method("fishergcn"), fishergcn.TrainConfig(rank=2)).neighborhood
     Neighborhood(3 nodes, rank 2, radius 0.1, uniform noise, high directions, projected scale)
     """
-    if graph.num_features == 0:
-        raise InputError("the graph has no features; give it some, e.g. the identity matrix (one feature per node).")
-    if config.normalize_features and propagation is None and has_negative_features(graph):
-        warnings.warn(
-            "normalize_features=True divides each row of the features by its sum, which may be near 0 or negative "
-            "since features are negative; normalize_features=False leaves them as they are.",
-            UserWarning,
-            stacklevel=3,
-        )
-    if graph.labels is None:
-        raise InputError("the graph has no labels to learn from.")
+    graph = learnable(graph)
+    if config.normalize_features and has_negative_features(graph):
+        warn("some features are negative, so their rows are not divided by their sum (normalize_features=False).")
+        config = dataclasses.replace(config, normalize_features=False)
     if method.consistent and samples_of(method, config) < 2:
         raise InputError(f"method {method.name!r} needs samples to be at least 2, got {config.samples}.")
     by_links = method.perturbed and config.perturbation != "spectral"
@@ -236,6 +244,4 @@ def check_runs(problem: Problem, runs: Sequence[Run]) -> None:
                 raise InputError(f"split {split.name!r}: {part} node {unknown[0]} has no label.")
         missing = np.flatnonzero(np.bincount(labels[split.train], minlength=classes) == 0)
         if len(missing):
-            warnings.warn(
-                f"split {split.name!r} has no training node of class {missing[0]}.", UserWarning, stacklevel=3
-            )
+            warn(f"split {split.name!r} has no training node of class {missing[0]}.")

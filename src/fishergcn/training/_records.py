@@ -11,8 +11,6 @@ from typing import Any
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError
 
-__all__ = ["RunRecord"]
-
 
 @dataclass(frozen=True)
 class RunRecord:
@@ -47,6 +45,8 @@ class RunRecord:
         All settings.
     graph_digest
         SHA-256 of the graph's content.
+    extra
+        What a measure other than training adds, as plain values: of an attack its name, its level and its size.
     weights
         The weights that were tested, one array per layer, if they were asked for; not part of the record's
         plain values.
@@ -83,6 +83,7 @@ class RunRecord:
     versions: dict[str, str]
     config: dict[str, Any]
     graph_digest: str
+    extra: dict[str, Any] = field(default_factory=dict)
     weights: tuple[AnyArray, ...] | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
@@ -106,6 +107,7 @@ class RunRecord:
         """Undo :meth:`to_dict`, of values that may come from anywhere."""
         if not isinstance(values, Mapping):
             raise DataFileError(f"a run record must be an object with fields, got {values!r:.80}.")
+        values = {"extra": {}, **values}  # version 0.1 has none
         names = {entry.name for entry in dataclasses.fields(cls)} - {"weights"}
         if set(values) != names:
             odd = ", ".join(sorted(set(values) ^ names))

@@ -13,8 +13,6 @@ from fishergcn.perturbation import SpectralAdversary
 from fishergcn.streams import initial_weights
 from fishergcn.training._problem import Problem, Run
 
-__all__ = ["Stack"]
-
 
 class Stack:
     """Weights, adversaries and optimizer of the runs that are still training."""

@@ -8,8 +8,6 @@ import numpy.typing as npt
 from fishergcn._base.choices import Stopping
 from fishergcn._base.types import FloatArray
 
-__all__ = ["paper_rule", "patience_rule", "should_stop"]
-
 _SHORT, _LONG, _FIRST = 10, 100, 102
 _TIE = 1e-12  # means of equal numbers differ by rounding, others by far more
 

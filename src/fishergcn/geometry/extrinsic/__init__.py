@@ -8,10 +8,12 @@ parameters and F_i the metric of predictions (diag p_i - p_i p_iᵀ, or its empi
     δ        = -η (G^E(W^l) + γI)^-1 ∇ℓ                          :func:`natural_gradient_step`
     G^E v    = μ M v, M the Bures metric of the graph            :func:`adversarial_direction`
     ℓ(tv) - ℓ(0) at equal Bures distance                         :func:`sharpness`
-    ∂ℓ/∂a_ij, ∂ℓ/∂ã_ij                                           :func:`edge_sensitivity`
+    ∂ℓ/∂a_ij, ∂ℓ/∂ã_ij                                           :func:`link_sensitivity`
+    ∂log p/∂a_ij of one prediction                               :func:`node_links`
 
-A network is a :class:`fishergcn.nn._gcn.GCN` of any depth, evaluated without dropout in float64, or any
-function that maps a propagation operator to logits.
+What is found about a trained model can be kept as a :class:`GeometryRecord`, from which a report draws.
+
+The network is that of a :class:`fishergcn.TrainedModel`, of any depth, evaluated without dropout in float64.
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ from fishergcn.geometry.extrinsic._direction import (
     adversarial_direction,
     intrinsic_metric,
 )
-from fishergcn.geometry.extrinsic._edges import EdgeSensitivity, edge_sensitivity
 from fishergcn.geometry.extrinsic._fisher import fisher_information
+from fishergcn.geometry.extrinsic._record import GeometryRecord, NodeLinks, node_links
+from fishergcn.geometry.extrinsic._sensitivity import LinkSensitivity, link_sensitivity
 from fishergcn.geometry.extrinsic._sharpness import Sharpness, sharpness, typical_distance
 from fishergcn.geometry.extrinsic._weights import (
     NaturalGradientStep,
@@ -32,17 +35,7 @@ from fishergcn.geometry.extrinsic._weights import (
 )
 
 __all__ = [
-    "AdversarialDirection",
-    "EdgeSensitivity",
-    "NaturalGradientStep",
-    "Sharpness",
-    "WeightFisher",
-    "adversarial_direction",
-    "edge_sensitivity",
-    "fisher_information",
-    "intrinsic_metric",
-    "natural_gradient_step",
-    "sharpness",
-    "typical_distance",
-    "weight_fisher",
-]
+    "AdversarialDirection", "GeometryRecord", "LinkSensitivity", "NaturalGradientStep", "NodeLinks", "Sharpness",
+    "WeightFisher", "adversarial_direction", "fisher_information", "intrinsic_metric", "link_sensitivity",
+    "natural_gradient_step", "node_links", "sharpness", "typical_distance", "weight_fisher",
+]  # fmt: skip

@@ -10,24 +10,10 @@ from scipy import linalg
 
 from fishergcn._base.types import AnyArray, FloatArray, IntArray
 from fishergcn.errors import InputError
-from fishergcn.geometry.extrinsic._fisher import (
-    mean_information,
-    metric_and_jacobian,
-    network_and_neighborhood,
-    node_information,
-)
-from fishergcn.geometry.extrinsic._network import Model
-from fishergcn.geometry.extrinsic._outputs import check_kind
-from fishergcn.graph import Graph
+from fishergcn.geometry.extrinsic._fisher import information
+from fishergcn.geometry.extrinsic._outputs import Kind
+from fishergcn.models import TrainedModel
 from fishergcn.perturbation import Neighborhood
-
-__all__ = [
-    "AdversarialDirection",
-    "adversarial_direction",
-    "check_metric",
-    "intrinsic_metric",
-    "tangent_basis",
-]
 
 
 @dataclass(frozen=True)
@@ -52,9 +38,10 @@ class AdversarialDirection:
     --------
     >>> import numpy as np, torch, fishergcn
     >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3), (0, 2)], features=np.eye(4), labels=[0, 0, 1, 1])
-    >>> model = fishergcn.GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
-    >>> around = fishergcn.Neighborhood(fishergcn.renormalized(graph.adjacency), rank=3)
-    >>> found = adversarial_direction(model, graph, around)
+    >>> network = fishergcn.GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
+    >>> model = fishergcn.TrainedModel.from_network(network, graph)
+    >>> around = fishergcn.Neighborhood(model.propagation, rank=3)
+    >>> found = adversarial_direction(model, around)
     >>> v = found.direction
     >>> round(float(v @ intrinsic_metric(around) @ v), 9)  # of unit speed in Bures distance
     1.0
@@ -99,6 +86,8 @@ def intrinsic_metric(neighborhood: Neighborhood) -> FloatArray:
 
 def check_metric(neighborhood: Neighborhood) -> None:
     """Raise where the neighborhood has no closed form of its distance, or no direction at all."""
+    if not isinstance(neighborhood, Neighborhood):
+        raise InputError(f"neighborhood must be a Neighborhood, got {type(neighborhood).__name__}.")
     if neighborhood.directions == "random" or neighborhood.scale != "projected":
         raise InputError(
             "The Bures metric of a neighborhood is known along eigenvectors and with scale 'projected', got "
@@ -120,15 +109,13 @@ def tangent_basis(neighborhood: Neighborhood) -> FloatArray:
 
 
 def adversarial_direction(
-    model: Model,
-    graph: Graph,
+    model: TrainedModel,
     neighborhood: Neighborhood,
-    kind: str = "exact",
+    kind: Kind = "exact",
     nodes: Sequence[int] | AnyArray | None = None,
     *,
     samples: int = 100,
     seed: int = 0,
-    normalize_features: bool = True,
 ) -> AdversarialDirection:
     """Maximize vᵀ G^E v / vᵀ M v over the k - 1 directions that move the graph.
 
@@ -137,7 +124,7 @@ def adversarial_direction(
 
     Parameters
     ----------
-    model, graph, neighborhood, kind, nodes, samples, seed, normalize_features
+    model, neighborhood, kind, nodes, samples, seed
         As in :func:`fisher_information`, at φ = 0. The neighborhood has rank at least 2, directions that are
         eigenvectors, and scale "projected".
 
@@ -149,20 +136,16 @@ def adversarial_direction(
     Examples
     --------
     >>> import numpy as np, torch, fishergcn
-    >>> from fishergcn.nn import GCN
-    >>> graph = Graph.from_edges([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)], features=np.eye(4))
-    >>> model = GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
-    >>> around = Neighborhood(fishergcn.renormalized(graph.adjacency), rank=3)
-    >>> found = adversarial_direction(model, graph, around)
+    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)], features=np.eye(4))
+    >>> network = fishergcn.GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
+    >>> model = fishergcn.TrainedModel.from_network(network, graph)
+    >>> found = adversarial_direction(model, Neighborhood(model.propagation, rank=3))
     >>> found.eigenvalues.shape, bool(found.eigenvalues[0] >= found.eigenvalues[1])
     ((2,), True)
     """
-    labeled = check_kind(kind) == "empirical"
-    network, neighborhood = network_and_neighborhood(model, graph, neighborhood, normalize_features)
     check_metric(neighborhood)
-    chosen = network.check_nodes(nodes, labeled=labeled)
-    metric, tangents = metric_and_jacobian(network, neighborhood, 0.0, chosen, kind, samples, seed)
-    fisher = mean_information(metric, tangents)
+    found = information(model, neighborhood, 0.0, kind, nodes, samples, seed)
+    fisher = found.mean()
     frame = tangent_basis(neighborhood)
     values, vectors = np.linalg.eigh(frame.T @ fisher @ frame)
     directions = frame @ vectors[:, ::-1]
@@ -173,12 +156,12 @@ def adversarial_direction(
         eigenvalues=np.maximum(values[::-1], 0.0),
         directions=directions,
         fisher=fisher,
-        nodes=chosen,
-        node_shares=_shares(node_information(metric, tangents), directions[:, 0]),
+        nodes=found.nodes,
+        node_shares=_shares(found.of_nodes(), directions[:, 0]),
     )
 
 
-def _shares(information: FloatArray, direction: FloatArray) -> FloatArray:
-    parts = np.maximum(np.einsum("a,nab,b->n", direction, information, direction), 0.0)
-    total = parts.sum()
-    return np.asarray(parts / total if total > 0 else parts)
+def _shares(parts: FloatArray, direction: FloatArray) -> FloatArray:
+    held = np.maximum(np.einsum("a,nab,b->n", direction, parts, direction), 0.0)
+    total = held.sum()
+    return np.asarray(held / total if total > 0 else held)

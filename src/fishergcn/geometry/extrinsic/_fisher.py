@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -11,34 +12,21 @@ from torch.autograd import forward_ad
 
 from fishergcn._base.types import AnyArray, FloatArray, IntArray
 from fishergcn.errors import InputError
-from fishergcn.geometry.extrinsic._network import Model, NetworkOnGraph, network_on
-from fishergcn.geometry.extrinsic._outputs import OutputMetric, check_kind, output_metric
-from fishergcn.graph import Graph
+from fishergcn.geometry.extrinsic._model import check_nodes, in_neighborhood, targets
+from fishergcn.geometry.extrinsic._outputs import Kind, OutputMetric, check_kind, output_metric
+from fishergcn.models import TrainedModel
 from fishergcn.perturbation import Neighborhood
-
-__all__ = [
-    "fisher_information",
-    "jacobian",
-    "mean_information",
-    "metric_and_jacobian",
-    "network_and_neighborhood",
-    "node_information",
-    "point",
-    "push_forward",
-]
 
 
 def fisher_information(
-    model: Model,
-    graph: Graph,
+    model: TrainedModel,
     neighborhood: Neighborhood,
     phi: float | Sequence[float] | AnyArray | Tensor = 0.0,
-    kind: str = "exact",
+    kind: Kind = "exact",
     nodes: Sequence[int] | AnyArray | None = None,
     *,
     samples: int = 100,
     seed: int = 0,
-    normalize_features: bool = True,
 ) -> FloatArray:
     """G^E(φ) = (1/N) Σ_i J_iᵀ F_i J_i with J_i = ∂logits_i/∂φ, by k forward-mode products.
 
@@ -49,11 +37,9 @@ def fisher_information(
 
     Parameters
     ----------
-    model : GCN or callable
-        A trained :class:`fishergcn.nn._gcn.GCN` of any depth, or any function that maps an operator (with
-        ``@`` and ``propagate``) to logits (n, C). A GCN predicts without dropout, in float64.
-    graph : Graph
-        Its features (for a GCN) and labels (for the empirical kind).
+    model : TrainedModel
+        One network of any depth, which predicts without dropout, in float64; its graph has labels for the empirical
+        kind. :meth:`fishergcn.TrainedModel.from_network` takes networks that were trained elsewhere.
     neighborhood : Neighborhood
         Ã(φ), of rank k.
     phi : float or array of shape (k,)
@@ -64,8 +50,6 @@ def fisher_information(
         The N nodes; all by default, or all labeled ones for the empirical kind.
     samples, seed : int
         Of the Monte Carlo estimate: labels per node.
-    normalize_features : bool
-        Divide each row of the features by its sum, as in training.
 
     Returns
     -------
@@ -79,31 +63,14 @@ def fisher_information(
     Examples
     --------
     >>> import numpy as np, torch, fishergcn
-    >>> from fishergcn.nn import GCN
-    >>> graph = Graph.from_edges([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)], features=np.eye(4))
-    >>> model = GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
-    >>> around = Neighborhood(fishergcn.renormalized(graph.adjacency), rank=2)
-    >>> G = fisher_information(model, graph, around)
+    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)], features=np.eye(4))
+    >>> network = fishergcn.GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
+    >>> model = fishergcn.TrainedModel.from_network(network, graph)
+    >>> G = fisher_information(model, Neighborhood(model.propagation, rank=2))
     >>> G.shape, bool(np.abs(G.sum(axis=1)).max() < 1e-15)
     ((2, 2), True)
     """
-    labeled = check_kind(kind) == "empirical"
-    network, neighborhood = network_and_neighborhood(model, graph, neighborhood, normalize_features)
-    chosen = network.check_nodes(nodes, labeled=labeled)
-    metric, tangents = metric_and_jacobian(network, neighborhood, phi, chosen, kind, samples, seed)
-    return mean_information(metric, tangents)
-
-
-def network_and_neighborhood(
-    model: Model, graph: Graph, neighborhood: Neighborhood, normalize_features: bool
-) -> tuple[NetworkOnGraph, Neighborhood]:
-    """Put a network in a neighborhood; a GCN works in float64 on the CPU, a callable as it is."""
-    if not isinstance(neighborhood, Neighborhood):
-        raise InputError(f"neighborhood must be a Neighborhood, got {type(neighborhood).__name__}.")
-    network = network_on(model, graph, neighborhood.propagation, normalize_features)
-    if network.features is not None:
-        neighborhood = neighborhood.to("cpu", torch.float64)
-    return network, neighborhood
+    return information(model, neighborhood, phi, kind, nodes, samples, seed).mean()
 
 
 def point(neighborhood: Neighborhood, phi: float | Sequence[float] | AnyArray | Tensor) -> Tensor:
@@ -118,29 +85,31 @@ def point(neighborhood: Neighborhood, phi: float | Sequence[float] | AnyArray | 
     return torch.from_numpy(full).to(neighborhood.device)
 
 
-def metric_and_jacobian(
-    network: NetworkOnGraph,
+def information(
+    model: TrainedModel,
     neighborhood: Neighborhood,
     phi: float | Sequence[float] | AnyArray | Tensor,
-    nodes: IntArray,
-    kind: str,
+    kind: Kind,
+    nodes: Sequence[int] | AnyArray | None,
     samples: int,
     seed: int,
-) -> tuple[OutputMetric, Tensor]:
-    """Return the metric of the predictions at the nodes, and ∂logits/∂φ, shape (N, C, k)."""
-    logits, tangents = jacobian(network, neighborhood, point(neighborhood, phi), nodes)
-    targets = network.targets(logits, nodes) if kind == "empirical" else None
-    return output_metric(logits, kind, targets, samples=samples, seed=seed), tangents
+) -> Information:
+    """Check the arguments of :func:`fisher_information` and differentiate the network."""
+    labeled = check_kind(kind)
+    network, around = in_neighborhood(model, neighborhood)
+    chosen = check_nodes(network, nodes, labeled=labeled)
+    logits, tangents = jacobian(network, around, point(around, phi), chosen)
+    return Information(
+        chosen, output_metric(logits, kind, lambda: targets(network, logits, chosen), samples, seed), tangents
+    )
 
 
-def jacobian(
-    network: NetworkOnGraph, neighborhood: Neighborhood, phi: Tensor, nodes: IntArray
-) -> tuple[Tensor, Tensor]:
+def jacobian(model: TrainedModel, neighborhood: Neighborhood, phi: Tensor, nodes: IntArray) -> tuple[Tensor, Tensor]:
     """Return the logits (N, C) of the nodes and their derivatives ∂logits/∂φ, shape (N, C, k)."""
     rows = torch.as_tensor(nodes, device=neighborhood.device)
     columns = []
     for direction in torch.eye(neighborhood.rank, dtype=torch.float64, device=neighborhood.device):
-        value, tangent = push_forward(lambda dual: network.logits(neighborhood.operator(dual)), phi, direction)
+        value, tangent = push_forward(lambda dual: model.logits(neighborhood.operator(dual))[:, 0], phi, direction)
         columns.append(tangent[rows])
     return value[rows], torch.stack(columns, dim=-1)
 
@@ -153,14 +122,22 @@ def push_forward(function: Callable[[Tensor], Tensor], x: Tensor, direction: Ten
         return value, torch.zeros_like(value) if tangent is None else tangent
 
 
-def node_information(metric: OutputMetric, tangents: Tensor) -> FloatArray:
-    """Return J_iᵀ F_i J_i of each node, shape (N, k, k), for J of shape (N, C, k)."""
-    return np.asarray((tangents.mT @ metric.apply(tangents)).double().cpu().numpy())
+@dataclass(frozen=True)
+class Information:
+    """J_iᵀ F_i J_i of N nodes by its factors: the metric F and the tangents J = ∂logits/∂φ, shape (N, C, k)."""
 
+    nodes: IntArray
+    metric: OutputMetric
+    tangents: Tensor
 
-def mean_information(metric: OutputMetric, tangents: Tensor) -> FloatArray:
-    """Return (1/N) Σ_i J_iᵀ F_i J_i, exactly symmetric."""
-    rank = tangents.shape[-1]
-    flat, image = (each.double().reshape(-1, rank) for each in (tangents, metric.apply(tangents)))
-    matrix = (flat.T @ image / len(tangents)).cpu().numpy()
-    return np.asarray((matrix + matrix.T) / 2)
+    def of_nodes(self) -> FloatArray:
+        """Return J_iᵀ F_i J_i of each node, shape (N, k, k)."""
+        return np.asarray((self.tangents.mT @ self.metric.apply(self.tangents)).double().cpu().numpy())
+
+    def mean(self) -> FloatArray:
+        """Return (1/N) Σ_i J_iᵀ F_i J_i, exactly symmetric."""
+        rank = self.tangents.shape[-1]
+        parts = (self.tangents, self.metric.apply(self.tangents))
+        flat, image = (each.double().reshape(-1, rank) for each in parts)
+        matrix = (flat.T @ image / len(self.tangents)).cpu().numpy()
+        return np.asarray((matrix + matrix.T) / 2)

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 
+from fishergcn._base.checks import check_choice
 from fishergcn._base.types import CSRArray, FloatArray, IntArray
 from fishergcn.geometry.extrinsic._tape import GraphGradient
 
-__all__ = ["LinkScores", "entry_scores", "largest", "raw_scores"]
+Order: TypeAlias = Literal["magnitude", "increase", "decrease"]
+_RANKINGS = {"magnitude": np.abs, "increase": np.positive, "decrease": np.negative}
+
+
+def ranking(order: Order) -> Callable[[FloatArray], FloatArray]:
+    """Return what makes of scores the keys that they rank by: |score|, score or -score."""
+    return _RANKINGS[check_choice("order", order, tuple(_RANKINGS))]
 
 
 @dataclass(frozen=True)
@@ -66,7 +75,7 @@ def raw_scores(gradient: GraphGradient, adjacency: CSRArray, propagation: CSRArr
 
 
 def largest(
-    scores: LinkScores, count: int, order: str, excluded: CSRArray | None, memory_limit: int
+    scores: LinkScores, count: int, order: Order, excluded: CSRArray | None, memory_limit: int
 ) -> tuple[IntArray, FloatArray]:
     """Return the ``count`` links i < j of largest score and their scores, largest first; ties by (i, j).
 
@@ -89,7 +98,7 @@ def largest(
     links = np.empty((0, 2), dtype=np.int64)
     for start in range(0, nodes, rows):
         block = scores.block(start, min(start + rows, nodes))
-        key = {"magnitude": np.abs, "increase": np.positive, "decrease": np.negative}[order](block)
+        key = ranking(order)(block)
         _leave_out(key, start, excluded)
         bar = keys[-1] if len(keys) == count else -np.inf
         i, j = _candidates(key, count, bar)

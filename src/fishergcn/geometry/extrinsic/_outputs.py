@@ -11,7 +11,9 @@ observed label (empirical), the share of each class among labels drawn from p (M
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
 
 import torch
 from torch import Tensor
@@ -19,9 +21,7 @@ from torch.nn import functional
 
 from fishergcn._base.checks import check_choice, check_integer
 
-__all__ = ["KINDS", "OutputMetric", "check_kind", "output_metric"]
-
-KINDS = ("exact", "empirical", "monte-carlo")
+Kind: TypeAlias = Literal["exact", "empirical", "monte-carlo"]
 
 
 @dataclass(frozen=True)
@@ -44,20 +44,20 @@ class OutputMetric:
         return f * (tangents - mean) - p * ((f * tangents).sum(1, keepdim=True) - mean)
 
 
-def check_kind(kind: str) -> str:
-    """Return the kind of Fisher information, if it is one."""
-    return check_choice("kind", kind, KINDS)
+def check_kind(kind: Kind) -> bool:
+    """Return whether a kind of Fisher information needs labels, or raise if there is no such kind."""
+    return check_choice("kind", kind, get_args(Kind)) == "empirical"
 
 
 def output_metric(
-    logits: Tensor, kind: str, targets: Tensor | None = None, *, samples: int = 100, seed: int = 0
+    logits: Tensor, kind: Kind, observed: Callable[[], Tensor], samples: int = 100, seed: int = 0
 ) -> OutputMetric:
-    """Return the metric of one kind at the logits (N, C).
+    """Return the metric of one kind at the logits (N, C); ``observed`` gives the labels, where they are needed.
 
     Examples
     --------
     >>> import torch
-    >>> metric = output_metric(torch.zeros(1, 2), "exact")
+    >>> metric = output_metric(torch.zeros(1, 2), "exact", lambda: torch.tensor([1]))
     >>> metric.apply(torch.eye(2).unsqueeze(0))
     tensor([[[ 0.2500, -0.2500],
              [-0.2500,  0.2500]]])
@@ -65,8 +65,8 @@ def output_metric(
     p = torch.softmax(logits.detach(), dim=1)
     if kind == "exact":
         return OutputMetric(p, p)
-    if kind == "empirical" and targets is not None:
-        return OutputMetric(p, functional.one_hot(targets, p.shape[1]).to(p))
+    if kind == "empirical":
+        return OutputMetric(p, functional.one_hot(observed(), p.shape[1]).to(p))
     draws = check_integer("samples", samples, minimum=1)
     generator = torch.Generator().manual_seed(check_integer("seed", seed, minimum=0))
     labels = torch.multinomial(p.cpu(), draws, replacement=True, generator=generator)

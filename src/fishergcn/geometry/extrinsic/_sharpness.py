@@ -18,12 +18,9 @@ from fishergcn.geometry.extrinsic._direction import (
     intrinsic_metric,
     tangent_basis,
 )
-from fishergcn.geometry.extrinsic._fisher import network_and_neighborhood, point
-from fishergcn.geometry.extrinsic._network import Model, NetworkOnGraph
-from fishergcn.graph import Graph
+from fishergcn.geometry.extrinsic._model import check_nodes, in_neighborhood, loss
+from fishergcn.models import TrainedModel
 from fishergcn.perturbation import Neighborhood
-
-__all__ = ["Sharpness", "at_distance", "sharpness", "typical_distance"]
 
 
 @dataclass(frozen=True)
@@ -48,9 +45,10 @@ class Sharpness:
     --------
     >>> import numpy as np, torch, fishergcn
     >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3), (0, 2)], features=np.eye(4), labels=[0, 0, 1, 1])
-    >>> model = fishergcn.GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
-    >>> around = fishergcn.Neighborhood(fishergcn.renormalized(graph.adjacency), rank=3)
-    >>> found = sharpness(model, graph, around, distance=1e-3, random=20)
+    >>> network = fishergcn.GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
+    >>> model = fishergcn.TrainedModel.from_network(network, graph)
+    >>> around = fishergcn.Neighborhood(model.propagation, rank=3)
+    >>> found = sharpness(model, around, distance=1e-3, random=20)
     >>> found.adversarial.shape, found.random.shape
     ((2, 2), (20, 2))
     >>> round(float(found.adversarial_change[0].mean() / found.foretold[0]), 2), found.rank_of_change
@@ -94,8 +92,7 @@ def typical_distance(neighborhood: Neighborhood) -> float:
 
 
 def sharpness(
-    model: Model,
-    graph: Graph,
+    model: TrainedModel,
     neighborhood: Neighborhood,
     distance: float | None = None,
     nodes: Sequence[int] | AnyArray | None = None,
@@ -103,7 +100,6 @@ def sharpness(
     directions: AnyArray | None = None,
     random: int = 100,
     seed: int = 0,
-    normalize_features: bool = True,
 ) -> Sharpness:
     """Compare how the loss grows along adversarial directions and along random ones, at equal Bures distance.
 
@@ -112,7 +108,7 @@ def sharpness(
 
     Parameters
     ----------
-    model, graph, neighborhood, normalize_features
+    model, neighborhood
         As in :func:`fisher_information`; the graph has labels.
     distance : float, optional
         D_B, not squared; by default the root mean square of draws of the neighborhood, ε sqrt(s (k-1)/48).
@@ -131,31 +127,29 @@ def sharpness(
     Examples
     --------
     >>> import numpy as np, torch, fishergcn
-    >>> from fishergcn.nn import GCN
-    >>> links = [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)]
-    >>> graph = Graph.from_edges(links, features=np.eye(4), labels=[0, 0, 1, 1])
-    >>> model = GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
-    >>> around = Neighborhood(fishergcn.renormalized(graph.adjacency), rank=3)
-    >>> found = sharpness(model, graph, around, random=20)
+    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3), (0, 2)], features=np.eye(4), labels=[0, 0, 1, 1])
+    >>> network = fishergcn.GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
+    >>> model = fishergcn.TrainedModel.from_network(network, graph)
+    >>> found = sharpness(model, Neighborhood(model.propagation, rank=3), random=20)
     >>> found.adversarial.shape, found.random.shape
     ((2, 2), (20, 2))
     """
     count = check_integer("random", random, minimum=0)
-    network, neighborhood = network_and_neighborhood(model, graph, neighborhood, normalize_features)
+    network, neighborhood = in_neighborhood(model, neighborhood)
     length = typical_distance(neighborhood) if distance is None else check_real("distance", distance, above=0)
-    chosen = network.check_nodes(nodes, labeled=True)
-    found = adversarial_direction(model, graph, neighborhood, nodes=chosen, normalize_features=normalize_features)
+    chosen = check_nodes(network, nodes, labeled=True)
+    found = adversarial_direction(network, neighborhood, nodes=chosen)
     columns = found.directions if directions is None else _check_directions(directions, neighborhood)
     frame = tangent_basis(neighborhood)
     drawn = frame @ np.random.default_rng(seed).standard_normal((frame.shape[1], count))
     rows = torch.as_tensor(chosen, device=neighborhood.device)
-    before = network.logits(neighborhood.operator(point(neighborhood, 0.0))).detach()
-    loss = float(network.loss(before, chosen))
+    before = _logits(network, neighborhood, np.zeros(neighborhood.rank))
+    unmoved = float(loss(network, before, chosen))
     growth, changes = [], []
     for direction in np.concatenate([columns, drawn], axis=1).T:
         for end in at_distance(neighborhood, np.stack([direction, -direction]), length):
             after = _logits(network, neighborhood, end)
-            growth.append(float(network.loss(after, chosen)) - loss)
+            growth.append(float(loss(network, after, chosen)) - unmoved)
             changes.append(_divergence(before[rows], after[rows]))
     grown, changed = (np.reshape(each, (-1, 2)) for each in (growth, changes))
     tried = columns.shape[1]
@@ -164,7 +158,7 @@ def sharpness(
     )
     return Sharpness(
         distance=length,
-        loss=loss,
+        loss=unmoved,
         adversarial=grown[:tried],
         random=grown[tried:],
         adversarial_change=changed[:tried],
@@ -205,9 +199,9 @@ def _check_directions(directions: AnyArray, neighborhood: Neighborhood) -> Float
     return columns
 
 
-def _logits(network: NetworkOnGraph, neighborhood: Neighborhood, phi: FloatArray) -> Tensor:
-    with torch.no_grad():
-        return network.logits(neighborhood.operator(phi))
+@torch.no_grad()
+def _logits(model: TrainedModel, neighborhood: Neighborhood, phi: FloatArray) -> Tensor:
+    return model.logits(neighborhood.operator(phi))[:, 0]
 
 
 def _divergence(before: Tensor, after: Tensor) -> float:

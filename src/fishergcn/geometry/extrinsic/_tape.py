@@ -20,10 +20,8 @@ from torch import Tensor
 
 from fishergcn._base.types import FloatArray
 from fishergcn.errors import InputError
-from fishergcn.geometry.extrinsic._network import NetworkOnGraph
+from fishergcn.models import TrainedModel
 from fishergcn.operators import SparseMatrix, spmm
-
-__all__ = ["GraphGradient", "graph_gradient"]
 
 
 @dataclass(frozen=True)
@@ -69,17 +67,17 @@ class _Tape:
         if dense.ndim == 1:
             return (self @ dense.unsqueeze(-1)).squeeze(-1)
         if dense.ndim != 2:
-            raise InputError(f"model must multiply the operator with a matrix, got shape {tuple(dense.shape)}.")
+            raise InputError(f"network must multiply the operator with a matrix, got shape {tuple(dense.shape)}.")
         return self._noted(dense, spmm(self.matrix, dense))
 
 
-def graph_gradient(network: NetworkOnGraph, output: Callable[[Tensor], Tensor]) -> GraphGradient:
+def graph_gradient(model: TrainedModel, output: Callable[[Tensor], Tensor]) -> GraphGradient:
     """Return the derivative in Ã of a number that ``output`` makes of the logits, by one backward pass."""
-    tape = _Tape(network.propagation)
+    tape = _Tape(model.operator)
     with torch.enable_grad():
-        value = output(network.logits(tape))
+        value = output(model.logits(tape)[:, 0])
         if not tape.probes:
-            raise InputError("model must use its operator, got one that never multiplies with it.")
+            raise InputError("network must use its operator, got one that never multiplies with it.")
         # A product that the output does not depend on has no derivative at all, which torch calls None.
         found = torch.autograd.grad(value, tape.probes, allow_unused=True)
     errors = [

@@ -11,14 +11,14 @@ from scipy.sparse import linalg as sparse_linalg
 from torch import Tensor
 
 from fishergcn._base.checks import check_integer, check_real
-from fishergcn._base.types import AnyArray, FloatArray, IntArray, MatrixLike
+from fishergcn._base.types import AnyArray, FloatArray, IntArray
 from fishergcn.errors import ConvergenceError, InputError
 from fishergcn.geometry.extrinsic._fisher import push_forward
-from fishergcn.geometry.extrinsic._network import Model, NetworkOnGraph, network_on
-from fishergcn.geometry.extrinsic._outputs import check_kind, output_metric
-from fishergcn.graph import Graph
-
-__all__ = ["NaturalGradientStep", "WeightFisher", "natural_gradient_step", "weight_fisher"]
+from fishergcn.geometry.extrinsic._model import check_nodes, one_network, targets
+from fishergcn.geometry.extrinsic._outputs import Kind, check_kind, output_metric
+from fishergcn.models import TrainedModel
+from fishergcn.nn import full_view
+from fishergcn.nn import logits as network_logits
 
 # A dense matrix costs two passes of the network a column: 134 MB and a minute on Cora at this size.
 DENSE_PARAMETERS = 4096
@@ -32,8 +32,8 @@ class WeightFisher(sparse_linalg.LinearOperator):
 
     Parameters
     ----------
-    network : NetworkOnGraph
-        With the weights of a GCN.
+    model : TrainedModel
+        One network with weights, in float64.
     layer : int
         l, from 0.
     nodes : ndarray of int
@@ -52,8 +52,8 @@ class WeightFisher(sparse_linalg.LinearOperator):
     --------
     >>> import numpy as np, torch, fishergcn
     >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3), (0, 2)], features=np.eye(4), labels=[0, 0, 1, 1])
-    >>> model = fishergcn.GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
-    >>> G = weight_fisher(model, graph, layer=1)
+    >>> network = fishergcn.GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
+    >>> G = weight_fisher(fishergcn.TrainedModel.from_network(network, graph), layer=1)
     >>> G.shape, G.weight_shape
     ((6, 6), (3, 2))
     >>> step = np.full(G.weight_shape, 0.1).ravel()
@@ -61,22 +61,23 @@ class WeightFisher(sparse_linalg.LinearOperator):
     True
     """
 
-    def __init__(
-        self, network: NetworkOnGraph, layer: int, nodes: IntArray, kind: str, samples: int, seed: int
-    ) -> None:
-        self._network, self._layer, self._rows = network, layer, torch.as_tensor(nodes)
-        self._weight = network.weights[layer].clone().requires_grad_()
+    def __init__(self, model: TrainedModel, layer: int, nodes: IntArray, kind: Kind, samples: int, seed: int) -> None:
+        self._model, self._layer, self._rows = model, layer, torch.as_tensor(nodes)
+        self._weight = model.weights[layer][0].clone().requires_grad_()
         self._logits = self._function(self._weight)  # its graph serves all backward passes
-        targets = network.targets(self._logits, nodes) if kind == "empirical" else None
-        self._metric = output_metric(self._logits, kind, targets, samples=samples, seed=seed)
+        self._metric = output_metric(self._logits, kind, self._labels, samples, seed)
         self.weight_shape: tuple[int, int] = (self._weight.shape[0], self._weight.shape[1])
         size = self._weight.numel()
         super().__init__(np.dtype(np.float64), (size, size))  # type: ignore[call-arg]
 
     def _function(self, weight: Tensor) -> Tensor:
-        weights = list(self._network.weights)
-        weights[self._layer] = weight
-        return self._network.logits(weights=weights)[self._rows]
+        weights = list(self._model.weights)
+        weights[self._layer] = weight.unsqueeze(0)
+        view = full_view(self._model.features, self._model.operator, len(weights))
+        return network_logits(weights, view)[self._rows, 0]
+
+    def _labels(self) -> Tensor:
+        return targets(self._model, self._logits, self._rows.numpy())
 
     def _matvec(self, x: AnyArray) -> FloatArray:
         direction = torch.as_tensor(np.array(x, dtype=np.float64)).view(self.weight_shape)
@@ -91,6 +92,12 @@ class WeightFisher(sparse_linalg.LinearOperator):
         (found,) = torch.autograd.grad(self._logits, self._weight, errors / len(errors), retain_graph=True)
         return np.asarray(found.numpy().ravel())
 
+    def loss_gradient(self) -> FloatArray:
+        """Return ∇ℓ = (1/N) Σ_i J_iᵀ (p_i - e_y), shape (P,), ℓ the mean of -log p(y_i) over the nodes."""
+        errors = torch.softmax(self._logits.detach(), dim=1)
+        errors[torch.arange(len(errors)), self._labels()] -= 1
+        return self.pull_back(errors)
+
     def todense(self) -> FloatArray:
         """Return the matrix, shape (P, P), for layers of at most 4096 weights."""
         size = self.shape[0]
@@ -104,25 +111,20 @@ class WeightFisher(sparse_linalg.LinearOperator):
 
 
 def weight_fisher(
-    model: Model,
-    graph: Graph,
+    model: TrainedModel,
     layer: int,
-    kind: str = "exact",
+    kind: Kind = "exact",
     nodes: Sequence[int] | AnyArray | None = None,
     *,
     samples: int = 100,
     seed: int = 0,
-    propagation: MatrixLike | None = None,
-    normalize_features: bool = True,
 ) -> WeightFisher:
     """G^E(W^l) = (1/N) Σ_i E_y[g_i g_iᵀ], g_i = ∂(-log p(y | node i))/∂vec W^l, as an operator with ``@``.
 
     Parameters
     ----------
-    model : GCN
-        The network.
-    graph : Graph
-        Its features, and labels for the empirical kind.
+    model : TrainedModel
+        One network with weights; its graph has labels for the empirical kind.
     layer : int
         l, from 0.
     kind : {"exact", "empirical", "monte-carlo"}
@@ -131,10 +133,6 @@ def weight_fisher(
         The N nodes; all by default, or all labeled ones for the empirical kind.
     samples, seed : int
         Of the Monte Carlo estimate.
-    propagation : matrix of shape (n, n), optional
-        Ã, where it is not that of the renormalized graph.
-    normalize_features : bool
-        Divide each row of the features by its sum, as in training.
 
     Returns
     -------
@@ -144,24 +142,19 @@ def weight_fisher(
 
     Examples
     --------
-    >>> import numpy as np, torch
-    >>> from fishergcn.nn import GCN
-    >>> graph = Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4))
-    >>> model = GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
-    >>> G = weight_fisher(model, graph, layer=1)
+    >>> import numpy as np, torch, fishergcn
+    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4))
+    >>> network = fishergcn.GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
+    >>> G = weight_fisher(fishergcn.TrainedModel.from_network(network, graph), layer=1)
     >>> G.shape, bool(np.allclose(G @ np.ones(6), G.todense().sum(axis=1)))
     ((6, 6), True)
     """
-    labeled = check_kind(kind) == "empirical"
-    network = network_on(model, graph, propagation, normalize_features)
-    chosen = network.check_nodes(nodes, labeled=labeled)
-    return WeightFisher(network, _check_layer(network, layer), chosen, kind, samples, seed)
-
-
-def _check_layer(network: NetworkOnGraph, layer: int) -> int:
+    labeled, network = check_kind(kind), one_network(model)
+    chosen = check_nodes(network, nodes, labeled=labeled)
     if not network.weights:
-        raise InputError("model must be a GCN, whose layers have weights, got a callable.")
-    return check_integer("layer", layer, minimum=0, maximum=len(network.weights) - 1)
+        raise InputError("model must be of a GCN, whose layers have weights, got a function.")
+    number = check_integer("layer", layer, minimum=0, maximum=len(network.weights) - 1)
+    return WeightFisher(network, number, chosen, kind, samples, seed)
 
 
 @dataclass(frozen=True)
@@ -186,11 +179,11 @@ class NaturalGradientStep:
     --------
     >>> import numpy as np, torch, fishergcn
     >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3), (0, 2)], features=np.eye(4), labels=[0, 0, 1, 1])
-    >>> model = fishergcn.GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
-    >>> before = natural_gradient_step(model, graph, layer=1, damping=0.1)
+    >>> network = fishergcn.GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
+    >>> before = natural_gradient_step(fishergcn.TrainedModel.from_network(network, graph), layer=1, damping=0.1)
     >>> with torch.no_grad():
-    ...     model.weights[1] += torch.as_tensor(before.step, dtype=torch.float32)
-    >>> after = natural_gradient_step(model, graph, layer=1, damping=0.1)
+    ...     network.weights[1] += torch.as_tensor(before.step, dtype=torch.float32)
+    >>> after = natural_gradient_step(fishergcn.TrainedModel.from_network(network, graph), layer=1, damping=0.1)
     >>> before.decrease > after.decrease > 0  # less is left to gain
     True
     """
@@ -203,26 +196,23 @@ class NaturalGradientStep:
 
 
 def natural_gradient_step(
-    model: Model,
-    graph: Graph,
+    model: TrainedModel,
     layer: int,
     nodes: Sequence[int] | AnyArray | None = None,
     *,
     damping: float = 1e-3,
     learning_rate: float = 1.0,
-    kind: str = "exact",
+    kind: Kind = "exact",
     tolerance: float = 1e-6,
     max_iterations: int = 1000,
     samples: int = 100,
     seed: int = 0,
-    propagation: MatrixLike | None = None,
-    normalize_features: bool = True,
 ) -> NaturalGradientStep:
     """δ = -η (G^E(W^l) + γI)^-1 ∇ℓ by conjugate gradients; the model is left as it is.
 
     Parameters
     ----------
-    model, graph, layer, kind, samples, seed, propagation, normalize_features
+    model, layer, kind, samples, seed
         As in :func:`weight_fisher`.
     nodes : sequence of int, optional
         Labeled nodes, over which both the loss ℓ (the mean of -log p(y), without weight decay) and G are
@@ -247,23 +237,21 @@ def natural_gradient_step(
 
     Examples
     --------
-    >>> import numpy as np, torch
-    >>> from fishergcn.nn import GCN
-    >>> graph = Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4), labels=[0, 0, 1, 1])
-    >>> model = GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
-    >>> found = natural_gradient_step(model, graph, layer=0)
+    >>> import numpy as np, torch, fishergcn
+    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4), labels=[0, 0, 1, 1])
+    >>> network = fishergcn.GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
+    >>> found = natural_gradient_step(fishergcn.TrainedModel.from_network(network, graph), layer=0)
     >>> found.step.shape, found.decrease > 0
     ((4, 3), True)
     """
-    check_kind(kind)
     damping = check_real("damping", damping, above=0)
     rate = check_real("learning_rate", learning_rate, above=0)
     tolerance = check_real("tolerance", tolerance, above=0, below=1)
     limit = check_integer("max_iterations", max_iterations, minimum=1)
-    network = network_on(model, graph, propagation, normalize_features)
-    chosen = network.check_nodes(nodes, labeled=True)
-    fisher = WeightFisher(network, _check_layer(network, layer), chosen, kind, samples, seed)
-    gradient = _loss_gradient(network, fisher, chosen)
+    network = one_network(model)
+    chosen = check_nodes(network, nodes, labeled=True)
+    fisher = weight_fisher(network, layer, kind, chosen, samples=samples, seed=seed)
+    gradient = fisher.loss_gradient()
     direction, iterations, residual = _solve(fisher, gradient, damping, tolerance, limit)
     if residual > tolerance:
         raise ConvergenceError(
@@ -278,14 +266,6 @@ def natural_gradient_step(
         iterations=iterations,
         residual=residual,
     )
-
-
-def _loss_gradient(network: NetworkOnGraph, fisher: WeightFisher, nodes: IntArray) -> FloatArray:
-    """∇ℓ = (1/N) Σ_i J_iᵀ (p_i - e_y)."""
-    logits = network.logits().detach()[torch.as_tensor(nodes)]
-    errors = torch.softmax(logits, dim=1)
-    errors[torch.arange(len(nodes)), network.targets(logits, nodes)] -= 1
-    return fisher.pull_back(errors)
 
 
 def _solve(

@@ -21,13 +21,10 @@ from fishergcn.integrations.pyg._graph import (
     stored_spectrum,
 )
 from fishergcn.integrations.pyg._layers import Layer, find_layers
-from fishergcn.integrations.pyg._transform import AddBuresSpectrum
 from fishergcn.perturbation import Neighborhood, PerturbationWarning, SpectralAdversary
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-__all__ = ["AddBuresSpectrum", "BuresAdversary"]
 
 
 class _Pass(NamedTuple):

@@ -1,0 +1,81 @@
+"""What the extrinsic geometry asks of a model: one network in float64 on the CPU, nodes, labels, a loss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from fishergcn._base.types import AnyArray, IntArray
+from fishergcn.errors import InputError
+from fishergcn.models import TrainedModel
+from fishergcn.perturbation import Neighborhood
+
+
+def one_network(model: Any) -> TrainedModel:
+    """Return a model of one network in float64 on the CPU; a function works as it is."""
+    if not isinstance(model, TrainedModel):
+        raise InputError(
+            f"model must be a TrainedModel, got {type(model).__name__}; "
+            "TrainedModel.from_network(network, graph) makes one."
+        )
+    return model.only().to("cpu", torch.float64)
+
+
+def in_neighborhood(model: Any, neighborhood: Any) -> tuple[TrainedModel, Neighborhood]:
+    """Put a network in a neighborhood of its graph."""
+    if not isinstance(neighborhood, Neighborhood):
+        raise InputError(f"neighborhood must be a Neighborhood, got {type(neighborhood).__name__}.")
+    network = one_network(model)
+    nodes, rows = network.graph.num_nodes, neighborhood.propagation.shape[0]
+    if nodes != rows:
+        raise InputError(f"model and neighborhood must be on the same nodes, got {nodes} and {rows} nodes.")
+    return network, neighborhood.to("cpu", torch.float64) if network.weights else neighborhood
+
+
+def loss(model: TrainedModel, logits: Tensor, nodes: IntArray) -> Tensor:
+    """Return the mean of -log p(y_i) over the nodes, of logits (n, C)."""
+    return functional.cross_entropy(logits[torch.as_tensor(nodes)], targets(model, logits, nodes))
+
+
+def targets(model: TrainedModel, logits: Tensor, nodes: IntArray) -> Tensor:
+    """Return the labels of the nodes; all must be known and among the classes of the logits."""
+    labels = model.graph.labels
+    if labels is None:
+        raise InputError("the graph has no labels, which this needs.")
+    chosen = labels[nodes]
+    if (chosen < 0).any():
+        raise InputError(f"nodes must be labeled, but node {nodes[chosen < 0][0]} has no label.")
+    if chosen.max() >= logits.shape[1]:
+        raise InputError(f"labels must be below {logits.shape[1]}, the model's classes, got {chosen.max()}.")
+    return torch.as_tensor(chosen, device=logits.device)
+
+
+def check_nodes(model: TrainedModel, nodes: Sequence[int] | AnyArray | None, *, labeled: bool) -> IntArray:
+    """Return the nodes asked for; by default all of them, or all that have a label."""
+    labels = model.graph.labels
+    if nodes is None:
+        if not labeled:
+            return np.arange(model.graph.num_nodes, dtype=np.int64)
+        if labels is None or (labels < 0).all():
+            raise InputError("the graph has no labels, which this needs.")
+        return np.flatnonzero(labels >= 0).astype(np.int64)
+    index = np.asarray(nodes)
+    if index.ndim != 1 or index.dtype.kind not in "iu" or len(index) == 0:
+        raise InputError("nodes must be a list of node indices, at least one.")
+    if len(np.unique(index)) < len(index):
+        raise InputError("nodes must be different from each other, got one twice.")
+    check_range(model, "nodes", index)
+    return index.astype(np.int64)
+
+
+def check_range(model: TrainedModel, name: str, index: AnyArray) -> None:
+    """Raise for an index that is not a node."""
+    last = model.graph.num_nodes - 1
+    outside = index[(index < 0) | (index > last)]
+    if len(outside):
+        raise InputError(f"{name} must be between 0 and {last}, got {outside[0]}.")

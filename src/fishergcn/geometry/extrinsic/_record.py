@@ -1,0 +1,205 @@
+"""What is kept of a model's geometry: plain numbers, from which pictures are drawn without the model."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fishergcn._base.checks import check_integer, check_real, check_text
+from fishergcn._base.files import write_text
+from fishergcn._base.json import parse_json
+from fishergcn.errors import DataFileError, InputError, reason
+from fishergcn.geometry.extrinsic._direction import AdversarialDirection
+from fishergcn.geometry.extrinsic._sensitivity import Links, link_sensitivity
+from fishergcn.geometry.extrinsic._sharpness import Sharpness
+from fishergcn.models import TrainedModel
+
+_FORMAT, _VERSION = "fishergcn-geometry", 1
+
+
+@dataclass(frozen=True)
+class NodeLinks:
+    """The links on which the prediction at one node depends.
+
+    Attributes
+    ----------
+    node, label, probability
+        Names of the node and of the class that is asked about, and the probability p of this class there.
+    links
+        (node, other node, whether it is a link of the graph, derivative of log p in its weight), strongest first.
+    classes
+        The predicted class of the node and of all others in ``links``, by name.
+
+    Examples
+    --------
+    >>> NodeLinks("a", "red", 0.9, (("a", "b", True, -0.25),), {"a": 0, "b": 1}).links[0]
+    ('a', 'b', True, -0.25)
+    """
+
+    node: str
+    label: str
+    probability: float
+    links: tuple[tuple[str, str, bool, float], ...]
+    classes: Mapping[str, int]
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> NodeLinks:
+        """Undo :func:`dataclasses.asdict`, of values that may come from anywhere."""
+        classes = {
+            check_text("a node", name): check_integer("a class", each) for name, each in values["classes"].items()
+        }
+
+        def node(name: Any) -> str:
+            if name not in classes:
+                raise InputError(f"each node must have a class, got none for {name!r:.80}.")
+            return str(name)
+
+        return cls(
+            node(values["node"]),
+            check_text("label", values["label"]),
+            check_real("probability", values["probability"], minimum=0, maximum=1),
+            tuple(
+                (node(i), node(j), bool(is_link), check_real("derivative", value))
+                for i, j, is_link, value in values["links"]
+            ),
+            classes,
+        )
+
+
+def node_links(
+    model: TrainedModel, node: int, label: int | None = None, links: Links = "present", top: int = 120
+) -> NodeLinks:
+    """Return the links that the prediction at a node depends on at all, strongest first.
+
+    Parameters
+    ----------
+    model, node
+        A network with its graph, and the position of the node there.
+    label
+        The class whose log-probability is asked about; by default the predicted one.
+    links
+        ``"present"``: links of the graph; ``"absent"``: pairs that are not linked; ``"all"``: both.
+    top
+        How many at most.
+
+    Examples
+    --------
+    >>> import numpy as np, fishergcn
+    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4), labels=[0, 0, 1, 1])
+    >>> split = fishergcn.splits.Split("mine", train=[0, 3], val=[1], test=[2])
+    >>> [record] = fishergcn.train(graph, "gcn", split, config=fishergcn.TrainConfig(max_epochs=5), keep_weights=True)
+    >>> found = node_links(fishergcn.TrainedModel.from_records(graph, record, split), 1, top=2)
+    >>> found.node, len(found.links)
+    ('1', 2)
+    """
+    check_integer("node", node, minimum=0, maximum=model.graph.num_nodes - 1)
+    probabilities = model.probabilities()
+    chosen = int(probabilities[node].argmax()) if label is None else label
+    raw = not model.method.high_order
+    found = link_sensitivity(model, through_normalization=raw, links=links, top=top, score_of=(node, chosen))
+    names = model.node_names
+    felt = tuple(link for link in found.named(names) if link[3] != 0)
+    near = {names[node], *(end for link in felt for end in link[:2])}
+    predicted = zip(names, probabilities.argmax(axis=1).tolist(), strict=True)
+    return NodeLinks(
+        node=names[node],
+        label=model.class_names[chosen],
+        probability=float(probabilities[node, chosen]),
+        links=felt,
+        classes={name: label for name, label in predicted if name in near},
+    )
+
+
+@dataclass(frozen=True)
+class GeometryRecord:
+    """What a trained network feels when its graph moves, in plain numbers.
+
+    Attributes
+    ----------
+    title
+        Which network on which graph.
+    eigenvalues, direction
+        μ and the first direction of :class:`AdversarialDirection`.
+    distance
+        D_B at which losses were compared, not squared.
+    growth, random_growth
+        How much the loss grows at the worse end of each direction of ``eigenvalues``, and of random ones.
+    links
+        Of the node that contributes most to μ_1.
+
+    Examples
+    --------
+    >>> links = NodeLinks("a", "red", 0.9, (("a", "b", True, -0.25),), {"a": 0, "b": 1})
+    >>> record = GeometryRecord("gcn on mine", (2.0, 1.0), (0.5, 0.1, -0.6), 0.01, (0.2, 0.1), (0.05,), links)
+    >>> GeometryRecord.from_dict(record.to_dict()) == record
+    True
+    """
+
+    title: str
+    eigenvalues: tuple[float, ...]
+    direction: tuple[float, ...]
+    distance: float
+    growth: tuple[float, ...]
+    random_growth: tuple[float, ...]
+    links: NodeLinks
+
+    @classmethod
+    def of(cls, model: TrainedModel, found: AdversarialDirection, grown: Sharpness) -> GeometryRecord:
+        """Return the record of what was found about a model."""
+        return cls(
+            title=f"{model.method.name} on {model.record.dataset}",
+            eigenvalues=tuple(found.eigenvalues.tolist()),
+            direction=tuple(found.direction.tolist()),
+            distance=grown.distance,
+            growth=tuple(grown.adversarial.max(axis=1).tolist()),
+            random_growth=tuple(grown.random.max(axis=1).tolist()),
+            links=node_links(model, int(found.nodes[np.argmax(found.node_shares)])),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return {"format": _FORMAT, "version": _VERSION, **dataclasses.asdict(self)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> GeometryRecord:
+        """Undo :meth:`to_dict`; raise if something is missing or no number."""
+        if (values["format"], values["version"]) != (_FORMAT, _VERSION):
+            raise InputError(f"the format must be {_FORMAT!r} of version {_VERSION}.")
+        made = cls(
+            check_text("title", values["title"]),
+            _numbers("eigenvalues", values),
+            _numbers("direction", values),
+            check_real("distance", values["distance"], above=0),
+            _numbers("growth", values),
+            _numbers("random_growth", values),
+            NodeLinks.from_dict(values["links"]),
+        )
+        if not made.eigenvalues or len(made.growth) != len(made.eigenvalues):
+            raise InputError("there must be one growth for each eigenvalue, and at least one of them.")
+        return made
+
+    def save(self, path: Path) -> None:
+        """Write a JSON file, wholly or not at all."""
+        write_text(path, json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> GeometryRecord:
+        """Read what :meth:`save` wrote; anything else is refused with one sentence."""
+        try:
+            return cls.from_dict(parse_json(path.read_text(encoding="utf-8")))
+        except InputError as error:
+            raise DataFileError(f"{path}: {error}") from None
+        except KeyError as error:
+            raise DataFileError(f"{path}: the entry {error} is missing.") from None
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise DataFileError(f"{path} cannot be read as the geometry of a model ({reason(error)}).") from error
+
+
+def _numbers(name: str, values: Mapping[str, Any]) -> tuple[float, ...]:
+    return tuple(check_real(name, value) for value in values[name])

@@ -1,0 +1,158 @@
+"""A model on disk: a folder of plain files from which predictions can be made again.
+
+``weights.safetensors``, ``model.json`` (all that is needed to rebuild the network, and what is known of its
+run), ``README.md`` (the same for people), ``predictions.csv``, ``runs.json`` (all runs from which this one
+was chosen) and, unless the graph ships with the package, ``graph.npz``. Models of several methods stand in
+folders named after them, beside one ``runs.json``. Loading runs no code from the folder, and nothing that the
+files say is used as a path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fishergcn import datasets
+from fishergcn._base.files import write_text
+from fishergcn._base.folders import atomic_folder, check_target
+from fishergcn._base.types import AnyArray
+from fishergcn.errors import DataFileError
+from fishergcn.graph import Graph
+from fishergcn.models._facts import FORMAT, Facts, read_facts
+from fishergcn.models._weights import read_bytes, read_weights, write_weights
+from fishergcn.nn import layer_sizes
+from fishergcn.training import RunRecord
+
+if TYPE_CHECKING:
+    from fishergcn.models._trained import TrainedModel
+
+# Of these, geometry.json is what `fishergcn geometry fisher MODEL --keep` adds.
+_FILES = (
+    "weights.safetensors",
+    "model.json",
+    "README.md",
+    "predictions.csv",
+    "runs.json",
+    "graph.npz",
+    "geometry.json",
+)
+_LARGEST_GRAPH_FILE = 8 << 30
+
+
+def check_model_target(folder: str | os.PathLike[str], *, overwrite: bool) -> Path:
+    """Return the real path of a folder to save to, or raise if it must not be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     check_model_target(f"{folder}/model", overwrite=False).name
+    'model'
+    """
+    return check_target(folder, overwrite=overwrite, ours=_holds_models_only)
+
+
+def write_folder(
+    folder: str | os.PathLike[str],
+    models: Mapping[str, TrainedModel],
+    runs: Iterable[RunRecord],
+    *,
+    overwrite: bool,
+) -> None:
+    """Write models, each to the folder of its name inside (the folder itself for ""), and all runs."""
+    values = [record.to_dict() for record in runs]
+    with atomic_folder(check_model_target(folder, overwrite=overwrite)) as temporary:
+        _write_json(temporary / "runs.json", {"format": "fishergcn-runs", "version": 1, "runs": values})
+        for name, model in models.items():
+            _write_model(temporary / name, model)
+
+
+def read_folder(folder: Path) -> tuple[Facts, Graph, tuple[AnyArray, ...]]:
+    """Read what is known of a model, its graph and its weights, and check that they fit together."""
+    facts = read_facts(folder)
+    graph = _read_graph(folder, facts)
+    shapes = list(pairwise(layer_sizes(graph.num_features, facts.config.hidden, graph.num_classes)))
+    weights = read_weights(folder / "weights.safetensors", shapes, facts.config.dtype)
+    _check_sum(folder, "weights.safetensors", facts)
+    return facts, graph, weights
+
+
+def class_names_of(graph: Graph) -> tuple[str, ...]:
+    """Return the names of the classes of a graph; their numbers where they have none."""
+    return graph.class_names or tuple(str(label) for label in range(graph.num_classes))
+
+
+def _write_model(folder: Path, model: TrainedModel) -> None:
+    record, graph = model.record, model.graph
+    folder.mkdir(exist_ok=True)
+    write_weights(folder / "weights.safetensors", [each[0].cpu().numpy() for each in model.weights])
+    embedded = _is_embedded(graph)
+    if not embedded:
+        graph.save(folder / "graph.npz")
+    sums = {name: _sum(folder / name) for name in ("weights.safetensors", "graph.npz") if (folder / name).exists()}
+    facts = Facts(record, model.split_sizes, model.chosen_from, embedded, model.class_names, graph.num_features, sums)
+    _write_json(folder / "model.json", facts.to_dict())
+    write_text(folder / "predictions.csv", model.predictions_csv())
+    write_text(folder / "README.md", model.card())
+
+
+def _read_graph(folder: Path, facts: Facts) -> Graph:
+    if facts.embedded:
+        if facts.record.dataset not in datasets.available():
+            raise DataFileError(f"{folder / 'model.json'}: {facts.record.dataset!r} is not an embedded data set.")
+        graph = datasets.load(facts.record.dataset)
+    else:
+        _check_sum(folder, "graph.npz", facts)
+        graph = Graph.load(folder / "graph.npz")
+    if graph.digest != facts.record.graph_digest:
+        raise DataFileError(f"{folder}: the graph is not the one the model was trained on (its digest differs).")
+    if graph.features is None or graph.num_features != facts.num_features:
+        raise DataFileError(f"{folder}: the graph has {graph.num_features} features, the model {facts.num_features}.")
+    if class_names_of(graph) != facts.class_names:
+        raise DataFileError(f"{folder}: the classes of the graph are not those in model.json.")
+    return graph
+
+
+def _is_embedded(graph: Graph) -> bool:
+    if graph.name not in datasets.available():
+        return False
+    shipped = datasets.load(graph.name)
+    return (graph.digest, graph.node_ids, graph.class_names) == (
+        shipped.digest,
+        shipped.node_ids,
+        shipped.class_names,
+    )
+
+
+def _check_sum(folder: Path, name: str, facts: Facts) -> None:
+    if facts.sums.get(name) != _sum(folder / name):
+        raise DataFileError(f"{folder / name} is damaged or was altered: its SHA-256 is not that in model.json.")
+
+
+def _sum(path: Path) -> str:
+    return hashlib.sha256(read_bytes(path, limit=_LARGEST_GRAPH_FILE)).hexdigest()
+
+
+def _write_json(path: Path, value: Any) -> None:
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def _holds_models_only(folder: Path, depth: int = 1) -> bool:
+    """Say whether a folder is a model folder, or one of model folders, and holds nothing else."""
+    if not all(_is_ours(entry, depth) for entry in folder.iterdir()):
+        return False
+    places = [folder / "model.json", *folder.glob("*/model.json")]
+    return any(FORMAT in place.read_text(encoding="utf-8", errors="replace") for place in places if place.is_file())
+
+
+def _is_ours(entry: Path, depth: int) -> bool:
+    if entry.is_symlink():
+        return False
+    if entry.is_dir():
+        return depth > 0 and _holds_models_only(entry, depth - 1)
+    return entry.name in _FILES

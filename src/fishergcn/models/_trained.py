@@ -1,0 +1,399 @@
+"""A trained model: networks of one method, side by side, with the graph that they were trained on.
+
+    logits = Ã σ(… σ(Ã X W⁰) …) W^{L-1},   p = softmax(logits)
+
+on the graph itself, without perturbation and without dropout.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fishergcn._base.checks import check_integer
+from fishergcn._base.matrices import as_square_csr
+from fishergcn._base.types import CSRArray, FloatArray, IntArray, MatrixLike
+from fishergcn.errors import InputError
+from fishergcn.execution import check_graph, check_records
+from fishergcn.graph import Graph
+from fishergcn.models._card import model_card
+from fishergcn.models._folder import class_names_of, write_folder
+from fishergcn.nn import GCN, Features, View, full_view, make_features
+from fishergcn.nn import logits as network_logits
+from fishergcn.operators import Operator, SparseMatrix
+from fishergcn.splits import Split, choose
+from fishergcn.training import (
+    Method,
+    Problem,
+    Run,
+    RunRecord,
+    Targets,
+    TrainConfig,
+    parse_method,
+    propagation_of,
+    scores,
+)
+
+_PARTS = ("train", "val", "test")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TrainedModel:
+    """R ≥ 1 networks of one method on one graph.
+
+    :meth:`from_records` makes one of what :func:`fishergcn.train` returns, :func:`load_model` of a folder, and
+    :meth:`from_network` of a network that was trained elsewhere. Geometry and attacks take it from there.
+
+    Attributes
+    ----------
+    graph : Graph
+        The graph they were trained on, with features; its classes and nodes have their names.
+    method : Method
+        Which propagation matrix: that of the renormalized graph, or the high-order one.
+    config : TrainConfig
+        All settings. Of a network that was trained elsewhere only ``normalize_features`` is known.
+    weights : tuple of Tensor
+        W^l of each layer, shape (R, d_l, d_{l+1}); empty for a function.
+    records : tuple of RunRecord
+        What came out of training: scores, epochs, seconds, versions.
+    runs : tuple of Run
+        Split and seed of each network. A model folder does not hold its split.
+    chosen_from : int
+        From how many runs this one was chosen, by validation accuracy.
+
+    Examples
+    --------
+    >>> import numpy as np, fishergcn
+    >>> links, names = [(0, 1), (1, 2), (2, 3)], ["left", "right"]
+    >>> graph = fishergcn.Graph.from_edges(links, features=np.eye(4), labels=[0, 0, 1, 1], class_names=names)
+    >>> split = fishergcn.splits.Split("mine", train=[0, 3], val=[1], test=[2])
+    >>> records = fishergcn.train(graph, "gcn", split, 2, fishergcn.TrainConfig(max_epochs=50), keep_weights=True)
+    >>> models = TrainedModel.from_records(graph, records, split)
+    >>> len(models), models.logits().shape, models.test()[1].tolist()
+    (2, torch.Size([4, 2, 2]), [1.0, 1.0])
+    >>> model = models.only(0)
+    >>> model.predict().tolist(), model.predictions_csv().splitlines()[0]
+    ([0, 0, 1, 1], 'node,class,p:left,p:right')
+    >>> longer = fishergcn.Graph.from_edges([*links, (3, 4)], features=np.eye(5, 4))
+    >>> model.predict(longer).tolist(), model.new_nodes(longer)  # a node that was not there at training
+    ([0, 0, 1, 1, 1], ('4',))
+    """
+
+    graph: Graph
+    method: Method
+    config: TrainConfig
+    weights: tuple[Tensor, ...]
+    records: tuple[RunRecord, ...] = ()
+    runs: tuple[Run, ...] = ()
+    chosen_from: int = 1
+    _sizes: tuple[Mapping[str, int], ...] = ()
+    _function: Callable[[Any], Tensor] | None = None
+    _matrix: CSRArray | None = None
+    _matrix_is_given: bool = False
+
+    @classmethod
+    def of(
+        cls, problem: Problem, runs: Sequence[Run], records: Sequence[RunRecord], device: torch.device | str = "cpu"
+    ) -> TrainedModel:
+        """Gather networks that were trained on one problem; a run that diverged is an error, it has no network."""
+        splits = {run.split.name: run.split for run in runs}.values()
+        return dataclasses.replace(
+            cls.from_records(problem.graph, records, splits, device), _matrix=problem.propagation
+        )
+
+    @classmethod
+    def from_records(
+        cls,
+        graph: Graph,
+        records: RunRecord | Iterable[RunRecord],
+        splits: Split | str | Iterable[Split | str],
+        device: torch.device | str = "cpu",
+    ) -> TrainedModel:
+        """Take what :func:`fishergcn.train` returned with ``keep_weights=True`` for this graph and these splits."""
+        graph = check_graph(graph)
+        found = check_records([records] if isinstance(records, RunRecord) else records)
+        named = {split.name: split for split in choose(graph, splits)}
+        first = found[0]
+        if any((record.method, record.config) != (first.method, first.config) for record in found):
+            raise InputError("records must be of one method with the same settings.")
+        if any(record.graph_digest != graph.digest or record.split not in named for record in found):
+            raise InputError("the record, the graph and the split do not belong together.")
+        for record in found:
+            if record.status != "ok":
+                raise InputError(f"{record.method} on {record.dataset}, split {record.split}: {record.status}.")
+            if record.weights is None:
+                raise InputError("the record has no weights; train with keep_weights=True.")
+        config = TrainConfig.from_dict(first.config)
+        options: dict[str, Any] = {"dtype": getattr(torch, config.dtype), "device": device}
+        layers = zip(*(record.weights or () for record in found), strict=True)
+        weights = tuple(torch.as_tensor(np.stack(layer), **options) for layer in layers)
+        runs = tuple(Run(named[record.split], record.seed) for record in found)
+        sizes = tuple({part: len(getattr(run.split, part)) for part in _PARTS} for run in runs)
+        return cls(graph, parse_method(first.method), config, weights, tuple(found), runs, _sizes=sizes)
+
+    @classmethod
+    def from_network(
+        cls,
+        network: GCN | Callable[[Any], Tensor],
+        graph: Graph,
+        propagation: SparseMatrix | MatrixLike | None = None,
+        normalize_features: bool = True,
+    ) -> TrainedModel:
+        """Put a network that was trained elsewhere on a graph, and raise where the two do not fit.
+
+        Parameters
+        ----------
+        network : GCN or callable
+            A GCN, whose weights are copied, or any function that maps an operator (with ``@`` and ``propagate``) to
+            logits (n, C) and closes over its features.
+        graph : Graph
+            With the features that a GCN was trained on.
+        propagation : SparseMatrix or matrix of shape (n, n), optional
+            Ã; that of the renormalized graph by default.
+        normalize_features : bool
+            Divide each row of the features by its sum, as in training.
+        """
+        graph = check_graph(graph)
+        if not callable(network):
+            raise InputError(f"network must be a GCN or map an operator to logits, got {type(network).__name__}.")
+        layers = network.weights if isinstance(network, GCN) else ()
+        weights = tuple(each.detach().clone().unsqueeze(0) for each in layers)
+        made = cls(
+            graph,
+            parse_method("gcn"),
+            TrainConfig(normalize_features=normalize_features),
+            weights,
+            _function=None if weights else network,
+            _matrix=None if propagation is None else _checked_matrix(graph, propagation),
+            _matrix_is_given=propagation is not None,
+        )
+        if weights:
+            made._check_features(graph)
+            if (known := made.num_classes) < graph.num_classes:
+                raise InputError(f"the network must fit the graph: it knows {known} classes, not {graph.num_classes}.")
+        return made
+
+    def __len__(self) -> int:
+        return len(self.weights[0]) if self.weights else 1
+
+    def __repr__(self) -> str:
+        size = f"{self.graph.num_nodes} nodes, {self.num_classes} classes"
+        if len(self.records) != 1:
+            what = f"{len(self)} networks, {self.method.name!r}" if self.records else "a network trained elsewhere"
+            return f"TrainedModel({what}, {size})"
+        [found] = self.records
+        return (
+            f"TrainedModel({found.dataset!r}, {found.method!r}, {found.split!r}, seed={found.seed}, {size}, "
+            f"test_accuracy={found.test_accuracy:.4f}, chosen from {self.chosen_from})"
+        )
+
+    def only(self, run: int | None = None) -> TrainedModel:
+        """Return a model of one of the networks; without a number that of the only one, or raise."""
+        if run is None:
+            if len(self) > 1:
+                raise InputError(f"the model holds {len(self)} networks, and one is needed: model.only(i) takes one.")
+            return self
+        at = slice(run, check_integer("run", run, minimum=0, maximum=len(self) - 1) + 1)
+        return dataclasses.replace(
+            self,
+            weights=tuple(each[at] for each in self.weights),
+            records=self.records[at],
+            runs=self.runs[at],
+            _sizes=self._sizes[at],
+            _matrix=self.propagation,
+        )
+
+    def to(self, device: torch.device | str, dtype: torch.dtype) -> TrainedModel:
+        """Return the model on a device, in a precision; features are prepared anew in it."""
+        if (torch.device(device), dtype) == (self.device, self.dtype):
+            return self
+        weights = tuple(each.to(device, dtype) for each in self.weights)
+        return dataclasses.replace(self, weights=weights, _matrix=self.propagation)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the networks run."""
+        return self.weights[0].device if self.weights else torch.device("cpu")
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Precision of the networks."""
+        return self.weights[0].dtype if self.weights else torch.float64
+
+    @property
+    def num_classes(self) -> int:
+        """C."""
+        return self.weights[-1].shape[2] if self.weights else self.graph.num_classes
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The names of the classes; their numbers where they have none."""
+        return class_names_of(self.graph)
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """The names of the nodes; their numbers where they have none."""
+        return _node_names(self.graph)
+
+    @property
+    def record(self) -> RunRecord:
+        """What came out of training the only network."""
+        if not self.records:
+            raise InputError("the network was trained elsewhere: there is no record of it.")
+        return self.only().records[0]
+
+    @property
+    def split_sizes(self) -> Mapping[str, int]:
+        """The number of nodes for training, validation and test of the only network."""
+        return self.only()._sizes[0]
+
+    @cached_property
+    def propagation(self) -> CSRArray:
+        """Ã, computed from the graph at the first use."""
+        return propagation_of(self.graph, self.method, self.config) if self._matrix is None else self._matrix
+
+    @cached_property
+    def operator(self) -> SparseMatrix:
+        """Ã where the networks run."""
+        return SparseMatrix.from_scipy(self.propagation, device=self.device, dtype=self.dtype)
+
+    @cached_property
+    def features(self) -> Features:
+        """X as the networks were trained with."""
+        return self.prepare_features(self.graph.features)
+
+    @cached_property
+    def targets(self) -> Targets:
+        """The test nodes of each network."""
+        if self.graph.labels is None:
+            raise InputError("the graph has no labels to test with.")
+        if not self.runs:
+            raise InputError("the model does not know its test nodes: only one that was just trained does.")
+        view = View(self.features, (), (None,))  # all nodes, in order
+        nodes = [run.split.test for run in self.runs]
+        return Targets.of(nodes, self.graph.labels, view, self.device, self.dtype)
+
+    def operator_of(self, graph: Graph) -> SparseMatrix:
+        """Return Ã of another graph, by the method and the settings of the model, where the networks run."""
+        if self._function is not None or self._matrix_is_given:
+            raise InputError("the model was made with a function or a matrix of its own: it is for its graph alone.")
+        matrix = propagation_of(graph, self.method, self.config)
+        return SparseMatrix.from_scipy(matrix, device=self.device, dtype=self.dtype)
+
+    def prepare_features(self, features: Any) -> Features:
+        """Return other features as the networks want them, e.g. for :meth:`test`."""
+        return make_features(features, normalize=self.config.normalize_features, device=self.device, dtype=self.dtype)
+
+    def logits(self, operator: Any = None, features: Features | None = None) -> Tensor:
+        """Return the logits (n, R, C), over another operator than Ã or of other features if they are given."""
+        operator = self.operator if operator is None else operator
+        if self._function is None:
+            view = full_view(self.features if features is None else features, operator, len(self.weights))
+            return network_logits(self.weights, view)
+        out, nodes = self._function(operator), self.graph.num_nodes
+        if not isinstance(out, Tensor) or out.ndim != 2 or out.shape[0] != nodes:
+            got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+            raise InputError(f"network must return logits of shape ({nodes}, C), got {got}.")
+        return out.unsqueeze(1)
+
+    @torch.no_grad()
+    def test(self, operator: Operator | None = None, features: Features | None = None) -> tuple[Tensor, Tensor]:
+        """Return cross entropy and accuracy of each network on its test nodes, two of shape (R,)."""
+        return scores(self.logits(operator, features), self.targets)
+
+    @torch.no_grad()
+    def probabilities(self, graph: Graph | None = None) -> FloatArray:
+        """Return the probability of each class for every node, n x C.
+
+        Parameters
+        ----------
+        graph : Graph, optional
+            Another graph, with as many features a node; its nodes may be others and other in number. It has a
+            propagation matrix of its own, by the method and the settings of the model. Its labels are not looked at.
+        """
+        if graph is None:
+            out = self.only().logits()
+        else:
+            operator = self.operator_of(check_graph(graph))
+            self._check_features(graph)
+            out = self.only().logits(operator, self.prepare_features(graph.features))
+        found: FloatArray = torch.softmax(out[:, 0].double(), dim=1).cpu().numpy()
+        return found
+
+    def predict(self, graph: Graph | None = None) -> IntArray:
+        """Return the most probable class of every node, shape (n,), numbered as in :attr:`class_names`."""
+        return np.asarray(self.probabilities(graph).argmax(axis=1), dtype=np.int64)
+
+    def new_nodes(self, graph: Graph) -> tuple[str, ...]:
+        """Return the names of nodes of another graph that this model's graph does not have."""
+        known = set(self.node_names)
+        return tuple(name for name in _node_names(graph) if name not in known)
+
+    def predictions_csv(self, graph: Graph | None = None) -> str:
+        """Return a table as CSV: node id, name of the most probable class, probability of each class."""
+        probabilities, names = self.probabilities(graph), self.class_names
+        text = io.StringIO(newline="")
+        table = csv.writer(text, lineterminator="\n")
+        table.writerow(["node", "class", *(f"p:{name}" for name in names)])
+        nodes = _node_names(self.graph if graph is None else graph)
+        for node, row, best in zip(nodes, probabilities, probabilities.argmax(axis=1), strict=True):
+            table.writerow([node, names[best], *(f"{each:.9g}" for each in row)])
+        return text.getvalue()
+
+    def network(self) -> GCN:
+        """Return the only network as a module of torch, ready to predict."""
+        first, *_ = weights = [each[0] for each in self.only().weights]
+        hidden = [each.shape[1] for each in weights[:-1]]
+        # The initial weights are replaced below; a generator of their own leaves the user's alone.
+        options: dict[str, Any] = {"generator": torch.Generator(), "dtype": self.dtype}
+        made = GCN(len(first), hidden, self.num_classes, self.config.dropout, **options)
+        made.load_state_dict({f"weights.{layer}": each for layer, each in enumerate(weights)})
+        return made.to(self.device).eval()
+
+    def card(self) -> str:
+        """Return what a person wants to know before using the only network, in Markdown."""
+        return model_card(self)
+
+    def save(self, folder: str | os.PathLike[str], *, runs: Sequence[RunRecord] = (), overwrite: bool = False) -> None:
+        """Write a model folder; it is there wholly or not at all.
+
+        Parameters
+        ----------
+        folder : str or Path
+            A new or an empty folder.
+        runs : sequence of RunRecord
+            All runs from which this one was chosen, if there were others.
+        overwrite : bool
+            Replace a model folder that is there. A folder with other files in it is never replaced.
+        """
+        model = dataclasses.replace(self, chosen_from=len(runs) or self.chosen_from)
+        write_folder(folder, {"": model}, runs or [self.record], overwrite=overwrite)
+
+    def _check_features(self, graph: Graph) -> None:
+        if graph.features is None:
+            raise InputError("the graph has no features, which the network needs.")
+        expected = self.weights[0].shape[1]
+        if graph.num_features != expected:
+            raise InputError(f"a node of the graph must have {expected} features, got {graph.num_features}.")
+
+
+def _node_names(graph: Graph) -> tuple[str, ...]:
+    return graph.node_ids or tuple(map(str, range(graph.num_nodes)))
+
+
+def _checked_matrix(graph: Graph, propagation: SparseMatrix | MatrixLike) -> CSRArray:
+    given = propagation.scipy if isinstance(propagation, SparseMatrix) else propagation
+    matrix = as_square_csr(given, name="propagation")
+    if matrix.shape[0] != graph.num_nodes:
+        raise InputError(f"propagation must have a row for each of {graph.num_nodes} nodes, got {matrix.shape[0]}.")
+    return matrix

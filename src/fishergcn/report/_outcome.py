@@ -1,0 +1,121 @@
+"""A study as the report sees it: the plan, what was run of each of its cells, and the statistics."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fishergcn._base.types import FloatArray
+from fishergcn.errors import DataFileError
+from fishergcn.studies import Band, Cell, CellSummary, Comparison, Plan, Runs, compare, summarize
+from fishergcn.training import RunRecord
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the report is about.
+
+    Attributes
+    ----------
+    plan
+        What was to be run.
+    command
+        The command line that ran it; empty if unknown.
+    runs
+        The finished runs of each cell, in the plan's order, without their curves; cells without
+        any are left out.
+    failed
+        The runs that diverged or broke, each with its cell.
+    bands
+        The learning curves of each cell, as long as at least half of its runs were still training.
+    spectra
+        The largest eigenvalues of L of each cell's graph, where they were noted.
+    summaries, comparisons
+        The results of each cell that has any, and its paired differences.
+    """
+
+    plan: Plan
+    command: str
+    runs: Mapping[Cell, list[RunRecord]]
+    failed: list[tuple[Cell, RunRecord]]
+    bands: Mapping[Cell, Mapping[str, Band]]
+    spectra: Mapping[Cell, FloatArray]
+    summaries: Mapping[Cell, CellSummary]
+    comparisons: list[Comparison]
+
+    @property
+    def records(self) -> list[RunRecord]:
+        """All runs, failed ones included."""
+        return [record for records in self.runs.values() for record in records] + [run for _, run in self.failed]
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """The data sets of which there are runs, in the plan's order."""
+        return tuple(dict.fromkeys(cell.dataset for cell in self.runs))
+
+    def cells(self, dataset: str) -> dict[str, Cell]:
+        """Return the cells of one data set that have runs, by name."""
+        return {cell.name: cell for cell in self.runs if cell.dataset == dataset}
+
+    def curves(self, dataset: str) -> dict[str, Mapping[str, Band]]:
+        """Return the learning curves of the cells of one data set that have any, by name."""
+        found = {name: self.bands.get(cell, {}) for name, cell in self.cells(dataset).items()}
+        return {name: bands for name, bands in found.items() if bands}
+
+
+def read_outcome(source: Runs) -> Outcome:
+    """Read the runs of a study; raise if there are none."""
+    plan, memory = source.plan, _Memory(source)
+    fine = {cell: [record for record in memory.of_cell(cell) if record.status == "ok"] for cell in plan.cells}
+    failed = [(cell, record) for cell in plan.cells for record in memory.of_cell(cell) if record.status != "ok"]
+    if not failed and not any(fine.values()):
+        raise DataFileError(f"no run of the study {plan.preset!r} is finished yet, so there is nothing to report.")
+    spectra = {cell: source.spectrum(cell) for cell, records in fine.items() if records}
+    summaries = zip(plan.cells, summarize(memory), strict=True)
+    return Outcome(
+        plan=plan,
+        command=str(source.facts.get("command") or ""),
+        runs={cell: records for cell, records in fine.items() if records},
+        failed=failed,
+        bands={cell: _bands(source, cell) for cell, records in fine.items() if records},
+        spectra={cell: eigenvalues for cell, eigenvalues in spectra.items() if eigenvalues is not None},
+        summaries={cell: summary for cell, summary in summaries if summary.accuracy is not None},
+        comparisons=compare(memory),
+    )
+
+
+class _Memory(Runs):
+    """Runs read once and kept without their curves, which of thousands of runs would fill the memory."""
+
+    def __init__(self, source: Runs) -> None:
+        self._source = source
+        self._kept = {
+            cell: [dataclasses.replace(record, curves={}) for record in source.of_cell(cell)]
+            for cell in source.plan.cells
+        }
+
+    @property
+    def plan(self) -> Plan:
+        return self._source.plan
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        return self._source.facts
+
+    def of_cell(self, cell: Cell) -> Iterator[RunRecord]:
+        return iter(self._kept[cell])
+
+
+def _bands(source: Runs, cell: Cell) -> dict[str, Band]:
+    """Return the learning curves of a cell up to where fewer than half of its runs were still training.
+
+    Runs stop at different epochs; the few that train longest no longer stand for all.
+    """
+    found = source.bands(cell.dataset, cell.name)
+    kept = {name: slice(int((2 * band.runs >= band.runs.max(initial=0)).sum())) for name, band in found.items()}
+    return {
+        name: Band(band.mean[kept[name]], band.low[kept[name]], band.high[kept[name]], band.runs[kept[name]])
+        for name, band in found.items()
+    }

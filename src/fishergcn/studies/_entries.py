@@ -1,0 +1,91 @@
+"""Entries of a file's tables and objects: each of its type, or one sentence that names it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeVar
+
+from fishergcn._base.checks import check_integer, check_real, check_text
+from fishergcn.errors import InputError, suggestion
+
+Value = TypeVar("Value")
+_REQUIRED: Any = object()
+
+
+class Entries:
+    """A table (TOML) or an object (JSON) that may come from anywhere.
+
+    Parameters
+    ----------
+    values
+        The table.
+    what
+        Its name in messages.
+    known
+        The entries that it may have; any if not given.
+
+    Examples
+    --------
+    >>> Entries({"seeds": [1, 2]}, "the plan").wholes("seeds")
+    (1, 2)
+    >>> Entries({"title": 3}, "the plan").text("title")
+    Traceback (most recent call last):
+    ...
+    fishergcn.errors.InputError: 'title' of the plan must be text, got 3.
+    """
+
+    def __init__(self, values: Any, what: str, known: Collection[str] | None = None) -> None:
+        if not isinstance(values, Mapping):
+            raise InputError(f"{what} must be an object with entries, got {values!r:.80}.")
+        self.values, self.what = values, what
+        for name in values if known is not None else ():
+            if known is not None and name not in known:
+                words = f"{suggestion(str(name), known)}; known are {', '.join(sorted(known))}"
+                raise InputError(f"unknown entry {name!r} of {what}{words}.")
+
+    def text(self, name: str, default: str = _REQUIRED) -> str:
+        """Return a text."""
+        return check_text(*self._found(name, default))
+
+    def texts(self, name: str, default: tuple[str, ...] = _REQUIRED) -> tuple[str, ...]:
+        """Return a list of texts."""
+        return self._list(name, default, check_text)
+
+    def whole(self, name: str, default: int = _REQUIRED, minimum: int = 0, maximum: int = (1 << 63) - 1) -> int:
+        """Return a whole number that 63 bits hold."""
+        return check_integer(*self._found(name, default), minimum=minimum, maximum=maximum)
+
+    def wholes(self, name: str) -> tuple[int, ...]:
+        """Return a list of whole numbers."""
+        return self._list(name, _REQUIRED, lambda what, each: check_integer(what, each, minimum=0, maximum=1 << 62))
+
+    def real(self, name: str, minimum: float = 0.0) -> float:
+        """Return a number."""
+        return check_real(*self._found(name, _REQUIRED), minimum=minimum)
+
+    def real_or_none(self, name: str) -> float | None:
+        """Return a number from 0 on, None if there is none."""
+        return None if self.values.get(name) is None else self.real(name)
+
+    def table(self, name: str, default: Mapping[str, Any] = _REQUIRED) -> Mapping[str, Any]:
+        """Return an object."""
+        where, value = self._found(name, default)
+        return Entries(value, where).values
+
+    def tables(self, name: str, default: tuple[Mapping[str, Any], ...] = _REQUIRED) -> tuple[Mapping[str, Any], ...]:
+        """Return a list of objects."""
+        return self._list(name, default, lambda what, each: Entries(each, what).values)
+
+    def _found(self, name: str, default: Any) -> tuple[str, Any]:
+        where = f"{name!r} of {self.what}"
+        if name in self.values:
+            return where, self.values[name]
+        if default is _REQUIRED:
+            raise InputError(f"{where} is missing.")
+        return where, default
+
+    def _list(self, name: str, default: Any, check: Callable[[str, Any], Value]) -> tuple[Value, ...]:
+        where, value = self._found(name, default)
+        if not isinstance(value, list | tuple):
+            raise InputError(f"{where} must be a list, got {value!r:.80}.")
+        return tuple(check(where, each) for each in value)

@@ -1,0 +1,171 @@
+"""What is missing of a plan, as jobs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Literal
+from weakref import WeakKeyDictionary
+
+from fishergcn import datasets, splits
+from fishergcn._base.types import CSRArray
+from fishergcn.errors import InputError
+from fishergcn.execution import Executor, Job, Listener, Measure
+from fishergcn.graph import Graph
+from fishergcn.spectrum import Spectrum
+from fishergcn.studies._facts import note_data, note_spectrum
+from fishergcn.studies._plan import Cell, Plan
+from fishergcn.studies._store import RunStore
+from fishergcn.training import Problem, Run, RunRecord, check_runs, parse_method, prepare
+
+Form = Literal["chunk", "run", "method"]
+
+
+class Jobs:
+    """The jobs that are missing, made one by one as they are asked for.
+
+    Parameters
+    ----------
+    plan, store
+        What is to be done, and what is done of it.
+    measure
+        What makes the records.
+    executor
+        Says how many runs it trains side by side.
+    listener
+        Is told of each job.
+    form
+        What a job has: ``"chunk"``, some runs of a cell; ``"run"``, one of them; ``"method"``, all open cells of a
+        method with all runs of the plan.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        store: RunStore,
+        measure: Measure,
+        executor: Executor,
+        listener: Listener,
+        form: Form,
+    ) -> None:
+        self.plan, self.store, self.measure = plan, store, measure
+        self.executor, self.listener, self.form = executor, listener, form
+        self._cells: WeakKeyDictionary[Job, list[Cell]] = WeakKeyDictionary()
+
+    def __iter__(self) -> Iterator[Job]:
+        for dataset in self.plan.datasets:
+            shared = _Shared(self.plan, self.store, dataset)
+            groups: dict[object, list[Cell]] = {}
+            for cell in self.plan.cells:
+                if cell.dataset == dataset:
+                    key = (cell.method, cell.variant) if self.form == "method" else cell.name
+                    groups.setdefault(key, []).append(cell)
+            for cells in groups.values():
+                yield from self._of(cells, shared)
+
+    def _of(self, cells: Sequence[Cell], shared: _Shared) -> Iterator[Job]:
+        every = self.plan.runs()
+        missing = {cell: self._missing(cell) for cell in cells}
+        if not any(missing.values()):
+            return
+        problem, first = shared.problem(cells[0]), cells[0]
+        size = self._chunk(problem, first)
+        runs = [Run(shared.splits[split], seed) for split, seed in every]
+        if self.form == "method":
+            open_ = [
+                {"options": dict(cell.options), "runs": sorted(map(every.index, keys))}
+                for cell, keys in missing.items()
+                if keys
+            ]
+            yield self._job(problem, runs, {"cells": open_, "side_by_side": size}, missing)
+            return
+        # Chunks are cut before finished runs are left out: they are the same however often we start again.
+        for start in range(0, len(runs), size):
+            part = [run for run in runs[start : start + size] if (run.split.name, run.seed) in missing[first]]
+            if part:
+                keys = {(run.split.name, run.seed) for run in part}
+                yield self._job(problem, part, {"options": dict(first.options)}, {first: keys})
+
+    def _job(self, problem: Problem, runs: Sequence[Run], task: dict[str, object], missing: Missing) -> Job:
+        job = Job(problem, tuple(runs), measure=self.measure, task=task)
+        self._cells[job] = [cell for cell, keys in missing.items() if keys]
+        for cell, keys in missing.items():
+            if keys:
+                self.listener.started((cell.dataset, cell.name), len(keys))
+        return job
+
+    def _missing(self, cell: Cell) -> set[tuple[str, int]]:
+        return set(self.plan.runs(cell)) - self.store.finished(cell)
+
+    def _chunk(self, problem: Problem, cell: Cell) -> int:
+        """As many runs as fit, and the same number when the work is taken up again: rounding depends on it."""
+        if self.form == "run":
+            return 1
+        size = self.executor.chunk_size(problem)
+        if not self.executor.gpu:
+            return size
+        return int(self.store.remember(f"runs side by side on cuda, {cell.name} on {cell.dataset}", lambda: size))
+
+    def sort(self, job: Job, records: list[RunRecord]) -> Iterator[tuple[Cell, list[RunRecord]]]:
+        """Yield records of a job with their cells, which they name in ``extra`` where a job has several."""
+        cells = self._cells[job]
+        for cell in cells:
+            runs, options = set(self.plan.runs(cell)), cell.options.items()
+            mine = [each for each in records if (each.split, each.seed) in runs]
+            if len(cells) > 1:
+                left = set() if all(each.extra for each in mine) else self._missing(cell)
+                # A job that failed names no cell: all that is missing of it has failed.
+                mine = [
+                    each
+                    for each in mine
+                    if options <= each.extra.items() or (not each.extra and (each.split, each.seed) in left)
+                ]
+            if mine:
+                yield cell, [dataclasses.replace(each, extra={**cell.options, **each.extra}) for each in mine]
+
+
+Missing = dict[Cell, set[tuple[str, int]]]
+
+
+class _Shared:
+    """What cells on one data set share: the graph, its splits, propagation matrices and spectra."""
+
+    def __init__(self, plan: Plan, store: RunStore, dataset: str) -> None:
+        self.store, self.graph = store, _graph(plan, dataset)
+        self.splits = {name: splits.parse(self.graph, name) for name in plan.splits}
+        self._matrices: dict[object, CSRArray] = {}
+        self._spectra: dict[object, Spectrum] = {}
+        self._checked = False
+        note_data(store, dataset, self.graph)
+
+    def problem(self, cell: Cell) -> Problem:
+        """Return the problem of a cell, computing only what no cell before it had."""
+        method, config = parse_method(cell.method), cell.config
+        matrix = (config.order, config.threshold) if method.high_order else "renormalized"
+        spectrum = (matrix, config.rank, config.directions)
+        problem = prepare(
+            self.graph,
+            method,
+            config,
+            propagation=self._matrices.get(matrix),
+            spectrum=self._spectra.get(spectrum),
+        )
+        self._matrices[matrix] = problem.propagation
+        if problem.neighborhood is not None:
+            self._spectra[spectrum] = problem.neighborhood.spectrum
+        if not self._checked:
+            check_runs(problem, [Run(split, 0) for split in self.splits.values()])
+            self._checked = True
+        note_spectrum(self.store, cell, problem.propagation)
+        return problem
+
+
+def _graph(plan: Plan, dataset: str) -> Graph:
+    """Return the graph of a data set, which must be the one that was planned with."""
+    if dataset not in plan.graphs and dataset not in datasets.available():
+        advice = "give it with the plan: make_plan(..., datasets=[graph])"
+        raise InputError(f"data set {dataset!r} does not ship with the package; {advice}.")
+    graph = plan.graphs.get(dataset) or datasets.load(dataset)
+    if graph.digest != plan.digests.get(dataset):
+        raise InputError(f"the graph {dataset!r} is not the one of the plan, whose content has another digest.")
+    return graph

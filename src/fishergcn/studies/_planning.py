@@ -1,0 +1,140 @@
+"""From a preset to a plan: smaller or larger where asked, with the references that a comparison needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fishergcn import datasets as data
+from fishergcn import splits as split_rules
+from fishergcn._base.seeds import check_seeds
+from fishergcn.errors import InputError
+from fishergcn.graph import Graph
+from fishergcn.studies._attacks import attack_options, check_feasible
+from fishergcn.studies._plan import BASELINE, Cell, Plan, config_differences
+from fishergcn.studies._preset import Preset, load_preset
+from fishergcn.training import TrainConfig, control_of, parse_method
+
+
+def make_plan(
+    preset: Preset | str | Path,
+    *,
+    datasets: Sequence[str | Graph] | None = None,
+    methods: Sequence[str] | None = None,
+    attacks: Sequence[str] | None = None,
+    splits: int | str | Iterable[int | str] | None = None,
+    seeds: int | Iterable[int] | None = None,
+    epochs: int | None = None,
+    samples: int | None = None,
+) -> Plan:
+    """Turn a preset into a plan, smaller or larger where asked.
+
+    Parameters
+    ----------
+    preset
+        A preset, or what :func:`load_preset` reads one from.
+    datasets
+        Instead of the preset's: names of data sets that ship with the package, or graphs of yours.
+    methods
+        Instead of the preset's. The baseline ``gcn`` and the control of each method are added: without them a
+        difference has no meaning.
+    attacks
+        Some of the preset's, where it has any. What a graph does not admit is refused.
+    splits
+        How many, by the preset's rule, or which by name: see :func:`fishergcn.splits.named`.
+    seeds
+        How many initializations of each split, or which.
+    epochs
+        At most so many steps a run.
+    samples
+        M, how many samples a step of a perturbed method has; its control has as many.
+
+    Examples
+    --------
+    >>> from fishergcn import studies
+    >>> plan = make_plan(studies.load_preset("table2"), datasets=["cora"], methods=["fishergcn"], splits=2, seeds=3)
+    >>> [cell.name for cell in plan.cells], len(plan)
+    (['gcn', 'gcn-x5', 'fishergcn'], 18)
+    """
+    preset = preset if isinstance(preset, Preset) else load_preset(preset)
+    if preset.kind == "data":
+        raise InputError(f"preset {preset.name!r} trains nothing, so it has no plan.")
+    if attacks is not None and preset.kind != "attack":
+        raise InputError(f"preset {preset.name!r} has no attacks to choose from.")
+    changes = {"max_epochs": epochs, "samples": samples}
+    asked = {name: value for name, value in changes.items() if value is not None}
+    config = TrainConfig.from_dict(preset.config.to_dict() | asked)
+    graphs = _graphs(preset.datasets if datasets is None else datasets)
+    given = [each for each in datasets or () if isinstance(each, Graph)]
+    named = _with_references(preset.methods if methods is None else methods, config)
+    options: list[dict[str, Any]] = list(attack_options(preset.attacks, attacks)) if preset.kind == "attack" else [{}]
+    cells = [
+        Cell(dataset, " ".join([method, *_words(variant, each)]), method, variant, settings, each)
+        for dataset in graphs
+        for each in options
+        for method, variant, settings in _entries(preset, named, config)
+    ]
+    if not cells:
+        raise InputError("datasets, methods and attacks must name at least one each.")
+    chosen = tuple(split_rules.named(preset.splits if splits is None else splits, preset.split_rule))
+    if preset.kind == "attack":
+        for graph in graphs.values():
+            check_feasible(options, graph)
+            if any(len(split_rules.parse(graph, name).test) == 0 for name in chosen):
+                raise InputError("a study of attacks needs test nodes in every split.")
+    return Plan(
+        preset=preset.name,
+        title=preset.title,
+        source=preset.source,
+        notes=preset.notes,
+        cells=tuple(cells),
+        splits=chosen,
+        seeds=tuple(check_seeds(preset.seeds if seeds is None else seeds)),
+        digests={name: graph.digest for name, graph in graphs.items()},
+        published=tuple(entry for entry in preset.published if entry.dataset in graphs),
+        changed=tuple(config_differences(config, preset.config)),
+        measure=preset.kind,
+        graphs={name: graph for name, graph in graphs.items() if graph in given},
+    )
+
+
+def _graphs(chosen: Sequence[str | Graph]) -> dict[str, Graph]:
+    """Return the graphs by name; one without a name goes by its digest."""
+    graphs: dict[str, Graph] = {}
+    for graph in (each if isinstance(each, Graph) else data.load(each) for each in dict.fromkeys(chosen)):
+        name = graph.name or graph.digest
+        if name in graphs:
+            raise InputError(f"every graph needs a name of its own, got {name!r} for two of them.")
+        graphs[name] = graph
+    return graphs
+
+
+def _with_references(methods: Sequence[str], config: TrainConfig) -> tuple[str, ...]:
+    """Put the baseline and each control before the method that is compared with it."""
+    ordered: dict[str, None] = {}
+    for method in methods:
+        chain = [parse_method(method).name]
+        while (control := control_of(chain[-1], config)) is not None:
+            chain.append(control)
+        ordered |= dict.fromkeys((BASELINE, *reversed(chain)))
+    return tuple(ordered)
+
+
+def _entries(preset: Preset, methods: Sequence[str], config: TrainConfig) -> Iterator[tuple[str, str, TrainConfig]]:
+    """Yield method, variant and settings of the cells on one data set."""
+    for method in methods:
+        yield method, "", config
+    for variant in preset.variants:
+        settings = TrainConfig.from_dict(config.to_dict() | dict(variant.config))
+        for method in variant.methods:
+            if method in methods:
+                yield method, variant.name, settings
+
+
+def _words(variant: str, options: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what follows the method in the name of a cell."""
+    if variant:
+        yield variant
+    if options:
+        yield f"{options['attack']} {options['level']:g}"

@@ -1,0 +1,84 @@
+"""Options have one name, one meaning and one default in all commands."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import get_args
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from fishergcn import studies
+from fishergcn.cli import _options as shared
+from fishergcn.cli import app
+from fishergcn.cli.train import train
+
+
+def commands(command, place=()):
+    found = getattr(command, "commands", None)
+    if found is None:
+        yield place, command
+    else:
+        for name, child in found.items():
+            yield from commands(child, (*place, name))
+
+
+COMMANDS = dict(commands(typer.main.get_command(app)))
+OPTIONS = defaultdict(dict)
+for PLACE, COMMAND in COMMANDS.items():
+    for PARAMETER in COMMAND.params:
+        for OPTION in PARAMETER.opts:
+            OPTIONS[OPTION][PLACE] = PARAMETER
+CHOICES = {
+    "train": ("--directed", "--self-links", "--stopping", "--test-at"),
+    "tune": ("--directed", "--self-links", "--grid"),
+    "data import": ("--directed", "--self-links"),
+    "spectrum": ("--component",),
+    "geometry distance": ("--laplacian",),
+    "geometry neighborhood": ("--noise",),
+    "geometry fisher": ("--kind",),
+    "geometry links": ("--links",),
+    "runs archive": ("--curves",),
+}
+
+
+@pytest.mark.parametrize("option", ["--method", "--dataset", "--splits", "--device", "--quiet", "--json", "--plot"])
+def test_is_declared_once(option):
+    assert len(OPTIONS[option]) > 1
+    assert len({(each.help, each.multiple, str(each.default)) for each in OPTIONS[option].values()}) == 1
+
+
+def test_the_words_that_architecture_asks_for():
+    training = {("train",), ("tune",), ("reproduce",), ("robustness",)}
+    for option in ("--method", "--dataset", "--splits"):
+        assert set(OPTIONS[option]) == training
+        assert all(each.multiple for each in OPTIONS[option].values())
+    assert {each.default for each in OPTIONS["--device"].values()} == {"auto"}
+    for gone in ("--methods", "--datasets", "--attacks", "--split", "--max-epochs", "--learning-rate"):
+        assert gone not in OPTIONS
+    assert ("geometry", "links") in COMMANDS
+
+
+@pytest.mark.parametrize(("place", "option"), [(name, option) for name, some in CHOICES.items() for option in some])
+def test_words_that_an_option_does_not_know(place, option, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    place = tuple(place.split())
+    needed = ["--out", "x", "--edges", "x", "--node", "x"]
+    given = [word for name, value in zip(needed[::2], needed[1::2], strict=True) if place in OPTIONS[name]
+             for word in (name, value)]  # fmt: skip
+    arguments = [each for each in COMMANDS[place].params if each.param_type_name == "argument"]
+    done = CliRunner().invoke(app, [*place, *["x"] * len(arguments), *given, option, "fire"], env={"COLUMNS": "200"})
+    assert done.exit_code == 2
+    assert "'fire' is not" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_attacks_are_those_of_the_library():
+    assert get_args(shared.AttackWord) == studies.ATTACKS
+
+
+def test_words_of_a_command_leave_out_its_defaults():
+    values = {"device": "auto", "seeds": 2, "splits": ["public", "2"], "set_": None, "self_links": "drop"}
+    expected = ["--seeds", "2", "--splits", "public", "--splits", "2", "--self-links", "drop"]
+    assert shared.words_of(train, values) == expected

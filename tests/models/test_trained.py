@@ -1,0 +1,206 @@
+"""Trained models: several networks side by side, networks from elsewhere, and graphs that are new to them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+
+from fishergcn import GCN, Graph, TrainConfig, TrainedModel, high_order, renormalized, splits, train
+from fishergcn.errors import InputError
+from fishergcn.operators import SparseMatrix
+from fishergcn.training import Run, parse_method, prepare
+
+CONFIG = TrainConfig(max_epochs=20, hidden=(6, 5), order=3, threshold=1e-3, dtype="float64")
+
+
+def make_graph(n=30, seed=0, **extras):
+    rng = np.random.default_rng(seed)
+    labels = np.arange(n) % 3
+    upper = np.triu(rng.random((n, n)) < np.where(labels[:, None] == labels, 0.4, 0.05), 1)
+    features = sparse.csr_array((rng.random((n, 8)) < 0.5) + np.eye(3, 8)[labels])
+    return Graph((upper | upper.T).astype(float), features, labels, **extras)
+
+
+GRAPH = make_graph(name="mine", node_ids=[f"node {i}" for i in range(30)], class_names=["red", "green", "blue"])
+SPLITS = [splits.per_class(GRAPH, 3, 2, seed=seed) for seed in (1, 2)]
+
+
+@pytest.fixture(scope="module", params=["gcn", "gcn-t"])
+def trained(request):
+    """A method's name, its records over two splits and two seeds, and their model."""
+    records = train(GRAPH, request.param, SPLITS, 2, CONFIG, keep_weights=True)
+    return request.param, records, TrainedModel.from_records(GRAPH, records, SPLITS)
+
+
+def dense_logits(graph, weights, method):
+    matrix = (
+        high_order(graph.adjacency, order=3, threshold=1e-3) if method == "gcn-t" else renormalized(graph.adjacency)
+    )
+    hidden = graph.features.toarray().astype(np.float64)
+    hidden /= hidden.sum(axis=1, keepdims=True)
+    for layer, weight in enumerate(weights):
+        hidden = matrix.toarray() @ (hidden if layer == 0 else np.maximum(hidden, 0)) @ weight
+    return hidden
+
+
+def softmax(logits):
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+class TestNetworksSideBySide:
+    def test_logits_are_those_of_each_network(self, trained):
+        method, records, model = trained
+        assert (len(model), model.num_classes, model.dtype) == (4, 3, torch.float64)
+        found = model.logits().numpy()
+        assert found.shape == (30, 4, 3)
+        for index, record in enumerate(records):
+            np.testing.assert_allclose(found[:, index], dense_logits(GRAPH, record.weights, method), atol=1e-12)
+            np.testing.assert_allclose(model.only(index).logits()[:, 0], found[:, index], atol=1e-13)
+
+    def test_they_score_as_in_training(self, trained):
+        _, records, model = trained
+        loss, accuracy = model.test()
+        assert accuracy.tolist() == [record.test_accuracy for record in records]
+        np.testing.assert_allclose(loss, [record.test_cross_entropy for record in records], rtol=1e-12)
+        one = model.only(2)
+        assert (one.record, one.runs[0].split) == (records[2], SPLITS[1])
+        assert one.test()[1].tolist() == accuracy[2:3].tolist()
+        assert one.split_sizes == {"train": 9, "val": 6, "test": len(SPLITS[1].test)}
+
+    def test_a_prepared_problem_lends_its_matrix(self, trained):
+        method, records, model = trained
+        problem = prepare(GRAPH, parse_method(method), CONFIG)
+        runs = [Run(split, seed) for split in SPLITS for seed in (2019, 2020)]
+        same = TrainedModel.of(problem, runs, records)
+        assert same.propagation is problem.propagation
+        assert torch.equal(same.logits(), model.logits())
+
+    def test_other_operators_and_features(self, trained):
+        method, records, model = trained
+        other = make_graph(seed=5)
+        found = model.logits(model.operator_of(other), model.prepare_features(other.features))
+        for index, record in enumerate(records):
+            np.testing.assert_allclose(found[:, index], dense_logits(other, record.weights, method), atol=1e-12)
+
+    def test_in_another_precision(self, trained):
+        _, _, model = trained
+        single = model.to("cpu", torch.float32)
+        assert single.features.values.dtype == single.operator.dtype == single.dtype == torch.float32
+        np.testing.assert_allclose(single.logits(), model.logits(), atol=1e-5)
+        assert model.to("cpu", torch.float64) is model
+
+    def test_shown_in_one_line(self, trained):
+        method, _, model = trained
+        assert repr(model) == f"TrainedModel(4 networks, '{method}', 30 nodes, 3 classes)"
+
+    def test_what_needs_one_network_says_so(self, trained):
+        _, _, model = trained
+        for ask in (model.probabilities, model.network, model.card, lambda: model.record, lambda: model.split_sizes):
+            with pytest.raises(InputError, match=r"holds 4 networks, and one is needed: model.only\(i\) takes one"):
+                ask()
+        with pytest.raises(InputError, match="run must be between 0 and 3, got 4"):
+            model.only(4)
+
+    def test_records_that_do_not_belong_together(self, trained):
+        _, records, _ = trained
+        mixed = [records[0], dataclasses.replace(records[1], method="gcn-x5")]
+        with pytest.raises(InputError, match="of one method with the same settings"):
+            TrainedModel.from_records(GRAPH, mixed, SPLITS)
+        with pytest.raises(InputError, match="do not belong together"):
+            TrainedModel.from_records(GRAPH, records, SPLITS[0])
+
+
+class TestNewNodes:
+    def test_predictions_on_another_graph_are_those_of_the_dense_network(self, trained):
+        method, records, models = trained
+        model = models.only(0)
+        larger = make_graph(43, seed=7).replace(labels=None)
+        expected = softmax(dense_logits(larger, records[0].weights, method))
+        np.testing.assert_allclose(model.probabilities(larger), expected, atol=1e-12)
+        np.testing.assert_array_equal(model.predict(larger), expected.argmax(axis=1))
+        lines = model.predictions_csv(larger).splitlines()
+        assert lines[0] == "node,class,p:red,p:green,p:blue"
+        assert [line.split(",")[1] for line in lines[1:]] == [model.class_names[c] for c in expected.argmax(axis=1)]
+
+    def test_the_same_graph_gives_the_same(self, trained):
+        model = trained[2].only(0)
+        np.testing.assert_array_equal(model.probabilities(GRAPH), model.probabilities())
+        assert model.predictions_csv(GRAPH) == model.predictions_csv()
+        assert model.new_nodes(GRAPH) == ()
+
+    def test_nodes_are_told_apart_by_their_names(self, trained):
+        model = trained[2].only(0)
+        other = make_graph(3).replace(node_ids=["node 29", "node 30", "node 2"])
+        assert model.new_nodes(other) == ("node 30",)
+        assert model.new_nodes(make_graph(2).replace(labels=None)) == ("0", "1")
+
+    def test_labels_of_the_other_graph_are_not_looked_at(self, trained):
+        model = trained[2].only(0)
+        other = make_graph(9, seed=3)
+        many = other.replace(labels=np.arange(9))
+        np.testing.assert_array_equal(model.probabilities(many), model.probabilities(other))
+
+    def test_graphs_that_do_not_fit(self, trained):
+        model = trained[2].only(0)
+        with pytest.raises(InputError, match="must have 8 features, got 5"):
+            model.probabilities(GRAPH.replace(features=np.ones((30, 5))))
+        with pytest.raises(InputError, match="the graph has no features"):
+            model.predict(GRAPH.replace(features=None))
+        with pytest.raises(InputError, match="graph must be a Graph, got str"):
+            model.probabilities("cora")
+
+
+class TestNetworksFromElsewhere:
+    def test_a_network_predicts_as_it_does_itself(self):
+        network = GCN(8, (4,), 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64).eval()
+        model = TrainedModel.from_network(network, GRAPH, normalize_features=False)
+        expected = network(GRAPH.features, renormalized(GRAPH.adjacency)).detach()
+        np.testing.assert_allclose(model.logits()[:, 0], expected, atol=1e-13)
+        other = make_graph(12, seed=4)
+        expected = network(other.features, renormalized(other.adjacency)).detach().numpy()
+        np.testing.assert_allclose(model.probabilities(other), softmax(expected), atol=1e-13)
+        again = model.network()
+        assert all(torch.equal(*pair) for pair in zip(again.weights, network.weights, strict=True))
+
+    def test_its_weights_are_copied(self):
+        network = GCN(8, (4,), 3, generator=torch.Generator().manual_seed(0))
+        model = TrainedModel.from_network(network, GRAPH)
+        before = model.probabilities()
+        with torch.no_grad():
+            network.weights[0].zero_()
+        np.testing.assert_array_equal(model.probabilities(), before)
+
+    @pytest.mark.parametrize("wrap", [lambda matrix: matrix, SparseMatrix.from_scipy, lambda matrix: matrix.toarray()])
+    def test_a_matrix_of_its_own(self, wrap):
+        network = GCN(8, (4,), 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        matrix = high_order(GRAPH.adjacency)
+        model = TrainedModel.from_network(network, GRAPH, wrap(matrix))
+        assert abs(model.propagation - matrix).max() == 0
+        with pytest.raises(InputError, match="a matrix of its own: it is for its graph alone"):
+            model.only(0).to("cpu", torch.float32).probabilities(GRAPH)
+
+    def test_any_function_of_the_operator(self):
+        X = torch.rand(30, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+        model = TrainedModel.from_network(lambda operator: operator @ X, GRAPH)
+        np.testing.assert_allclose(model.logits()[:, 0], renormalized(GRAPH.adjacency) @ X.numpy(), atol=1e-14)
+        assert repr(model) == "TrainedModel(a network trained elsewhere, 30 nodes, 3 classes)"
+        with pytest.raises(InputError, match="a function or a matrix of its own"):
+            model.probabilities(GRAPH)
+
+    def test_it_has_no_record_and_no_test_nodes(self, tmp_path):
+        model = TrainedModel.from_network(GCN(8, (4,), 3), GRAPH)
+        with pytest.raises(InputError, match="trained elsewhere: there is no record of it"):
+            model.save(tmp_path / "m")
+        with pytest.raises(InputError, match="does not know its test nodes"):
+            model.test()
+        with pytest.raises(InputError, match="no labels to test with"):
+            TrainedModel.from_network(GCN(8, (4,), 3), GRAPH.replace(labels=None)).test()
+
+    def test_a_matrix_of_other_nodes(self):
+        with pytest.raises(InputError, match="a row for each of 30 nodes, got 4"):
+            TrainedModel.from_network(GCN(8, (4,), 3), GRAPH, np.eye(4))

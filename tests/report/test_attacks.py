@@ -1,0 +1,121 @@
+"""The page of a study of attacks: its curves, tables and files hold what was measured."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+
+import numpy as np
+import pytest
+
+from fishergcn.errors import InputError
+from fishergcn.report import write_report
+from fishergcn.report._attacks import attack_points
+from fishergcn.report._outcome import read_outcome
+from fishergcn.studies import Cell, Plan, RunStore, open_runs
+from fishergcn.training import RunRecord, TrainConfig
+
+NAME = "<b>mine</b>"
+
+
+def fill(folder, methods=("gcn", "gcn-x5", "fishergcn"), samples=5, **changes):
+    config = TrainConfig(samples=samples)
+    cells = [
+        Cell(NAME, f"{method} {attack} {level}", method, "", config, {"attack": attack, "level": level, **changes})
+        for method in methods
+        for attack in ("links-added", "bures-ball")
+        for level in (0.0, 0.25, 0.5)
+    ]
+    splits = ("shuffled:1", "shuffled:2", "shuffled:3")
+    plan = Plan(
+        "robustness", "Robustness", "Here", (), tuple(cells), splits, (2019,), {NAME: "ab" * 32}, measure="attack"
+    )
+    rng = np.random.default_rng(0)
+    with RunStore(folder, writable=True) as store:
+        store.begin(plan)
+        for cell in cells:
+            extra = {**cell.options, "size": 0.04 * cell.options.get("level", 0)}
+            store.add(cell, [
+                RunRecord(NAME, cell.method, split, seed, "ok", 9, float(rng.random()), *[math.nan] * 5, {}, [], 0.1,
+                          "cpu", {"torch": "2"}, config.to_dict(), "ab" * 32, extra)
+                for split, seed in plan.runs()
+            ])  # fmt: skip
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return fill(tmp_path)
+
+
+def points_of(folder):
+    with open_runs(folder) as source:
+        return attack_points(read_outcome(source)), list(source.entries())
+
+
+def test_points_are_means_and_paired_differences_of_the_runs(folder):
+    points, entries = points_of(folder)
+    assert len(points) == 18
+    assert [point.method for point in points[:3]] == ["gcn", "gcn-x5", "fishergcn"]
+    accuracies = {name: [run.test_accuracy for cell, run in entries if cell == name] for name, _ in entries}
+    for point in points:
+        ours = accuracies[f"{point.method} {point.attack} {point.level}"]
+        assert point.accuracy.mean == pytest.approx(np.mean(ours), abs=1e-14)
+        assert point.size == pytest.approx(0.04 * point.level)
+        assert (point.difference is None) == (point.method != "fishergcn")
+        if point.difference is not None:
+            theirs = accuracies[f"gcn-x5 {point.attack} {point.level}"]
+            assert point.control == "gcn-x5"
+            assert point.difference.mean == pytest.approx(np.mean(ours) - np.mean(theirs), abs=1e-14)
+
+
+@pytest.mark.parametrize(("samples", "control"), [(1, "gcn"), (3, "gcn-x3"), (5, "gcn-x5")])
+def test_the_control_follows_the_number_of_samples(tmp_path, samples, control):
+    fill(tmp_path, ("gcn", "gcn-x3", "gcn-x5", "fishergcn"), samples)
+    write_report(tmp_path)
+    with (tmp_path / "tables.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert {row["control"] for row in rows if row["method"] == "fishergcn"} == {control}
+    assert all(row["difference"] for row in rows if row["method"] == "fishergcn")
+    assert f"fishergcn − {control}" in (tmp_path / "figures" / "robustness-b-mine-b-difference.svg").read_text()
+
+
+def test_the_page(folder):
+    page = write_report(folder).read_text()
+    stems = {"robustness-b-mine-b-accuracy", "robustness-b-mine-b-difference"}
+    assert {path.name for path in (folder / "figures").iterdir()} == {
+        f"{stem}{suffix}" for stem in stems for suffix in (".svg", ".png", ".csv")
+    }
+    assert re.findall(r'<section id="([a-z]+)"', page) == ["protocol", "robustness"]
+    assert "54 finished runs of 3 methods on &lt;b&gt;mine&lt;/b&gt;." in page
+    assert "<b>mine" not in page
+    ends = [point for point in points_of(folder)[0] if point.level == 0.5]
+    rows = re.findall(r"<tr>(<td>.*?)</tr>", page)
+    assert len(rows) == len(ends) == 6
+    for row, point in zip(rows, ends, strict=True):
+        texts = re.findall(r"<td>(.*?)</td>", row)
+        assert texts[1:5] == [point.attack, point.method, "50%", f"{100 * point.accuracy.mean:.2f}"]
+        assert texts[5] == f"{100 * point.accuracy.low:.2f} – {100 * point.accuracy.high:.2f}"
+        assert (texts[6] == "–") == (point.method != "fishergcn")
+
+
+def test_the_tables(folder):
+    write_report(folder)
+    points, _ = points_of(folder)
+    with (folder / "tables.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert [(row["attack"], float(row["level"]), row["method"]) for row in rows] == [
+        (point.attack, point.level, point.method) for point in points
+    ]
+    assert [float(row["accuracy"]) for row in rows] == [point.accuracy.mean for point in points]
+    text = (folder / "tables.md").read_text()
+    assert "**Random links added** (share of the links; 3 runs a point)" in text
+    assert "share of the farthest distance, D_B = 0.0400 for gcn, gcn-x5, fishergcn" in text
+    assert text.count("| *fishergcn − gcn-x5* |") == 2
+
+
+def test_an_unknown_attack_is_one_sentence(tmp_path):
+    fill(tmp_path, attack="storm")
+    with pytest.raises(InputError, match=r"must be one of 'links-added', .*, got 'storm'"):
+        write_report(tmp_path)
