@@ -35,10 +35,10 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
     from fishergcn import TrainConfig
     from fishergcn.spectrum import Spectrum, top_spectrum
-    from fishergcn.training import Run
+    from fishergcn.training import BatchSettings, Run, prepare_batches
     from fishergcn.training._distributed import process_group
     from fishergcn.training._methods import parse_method
-    from fishergcn.training._minibatch import BatchSettings, MiniBatchTrainer, prepare_batches
+    from fishergcn.training._minibatch import MiniBatchTrainer
 
     torch.set_num_threads(1)
     peaks, seconds = {"libraries": peak_mb()}, {}
@@ -85,9 +85,9 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         done("preparation")
         epochs = []
         for epoch in range(options.epochs):
-            loss, accuracy = trainer.epoch(epoch)
+            loss, accuracy = (float(each) for each in trainer.epoch(epoch))
             trained = time.perf_counter() - clock
-            val_loss, _, val_accuracy = trainer.scores(trainer.stack.weights, "val")
+            val_loss, val_accuracy = (float(each) for each in trainer.validate())
             done(f"epoch {epoch + 1}")
             whole = seconds.pop(f"epoch {epoch + 1}")
             names = ("train_loss", "train_accuracy", "val_loss", "val_accuracy", "steps_seconds", "seconds")

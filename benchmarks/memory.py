@@ -26,8 +26,7 @@ def measure(data: str, method: str, epochs: int) -> dict[str, Any]:
     import torch
 
     from fishergcn import TrainConfig, datasets, splits
-    from fishergcn.training import Run
-    from fishergcn.training._engine import train_chunk
+    from fishergcn.training import Run, train_chunk
     from fishergcn.training._methods import parse_method
     from fishergcn.training._problem import prepare
 

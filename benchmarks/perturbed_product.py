@@ -21,7 +21,7 @@ import torch
 from _record import machine, write_record
 
 import fishergcn
-from fishergcn.operators._sparse import spmm
+from fishergcn.operators import spmm
 from fishergcn.perturbation import Neighborhood
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}

@@ -23,7 +23,8 @@ import numpy as np
 from _record import machine, write_record
 from scipy import sparse
 
-from fishergcn import datasets, propagation
+from fishergcn import datasets, high_order
+from fishergcn.propagation import _algorithm
 
 ORDER, THRESHOLD = 5, 1e-4
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
@@ -48,12 +49,12 @@ def plain(adjacency: Any) -> Any:
 
 
 def compiled(adjacency: Any) -> Any:
-    return propagation.high_order(adjacency, ORDER, THRESHOLD)
+    return high_order(adjacency, ORDER, THRESHOLD)
 
 
 def without_numba(adjacency: Any) -> Any:
-    propagation._has_numba = lambda: False
-    return propagation.high_order(adjacency, ORDER, THRESHOLD)
+    _algorithm._has_numba = lambda: False
+    return high_order(adjacency, ORDER, THRESHOLD)
 
 
 CONTENDERS = {"plain": plain, "high_order": compiled, "high_order_without_numba": without_numba}

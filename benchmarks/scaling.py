@@ -108,7 +108,7 @@ def measure(nodes: int, method: str, epochs: int, hidden: int, samples: int) -> 
     peak = peak_mb()
     return {
         "nodes": nodes,
-        "links": graph.num_edges,
+        "links": graph.num_links,
         "method": method,
         "labeled": {"train": len(split.train), "val": len(split.val)},
         "seconds_per_epoch": statistics.median(seconds[1:]),  # the first also fetches memory from the system

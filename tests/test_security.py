@@ -19,7 +19,7 @@ from fishergcn.errors import DataFileError
 
 ROOT = Path(fishergcn.__file__).parent
 TREES = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in ROOT.rglob("*.py")}
-UNPICKLER = "datasets/_unpickle.py"
+UNPICKLER = "graph/_formats/_unpickle.py"
 FORBIDDEN_MODULES = {
     "pickle",
     "cPickle",
@@ -50,7 +50,7 @@ def keywords(call):
 
 def test_the_whole_package_is_read():
     assert len(TREES) > 80
-    assert {UNPICKLER, "graph.py", "cli/__init__.py", "training/_worker.py"} <= set(TREES)
+    assert {UNPICKLER, "graph/_graph.py", "cli/__init__.py", "execution/_worker.py"} <= set(TREES)
 
 
 def test_no_module_that_runs_what_it_reads():
@@ -75,9 +75,9 @@ def test_the_one_unpickler_resolves_stand_ins_only():
     assert ast.unparse(methods["find_class"].body[-1]) == "return _stand_in(self._path, module, name)"
     loads = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".load")]
     assert [ast.unparse(node.func) for node in loads] == ["_StandInUnpickler(data, path).load"]
-    from fishergcn.datasets._unpickle import _STAND_INS
+    from fishergcn.graph._formats._unpickle import _STAND_INS
 
-    assert all(kind.__module__ == "fishergcn.datasets._unpickle" for kind in _STAND_INS.values())
+    assert all(kind.__module__ == "fishergcn.graph._formats._unpickle" for kind in _STAND_INS.values())
 
 
 def test_no_text_is_run():
@@ -178,7 +178,7 @@ def test_names_of_members_are_not_paths(tmp_path):
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     from fishergcn.execution import train
-    from fishergcn.models import save_model
+    from fishergcn.models import save_models
     from fishergcn.splits import Split
     from fishergcn.training import TrainConfig
 
@@ -186,7 +186,7 @@ def model(tmp_path_factory):
     split = Split("s", np.array([0, 1]), np.array([2]), np.array([3]))
     [record] = train(graph, "gcn", split, config=TrainConfig(max_epochs=1, hidden=2), keep_weights=True)
     folder = tmp_path_factory.mktemp("safe") / "model"
-    save_model(folder, graph, record, split)
+    save_models(folder, graph, [record], split)
     return folder
 
 

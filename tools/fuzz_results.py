@@ -43,7 +43,7 @@ STATEMENTS = (
 @functools.cache
 def _model() -> Files:
     from fishergcn.execution import train
-    from fishergcn.models import save_model
+    from fishergcn.models import save_models
     from fishergcn.splits import Split
     from fishergcn.training import TrainConfig
 
@@ -51,7 +51,7 @@ def _model() -> Files:
     split = Split("s", np.array([0, 1, 2]), np.array([3, 4, 5]), np.array([6, 7, 8]))
     [record] = train(toy, "gcn", split, config=TrainConfig(max_epochs=2, hidden=3), keep_weights=True)
     with tempfile.TemporaryDirectory() as folder:
-        save_model(f"{folder}/model", toy, record, split)
+        save_models(f"{folder}/model", toy, [record], split)
         return {path.name: path.read_bytes() for path in Path(folder, "model").iterdir()}
 
 
@@ -81,6 +81,31 @@ def _read_model(folder: Path, _: random.Random) -> None:
     from fishergcn.models import load_model
 
     assert load_model(folder).predictions_csv().count("\n") == 13
+
+
+@functools.cache
+def _geometry() -> Files:
+    from fishergcn.geometry.extrinsic import GeometryRecord, NodeLinks
+
+    links = NodeLinks("a", "red", 0.9, (("a", "b", True, -0.25),), {"a": 0, "b": 1})
+    record = GeometryRecord("gcn on mine", (2.0, 1.0), (0.5, 0.1, -0.6), 0.01, (0.2, 0.1), (0.05,), links)
+    return {"geometry.json": json.dumps(record.to_dict()).encode()}
+
+
+def _spoil_geometry(rng: random.Random, files: Files) -> Files:
+    if rng.random() < 0.2:
+        return spoil_one(rng, files)
+    return {"geometry.json": to_json(spoil_value(rng, json.loads(files["geometry.json"])), rng)}
+
+
+def _read_geometry(folder: Path, rng: random.Random) -> None:
+    from fishergcn.drawing import draw_fisher, draw_links
+    from fishergcn.geometry.extrinsic import GeometryRecord
+
+    record = GeometryRecord.load(folder / "geometry.json")
+    pictures = draw_fisher(record), draw_links(record.links)
+    if rng.random() < 0.2:  # it takes a while
+        assert all(picture.svg for picture in pictures)
 
 
 # Runs
@@ -215,6 +240,7 @@ def _read_runs(folder: Path, rng: random.Random) -> None:
 
 
 TARGETS = {
+    "geometry": Target(_geometry, _spoil_geometry, _read_geometry),
     "model": Target(_model, _spoil_model, _read_model),
     "database": Target(_database, _spoil_database, _read_runs),
     "archive": Target(_archive, _spoil_archive, _read_runs),

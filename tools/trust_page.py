@@ -21,9 +21,10 @@ PAGE = ROOT / "docs" / "trust.md"
 WORDS = {
     "npz": "graph files (`Graph.load`)",
     "csv": "text tables (`Graph.from_files`)",
-    "planetoid": "Planetoid (`datasets.read_planetoid`)",
+    "planetoid": "Planetoid (`Graph.from_planetoid`)",
     "preset": "presets (`experiments.preset.load`, `make_plan`)",
-    "model": "model folders (`training.load_model`, predictions)",
+    "model": "model folders (`models.load_model`, predictions)",
+    "geometry": "records of a model's geometry (`GeometryRecord.load`, pictures)",
     "database": "run databases (`open_runs`, statistics, export)",
     "archive": "archives of runs (`read_archive`, statistics, export)",
     "command": "the command line (argument lists and hostile files)",

@@ -18,27 +18,10 @@ from fishergcn.spectrum import Spectrum, top_spectrum
 from fishergcn.training import METHODS, RunRecord, TrainConfig
 
 __all__ = [
-    "GCN",
-    "METHODS",
-    "Graph",
-    "Neighborhood",
-    "RunRecord",
-    "SparsePlusLowRank",
-    "SpectralAdversary",
-    "Spectrum",
-    "TrainConfig",
-    "TrainedModel",
-    "__version__",
-    "best_run",
-    "datasets",
-    "high_order",
-    "load_model",
-    "renormalized",
-    "save_models",
-    "splits",
-    "top_spectrum",
-    "train",
-]
+    "GCN", "METHODS", "Graph", "Neighborhood", "RunRecord", "SparsePlusLowRank", "SpectralAdversary", "Spectrum",
+    "TrainConfig", "TrainedModel", "__version__", "best_run", "datasets", "high_order", "load_model", "renormalized",
+    "save_models", "splits", "top_spectrum", "train",
+]  # fmt: skip
 
 if TYPE_CHECKING:
     from fishergcn import attacks as attacks

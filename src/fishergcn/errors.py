@@ -85,9 +85,9 @@ class MissingExtraError(FisherGCNError, ImportError):
     Examples
     --------
     >>> from unittest.mock import patch
-    >>> from fishergcn.execution import RayExecutor
+    >>> from fishergcn.execution import choose_executor
     >>> with patch.dict("sys.modules", ray=None):  # as if Ray were not installed
-    ...     RayExecutor()  # doctest: +ELLIPSIS
+    ...     choose_executor(cluster="auto")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
     fishergcn.errors.MissingExtraError: ... needs the package 'ray': pip install 'fishergcn[cluster]' (...).

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from fishergcn._base.arrays import check_indices
 from fishergcn._base.checks import check_choice, check_integer
 from fishergcn._base.seeds import check_seeds
 from fishergcn._base.types import IntArray
@@ -370,21 +371,9 @@ def _class_name(graph: Graph, label: int) -> str:
 
 
 def _indices(part: str, values: Any) -> IntArray:
-    """Return ``values`` as a read-only int64 copy after checking that they can be node indices."""
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        array = np.empty((0, 0))
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        hint = " (of a mask, take numpy.flatnonzero)" if array.dtype.kind == "b" else ""
-        raise InputError(
-            f"{part} must be a list of node indices, got an array of {array.dtype} with shape {array.shape}{hint}."
-        )
-    nodes = array.astype(np.int64)
-    if nodes.size and nodes.min() < 0:
-        raise InputError(f"{part} must list nodes by indices of at least 0, got {nodes.min()}.")
+    """Return ``values`` as distinct node indices."""
+    nodes = check_indices(part, values)
     distinct, counts = np.unique(nodes, return_counts=True)
     if distinct.size < nodes.size:
         raise InputError(f"{part} must list every node once, but node {distinct[counts > 1][0]} is repeated.")
-    nodes.flags.writeable = False
     return nodes

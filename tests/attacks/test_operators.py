@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fishergcn import high_order, renormalized
-from fishergcn.attacks._operators import DenseOperator, dense_high_order, operator_of
+from fishergcn.attacks._operators import DenseOperator, operator_of
 from fishergcn.errors import InputError
 from fishergcn.models import TrainedModel
 
@@ -33,12 +33,6 @@ def test_a_run_that_broke_is_refused(trained, runs):
     broken = [records[0], dataclasses.replace(records[1], status="diverged")]
     with pytest.raises(InputError, match="gcn on planted, split b: diverged"):
         TrainedModel.of(problem, runs, broken)
-
-
-def test_dense_algorithm_1_is_the_sparse_one(graph):
-    for order, threshold in ((1, 0.0), (5, 1e-4), (3, 0.02)):
-        dense = dense_high_order(graph.adjacency, order, threshold, CPU)
-        assert np.allclose(dense, high_order(graph.adjacency, order, threshold).toarray(), rtol=0, atol=1e-14)
 
 
 def test_operators_multiply(graph, trained):

@@ -126,7 +126,7 @@ class TestImport:
         options = ["--header", "all", "--self-links", "drop", "--name", "n", "--directed", "symmetrize"]
         run("data", "import", "--edges", files / "e.csv", "--out", files / "my.npz", *options)
         graph = Graph.load(files / "my.npz")
-        assert (graph.name, graph.num_self_links, graph.num_edges) == ("n", 0, 2)
+        assert (graph.name, graph.num_self_links, graph.num_links) == ("n", 0, 2)
 
     @pytest.mark.parametrize(
         ("options", "message"),

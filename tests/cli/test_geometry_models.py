@@ -14,8 +14,8 @@ from fishergcn import TrainConfig, splits, train
 from fishergcn.cli import app
 from fishergcn.errors import DataFileError, InputError
 from fishergcn.geometry import embedding, extrinsic
-from fishergcn.graph import Graph
-from fishergcn.models import TrainedModel, check_model_target, load_model
+from fishergcn.graph import Graph, largest_component
+from fishergcn.models import check_model_target, load_model, save_models
 from fishergcn.perturbation._neighborhood import Neighborhood
 
 
@@ -49,9 +49,9 @@ def folders(tmp_path_factory):
     config = TrainConfig(max_epochs=30, rank=4, hidden=(5,))
     made = {}
     for method in ("fishergcn", "gcn-t"):
-        [record] = train(graph, method, split, config=config, keep_weights=True)
+        records = train(graph, method, split, config=config, keep_weights=True)
         made[method] = tmp_path_factory.mktemp("models") / method
-        TrainedModel.from_records(graph, record, split).save(made[method])
+        save_models(made[method], graph, records, split)
     return made
 
 
@@ -145,7 +145,7 @@ def test_embed_is_that_of_the_library(tmp_path):
     path, out, picture = tmp_path / "groups.npz", tmp_path / "y.csv", tmp_path / "y.png"
     graph.save(path)
     facts = json.loads(run("embed", path, "--order", 2, "--out", out, "--plot", picture, "--json").stdout)
-    nodes = embedding.largest_component(graph)
+    nodes = np.flatnonzero(largest_component(graph.adjacency))
     W = embedding.similarities(graph, 2, nodes=nodes)
     fitted = embedding.fit(W, restarts=1)
     motions = embedding.extreme_motions(W, fitted.embedding)

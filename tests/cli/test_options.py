@@ -33,7 +33,6 @@ for PLACE, COMMAND in COMMANDS.items():
 CHOICES = {
     "train": ("--directed", "--self-links", "--stopping", "--test-at"),
     "tune": ("--directed", "--self-links", "--grid"),
-    "robustness": ("--preset",),
     "data import": ("--directed", "--self-links"),
     "spectrum": ("--component",),
     "geometry distance": ("--laplacian",),

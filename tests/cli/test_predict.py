@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from fishergcn import Graph, TrainConfig, splits, train
 from fishergcn.cli import app
 from fishergcn.errors import DataFileError
-from fishergcn.models import save_model
+from fishergcn.models import load_model, save_models
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def folder(tmp_path_factory):
     config = TrainConfig(max_epochs=3, hidden=4, rank=2)
     [record] = train(graph, "fishergcn", split, config=config, keep_weights=True)
     place = tmp_path_factory.mktemp("saved") / "model"
-    save_model(place, graph, record, split)
+    save_models(place, graph, [record], split)
     return place
 
 
@@ -51,6 +51,19 @@ def test_to_a_file(folder, tmp_path):
     assert result.stdout == ""
     assert "12 nodes, 2 classes" in result.stderr
     assert (tmp_path / "p.csv").read_bytes() == (folder / "predictions.csv").read_bytes()
+
+
+def test_another_graph(folder, tmp_path):
+    model = load_model(folder)
+    links = [*((node, (node + 1) % 12) for node in range(12)), (11, 12)]
+    names = [*model.node_names, "new"]
+    features = np.vstack([model.graph.features, np.ones(3)])
+    larger = Graph.from_edges(links, features=features, node_ids=names)
+    larger.save(tmp_path / "larger.npz")
+    result = run(folder, "--graph", tmp_path / "larger.npz")
+    assert result.exit_code == 0, result.output
+    assert result.stdout == model.predictions_csv(larger)
+    assert len(result.stdout.splitlines()) == 14
 
 
 def test_an_existing_file_is_replaced_only_on_demand(folder, tmp_path):

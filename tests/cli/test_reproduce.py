@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from fishergcn.cli import app
 from fishergcn.errors import DataFileError, InputError
-from fishergcn.execution import _executors as executors
+from fishergcn.execution import _training
 from fishergcn.studies import open_runs
 
 TINY = ["--splits", "2", "--seeds", "1", "--epochs", "2", "--workers", "1", "--device", "cpu"]
@@ -45,7 +45,7 @@ def test_other_settings_than_the_preset_have_no_gap(tmp_path):
 
 
 def test_a_single_run_has_no_interval(tmp_path):
-    done = run("reproduce", "quick", "--out", tmp_path, *TINY, "--splits", "1")
+    done = run("reproduce", "quick", "--out", tmp_path, "--splits", "1", *TINY[2:])
     assert done.exit_code == 0, done.output
     assert "nan" not in done.stdout
 
@@ -78,7 +78,7 @@ def test_failed_runs_are_reported(tmp_path, monkeypatch):
     def broken(*_, **__):
         raise RuntimeError("no luck")
 
-    monkeypatch.setattr(executors, "train_chunk", broken)
+    monkeypatch.setattr(_training, "train_chunk", broken)
     done = run("reproduce", "quick", "--out", tmp_path, "--method", "gcn", *TINY)
     assert done.exit_code == 1
     assert "gcn on cora, split shuffled:2019, seed 2019: failed: RuntimeError: no luck" in done.stderr

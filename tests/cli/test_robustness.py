@@ -1,4 +1,4 @@
-"""``fishergcn robustness``: its files, its refusals, and the pictures on the report page."""
+"""``fishergcn robustness``: a study of attacks, with its refusals and its page."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from typer.testing import CliRunner
 from fishergcn import Graph
 from fishergcn.cli import app
 from fishergcn.errors import DataFileError, InputError
-from fishergcn.report._geometry import geometry_figures
+from fishergcn.studies import RunStore, open_runs
 
 
-def run(*arguments):
-    return CliRunner().invoke(app, ["robustness", *map(str, arguments)])
+def run(*arguments, command="robustness"):
+    return CliRunner().invoke(app, [command, *map(str, arguments)])
 
 
 @pytest.fixture
@@ -33,64 +33,47 @@ def path(tmp_path):
     return tmp_path / "two.npz"
 
 
-TINY = ["--preset", "quick", "--epochs", "3", "--device", "cpu"]
+TINY = ["--preset", "robustness-quick", "--epochs", "3", "--device", "cpu", "--workers", "1"]
 TINY += ["--splits", "per-class:3+5:1", "--splits", "per-class:3+5:2"]
 
 
-def test_files_of_a_study(path, tmp_path):
+def test_a_study_is_measured_once_and_exported(path, tmp_path):
     out = tmp_path / "out"
     attacks = ["--attack", "links-added", "--attack", "features"]
     arguments = ["--dataset", path, "--method", "gcn", "--method", "gcn-t", *attacks, "--out", out, *TINY]
     done = run(*arguments)
     assert done.exit_code == 0, done.output
-    assert "24 points; curves and tables in" in done.stdout
-    # Both graphs have a folder, named so that it stays inside.
-    assert {each.name for each in out.iterdir()} == {
-        "---two-classes", "---two-classes-t", "points.csv", "study.json", "summary.csv", "robustness-tables.md",
-        "figures",
-    }  # fmt: skip
-    with (out / "points.csv").open() as stream:
+    assert "24 of 24 runs are done." in done.stdout
+    assert f"fishergcn report {out}" in done.stdout
+    assert run("export", out, "--out", tmp_path / "runs.csv", command="runs").exit_code == 0
+    with (tmp_path / "runs.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     assert len(rows) == 24
     assert {row["method"] for row in rows} == {"gcn", "gcn-t"}
-    before = (out / "points.csv").read_bytes()
     again = run(*arguments)
     assert again.exit_code == 0
     assert again.stdout == done.stdout
-    assert "trained" not in again.stderr
-    assert (out / "points.csv").read_bytes() == before
-    [figure] = geometry_figures(out / "figures", "robustness")
-    assert "Robustness, ../two classes" in str(figure)
+    assert "24 runs, 24 of them done before." in again.stderr
 
 
-def test_a_report_keeps_the_files_of_a_study(path, tmp_path):
+def test_its_page(path, tmp_path):
     out = tmp_path / "out"
     arguments = ["--dataset", path, "--method", "fishergcn", "--attack", "links-added", "--out", out, *TINY]
     assert run(*arguments).exit_code == 0
-    alone = CliRunner().invoke(app, ["report", str(out)])
-    assert alone.exit_code == 0, alone.output
+    done = run(out, command="report")
+    assert done.exit_code == 0, done.output
     assert "When the graph changes" in (out / "report.html").read_text()
-    before = {each.name: each.read_bytes() for each in out.iterdir() if each.is_file() and each.name != "report.html"}
-    options = [
-        "--method",
-        "gcn",
-        "--splits",
-        "1",
-        "--seeds",
-        "1",
-        "--epochs",
-        "1",
-        "--workers",
-        "1",
-        "--device",
-        "cpu",
-    ]
-    assert CliRunner().invoke(app, ["reproduce", "quick", "--out", str(out), *options]).exit_code == 0
-    assert CliRunner().invoke(app, ["report", str(out)]).exit_code == 0
-    assert {name: (out / name).read_bytes() for name in before} == before
-    page = (out / "report.html").read_text()
-    assert "When the graph changes" in page
-    assert "What was run" in page
+
+
+@pytest.mark.parametrize(("samples", "control"), [(1, "gcn"), (3, "gcn-x3"), (5, "gcn-x5")])
+def test_the_difference_follows_the_number_of_samples(path, tmp_path, samples, control):
+    out = tmp_path / "out"
+    arguments = ["--dataset", path, "--method", "fishergcn", "--attack", "links-removed", "--out", out, *TINY]
+    done = run(*arguments, "--samples", samples)
+    assert done.exit_code == 0, done.output
+    for shown in (done, run("show", out, command="runs")):
+        [row] = [line.split() for line in shown.stdout.splitlines() if " links-removed   fishergcn " in line]
+        assert row[row.index("fishergcn") + 4] == control
 
 
 def test_dense_features_and_the_way_out(path, tmp_path):
@@ -100,55 +83,54 @@ def test_dense_features_and_the_way_out(path, tmp_path):
     arguments = ["--dataset", tmp_path / "dense.npz", "--method", "gcn", "--out", tmp_path / "out", *TINY]
     refused = run(*arguments, "--attack", "features", "--attack", "prbcd")
     assert isinstance(refused.exception, InputError)
-    assert str(refused.exception).endswith("--attack features")
+    assert "prbcd cannot be measured on dense" in str(refused.exception)
+    assert "--attack features" in str(refused.exception)
     assert not (tmp_path / "out").exists()
     done = run(*arguments, "--attack", "features")
     assert done.exit_code == 0, done.output
-    with (tmp_path / "out" / "points.csv").open() as stream:
-        sizes = {row["level"]: row["size"] for row in csv.DictReader(stream)}
-    assert sizes == {"0": "0", "0.25": "120", "0.5": "240"}  # of 40 x 12 entries
+    with open_runs(tmp_path / "out") as runs:
+        sizes = {record.extra["level"]: record.extra["size"] for record in runs.records()}
+    assert sizes == {0.0: 0, 0.25: 120, 0.5: 240}  # of 40 x 12 entries
 
 
 def test_a_signal_ends_it_with_the_command_to_go_on(path, tmp_path, monkeypatch):
-    from fishergcn.studies._robustness_points import PointFile
+    add = RunStore.add
 
-    append = PointFile.append
-
-    def stop(self, points):
-        append(self, points)
+    def stop(self, cell, records):
+        add(self, cell, records)
         os.kill(os.getpid(), signal.SIGINT)
 
     arguments = ["--dataset", path, "--method", "gcn", "--attack", "links-added", "--out", tmp_path / "out", *TINY]
-    monkeypatch.setattr(PointFile, "append", stop)
+    monkeypatch.setattr(RunStore, "add", stop)
     monkeypatch.setattr(sys, "argv", ["fishergcn", "robustness", "--out", "my folder"])
     stopped = run(*arguments)
     assert stopped.exit_code == 130
     command = "fishergcn robustness --out 'my folder'"
-    assert f"stopped by SIGINT; measured points are kept, go on with: {command}\n" in stopped.stderr
+    assert f"stopped by SIGINT; finished runs are kept, go on with: {command}\n" in stopped.stderr
     monkeypatch.undo()
     done = run(*arguments)
     assert done.exit_code == 0, done.output
-    assert "6 points" in done.stdout
+    assert "6 of 6 runs are done." in done.stdout
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "words"),
+    ("arguments", "words"),
     [
-        (["--dataset", "coro"], InputError, "did you mean"),
-        (["--method", "gnc"], InputError, "method must be one of"),
-        (["--attack", "fire"], InputError, "attack must be one of"),
-        (["--device", "tpu"], InputError, "device must be"),
-        (["--splits", "0"], InputError, "split"),
-        (["--seeds", "0"], InputError, "seeds must be at least 1"),
-        (["--epochs", "0"], InputError, "max_epochs must be at least 1"),
+        (["--dataset", "coro"], "did you mean"),
+        (["--method", "gnc"], "method must be one of"),
+        (["--attack", "fire"], "attack must be one of"),
+        (["--preset", "fall"], "preset 'fall' is unknown"),
+        (["--device", "tpu"], "device must be"),
+        (["--splits", "0"], "splits must be at least 1"),
+        (["--seeds", "0"], "seeds must be at least 1"),
+        (["--epochs", "0"], "max_epochs must be at least 1"),
     ],
 )
-def test_refusals(arguments, error, words, tmp_path):
-    device = [] if "--device" in arguments else ["--device", "cpu"]
-    done = run("--out", tmp_path / "out", "--preset", "quick", *device, *arguments)
-    assert isinstance(done.exception, error)
+def test_refusals(arguments, words, tmp_path):
+    done = run("--out", tmp_path / "out", "--preset", "robustness-quick", *arguments)
+    assert isinstance(done.exception, InputError)
     assert words in str(done.exception)
-    assert not list(tmp_path.rglob("points*"))
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_file_in_the_way(path, tmp_path):

@@ -221,7 +221,7 @@ def test_a_folder_that_cannot_be_made_is_found_before_the_work(monkeypatch, tmp_
     def refuse(*_, **__):
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr("fishergcn.execution.train_methods", lambda *_, **__: pytest.fail("the work has begun"))
+    monkeypatch.setattr("fishergcn.execution.train", lambda *_, **__: pytest.fail("the work has begun"))
     monkeypatch.setattr("pathlib.Path.mkdir", refuse)
     with pytest.raises(DataFileError, match=r"Cannot write the folder '.*/new/m': Read-only file system"):
         run("--dataset", "cora", "--out", tmp_path / "new" / "m")
@@ -231,7 +231,7 @@ def test_ctrl_c_is_one_line(monkeypatch, tmp_path):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fishergcn.execution.train_methods", stop)
+    monkeypatch.setattr("fishergcn.execution.train", stop)
     result = CliRunner().invoke(app, ["train", "--dataset", "cora", "--out", str(tmp_path / "new" / "m")])
     assert result.exit_code == 130
     assert result.output == "fishergcn: stopped by SIGINT; nothing was written.\n"

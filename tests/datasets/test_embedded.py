@@ -62,7 +62,7 @@ def test_embedded_graph_equals_the_raw_files_entry_by_entry(name):
 @needs_raw_files
 @pytest.mark.parametrize("name", NAMES)
 def test_read_planetoid_gives_the_embedded_graph(name):
-    graph = datasets.read_planetoid(RAW, name)
+    graph = Graph.from_planetoid(RAW, name)
     assert graph.digest == datasets.load(name).digest
     assert graph.name == name
 
@@ -78,7 +78,7 @@ def test_read_planetoid_gives_the_embedded_graph(name):
 def test_sizes(name, nodes, links, self_links, components, features, classes, train, nonzeros):
     graph = datasets.load(name)
     assert graph.name == name
-    assert (graph.num_nodes, graph.num_edges, graph.num_self_links) == (nodes, links, self_links)
+    assert (graph.num_nodes, graph.num_links, graph.num_self_links) == (nodes, links, self_links)
     assert graph.has_self_links == (self_links > 0)
     assert graph.num_components == components
     assert (graph.num_features, graph.num_classes) == (features, classes)

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from fishergcn.errors import InputError
-from fishergcn.execution import LocalExecutor, ProcessExecutor, choose_executor
+from fishergcn.execution import LocalExecutor, choose_executor
 from fishergcn.execution import _choice as choice
+from fishergcn.execution._executors import ProcessExecutor
 
 
 @pytest.mark.parametrize(

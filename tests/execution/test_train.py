@@ -1,4 +1,4 @@
-"""``train`` and ``train_methods``: the same runs however they are asked for, in full batches or small ones."""
+"""``train``: the same runs however they are asked for, in full batches or small ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 
 from fishergcn import Graph, TrainConfig, splits, train
 from fishergcn.errors import InputError
-from fishergcn.execution import train_methods
 from fishergcn.training import BatchSettings, train_minibatch
 
 CONFIG = TrainConfig(max_epochs=2, hidden=4, rank=3)
@@ -28,11 +27,13 @@ def bare(records):
 
 def test_several_methods_are_each_trained_as_alone(graph):
     methods = ["gcn", "fishergcn"]
-    found = train_methods(graph, methods, ["per-class:2+1:0", "per-class:2+1:1"], 2, CONFIG)
-    assert list(found) == methods
-    for method in methods:
-        alone = train(graph, method, ["per-class:2+1:0", "per-class:2+1:1"], 2, CONFIG)
-        assert bare(found[method]) == bare(alone)
+    found = train(graph, methods, ["per-class:2+1:0", "per-class:2+1:1"], 2, CONFIG)
+    alone = [
+        record
+        for method in methods
+        for record in train(graph, method, ["per-class:2+1:0", "per-class:2+1:1"], 2, CONFIG)
+    ]
+    assert bare(found) == bare(alone)
 
 
 def test_default_splits_are_those_of_choose(graph):
@@ -56,13 +57,13 @@ def test_mini_batches_are_those_of_one_run_after_the_other(graph):
     [
         ({"batches": BatchSettings(4, (3,))}, "fanout must hold 2 numbers, one for each layer, got 1"),
         ({"batches": BatchSettings(4, (3, 3)), "workers": 2}, "start mini-batches with torchrun"),
-        ({"methods": ["gcn", "gcn"]}, "methods must be distinct, got gcn, gcn"),
+        ({"method": ["gcn", "gcn"]}, "methods must be distinct, got gcn, gcn"),
     ],
 )
 def test_refusals(graph, changes, message):
-    arguments = {"graph": graph, "methods": ["gcn"], "splits": "per-class:2+1:0", "config": CONFIG}
+    arguments = {"graph": graph, "method": "gcn", "splits": "per-class:2+1:0", "config": CONFIG}
     with pytest.raises(InputError, match=message):
-        train_methods(**(arguments | changes))
+        train(**(arguments | changes))
 
 
 def test_several_processes_need_mini_batches(graph, monkeypatch):

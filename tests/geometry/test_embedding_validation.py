@@ -67,7 +67,7 @@ def test_bad_embeddings_are_named(Y: object, message: str) -> None:
         (lambda: geometry.fit(GOOD_W, tolerance=0.0), "tolerance must be greater than 0"),
         (lambda: geometry.similarities(GOOD_W + GOOD_W.T, order=0), "order must be between 1 and 1000"),
         (lambda: geometry.similarities(GOOD_W + GOOD_W.T, threshold=-1), "threshold must be at least 0"),
-        (lambda: geometry.similarities(GOOD_W + GOOD_W.T, nodes=[0, 3]), "between 0 and 2"),
+        (lambda: geometry.similarities(GOOD_W + GOOD_W.T, nodes=[0, 3]), "from 0 to 2"),
         (lambda: geometry.similarities(GOOD_W + GOOD_W.T, nodes=[0, 0]), "different node indices"),
         (lambda: geometry.model_similarities([[1.0]]), "at least 2 rows"),
         (lambda: geometry.model_similarities(GOOD_Y, slice(3, 3)), "not empty"),

@@ -230,9 +230,9 @@ def test_bad_input_is_one_sentence():
     for message, options in cases.items():
         with pytest.raises(InputError, match=message):
             fisher_information(on(model, graph), near, **options)
-    with pytest.raises(InputError, match=r"takes 4 features a node, the graph has 2"):
+    with pytest.raises(InputError, match=r"must have 4 features, got 2"):
         fisher_information(on(model, graph.replace(features=graph.features[:, :2])), near)
-    with pytest.raises(InputError, match=r"knows 3 classes, the graph has 4"):
+    with pytest.raises(InputError, match=r"it knows 3 classes, not 4"):
         fisher_information(on(model, graph.replace(labels=[0, 1, 2, 3, 0], class_names=None)), near)
     with pytest.raises(InputError, match=r"has no features"):
         fisher_information(on(model, graph.replace(features=None)), near)

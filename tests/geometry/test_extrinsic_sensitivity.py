@@ -133,7 +133,7 @@ def test_links_that_are_there_are_the_default():
     expected = sorted((i, j) for i, j in zip(*graph.adjacency.nonzero(), strict=True) if i < j)
     assert [tuple(pair) for pair in found.links] == expected
     assert found.present.all()
-    assert len(found) == graph.num_edges
+    assert len(found) == graph.num_links
 
 
 def test_links_of_a_high_order_network_are_those_of_the_graph():

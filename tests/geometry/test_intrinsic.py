@@ -11,7 +11,6 @@ import scipy.linalg
 from scipy import sparse
 
 from fishergcn.geometry import intrinsic
-from fishergcn.geometry.intrinsic._lanczos import gauss_rule
 
 
 def random_density(n, rank, seed):
@@ -218,25 +217,6 @@ def test_entropy_agrees_with_qutip_and_its_extremes():
     assert intrinsic.von_neumann_entropy(rho) == pytest.approx(qutip.entropy_vn(qutip.Qobj(rho)), abs=1e-12)
     assert intrinsic.von_neumann_entropy(np.eye(7) / 7) == pytest.approx(np.log(7), abs=1e-14)
     assert intrinsic.von_neumann_entropy(np.diag([1.0, 0.0, 0.0])) == 0.0
-
-
-def test_gauss_rule_integrates_polynomials_exactly():
-    generator = np.random.default_rng(0)
-    matrix = random_density(30, 30, seed=2)
-    start = generator.standard_normal(30)
-    start /= np.linalg.norm(start)
-    nodes, weights = gauss_rule(sparse.csr_array(matrix), start, steps=4)
-    assert len(nodes) == 4
-    for degree in range(8):
-        exact = start @ np.linalg.matrix_power(matrix, degree) @ start
-        assert weights @ nodes**degree == pytest.approx(exact, rel=1e-11)
-
-
-def test_gauss_rule_stops_when_the_krylov_space_is_exhausted():
-    matrix = sparse.csr_array(np.diag([1.0, 1.0, 2.0, 2.0, 0.0]))
-    nodes, weights = gauss_rule(matrix, np.full(5, 5**-0.5), steps=5)
-    np.testing.assert_allclose(nodes, [0, 1, 2], atol=1e-12)
-    np.testing.assert_allclose(weights, [0.2, 0.4, 0.4], atol=1e-12)
 
 
 def ring_with_chords(n, seed=0):

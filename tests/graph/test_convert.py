@@ -41,7 +41,7 @@ class TestNetworkx:
     def test_karate_club(self):
         source = networkx.karate_club_graph()
         graph = Graph.from_networkx(source)
-        assert (graph.num_nodes, graph.num_edges) == (34, 78)
+        assert (graph.num_nodes, graph.num_links) == (34, 78)
         np.testing.assert_array_equal(graph.adjacency.toarray(), networkx.to_numpy_array(source))
 
     def test_other_weight_attribute(self):
@@ -55,7 +55,7 @@ class TestNetworkx:
         source = networkx.DiGraph([(0, 1), (1, 2)])
         with pytest.raises(InputError, match="symmetric"):
             Graph.from_networkx(source)
-        assert Graph.from_networkx(source, directed="symmetrize").num_edges == 2
+        assert Graph.from_networkx(source, directed="symmetrize").num_links == 2
 
     @pytest.mark.parametrize(
         ("source", "message"),
@@ -97,7 +97,7 @@ class TestPyg:
         data.x[:], data.y[:], data.edge_index[:] = 9, 9, 0
         np.testing.assert_array_equal(square.features, np.arange(8.0).reshape(4, 2))
         np.testing.assert_array_equal(square.labels, [0, 1, 1, -1])
-        assert square.num_edges == 4
+        assert square.num_links == 4
 
     @staticmethod
     def data(**fields):
@@ -107,7 +107,7 @@ class TestPyg:
     def test_without_pyg_and_with_repeated_arcs(self):
         index = torch.tensor([[0, 1, 0, 1], [1, 0, 1, 0]])
         graph = Graph.from_pyg(self.data(edge_index=index), name="dup")
-        assert (graph.num_nodes, graph.num_edges, graph.name) == (3, 1, "dup")
+        assert (graph.num_nodes, graph.num_links, graph.name) == (3, 1, "dup")
         assert set(graph.adjacency.data) == {1.0}
 
     def test_label_column_sparse_x_and_many_masks(self):
@@ -124,7 +124,7 @@ class TestPyg:
         one_way = self.data(edge_index=torch.tensor([[0, 1], [1, 2]]))
         with pytest.raises(InputError, match=r"edges\[0\] has no reverse arc"):
             Graph.from_pyg(one_way)
-        assert Graph.from_pyg(one_way, directed="symmetrize").num_edges == 2
+        assert Graph.from_pyg(one_way, directed="symmetrize").num_links == 2
 
     @pytest.mark.parametrize(
         ("fields", "message"),

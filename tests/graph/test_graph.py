@@ -14,7 +14,7 @@ from scipy import sparse
 from fishergcn.errors import InputError
 from fishergcn.geometry.intrinsic import graph_laplacian
 from fishergcn.graph import Graph
-from fishergcn.graph._edges import PairError
+from fishergcn.graph._links import PairError
 from fishergcn.propagation import high_order, renormalized
 
 PATH = np.array([[0, 1, 0], [1, 0, 2], [0, 2, 0]], dtype=float)
@@ -31,15 +31,15 @@ def adjacency_oracle(pairs, weights, n):
 class TestCounts:
     def test_path(self):
         graph = Graph(PATH, labels=[0, 2, -1], features=np.eye(3))
-        assert (graph.num_nodes, graph.num_edges, graph.num_classes, graph.num_features) == (3, 2, 3, 3)
+        assert (graph.num_nodes, graph.num_links, graph.num_classes, graph.num_features) == (3, 2, 3, 3)
         assert (graph.num_components, graph.num_self_links, graph.has_self_links) == (1, 0, False)
         np.testing.assert_array_equal(graph.adjacency.toarray(), PATH)
 
     def test_self_links_and_components(self):
         graph = Graph(sparse.block_diag([PATH, [[3.0]]]))
-        assert (graph.num_edges, graph.num_self_links, graph.num_components) == (2, 1, 2)
+        assert (graph.num_links, graph.num_self_links, graph.num_components) == (2, 1, 2)
         dropped = Graph(sparse.block_diag([PATH, [[3.0]]]), self_links="drop")
-        assert (dropped.num_edges, dropped.num_self_links, dropped.num_components) == (2, 0, 2)
+        assert (dropped.num_links, dropped.num_self_links, dropped.num_components) == (2, 0, 2)
         assert dropped.adjacency.nnz == 4
 
     def test_dropping_no_self_links_changes_nothing(self):
@@ -47,7 +47,7 @@ class TestCounts:
 
     def test_no_links_at_all(self):
         graph = Graph(np.zeros((2, 2)))
-        assert (graph.num_edges, graph.num_components, graph.num_classes) == (0, 2, 0)
+        assert (graph.num_links, graph.num_components, graph.num_classes) == (0, 2, 0)
 
     def test_class_names_count(self):
         assert Graph(PATH, labels=[0, 0, 0], class_names=["a", "b"]).num_classes == 2
@@ -163,7 +163,7 @@ class TestDigest:
 class TestFromEdges:
     def test_both_orders_and_repetitions_are_one_link(self):
         graph = Graph.from_edges([(0, 1), (1, 2), (2, 1), (0, 1)])
-        assert graph.num_edges == 2
+        assert graph.num_links == 2
         assert set(graph.adjacency.data) == {1.0}
 
     def test_self_link(self):
@@ -175,7 +175,7 @@ class TestFromEdges:
         assert Graph.from_edges([(0, 1)], num_nodes=4).num_components == 3
 
     def test_generator_and_unsigned(self):
-        assert Graph.from_edges((i, i + 1) for i in range(3)).num_edges == 3
+        assert Graph.from_edges((i, i + 1) for i in range(3)).num_links == 3
         assert Graph.from_edges(np.array([[0, 3]], dtype=np.uint64)).num_nodes == 4
 
     def test_refuse_accepts_both_arcs(self):
@@ -235,7 +235,7 @@ class TestFromEdges:
         np.testing.assert_array_equal(graph.adjacency.toarray(), adjacency_oracle(pairs, weights, n))
         ones = Graph.from_edges(pairs, num_nodes=n)
         np.testing.assert_array_equal(ones.adjacency.toarray(), adjacency_oracle(pairs, [1.0] * len(pairs), n))
-        assert ones.num_edges == len({frozenset(pair) for pair in pairs if pair[0] != pair[1]})
+        assert ones.num_links == len({frozenset(pair) for pair in pairs if pair[0] != pair[1]})
 
     @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=12))
     @settings(deadline=None, derandomize=True, max_examples=50)
@@ -335,9 +335,9 @@ class TestRefused:
             ({"standard_split": {"train": [0]}}, "must have the parts train, val, test"),
             ({"standard_split": {"train": [0], "val": [1], "test": [3]}}, "from 0 to 2"),
             ({"standard_split": {"train": [0], "val": [1], "test": [-1]}}, "from 0 to 2"),
-            ({"standard_split": {"train": [0], "val": [1], "test": [0.5]}}, "list of indices"),
-            ({"standard_split": {"train": [0], "val": [1], "test": [True]}}, "list of indices"),
-            ({"standard_split": {"train": [0], "val": [1], "test": [[1], [1, 2]]}}, "list of indices"),
+            ({"standard_split": {"train": [0], "val": [1], "test": [0.5]}}, "list of node indices"),
+            ({"standard_split": {"train": [0], "val": [1], "test": [True]}}, "list of node indices"),
+            ({"standard_split": {"train": [0], "val": [1], "test": [[1], [1, 2]]}}, "list of node indices"),
         ],
     )
     def test_the_rest(self, arguments, message):
@@ -372,6 +372,6 @@ def test_relabelling_permutes_and_nothing_else():
     dense += dense.T
     order = generator.permutation(8)
     graph, moved = Graph(dense), Graph(dense[np.ix_(order, order)])
-    assert (graph.num_edges, graph.num_components) == (moved.num_edges, moved.num_components)
+    assert (graph.num_links, graph.num_components) == (moved.num_links, moved.num_components)
     for i, j in itertools.product(range(8), repeat=2):
         assert moved.adjacency[i, j] == graph.adjacency[order[i], order[j]]

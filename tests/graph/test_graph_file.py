@@ -72,7 +72,7 @@ class TestRoundTrip:
 
     def test_no_links(self, tmp_path):
         Graph(np.zeros((2, 2))).save(tmp_path / "g.npz")
-        assert Graph.load(tmp_path / "g.npz").num_edges == 0
+        assert Graph.load(tmp_path / "g.npz").num_links == 0
 
     @given(st.integers(0, 10**6))
     @settings(deadline=None, derandomize=True, max_examples=20)

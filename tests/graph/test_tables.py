@@ -113,7 +113,7 @@ class TestLinks:
 
     @pytest.mark.parametrize("content", ["u,v\nv,w\n", "a,b\n1,2\n2,x\n", "x,1\n2,3\n", "a,b\n"])
     def test_no_header_is_seen_where_there_is_none(self, file, content):
-        assert Graph.from_files(file("e.csv", content)).num_edges == len(content.splitlines())
+        assert Graph.from_files(file("e.csv", content)).num_links == len(content.splitlines())
 
     @pytest.mark.parametrize(
         ("edges", "labels"),
@@ -150,7 +150,7 @@ class TestLinks:
     )
     def test_a_pair_apart_is_no_header(self, file, edges, labels):
         given = {} if labels is None else {"labels": file("y.csv", labels)}
-        assert Graph.from_files(file("e.csv", edges), **given).num_edges == 3
+        assert Graph.from_files(file("e.csv", edges), **given).num_links == 3
 
     def test_all_headers_are_named_at_once(self, file):
         edges = file("e.csv", "kunde,anbieter\nAnn,Bob\nBob,Cy\n")
@@ -181,7 +181,7 @@ class TestLinks:
 
     def test_words_that_have_features_are_nodes(self, file):
         features = file("x.csv", "source,1\ntarget,2\nAnn,3\nBob,4\n")
-        assert Graph.from_files(file("e.csv", "source,target\nAnn,Bob\n"), features).num_edges == 2
+        assert Graph.from_files(file("e.csv", "source,target\nAnn,Bob\n"), features).num_links == 2
 
     def test_self_links_by_choice(self, file):
         path = file("e.csv", "a,a\na,b\n")

@@ -96,7 +96,7 @@ class TestNetworksSideBySide:
 
     def test_shown_in_one_line(self, trained):
         method, _, model = trained
-        assert repr(model) == f"TrainedModel('mine', '{method}', 4 networks, 30 nodes, 3 classes)"
+        assert repr(model) == f"TrainedModel(4 networks, '{method}', 30 nodes, 3 classes)"
 
     def test_what_needs_one_network_says_so(self, trained):
         _, _, model = trained
@@ -147,7 +147,7 @@ class TestNewNodes:
 
     def test_graphs_that_do_not_fit(self, trained):
         model = trained[2].only(0)
-        with pytest.raises(InputError, match="takes 8 features a node, the graph has 5"):
+        with pytest.raises(InputError, match="must have 8 features, got 5"):
             model.probabilities(GRAPH.replace(features=np.ones((30, 5))))
         with pytest.raises(InputError, match="the graph has no features"):
             model.predict(GRAPH.replace(features=None))
@@ -202,5 +202,5 @@ class TestNetworksFromElsewhere:
             TrainedModel.from_network(GCN(8, (4,), 3), GRAPH.replace(labels=None)).test()
 
     def test_a_matrix_of_other_nodes(self):
-        with pytest.raises(InputError, match="same nodes, got 30 nodes and a matrix of 4 x 4"):
+        with pytest.raises(InputError, match="a row for each of 30 nodes, got 4"):
             TrainedModel.from_network(GCN(8, (4,), 3), GRAPH, np.eye(4))

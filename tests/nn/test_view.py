@@ -10,9 +10,11 @@ import torch
 from scipy import sparse
 
 from fishergcn import renormalized
+from fishergcn.errors import InputError
+from fishergcn.nn._dropout import Dropout
 from fishergcn.nn._features import make_features
-from fishergcn.nn._gcn import Dropout, logits
-from fishergcn.nn._view import full_view, local_view
+from fishergcn.nn._gcn import logits
+from fishergcn.nn._view import blockwise_view, full_view, local_view, reach
 from fishergcn.operators._sparse import SparseMatrix
 
 NODES, FEATURES = 40, 12
@@ -75,3 +77,50 @@ def test_positions():
     assert view.rows[-1].tolist() == [1, 3, 5]
     assert view.position(np.array([5, 1])).tolist() == [2, 0]
     assert full_view(features, SparseMatrix.from_scipy(ring), 2).position(np.array([5, 1])).tolist() == [5, 1]
+
+
+@pytest.mark.parametrize("rows_at_once", [1, 7, 1000])
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("stored", [True, False])
+def test_blocks_of_rows_do_not_matter(ring, rows_at_once, depth, stored):
+    x = np.random.default_rng(0).random((NODES, FEATURES))
+    given = sparse.csr_array(x) if stored else x
+    place = {"device": "cpu", "dtype": torch.float64}
+    nodes = np.array([20, 3, NODES - 1])
+    view = blockwise_view(
+        lambda rows: make_features(given[rows], **place), ring, nodes, depth, **place, rows_at_once=rows_at_once
+    )
+    parameters = weights(depth)
+    with torch.no_grad():
+        whole = logits(parameters, full_view(make_features(given, **place), SparseMatrix.from_scipy(ring), depth))
+        found = logits(parameters, view)
+    torch.testing.assert_close(found[view.position(nodes)], whole[nodes], rtol=0, atol=1e-13)
+    assert [each.shape for each in view.operators] == [
+        (len(rows), len(columns)) for columns, rows in pairwise(reach(ring, nodes, depth))
+    ]
+
+
+def test_blocks_of_rows_hold_no_whole_layer(ring):
+    """What leaves a layer is narrowed block by block: the widest layer never exists as a whole."""
+    place = {"device": "cpu", "dtype": torch.float64}
+    view = blockwise_view(
+        lambda rows: make_features(np.eye(NODES)[rows], **place), ring, np.arange(NODES), 2, **place, rows_at_once=4
+    )
+    seen = []
+
+    def narrow(values, rows):
+        seen.append(len(values))
+        return values[..., :1]
+
+    out = view.propagate(0, torch.ones(NODES, 1, 512, dtype=torch.float64), narrow)
+    assert out.shape == (NODES, 1, 1)
+    assert set(seen) == {4}
+
+
+def test_blocks_of_rows_are_for_prediction(ring):
+    place = {"device": "cpu", "dtype": torch.float64}
+    view = blockwise_view(lambda rows: make_features(np.eye(NODES)[rows], **place), ring, np.arange(3), 1, **place)
+    with pytest.raises(InputError, match="blocks of rows are for prediction"):
+        logits([torch.ones(2, NODES, 1, dtype=torch.float64)], view, Dropout(KEYS, 3, 8, 0.5))
+    moved = view.operators[0].to(dtype=torch.float32)
+    assert moved.propagate(torch.ones(moved.shape[1], 1, 2)).dtype == torch.float32

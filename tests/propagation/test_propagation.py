@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from fishergcn import datasets, high_order, propagation, renormalized
+from fishergcn import datasets, high_order, renormalized
+from fishergcn._base.matrices import check_adjacency
 from fishergcn.errors import InputError
-from fishergcn.graph._adjacency import check_adjacency
+from fishergcn.propagation import _algorithm, dense_high_order, propagation_product, walk_matrix
 
 # Not a sum of products of small fractions, so that no entry of S can equal it.
 THRESHOLD = 0.0123456789
@@ -20,16 +22,21 @@ def dense_renormalized(adjacency):
     return scale @ weights @ scale
 
 
-def dense_steps(adjacency, order):
-    """Return S without its diagonal."""
+def walks_with_diagonal(adjacency, order):
+    """Return S before its diagonal is dropped."""
     degrees = adjacency.sum(axis=1)
     walk = np.divide(adjacency, degrees[:, None], out=np.zeros_like(adjacency), where=degrees[:, None] > 0)
-    total = sum(np.linalg.matrix_power(walk, power) for power in range(1, order + 1)) / order
+    return sum(np.linalg.matrix_power(walk, power) for power in range(1, order + 1)) / order
+
+
+def dense_steps(adjacency, order):
+    """Return S without its diagonal."""
+    total = walks_with_diagonal(adjacency, order)
     np.fill_diagonal(total, 0)
     return total
 
 
-def dense_high_order(adjacency, order, threshold):
+def brute_force(adjacency, order, threshold):
     """Algorithm 1, literally."""
     total = dense_steps(adjacency, order)
     total[total <= threshold] = 0
@@ -70,8 +77,8 @@ PATHS = {"compiled": (True, 10**6), "dense blocks": (False, 10**6), "sparse bloc
 
 def choose(patch, path):
     has_numba, dense_nodes = PATHS[path]
-    patch.setattr(propagation, "_has_numba", lambda: has_numba)
-    patch.setattr(propagation, "DENSE_NODES", dense_nodes)
+    patch.setattr(_algorithm, "_has_numba", lambda: has_numba)
+    patch.setattr(_algorithm, "DENSE_NODES", dense_nodes)
 
 
 @pytest.fixture(params=PATHS)
@@ -116,7 +123,7 @@ def test_renormalized_equals_its_formula(adjacency):
 @given(graphs, st.integers(1, 6), st.sampled_from([0.0, 1e-4, THRESHOLD, 0.1234567]))
 def test_high_order_equals_brute_force(adjacency, order, threshold):
     assume(not close_to_threshold(adjacency, order, threshold).any())
-    expected = dense_high_order(adjacency, order, threshold)
+    expected = brute_force(adjacency, order, threshold)
     first, *others = each_path(adjacency, order=order, threshold=threshold)
     np.testing.assert_allclose(first.toarray(), expected, atol=1e-13)
     assert first.nnz == np.count_nonzero(expected)
@@ -138,7 +145,7 @@ def test_all_paths_agree_even_where_rounding_decides(adjacency, order, pick):
     first, *others = each_path(adjacency, order=order, threshold=threshold)
     for other in others:
         assert_same_bits(other, first)
-    differs = (first.toarray() != 0) != (dense_high_order(adjacency, order, threshold) != 0)
+    differs = (first.toarray() != 0) != (brute_force(adjacency, order, threshold) != 0)
     assert not (differs & ~close_to_threshold(adjacency, order, threshold)).any()
 
 
@@ -194,7 +201,7 @@ def test_result_does_not_depend_on_the_block_size(path):
 
 def test_memory_limit_cuts_the_rows_into_blocks():
     adjacency = check_adjacency(random_adjacency(2, 150, 0.1))
-    for rows in (propagation._compiled_rows, propagation._scipy_rows):
+    for rows in (_algorithm._compiled_rows, _algorithm._scipy_rows):
         blocks = list(rows(adjacency, 1, 0.0, 12_000))
         assert len(blocks) > 10
         assert sum(counts.size for counts, _, _ in blocks) == 150
@@ -232,7 +239,7 @@ def test_self_links_are_used_as_they_are(path):
     adjacency = random_adjacency(4, 20, 0.3)
     with_links = adjacency + np.diag(np.arange(20.0))
     result = high_order(with_links, 3, THRESHOLD).toarray()
-    np.testing.assert_allclose(result, dense_high_order(with_links, 3, THRESHOLD), atol=1e-14)
+    np.testing.assert_allclose(result, brute_force(with_links, 3, THRESHOLD), atol=1e-14)
     assert not np.allclose(result, high_order(adjacency, 3, THRESHOLD).toarray())
 
 
@@ -262,6 +269,36 @@ def test_shares_of_nonzeros_of_the_paper(name, self_links, entries, share):
     assert share_of_nonzeros(first) == share
     for other in others:
         assert_same_bits(other, first)
+
+
+@settings(deadline=None, derandomize=True, max_examples=20)
+@given(graphs, st.integers(1, 6), st.sampled_from([0.0, THRESHOLD]))
+def test_dense_tensors_give_the_same(adjacency, order, threshold):
+    assume(not close_to_threshold(adjacency, order, threshold).any())
+    sparse_one = high_order(adjacency, order, threshold).toarray()
+    np.testing.assert_allclose(dense_high_order(adjacency, order, threshold), sparse_one, rtol=0, atol=1e-14)
+
+
+@settings(deadline=None, derandomize=True, max_examples=20)
+@given(graphs, st.sampled_from([None, 1, 4]))
+def test_products_multiply_with_the_matrix_without_its_cut(adjacency, order):
+    matrix, dense = torch.tensor(adjacency), torch.eye(len(adjacency), dtype=torch.float64)
+    product = propagation_product(lambda z: matrix @ z, dense[:, :1].new_ones(len(dense), 1), order)(dense)
+    if order is None:
+        wanted = renormalized(adjacency).toarray()
+    else:
+        weights = walks_with_diagonal(adjacency, order)
+        weights = weights + weights.T + 2 * np.eye(len(adjacency))
+        scale = np.diag(weights.sum(axis=1) ** -0.5)
+        wanted = scale @ weights @ scale
+    np.testing.assert_allclose(product, wanted, rtol=0, atol=1e-13)
+
+
+def test_the_walk_matrix_is_algorithm_1_before_it_is_symmetrized(path):
+    adjacency = random_adjacency(6, 40, 0.1)
+    steps = dense_steps(adjacency, 4)
+    steps[steps <= THRESHOLD] = 0
+    np.testing.assert_allclose(walk_matrix(adjacency, 4, THRESHOLD).toarray(), steps, atol=1e-14)
 
 
 def test_shares_of_nonzeros_of_pubmed():

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from fishergcn import datasets
+from fishergcn.geometry.extrinsic import GeometryRecord, NodeLinks
 from fishergcn.report import write_report
-from fishergcn.studies._plan import Cell, Plan
-from fishergcn.studies._store import RunStore
+from fishergcn.studies import Cell, Plan, Published, RunStore
 from fishergcn.training._config import TrainConfig
 from fishergcn.training._records import RunRecord
 
@@ -92,8 +92,7 @@ def hostile_name():
 @pytest.fixture(scope="session")
 def plain_report(tmp_path_factory):
     """Return the folder of a report on Cora with published numbers."""
-    published = {"dataset": "cora", "method": "gcn", "source": "paper"}
-    published |= {"accuracy": 0.8, "accuracy_std": 0.02, "loss": 1.1, "loss_std": None}
+    published = Published("cora", "gcn", "paper", accuracy=0.8, accuracy_std=0.02, loss=1.1)
     folder = _fill(
         tmp_path_factory.mktemp("plain"), _plan(["cora"], published=[published]), command="fishergcn reproduce x"
     )
@@ -107,6 +106,10 @@ def hostile_report(tmp_path_factory):
     plan = _plan([HOSTILE, "$x_{$ & </style>"], title="</title><script>window.hacked = 2</script>")
     command = "x </code><img src=x onerror='window.hacked=3'> --out \"a & b\""
     folder = _fill(tmp_path_factory.mktemp("hostile"), plan, failing="failed: <b onclick=x>boom</b>", command=command)
+    links = NodeLinks(HOSTILE, HOSTILE, 0.9, ((HOSTILE, "]]>", True, 0.5),), {HOSTILE: 0, "]]>": 1})
+    record = GeometryRecord(HOSTILE, (2.0,), (1.0, -1.0), 0.1, (0.2,), (), links)
+    (folder / "<b>").mkdir()
+    record.save(folder / "<b>" / "geometry.json")
     write_report(folder)
     return folder
 

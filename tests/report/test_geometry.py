@@ -60,10 +60,10 @@ def test_nothing_kept_no_section(tmp_path):
         ({"links": {}}, "the entry 'classes' is missing"),
         (
             {"links": {**RECORD.to_dict()["links"], "links": [["b", "c", True, 0.1]]}},
-            "a node must be one of .* got 'c'",
+            "each node must have a class, got none for 'c'",
         ),
         ({"links": {**RECORD.to_dict()["links"], "links": [["b"]]}}, "cannot be read as the geometry of a model"),
-        ({"links": {**RECORD.to_dict()["links"], "classes": {}}}, "a node must be one of"),
+        ({"links": {**RECORD.to_dict()["links"], "classes": {}}}, "each node must have a class"),
     ],
 )
 def test_a_damaged_record_is_one_sentence(folder, change, message):

@@ -6,7 +6,8 @@ from scipy import linalg, sparse
 
 from fishergcn import Graph, datasets, high_order, renormalized, top_spectrum
 from fishergcn.errors import ConvergenceError, InputError
-from fishergcn.spectrum import Spectrum, _krylov, bottom_spectrum, largest_component
+from fishergcn.graph import largest_component
+from fishergcn.spectrum import Spectrum, _krylov, bottom_spectrum
 
 
 def two_components(sizes=(30, 20), seed=0, density=0.3):
@@ -237,10 +238,3 @@ def test_spectrum_is_immutable():
         spectrum.trace = 1.0
     with pytest.raises(InputError, match="shapes"):
         Spectrum(np.ones(3), np.eye(3)[:, :2], trace=3.0, residual=0.0)
-
-
-def test_largest_component_takes_the_first_among_equals():
-    two_pairs = np.kron(np.eye(2), [[0, 1], [1, 0]])
-    assert largest_component(two_pairs).tolist() == [True, True, False, False]
-    with pytest.raises(InputError, match=r"got a Graph; give graph\.adjacency"):
-        largest_component(Graph(two_pairs))

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from fishergcn._base.arrays import ranges
 from fishergcn.streams import _masks as masks
-from fishergcn.streams._masks import draw_words, keep_probability, unpack
+from fishergcn.streams._masks import draw_words, gather_words, keep_probability, unpack
 from fishergcn.streams._philox import bernoulli_words, stream_id
 
 KEYS = torch.tensor([1, -1, 2**62 + 11], dtype=torch.int64)
@@ -23,7 +24,7 @@ def test_words_equal_the_definition(dropout, samples, count):
     assert words.dtype == torch.int32
     for run, key in enumerate(KEYS.numpy().view(np.uint64)):
         for sample in range(samples):
-            expected = bernoulli_words(int(key), padded, stream_id(2, sample), 41, 1 - dropout)
+            expected = bernoulli_words(int(key), range(padded // 4), stream_id(2, sample), 41, 1 - dropout).ravel()
             np.testing.assert_array_equal(words[run * samples + sample].numpy().view(np.uint32), expected)
 
 
@@ -65,3 +66,16 @@ def test_keep_probability():
 
 def test_nothing_to_draw():
     assert draw_words(KEYS, 2, 0, 0, 0, 0.5).shape == (6, 0)
+
+
+@pytest.mark.parametrize("dropout", [0.5, 0.8, 0.3, 1e-7])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_masks_of_some_elements_are_those_of_the_whole_graph(dropout, compiled, monkeypatch):
+    if not compiled:
+        monkeypatch.setattr(masks, "backend_of", lambda _: "reference")
+    keys = torch.tensor([3, -(2**62)])
+    starts, lengths = np.array([5, 200, 64, 64, 990]), np.array([40, 0, 64, 3, 10])
+    found = gather_words(keys, 3, 1, 7, starts, lengths, dropout)
+    whole = unpack(draw_words(keys, 3, 1, 7, 40, dropout), 1000)
+    expected = whole[:, torch.from_numpy(ranges(starts, lengths))]
+    assert torch.equal(unpack(found, int(lengths.sum())), expected)

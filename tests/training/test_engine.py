@@ -13,9 +13,10 @@ from fishergcn import Graph, datasets, renormalized, splits
 from fishergcn.errors import InputError
 from fishergcn.splits import Split
 from fishergcn.training import Run
-from fishergcn.training import _engine as engine
+from fishergcn.training import _chunk as chunk
+from fishergcn.training._chunk import train_chunk
 from fishergcn.training._config import TrainConfig
-from fishergcn.training._engine import Trainer, train_chunk
+from fishergcn.training._engine import Trainer
 from fishergcn.training._methods import parse_method
 from fishergcn.training._problem import prepare
 from fishergcn.training._records import RunRecord
@@ -155,9 +156,9 @@ def test_a_run_that_diverges_harms_no_other(graph, monkeypatch, method, value):
         return step(self, epoch)
 
     monkeypatch.setattr(Trainer, "step", spoil)
-    monkeypatch.setattr(engine, "_LEAVE_SHARE", 2.0)  # the broken run stays in the stack to the end
+    monkeypatch.setattr(chunk, "_LEAVE_SHARE", 2.0)  # the broken run stays in the stack to the end
     records = train_chunk(problem, RUNS, CPU)
-    monkeypatch.setattr(engine, "_LEAVE_SHARE", 0.1)
+    monkeypatch.setattr(chunk, "_LEAVE_SHARE", 0.1)
     leaving = train_chunk(problem, RUNS, CPU)
     for found in (records, leaving):
         assert [record.status for record in found] == ["ok", "diverged", "ok"]
@@ -254,12 +255,12 @@ def test_isotropic_noise_is_not_learned(graph):
     trainer = Trainer(prepare(graph, parse_method("fishergcn"), changed(adversarial=False)), RUNS, CPU)
     assert trainer.stack.xi is None
     assert len(trainer.stack.parameters) == 2
-    e = trainer.noise(3)
+    e = trainer.stack.adversary.noise(3)
     w = torch.tensor(trainer.problem.neighborhood.spectrum.eigenvalues)
     phi = SMALL.radius * e / (w / w.sum()).sqrt()
     q = torch.softmax((w / w.sum()).log() + phi, -1)
     c = w.sum() * (q - w / w.sum())
-    torch.testing.assert_close(trainer.operator(3).coefficients, c.flatten(0, 1), rtol=0, atol=1e-12)
+    torch.testing.assert_close(trainer.operator(3).coefficients, c, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(

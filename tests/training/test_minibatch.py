@@ -9,16 +9,14 @@ import pytest
 import torch
 from scipy import sparse
 
-from fishergcn import Graph, TrainConfig, renormalized, top_spectrum, train
+from fishergcn import Graph, TrainConfig, renormalized, train
 from fishergcn.errors import InputError
-from fishergcn.nn._layerwise import layerwise_logits, reach
-from fishergcn.operators import SparsePlusLowRank
-from fishergcn.operators._sparse import SparseMatrix
+from fishergcn.nn import logits
+from fishergcn.nn._view import reach
 from fishergcn.splits import Split
-from fishergcn.training import Run, _batch_problem
-from fishergcn.training import _minibatch as minibatch
+from fishergcn.training import BatchSettings, Run, _batch_problem, prepare_batches
 from fishergcn.training._methods import parse_method
-from fishergcn.training._minibatch import BatchSettings, BlockOperator, MiniBatchTrainer, prepare_batches
+from fishergcn.training._minibatch import MiniBatchTrainer
 from fishergcn.training._minibatch import train_minibatch as train_batches
 
 NODES = 90
@@ -97,49 +95,6 @@ class TestEqualsFullBatch:
         np.testing.assert_allclose(again.curves["train_loss"], first.curves["train_loss"], rtol=1e-11)
 
 
-class TestBlockOperator:
-    def parts(self, seed=0):
-        graph = make_graph()
-        matrix = renormalized(graph.adjacency)
-        spectrum = top_spectrum(matrix, 3)
-        generator = torch.Generator().manual_seed(seed)
-        coefficients = torch.randn(2, 3, generator=generator, dtype=torch.float64)
-        dense = torch.randn(NODES, 2, 5, generator=generator, dtype=torch.float64)
-        return matrix, torch.tensor(spectrum.eigenvectors), coefficients, dense
-
-    def test_is_the_rectangular_part_of_the_dense_matrix(self):
-        matrix, basis, coefficients, dense = self.parts()
-        rows, columns = np.array([1, 8, 80]), np.arange(0, NODES, 2)
-        block = SparseMatrix.from_scipy(matrix[rows][:, columns])
-        found = BlockOperator(block, basis[rows], basis[columns], coefficients).propagate(dense[columns])
-        for b in range(2):
-            whole = matrix.toarray() - (basis * coefficients[b]).numpy() @ basis.numpy().T
-            expected = whole[np.ix_(rows, columns)] @ dense[columns, b].numpy()
-            np.testing.assert_allclose(found[:, b].numpy(), expected, atol=1e-13)
-
-    def test_covering_all_nodes_it_is_the_perturbed_graph(self):
-        matrix, basis, coefficients, dense = self.parts()
-        whole = SparsePlusLowRank(matrix, basis, coefficients).propagate(dense)
-        found = BlockOperator(SparseMatrix.from_scipy(matrix), basis, basis, coefficients).propagate(dense)
-        torch.testing.assert_close(found, whole, rtol=0, atol=1e-13)
-
-    def test_gradients(self):
-        matrix, basis, coefficients, dense = self.parts()
-        rows, columns = np.arange(4), np.arange(10)
-        block = SparseMatrix.from_scipy(matrix[rows][:, columns])
-
-        def product(c, z):
-            return BlockOperator(block, basis[rows], basis[columns], c).propagate(z)
-
-        inputs = (coefficients.requires_grad_(), dense[:10].clone().requires_grad_())
-        assert torch.autograd.gradcheck(product, inputs)
-
-    def test_bases_that_do_not_fit(self):
-        block = SparseMatrix.from_scipy(np.ones((2, 3)))
-        with pytest.raises(InputError, match=r"shapes \(2, k\) and \(3, k\), got \(3, 1\) and \(3, 1\)"):
-            BlockOperator(block, torch.ones(3, 1), torch.ones(3, 1), torch.ones(1, 1))
-
-
 class TestTraining:
     def test_repeats_to_the_bit(self, graph, split):
         one, again = (
@@ -165,17 +120,11 @@ class TestTraining:
         config = TrainConfig(hidden=(), dropout=0.0, dtype="float64")
         problem, basis = prepare_batches(graph, parse_method("gcn"), config)
         trainer = MiniBatchTrainer(problem, basis, Run(split, 0), BatchSettings(30, (2,)), torch.device("cpu"))
-        exact = layerwise_logits(
-            trainer.stack.weights,
-            problem.propagation,
-            graph.features,
-            reach(problem.propagation, split.train, 1),
-            normalize=True,
-        )
+        exact = logits(trainer.stack.weights, trainer._view_of("train", split.train)).detach()[:, 0]
         drawn = []
         for step in range(600):
             blocks = trainer.sampler.blocks(split.train, step)
-            drawn.append(minibatch.logits(trainer.stack.weights, trainer.view(blocks, None)).detach()[:, 0].numpy())
+            drawn.append(logits(trainer.stack.weights, trainer.view(blocks, None)).detach()[:, 0].numpy())
         error = np.std(drawn, axis=0) / math.sqrt(len(drawn))
         assert np.all(np.abs(np.mean(drawn, axis=0) - exact.numpy()) < 4.5 * error + 1e-12)
 
@@ -207,24 +156,6 @@ class TestTraining:
         record = train_batches(graph, "gcn", split, config=config, batch_size=20, fanout=(3, 2))
         assert record.status == "diverged"
         assert math.isnan(record.val_loss)
-
-
-class TestInference:
-    @pytest.mark.parametrize("rows_at_once", [1, 7, 1000])
-    def test_blocks_of_rows_do_not_matter(self, graph, rows_at_once):
-        matrix = renormalized(graph.adjacency)
-        generator = torch.Generator().manual_seed(0)
-        sizes = ((40, 8), (8, 5), (5, 3))
-        weights = [torch.randn(1, *size, generator=generator, dtype=torch.float64) for size in sizes]
-        nodes = np.array([80, 3, 5])
-        reached = reach(matrix, nodes, 3, rows_at_once)
-        found = layerwise_logits(weights, matrix, graph.features, reached, normalize=False, rows_at_once=rows_at_once)
-        raw = graph.features
-        hidden = np.asarray(raw.toarray() if sparse.issparse(raw) else raw, dtype=np.float64)
-        for layer, weight in enumerate(weights):
-            hidden = matrix @ hidden @ weight[0].numpy()
-            hidden = np.maximum(hidden, 0) if layer < 2 else hidden
-        np.testing.assert_allclose(found.numpy(), hidden[np.sort(nodes)], rtol=1e-10, atol=1e-12)
 
 
 class TestRefusals:

@@ -10,7 +10,7 @@ from fishergcn import Graph, TrainConfig, train
 from fishergcn.errors import InputError
 from fishergcn.splits import Split
 from fishergcn.training import Run, RunRecord
-from fishergcn.training._engine import train_chunk
+from fishergcn.training._chunk import train_chunk
 from fishergcn.training._methods import parse_method
 from fishergcn.training._problem import prepare
 

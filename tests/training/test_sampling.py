@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
 from fishergcn import renormalized
 from fishergcn.errors import InputError
-from fishergcn.streams._masks import draw_words, unpack
-from fishergcn.training import _local_masks
 from fishergcn.training._sampling import ALL, NeighborSampler, batches, check_fanout, ranges
 
 
@@ -129,16 +126,3 @@ def test_bad_fanout(fanout, layers, message):
 def test_ranges_of_nothing():
     assert ranges(np.array([], dtype=int), np.array([], dtype=int)).size == 0
     assert ranges(np.array([4, 9]), np.array([0, 1])).tolist() == [9]
-
-
-@pytest.mark.parametrize("dropout", [0.5, 0.8, 0.3])
-@pytest.mark.parametrize("compiled", [True, False])
-def test_masks_of_some_elements_are_those_of_the_whole_graph(dropout, compiled, monkeypatch):
-    if not compiled:
-        monkeypatch.setattr(_local_masks, "backend_of", lambda _: "reference")
-    keys = torch.tensor([3, -(2**62)])
-    starts, lengths = np.array([5, 200, 64, 64, 990]), np.array([40, 0, 64, 3, 10])
-    found = _local_masks.gather_words(keys, 3, 1, 7, dropout, starts, lengths)
-    whole = unpack(draw_words(keys, 3, 1, 7, 40, dropout), 1000)
-    expected = whole[:, torch.from_numpy(ranges(starts, lengths))]
-    assert torch.equal(unpack(found, int(lengths.sum())), expected)

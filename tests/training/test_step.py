@@ -120,7 +120,7 @@ class Dense:
                 operator = torch.tensor(self.operator)
                 if self.xi is not None:
                     shape = config.radius * torch.sigmoid(self.xi[r])
-                    operator = perturbed(self.operator, shape, self.trainer.noise(epoch)[r, m])
+                    operator = perturbed(self.operator, shape, self.trainer.stack.adversary.noise(epoch)[r, m])
                 hidden = operator @ ((self.x * first[r, m]) @ self.weights[0][r])
                 for layer, weight in enumerate(self.weights[1:]):
                     hidden = operator @ ((torch.relu(hidden) * later[layer][r, m]) @ weight[r])

@@ -1,12 +1,13 @@
-"""Small tools for index arrays."""
+"""Arrays of indices."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
 from fishergcn._base.types import AnyArray, IntArray
-
-__all__ = ["ranges"]
+from fishergcn.errors import InputError
 
 
 def ranges(starts: AnyArray, lengths: AnyArray) -> IntArray:
@@ -22,3 +23,29 @@ def ranges(starts: AnyArray, lengths: AnyArray) -> IntArray:
     offsets = np.asarray(starts, dtype=np.int64) - (ends - lengths)
     found: IntArray = np.arange(total, dtype=np.int64) + np.repeat(offsets, lengths)
     return found
+
+
+def check_indices(name: str, values: Any, count: int | None = None) -> IntArray:
+    """Return a list of node indices as a read-only int64 copy, or raise; ``count`` is the number of nodes, if known.
+
+    Examples
+    --------
+    >>> check_indices("train", [2, 0], count=3)
+    array([2, 0])
+    """
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError):  # lists of different lengths
+        array = np.empty((0, 0))
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        hint = " (of a mask, take numpy.flatnonzero)" if array.dtype.kind == "b" else ""
+        raise InputError(
+            f"{name} must be a list of node indices, got an array of {array.dtype} with shape {array.shape}{hint}."
+        )
+    nodes = array.astype(np.int64)
+    outside = nodes[(nodes < 0) | (False if count is None else nodes >= count)]
+    if outside.size:
+        allowed = "of at least 0" if count is None else f"from 0 to {count - 1}"
+        raise InputError(f"{name} must list nodes by indices {allowed}, got {outside[0]}.")
+    nodes.flags.writeable = False
+    return nodes

@@ -8,8 +8,6 @@ from functools import cache
 import torch
 from torch import Tensor
 
-__all__ = ["backend_of"]
-
 
 @cache
 def _installed(package: str) -> bool:

@@ -9,8 +9,6 @@ from typing import Any
 
 from fishergcn.errors import InputError, suggestion
 
-__all__ = ["check_choice", "check_integer", "check_real", "check_text"]
-
 
 def check_integer(name: str, value: Any, *, minimum: int | None = None, maximum: int | None = None) -> int:
     """Return ``value`` as an int, or raise if it is not a whole number in [minimum, maximum]."""

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from fishergcn.errors import DataFileError, reason
 
-__all__ = ["atomic_path", "make_folder", "write_text"]
-
 
 @contextlib.contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:

@@ -12,8 +12,6 @@ from pathlib import Path
 
 from fishergcn.errors import DataFileError, reason
 
-__all__ = ["atomic_folder", "check_target"]
-
 
 def check_target(folder: str | os.PathLike[str], *, overwrite: bool, ours: Callable[[Path], bool]) -> Path:
     """Return the real path of a folder to write, or raise if something is there that must not be replaced.

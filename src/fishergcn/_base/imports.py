@@ -7,8 +7,6 @@ from typing import Any
 
 from fishergcn.errors import MissingExtraError
 
-__all__ = ["require"]
-
 
 def require(module: str, *, extra: str, purpose: str) -> Any:
     """Import ``module``, or raise an error that says which extra to install.

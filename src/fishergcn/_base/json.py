@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-__all__ = ["parse_json"]
-
 
 def parse_json(text: str | bytes, **options: Any) -> Any:
     r"""Read JSON text; half a surrogate pair, which no file can hold, is a ValueError as other damage is.

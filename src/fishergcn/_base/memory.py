@@ -10,8 +10,6 @@ import ctypes
 import sys
 from functools import cache
 
-__all__ = ["keep_freed_memory"]
-
 _TRIM_THRESHOLD, _MMAP_MAX = -1, -4  # names of mallopt's parameters in malloc.h
 
 

@@ -22,16 +22,6 @@ from fishergcn._base.json import parse_json
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError, reason
 
-__all__ = [
-    "pack_json",
-    "pack_values",
-    "read_arrays",
-    "smallest",
-    "unpack_json",
-    "unpack_values",
-    "write_arrays",
-]
-
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # a fixed time stamp, so that equal content gives equal bytes
 _LIMIT = 8 << 30
 # A small file that declares much more than this was made to fill the memory: deflate reaches 1000 to 1 on zeros.

@@ -12,8 +12,6 @@ import torch
 
 from fishergcn._version import __version__
 
-__all__ = ["device_name", "versions"]
-
 
 @cache
 def versions() -> dict[str, str]:

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from fishergcn._base.checks import check_integer
 from fishergcn.errors import InputError
 
-__all__ = ["FIRST_SEED", "check_seeds"]
-
 #: The first seed of splits and of initializations, as in the paper's code.
 FIRST_SEED = 2019
 

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["console", "note", "table"]
-
 
 def console(*, stderr: bool = False) -> Console:
     """Return a console; piped output stays plain and is never cut to a terminal's width."""

@@ -7,8 +7,6 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["csv_text", "signed_points"]
-
 
 def csv_text(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     r"""Return a table as CSV; numbers keep every digit.

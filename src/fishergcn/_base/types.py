@@ -8,9 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-__all__ = ["AnyArray", "CSRArray", "FloatArray", "IntArray", "MatrixLike"]
-
 AnyArray: TypeAlias = npt.NDArray[Any]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 CSRArray: TypeAlias = "sparse.csr_array[np.float64, tuple[int, int]]"

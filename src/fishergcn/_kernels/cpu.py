@@ -11,71 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-__all__ = [
-    "bernoulli_block",
-    "bernoulli_words",
-    "cross_entropy",
-    "cross_entropy_backward",
-    "csr_times_dense",
-    "features_backward",
-    "features_backward_plain",
-    "features_forward",
-    "features_forward_plain",
-    "lanes_of",
-    "relu_dropout",
-    "relu_dropout_backward",
-    "stream_of",
-]
-
 _FAST = {"cache": True, "nogil": True, "fastmath": {"contract", "nsz"}, "error_model": "numpy"}
 _EXACT = {"cache": True, "nogil": True}
-
-
-@njit(inline="always", **_EXACT)
-def _philox(k0, k1, c0, c1, c2, c3):
-    m0, m1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
-    for _ in range(10):
-        low = np.uint64(c0) * m0
-        high = np.uint64(c2) * m1
-        c0 = np.uint32(np.uint32(high >> np.uint64(32)) ^ c1 ^ k0)
-        c1 = np.uint32(high)
-        c2 = np.uint32(np.uint32(low >> np.uint64(32)) ^ c3 ^ k1)
-        c3 = np.uint32(low)
-        k0 = np.uint32(k0 + np.uint32(0x9E3779B9))
-        k1 = np.uint32(k1 + np.uint32(0xBB67AE85))
-    return c0, c1, c2, c3
-
-
-@njit(inline="always", **_EXACT)
-def stream_of(key, purpose, sample):
-    """Return the two words of a run's key and the stream that a sample of it draws from."""
-    return np.uint32(key & np.uint64(0xFFFFFFFF)), np.uint32(key >> np.uint64(32)), np.uint32(purpose * 65536 + sample)
-
-
-@njit(inline="always", **_EXACT)
-def bernoulli_block(k0, k1, stream, block, epoch, numerator, digits):
-    """Return the four words of a block, of bits that are 1 with probability numerator / 2**digits."""
-    r0 = r1 = r2 = r3 = np.uint32(0)
-    for plane in range(digits):
-        c0, c1, c2, c3 = _philox(k0, k1, np.uint32(block), stream, np.uint32(epoch), np.uint32(plane))
-        if (numerator >> plane) & 1:
-            r0, r1, r2, r3 = r0 | c0, r1 | c1, r2 | c2, r3 | c3
-        else:
-            r0, r1, r2, r3 = r0 & c0, r1 & c1, r2 & c2, r3 & c3
-    return r0, r1, r2, r3
-
-
-@njit(**_EXACT)
-def bernoulli_words(words, keys, samples, purpose, epoch, numerator, digits):
-    """Fill words (runs * samples, blocks, 4): bits that are 1 with probability numerator / 2**digits."""
-    for b in range(words.shape[0]):
-        k0, k1, stream = stream_of(keys[b // samples], purpose, b % samples)
-        for block in range(words.shape[1]):
-            r0, r1, r2, r3 = bernoulli_block(k0, k1, stream, block, epoch, numerator, digits)
-            words[b, block, 0] = r0
-            words[b, block, 1] = r1
-            words[b, block, 2] = r2
-            words[b, block, 3] = r3
 
 
 @njit(inline="always", **_FAST)

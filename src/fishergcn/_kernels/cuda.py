@@ -1,92 +1,16 @@
 """The CUDA kernels, in Triton: imported only where they run. float32; activations are node-major (rows, batch, width).
 
 Sparse features gather rows of each run's own weights, all samples of a run together, so that a weight row is read
-once for M samples. Sparse propagation walks a row of the matrix for a block of columns at a time. A denser matrix is
-multiplied as a dense one in half precision with float32 sums (``half_product``).
+once for M samples. Sparse propagation walks a row of the matrix for a block of columns at a time.
 """
 
 from __future__ import annotations
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,type-arg,attr-defined,assignment"
-import math
-from typing import TYPE_CHECKING
-
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-
-if TYPE_CHECKING:
-    from fishergcn.nn import SparseFeatures
-    from fishergcn.operators import SparseMatrix
-
-__all__ = [
-    "bernoulli_words",
-    "csr_times_dense",
-    "features_backward",
-    "features_forward",
-    "half_product",
-    "relu_dropout",
-    "relu_dropout_backward",
-    "times_weight",
-    "times_weight_backward",
-]
-
-
-@triton.jit
-def _bernoulli_words(
-    words, keys, blocks, samples, purpose, epoch, numerator, DIGITS: tl.constexpr, BLOCK: tl.constexpr
-):
-    b = tl.program_id(1)
-    key = tl.load(keys + b // samples)
-    block = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    stream = (purpose * 65536 + b % samples).to(tl.uint32)
-    zero = tl.zeros((BLOCK,), dtype=tl.uint32)
-    r0, r1, r2, r3 = zero, zero, zero, zero
-    for plane in tl.static_range(DIGITS):
-        k0 = (key & 0xFFFFFFFF).to(tl.uint32)
-        k1 = ((key >> 32) & 0xFFFFFFFF).to(tl.uint32)
-        c0, c1 = block.to(tl.uint32), zero + stream
-        c2, c3 = zero + epoch.to(tl.uint32), zero + plane
-        m0, m1 = zero + 0xD2511F53, zero + 0xCD9E8D57
-        for _ in tl.static_range(10):
-            low_high, high_high = tl.umulhi(c0, m0), tl.umulhi(c2, m1)
-            low, high = c0 * m0, c2 * m1
-            c0, c2 = high_high ^ c1 ^ k0, low_high ^ c3 ^ k1
-            c1, c3 = high, low
-            k0 = (k0 + 0x9E3779B9).to(tl.uint32)
-            k1 = (k1 + 0xBB67AE85).to(tl.uint32)
-        if (numerator >> plane) & 1:
-            r0, r1, r2, r3 = r0 | c0, r1 | c1, r2 | c2, r3 | c3
-        else:
-            r0, r1, r2, r3 = r0 & c0, r1 & c1, r2 & c2, r3 & c3
-    base = words + (b.to(tl.int64) * blocks + block) * 4
-    inside = block < blocks
-    tl.store(base, r0.to(tl.int32, bitcast=True), mask=inside)
-    tl.store(base + 1, r1.to(tl.int32, bitcast=True), mask=inside)
-    tl.store(base + 2, r2.to(tl.int32, bitcast=True), mask=inside)
-    tl.store(base + 3, r3.to(tl.int32, bitcast=True), mask=inside)
-
-
-def bernoulli_words(
-    words: Tensor, keys: Tensor, samples: int, purpose: int, epoch: int, numerator: int, digits: int
-) -> None:
-    """Fill words (runs * samples, blocks, 4): bits that are 1 with probability numerator / 2**digits."""
-    batch, blocks, _ = words.shape
-    if digits == 0:
-        words.fill_(-1 if numerator else 0)
-        return
-    grid = (triton.cdiv(blocks, 256), batch)
-    step = torch.full((1,), epoch, dtype=torch.int64, device=words.device)
-    _bernoulli_words_launch[grid](words, keys, blocks, samples, purpose, step, numerator, DIGITS=digits, BLOCK=256)
-
-
-@triton.jit
-def _bernoulli_words_launch(
-    words, keys, blocks, samples, purpose, epoch, numerator, DIGITS: tl.constexpr, BLOCK: tl.constexpr
-):
-    # The epoch comes from memory: as a plain argument its values 0 and 1 would be compiled as special cases.
-    _bernoulli_words(words, keys, blocks, samples, purpose, tl.load(epoch), numerator, DIGITS, BLOCK)
 
 
 @triton.jit
@@ -122,15 +46,18 @@ def _features_forward(
 
 
 def features_forward(
-    out: Tensor, features: SparseFeatures, weight: Tensor, words: Tensor | None, samples: int, keep: float
+    out: Tensor, parts: tuple[Tensor, ...], weight: Tensor, words: Tensor | None, samples: int, keep: float
 ) -> None:
-    """out[p, r*M+m, :] = Σ_e bit[r, m, e] x_e weight[r, j_e, :] / keep over the stored entries e of row p."""
+    """out[p, r*M+m, :] = Σ_e bit[r, m, e] x_e weight[r, j_e, :] / keep over the stored entries e of row p.
+
+    ``parts`` are the chosen rows, then row pointers, columns and values of X.
+    """
     runs, columns, width = weight.shape
     if out.shape[0] == 0:
         return
     _features_forward[(out.shape[0], runs)](
-        out, features.rows, features.indptr, features.indices, features.values, weight,
-        features.indices if words is None else words, 0 if words is None else words.shape[1],
+        out, *parts, weight,
+        parts[2] if words is None else words, 0 if words is None else words.shape[1],
         columns, width, 1.0 if words is None else 1.0 / keep,
         M=1 if words is None else samples, MASKED=words is not None,
         BH=max(16, triton.next_power_of_2(width)), BE=32, num_warps=1,
@@ -166,15 +93,18 @@ def _features_backward(
 
 
 def features_backward(
-    out: Tensor, features: SparseFeatures, grad: Tensor, words: Tensor | None, samples: int, keep: float
+    out: Tensor, parts: tuple[Tensor, ...], grad: Tensor, words: Tensor | None, samples: int, keep: float
 ) -> None:
-    """out[r, j, :] = Σ_{p, m, e: j_e = j} bit[r, m, e] x_e grad[p, r*M+m, :] / keep."""
+    """out[r, j, :] = Σ_{p, m, e: j_e = j} bit[r, m, e] x_e grad[p, r*M+m, :] / keep.
+
+    ``parts`` are X by columns, in chunks of rows (pointers, row positions, entries), and its values.
+    """
     runs, columns, width = out.shape
-    pointers, positions, entries = features.columns
+    pointers, _, entries, _ = parts
     chunks = len(pointers) - 1
     partial = out if chunks == 1 else out.new_empty(chunks, *out.shape)
     _features_backward[(columns, chunks, runs)](
-        partial, pointers, positions, entries, features.values, grad,
+        partial, *parts, grad,
         entries if words is None else words, 0 if words is None else words.shape[1],
         columns, width, 1.0 if words is None else 1.0 / keep,
         M=1 if words is None else samples, MASKED=words is not None,
@@ -297,93 +227,14 @@ def _weight_gradient(
     tl.store(place, total, mask=(h < H)[:, None] & (c < C)[None, :])
 
 
-def times_weight_backward(hidden: Tensor, weight: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the gradients of ``times_weight`` for hidden and for weight."""
-    grad = grad.contiguous()
-    grad_hidden = torch.empty_like(hidden)
-    times_weight(grad_hidden, grad, weight.transpose(1, 2).contiguous())
+def weight_gradient(hidden: Tensor, grad: Tensor, runs: int) -> Tensor:
+    """Σ_{p, m} hidden[p, r*M+m, :]ᵀ grad[p, r*M+m, :], shape (R, H, C): the gradient of ``times_weight`` for weight."""
     count, batch, width = hidden.shape
-    runs, _, columns = weight.shape
-    steps = 8
+    columns, steps = grad.shape[2], 8
     parts = triton.cdiv(count, 32 * steps)
     partial = hidden.new_empty(parts, runs, width, columns)
     sizes = {"BH": max(16, triton.next_power_of_2(width)), "BC": max(16, triton.next_power_of_2(columns))}
     _weight_gradient[(parts, runs)](
-        partial,
-        hidden,
-        grad,
-        count,
-        batch,
-        batch // runs,
-        width,
-        columns,
-        STEPS=steps,
-        BP=32,
-        num_warps=4,
-        **sizes,
+        partial, hidden, grad, count, batch, batch // runs, width, columns, STEPS=steps, BP=32, num_warps=4, **sizes
     )
-    return grad_hidden, partial.sum(0)
-
-
-_MATRIX_EXPONENT = 10  # entries of a propagation matrix are at most 1; times 2**10 even 1e-7 is a normal half number
-_LARGEST_EXPONENT = 14  # activations are scaled so that their largest entry is below 2**15
-_ALIGNMENT = 64
-
-
-def half_product(matrix: SparseMatrix, dense: Tensor, transposed: bool) -> Tensor:
-    """S Z or Sᵀ Z as a dense product in half precision with float32 sums.
-
-    Half precision has the 10-bit mantissa of TF32 at twice its speed; its narrow range is met by scaling S, and each
-    batch entry of Z, by powers of two. So the relative rounding of an operand is at most 2**-11.
-    """
-    half = _half_matrix(matrix, transposed)
-    rows = matrix.shape[1] if transposed else matrix.shape[0]
-    count, batch, width = dense.shape
-    largest = torch.linalg.vector_norm(dense, math.inf, dim=(0, 2)).clamp_min(1e-30)
-    scale = torch.exp2(torch.floor(_LARGEST_EXPONENT - torch.log2(largest)))
-    flat = batch * width
-    operand = torch.empty((half.shape[1], _padded(flat)), dtype=torch.half, device=dense.device)
-    grid = (operand.shape[0], triton.cdiv(operand.shape[1], 1024))
-    _scaled_half[grid](operand, dense, scale, count, flat, width, operand.shape[1], BLOCK=1024)
-    product = _exact_sums(half, operand)[:rows, :flat].reshape(rows, batch, width)
-    return product.mul_((2.0**-_MATRIX_EXPONENT / scale)[None, :, None])
-
-
-@triton.jit
-def _scaled_half(out, dense, scale, rows, columns, width, padded, BLOCK: tl.constexpr):
-    i = tl.program_id(0).to(tl.int64)
-    c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    inside = (i < rows) & (c < columns)
-    value = tl.load(dense + i * columns + c, mask=inside, other=0.0)
-    factor = tl.load(scale + c // width, mask=inside, other=0.0)
-    tl.store(out + i * padded + c, (value * factor).to(tl.float16), mask=c < padded)
-
-
-def _exact_sums(half: Tensor, operand: Tensor) -> Tensor:
-    """Half times half with float32 sums and result."""
-    settings = torch.backends.cuda.matmul
-    before = settings.allow_fp16_reduced_precision_reduction
-    settings.allow_fp16_reduced_precision_reduction = False
-    try:
-        return torch.mm(half, operand, out_dtype=torch.float32)
-    finally:
-        settings.allow_fp16_reduced_precision_reduction = before
-
-
-def _half_matrix(matrix: SparseMatrix, transposed: bool) -> Tensor:
-    """Return the scaled dense matrix in half precision, padded for the tensor cores; kept on the sparse one."""
-    name = "_half_backward" if transposed and not matrix.symmetric else "_half_forward"
-    if name not in matrix.__dict__:
-        csr = matrix.backward if transposed else matrix.forward
-        rows, columns = csr.shape
-        half = torch.zeros((_padded(rows), _padded(columns)), dtype=torch.half, device=csr.device)
-        counts = csr.crow_indices().diff()
-        row = torch.repeat_interleave(torch.arange(rows, device=csr.device), counts)
-        half[row, csr.col_indices().long()] = (csr.values() * 2.0**_MATRIX_EXPONENT).half()
-        matrix.__dict__[name] = half
-    kept: Tensor = matrix.__dict__[name]
-    return kept
-
-
-def _padded(size: int) -> int:
-    return (size + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT
+    return partial.sum(0)

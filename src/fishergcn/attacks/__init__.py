@@ -9,16 +9,6 @@ from fishergcn.attacks._operators import operator_of
 from fishergcn.attacks._prbcd import prbcd_flips
 
 __all__ = [
-    "Worst",
-    "add_links",
-    "check_noise",
-    "count_links",
-    "count_replaced",
-    "farthest",
-    "operator_of",
-    "prbcd_flips",
-    "remove_links",
-    "replace_entries",
-    "toggle_links",
-    "worst_in_ball",
-]
+    "Worst", "add_links", "check_noise", "count_links", "count_replaced", "farthest", "operator_of", "prbcd_flips",
+    "remove_links", "replace_entries", "toggle_links", "worst_in_ball",
+]  # fmt: skip

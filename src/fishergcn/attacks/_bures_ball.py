@@ -17,12 +17,10 @@ from torch import Tensor
 
 from fishergcn._base.checks import check_integer, check_real
 from fishergcn.models import TrainedModel
-from fishergcn.nn import Operator, View, logits
-from fishergcn.operators import SparseMatrix, SparsePlusLowRank
+from fishergcn.nn import View, logits
+from fishergcn.operators import SparsePlusLowRank
 from fishergcn.perturbation import Neighborhood
 from fishergcn.training import scores
-
-__all__ = ["Worst", "farthest", "project", "worst_in_ball"]
 
 _HALVINGS = 60
 _TRIALS = 8  # random points among which each start is the worst: the loss has several local maxima
@@ -208,16 +206,13 @@ class _Networks:
         """Return the logits (n, R * K, C) for coefficients of shape (R, K, k)."""
         weights = self.model.weights
         deeper = SparsePlusLowRank(self.sparse, self.basis, coefficients.flatten(0, 1))
-        first: Operator = _SharedInput(self.sparse, self.basis, coefficients)
+        first = _SharedInput(self.sparse, self.basis, coefficients)
         operators = (first, *[deeper] * (len(weights) - 1))
         return logits(weights, View(self.model.features, operators, (None,) * len(weights)))
 
 
-class _SharedInput:
+class _SharedInput(SparsePlusLowRank):
     """Ã(φ) of K graphs a network, for activations that the K graphs share: the product with S is taken once."""
-
-    def __init__(self, sparse: SparseMatrix, basis: Tensor, coefficients: Tensor) -> None:
-        self.sparse, self.basis, self.coefficients = sparse, basis, coefficients
 
     def propagate(self, dense: Tensor) -> Tensor:
         """Return S Z_r - U diag(c_rm) Uᵀ Z_r, shape (n, R * K, d), for Z of shape (n, R, d) and c of (R, K, k)."""

@@ -19,8 +19,6 @@ from fishergcn._base.checks import check_real
 from fishergcn._base.types import IntArray
 from fishergcn.errors import InputError
 
-__all__ = ["check_noise", "count_replaced", "replace_entries"]
-
 
 def replace_entries(features: Any, share: float, seed: int) -> Any:
     """Replace a share of the entries of X, drawn uniformly.

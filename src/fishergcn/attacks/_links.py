@@ -15,8 +15,6 @@ from fishergcn._base.checks import check_integer
 from fishergcn._base.types import CSRArray, IntArray
 from fishergcn.errors import InputError
 
-__all__ = ["add_links", "count_links", "remove_links", "toggle_links"]
-
 _BATCH = 8192  # always the same, so that the first links drawn do not depend on how many are wanted
 
 
@@ -72,21 +70,9 @@ def add_links(adjacency: CSRArray, count: int, seed: int) -> CSRArray:
 
 
 def remove_links(adjacency: CSRArray, count: int, seed: int) -> CSRArray:
-    """Remove ``count`` links between different nodes, drawn uniformly.
+    """Remove ``count`` links between different nodes, drawn uniformly; links from a node to itself stay.
 
-    Parameters
-    ----------
-    adjacency
-        A, symmetric.
-    count
-        How many links.
-    seed
-        Of the draws.
-
-    Returns
-    -------
-    csr_array
-        The new A; links from a node to itself stay.
+    Arguments and result are those of :func:`add_links`.
 
     Examples
     --------

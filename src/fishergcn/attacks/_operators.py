@@ -8,32 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-import torch
-from torch import Tensor
-
 from fishergcn.graph import Graph
-from fishergcn.operators import SparseMatrix
+from fishergcn.operators import DenseOperator
+from fishergcn.propagation import dense_high_order
 
 if TYPE_CHECKING:
-    from fishergcn._base.types import CSRArray, FloatArray
+    from fishergcn._base.types import CSRArray
     from fishergcn.models import TrainedModel
-    from fishergcn.nn import Operator
-
-__all__ = ["DenseOperator", "dense_high_order", "operator_of"]
+    from fishergcn.operators import Operator
 
 _DENSE_NODES = 32_768  # up to here a dense matrix is built on a GPU: 8 GB in float64
-
-
-class DenseOperator:
-    """Ã as a dense matrix on a GPU."""
-
-    def __init__(self, matrix: Tensor) -> None:
-        self.matrix = matrix
-
-    def propagate(self, dense: Tensor) -> Tensor:
-        """Return Ã Z for node-major activations Z of shape (n, B, d)."""
-        return (self.matrix @ dense.reshape(len(dense), -1)).view(dense.shape)
 
 
 def operator_of(model: TrainedModel, adjacency: CSRArray) -> Operator:
@@ -50,34 +34,6 @@ def operator_of(model: TrainedModel, adjacency: CSRArray) -> Operator:
     """
     config, device = model.config, model.device
     if model.method.high_order and device.type != "cpu" and adjacency.shape[0] <= _DENSE_NODES:
-        return DenseOperator(dense_high_order(adjacency, config.order, config.threshold, device).to(model.dtype))
+        dense = dense_high_order(adjacency, config.order, config.threshold, device=device)
+        return DenseOperator(dense.to(model.dtype))
     return model.operator_of(Graph(adjacency))
-
-
-def dense_high_order(adjacency: CSRArray, order: int, threshold: float, device: torch.device) -> Tensor:
-    """Algorithm 1 with dense matrices: the same as :func:`fishergcn.high_order`, as a float64 tensor.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from scipy import sparse
-    >>> path = sparse.csr_array([[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
-    >>> dense_high_order(path, 2, 0.3, torch.device("cpu"))[0].numpy().round(3)
-    array([0.8  , 0.183, 0.   ])
-    """
-    degrees: FloatArray = np.asarray(adjacency.sum(axis=1)).ravel()
-    walk = adjacency.copy()
-    walk.data /= np.repeat(degrees, np.diff(walk.indptr))
-    step = SparseMatrix.from_scipy(walk, device=device).forward
-    power = step.to_dense()
-    total = power.clone()
-    for _ in range(order - 1):
-        power = step @ power  # P^t commutes with P
-        total += power
-    total /= order
-    total.fill_diagonal_(0.0)
-    total[total <= threshold] = 0.0
-    made = total + total.T
-    made.diagonal().add_(2.0)
-    root = made.sum(1).rsqrt()
-    return made.mul_(root).mul_(root[:, None])

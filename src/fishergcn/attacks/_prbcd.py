@@ -23,8 +23,7 @@ from fishergcn._base.imports import require
 from fishergcn._base.types import IntArray
 from fishergcn.errors import InputError
 from fishergcn.models import TrainedModel
-
-__all__ = ["LinkWeightGCN", "prbcd_flips"]
+from fishergcn.propagation import propagation_product
 
 
 class LinkWeightGCN(nn.Module):
@@ -48,8 +47,14 @@ class LinkWeightGCN(nn.Module):
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor) -> Tensor:
         """Return logits, shape (n, C)."""
-        links = _Links(edge_index, edge_weight, self.own)
-        product = links.renormalized if self.order is None else links.high_order(self.order)
+        (source, target), own = edge_index, self.own.unsqueeze(1)
+        weight = edge_weight.to(own).unsqueeze(1)
+
+        def times(dense: Tensor) -> Tensor:
+            """A Z."""
+            return (own * dense).index_add(0, source, weight * dense[target])
+
+        product = propagation_product(times, torch.ones_like(own), self.order)
         return self.model.logits(_Product(product))[:, 0]
 
 
@@ -62,40 +67,6 @@ class _Product:
     def propagate(self, dense: Tensor) -> Tensor:
         """Return the product with Z of shape (n, 1, d)."""
         return self.function(dense[:, 0]).unsqueeze(1)
-
-
-class _Links:
-    """Products with A and with the matrices made of it."""
-
-    def __init__(self, edge_index: Tensor, edge_weight: Tensor, own: Tensor) -> None:
-        self.source, self.target = edge_index
-        self.weight, self.own = edge_weight.to(own).unsqueeze(1), own.unsqueeze(1)
-        self.degree = self.times(torch.ones_like(self.own))
-
-    def times(self, dense: Tensor) -> Tensor:
-        """A Z."""
-        return (self.own * dense).index_add(0, self.source, self.weight * dense[self.target])
-
-    def renormalized(self, dense: Tensor) -> Tensor:
-        """(D + I)^-1/2 (A + I) (D + I)^-1/2 Z."""
-        root = (self.degree + 1.0).rsqrt()
-        scaled = root * dense
-        return root * (self.times(scaled) + scaled)
-
-    def high_order(self, order: int) -> Callable[[Tensor], Tensor]:
-        """Return the product with D'^-1/2 (S + Sᵀ + 2I) D'^-1/2, S = (P + … + P^T)/T uncut."""
-        linked = self.degree > 0
-        inverse = torch.where(linked, 1.0 / torch.where(linked, self.degree, 1.0), 0.0)
-
-        def symmetric(dense: Tensor) -> Tensor:
-            forward = backward = torch.zeros_like(dense)
-            for _ in range(order):
-                forward = inverse * self.times(dense + forward)  # P (Z + …), Horner
-                backward = self.times(inverse * (dense + backward))  # Pᵀ (Z + …)
-            return (forward + backward) / order + 2.0 * dense
-
-        root = symmetric(torch.ones_like(self.own)).rsqrt()
-        return lambda dense: root * symmetric(root * dense)
 
 
 def prbcd_flips(

@@ -21,14 +21,6 @@ from fishergcn.execution import StopWork
 if TYPE_CHECKING:
     from fishergcn.graph import Graph
 
-__all__ = [
-    "load_graph",
-    "print_json",
-    "this_command",
-    "told_when_stopped",
-    "warnings_as_notes",
-]
-
 
 def print_json(value: Any) -> None:
     """Print a result for programs: one JSON document on standard output."""

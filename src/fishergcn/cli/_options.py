@@ -28,7 +28,9 @@ RunsFolder = Annotated[Path, typer.Argument(help="A folder made by fishergcn rep
 
 Dataset = Annotated[
     list[str] | None,
-    typer.Option(help="A data set that ships with the package, or a graph file (.npz).", rich_help_panel=DATA),
+    typer.Option(
+        help="A data set that ships with the package, or a graph file (.npz); may be repeated.", rich_help_panel=DATA
+    ),
 ]
 Graph = Annotated[Path | None, typer.Option(help="A graph file (.npz).", rich_help_panel=DATA)]
 _LINKS = "Links: CSV or TSV with two node ids and, optionally, a weight on each line."

@@ -13,8 +13,6 @@ from fishergcn.errors import InputError
 if TYPE_CHECKING:
     from fishergcn.graph import Graph
 
-__all__ = ["Source", "parse_header"]
-
 
 @dataclass(frozen=True)
 class Source:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from fishergcn.training import RunRecord
 
-__all__ = ["differences", "differences_table", "means", "means_table", "reference_of", "runs_table"]
-
 Results = Mapping[str, "Sequence[RunRecord]"]  # the runs of each method
 _SCORES = {  # column: field of a record
     "test %": "test_accuracy",

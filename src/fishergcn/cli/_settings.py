@@ -12,8 +12,6 @@ from fishergcn.training import BatchSettings, TrainConfig
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["make_config", "parse_batches", "parse_setting"]
-
 
 def make_config(options: Mapping[str, Any], settings: Sequence[str] | None) -> TrainConfig:
     """Return the configuration of the options that were given and of ``--set name=value``."""

@@ -14,8 +14,6 @@ from fishergcn.cli._common import load_graph, print_json
 if TYPE_CHECKING:
     from fishergcn.graph import Graph
 
-__all__ = ["app"]
-
 app = typer.Typer(help="List, describe and import graphs.", no_args_is_help=True)
 
 
@@ -115,7 +113,7 @@ def _facts(graph: Graph, *, high_order: bool) -> dict[str, Any]:
     facts = {
         "name": graph.name,
         "nodes": graph.num_nodes,
-        "links": graph.num_edges,
+        "links": graph.num_links,
         "self_links": graph.num_self_links,
         "components": graph.num_components,
         "features": graph.num_features,

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from fishergcn.graph import Graph
     from fishergcn.perturbation import Neighborhood
 
-__all__ = ["app"]
-
 app = typer.Typer(
     help="Measure graphs: as density matrices, as a network feels them, and as embeddings.", no_args_is_help=True
 )
@@ -56,7 +54,7 @@ def distance(
         "laplacian": laplacian,
         "distance": chord,
         "fidelity": 1 - chord**2 / 2,
-        "links": [graph.num_edges for graph in graphs],
+        "links": [graph.num_links for graph in graphs],
         "components": [graph.num_components for graph in graphs],
         "trace": traces,
         "entropy": [intrinsic.von_neumann_entropy(rho) for rho in (first, second)],

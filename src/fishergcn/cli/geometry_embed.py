@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from fishergcn.geometry.embedding import EmbeddingFit, ExtremeMotions
     from fishergcn.graph import Graph
 
-__all__ = ["embed"]
-
 
 def embed(
     name: shared.GraphName,
@@ -33,9 +31,12 @@ def embed(
     json: shared.Json = False,
 ) -> None:
     """Embed the largest connected part of a graph, and find the motions of least and largest metric."""
+    import numpy as np
+
     from fishergcn._base.checks import check_integer
     from fishergcn.drawing import check_picture, draw_embedding
     from fishergcn.geometry import embedding
+    from fishergcn.graph import largest_component
 
     check_picture(plot)
     if plot is not None:
@@ -43,7 +44,7 @@ def embed(
     if out is not None and out.suffix.lower() != ".csv":
         raise InputError(f"--out must end in .csv, got {out.name!r}.")
     graph = load_graph(name)
-    nodes = embedding.largest_component(graph)
+    nodes = np.flatnonzero(largest_component(graph.adjacency))
     W = embedding.similarities(graph, order, threshold, nodes=nodes)
     fitted = embedding.fit(W, dim, seed, restarts=restarts, tolerance=tolerance)
     if out is not None:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from fishergcn.geometry.extrinsic import AdversarialDirection, LinkSensitivity, Sharpness
     from fishergcn.models import TrainedModel
 
-__all__ = ["fisher", "link_rows"]
-
 _SHOWN = 10
 
 

@@ -12,8 +12,6 @@ from fishergcn.cli._common import print_json
 from fishergcn.cli.geometry_fisher import link_rows
 from fishergcn.errors import InputError, suggestion
 
-__all__ = ["links"]
-
 
 def links(
     folder: shared.ModelFolder,

@@ -11,24 +11,28 @@ import typer
 from fishergcn._base.terminal import note
 from fishergcn.cli import _options as shared
 
-__all__ = ["predict"]
-
 
 def predict(
     folder: shared.ModelFolder,
+    graph: Annotated[
+        Path | None,
+        typer.Option(help="Predict for the nodes of this graph file (.npz); by default for those of training."),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="The CSV file to write; by default standard output.")] = None,
     overwrite: shared.Overwrite = False,
 ) -> None:
     """Name the class of every node, with probabilities, as CSV."""
     from fishergcn._base.files import write_text
+    from fishergcn.graph import Graph
     from fishergcn.models import load_model
 
     if out is not None:
         shared.check_new_file(out, overwrite=overwrite)
-    saved = load_model(folder)
-    text = saved.predictions_csv()
+    model = load_model(folder)
+    place = model.graph if graph is None else Graph.load(graph)
+    text = model.predictions_csv(place)
     if out is None:
         sys.stdout.write(text)
         return
     write_text(out, text)
-    note(f"{out}: {saved.graph.num_nodes} nodes, {len(saved.class_names)} classes.")
+    note(f"{out}: {place.num_nodes} nodes, {len(model.class_names)} classes.")

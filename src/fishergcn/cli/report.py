@@ -1,4 +1,4 @@
-"""``fishergcn report``: a page, tables and figures from the runs of an experiment."""
+"""``fishergcn report``: a page, tables and figures from the runs of a study."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import typer
 
 from fishergcn._base.terminal import console
 
-__all__ = ["report"]
-
 
 def report(
     folder: Annotated[
@@ -18,10 +16,7 @@ def report(
     ],
     open_page: Annotated[bool, typer.Option("--open", help="Show the page in the browser.")] = False,
 ) -> None:
-    """Write DIR/report.html (one file, works offline), tables.md, tables.csv and figures/.
-
-    For a folder made by `fishergcn robustness` alone, DIR/report.html and figures/.
-    """
+    """Write DIR/report.html (one file, works offline), tables.md, tables.csv and figures/."""
     from fishergcn.report import write_report
 
     page = write_report(folder).resolve()

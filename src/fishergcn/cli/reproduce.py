@@ -14,8 +14,6 @@ from fishergcn.cli._common import load_graph, this_command, told_when_stopped, w
 if TYPE_CHECKING:
     from fishergcn.studies import Plan, Preset
 
-__all__ = ["reproduce", "run_plan"]
-
 
 def reproduce(
     preset: Annotated[

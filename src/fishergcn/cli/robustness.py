@@ -10,8 +10,6 @@ from fishergcn.cli import _options as shared
 from fishergcn.cli._common import load_graph
 from fishergcn.cli.reproduce import run_plan
 
-__all__ = ["robustness"]
-
 
 def robustness(
     out: shared.StudyOut,

@@ -16,8 +16,6 @@ from fishergcn.cli._common import print_json
 if TYPE_CHECKING:
     from fishergcn.studies import CellSummary, Comparison, Runs
 
-__all__ = ["app", "print_results"]
-
 app = typer.Typer(help="List, show and export the runs of a study.", no_args_is_help=True)
 
 

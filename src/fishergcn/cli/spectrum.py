@@ -13,8 +13,6 @@ from fishergcn.cli._common import load_graph, print_json
 if TYPE_CHECKING:
     from fishergcn.spectrum import Spectrum
 
-__all__ = ["spectrum"]
-
 
 def spectrum(
     graph: shared.GraphName,

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     Results = dict[str, dict[str, list[RunRecord]]]  # of each data set, of each method
 
-__all__ = ["train"]
-
 
 @told_when_stopped("nothing was written.")
 def train(
@@ -69,16 +67,16 @@ def train(
     Own data in one command:
     fishergcn train --edges links.csv --features nodes.csv --labels labels.csv --out model
     """
+    from fishergcn import execution
     from fishergcn.cli._own_data import Source
     from fishergcn.cli._settings import make_config, parse_batches
-    from fishergcn.execution import find_device, train_methods
     from fishergcn.models import check_model_target
     from fishergcn.splits import choose
     from fishergcn.training import is_first_process, learnable, parse_method
 
     # All that can be wrong with the options is found before the work begins.
     methods = [parse_method(each).name for each in method or [shared.DEFAULT_METHOD]]
-    find_device(device)
+    execution.find_device(device)
     batches = parse_batches(batch_size, fanout)
     numbers = check_seeds(seeds, first_seed)
     options = {
@@ -101,8 +99,9 @@ def train(
         loaded = Source(dataset, graph, edges, features, labels, header, directed, self_links, name).load()
         graphs = {each: learnable(found) for each, found in loaded.items()}
         chosen = {each: choose(found, splits) for each, found in graphs.items()}
-        results: Results = {
-            each: train_methods(
+        results: Results = {}
+        for each, found in graphs.items():
+            records = execution.train(
                 found,
                 methods,
                 chosen[each],
@@ -114,8 +113,7 @@ def train(
                 keep_weights=out is not None,
                 batches=batches,
             )
-            for each, found in graphs.items()
-        }
+            results[each] = {one: [record for record in records if record.method == one] for one in methods}
     if not is_first_process():
         return
     _show(results, config, as_json=json)

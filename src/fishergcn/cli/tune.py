@@ -18,8 +18,6 @@ from fishergcn.cli.train import train
 if TYPE_CHECKING:
     from fishergcn.studies import Tuning
 
-__all__ = ["tune"]
-
 
 def tune(
     out: Annotated[

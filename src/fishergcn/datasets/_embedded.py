@@ -13,8 +13,6 @@ from fishergcn.graph import Graph
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-__all__ = ["available", "load"]
-
 _NAMES = ("cora", "citeseer", "pubmed")
 
 
@@ -43,7 +41,7 @@ def load(name: str) -> Graph:
     Examples
     --------
     >>> graph = load("cora")
-    >>> graph.num_nodes, graph.num_edges, graph.num_classes
+    >>> graph.num_nodes, graph.num_links, graph.num_classes
     (2708, 5278, 7)
     """
     if not isinstance(name, str):

@@ -13,22 +13,7 @@ from fishergcn.drawing._picture import Picture, check_picture
 from fishergcn.drawing._spectrum import draw_distances, draw_shape, draw_spectrum
 
 __all__ = [
-    "Html",
-    "Look",
-    "Picture",
-    "check_picture",
-    "data_link",
-    "draw_curves",
-    "draw_distances",
-    "draw_embedding",
-    "draw_fisher",
-    "draw_forest",
-    "draw_links",
-    "draw_panels",
-    "draw_shape",
-    "draw_spectrum",
-    "draw_sweep",
-    "json_script",
-    "looks",
-    "tag",
-]
+    "Html", "Look", "Picture", "check_picture", "data_link", "draw_curves", "draw_distances", "draw_embedding",
+    "draw_fisher", "draw_forest", "draw_links", "draw_panels", "draw_shape", "draw_spectrum", "draw_sweep",
+    "json_script", "looks", "tag",
+]  # fmt: skip

@@ -12,8 +12,6 @@ from fishergcn.drawing._palette import Look
 from fishergcn.drawing._picture import INK, Picture, new_axes
 from fishergcn.studies import Band, Estimate
 
-__all__ = ["draw_band", "draw_curves", "draw_sweep"]
-
 
 def draw_band(axes: Any, look: Look, places: Any, mean: Any, low: Any, high: Any, **options: Any) -> None:
     """Draw a line over the band that it runs in."""
@@ -31,22 +29,9 @@ def draw_curves(
     percent: bool = False,
     most: int | None = None,
 ) -> Picture:
-    """Draw the learning curves of several methods.
+    """Draw the learning curves of several methods, each by its name in ``bands`` and ``looks``.
 
-    Parameters
-    ----------
-    title
-        Of the picture.
-    bands
-        The curve of each method.
-    looks
-        Of each method.
-    name
-        The stem of the picture's files.
-    percent
-        Whether values are fractions to be shown in percent.
-    most
-        How many are drawn; the data hold all of them.
+    Fractions are shown in ``percent``. No more than the first ``most`` are drawn; the data hold all of them.
 
     Examples
     --------
@@ -82,22 +67,9 @@ def draw_sweep(
     control: tuple[str, Estimate, Look] | None,
     name: str,
 ) -> Picture:
-    """Draw accuracy with its interval against a setting; the control is a level with its own interval.
+    """Draw accuracy with its interval at each value of a setting, as ``points`` have them.
 
-    Parameters
-    ----------
-    title
-        Of the picture.
-    setting
-        The name of what changes.
-    points
-        Its values, each with the accuracy there.
-    look
-        Of the method.
-    control
-        Name, accuracy and look of the control, which has one accuracy for all values; None if there is none.
-    name
-        The stem of the picture's files.
+    The ``control`` (its name, accuracy and look) is a level with its own interval: it has one accuracy for all values.
 
     Examples
     --------

@@ -10,25 +10,13 @@ from fishergcn._base.text import csv_text
 from fishergcn.drawing._picture import INK, REST, Picture, new_axes
 from fishergcn.geometry.embedding import EmbeddingFit, ExtremeMotions
 
-__all__ = ["draw_embedding"]
-
 
 def draw_embedding(
     title: str, fitted: EmbeddingFit, motions: ExtremeMotions, classes: Sequence[str], name: str = "embedding"
 ) -> Picture:
     """Draw the first two coordinates of each node, and the motions of least and largest metric.
 
-    Parameters
-    ----------
-    title
-        Of the picture.
-    fitted, motions
-        As :func:`fishergcn.geometry.embedding.fit` and :func:`fishergcn.geometry.embedding.extreme_motions` return
-        them, in two dimensions or more.
-    classes
-        The class of each node, by name; empty where it is unknown.
-    name
-        The stem of the picture's files.
+    ``classes`` are the names of the nodes' classes, empty where they are unknown.
 
     Examples
     --------

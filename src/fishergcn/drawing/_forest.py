@@ -10,25 +10,12 @@ from fishergcn.drawing._palette import Look
 from fishergcn.drawing._picture import INK, PAPER, Picture, new_axes
 from fishergcn.studies import Comparison
 
-__all__ = ["draw_forest"]
-
 # In characters; rows with longer labels have them above instead of beside.
 _LONGEST_LABEL = 26
 
 
 def draw_forest(title: str, comparisons: Sequence[Comparison], looks: Mapping[str, Look], name: str) -> Picture:
-    """Draw one row for each difference; filled against the control, hollow against the plain GCN.
-
-    Parameters
-    ----------
-    title
-        Of the picture.
-    comparisons
-        The rows, from top to bottom.
-    looks
-        Of each cell by its name; the rows have its color.
-    name
-        The stem of the picture's files.
+    """Draw one row for each difference, in the color of its cell; filled against the control, else hollow.
 
     Examples
     --------

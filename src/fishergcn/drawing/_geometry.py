@@ -12,8 +12,6 @@ from fishergcn._base.types import FloatArray
 from fishergcn.drawing._picture import INK, REST, Picture, new_axes
 from fishergcn.geometry.extrinsic import GeometryRecord, NodeLinks
 
-__all__ = ["draw_fisher", "draw_links", "radial_layout"]
-
 _FIRST, _OTHERS = "#d55e00", "#1f7fc4"
 # More links, or names, make a picture that nobody can read.
 _MOST_LINKS, _MOST_NAMES = 120, 40

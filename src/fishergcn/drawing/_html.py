@@ -7,8 +7,6 @@ import html
 import json
 from typing import Any
 
-__all__ = ["Html", "data_link", "json_script", "tag"]
-
 _VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
 
 

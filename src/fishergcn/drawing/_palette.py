@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from fishergcn.errors import InputError
 from fishergcn.training import parse_method
 
-__all__ = ["Look", "looks"]
-
 
 @dataclass(frozen=True)
 class Look:

@@ -10,8 +10,6 @@ from fishergcn.drawing._palette import Look
 from fishergcn.drawing._picture import INK, Picture, new_axes
 from fishergcn.studies import Estimate
 
-__all__ = ["draw_panels"]
-
 _COLUMNS = 3
 
 
@@ -24,22 +22,9 @@ def draw_panels(
     ylabel: str,
     zero: bool = False,
 ) -> Picture:
-    """Draw curves of fractions, in percent, with their intervals as bands.
+    """Draw curves of fractions, in percent, with their intervals as bands, and a line at ``zero`` if asked for.
 
-    Parameters
-    ----------
-    label
-        Describes the picture.
-    panels
-        (title, label of the axis) of each panel -> its curves by name -> (place, value) of each point.
-    looks
-        Of each curve by its name.
-    name
-        The stem of the picture's files.
-    ylabel
-        What the values are.
-    zero
-        Whether to draw a line at zero.
+    Each panel has a title and a label for its axis, and curves by name, with (place, value) of each point.
 
     Examples
     --------

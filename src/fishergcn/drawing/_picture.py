@@ -15,8 +15,6 @@ from fishergcn._base.files import atomic_path
 from fishergcn._base.imports import require
 from fishergcn.errors import InputError
 
-__all__ = ["GRID", "INK", "PAPER", "REST", "Picture", "check_picture", "new_axes"]
-
 # Stand-ins that occur nowhere else: on a page they become the page's colors, in a file dark gray on white.
 INK, GRID, PAPER = "#010203", "#c0c1c2", "#fdfefc"
 _IN_FILES = {INK: "#22262b", GRID: "#d9dce0", PAPER: "#ffffff"}
@@ -90,6 +88,11 @@ class Picture:
         stream = io.StringIO()
         self._write(stream, ".svg")
         return stream.getvalue()
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it has several panels side by side, and needs the width of a page."""
+        return bool(self.figure.get_figwidth() > 8)
 
     @property
     def svg(self) -> str:

@@ -9,28 +9,13 @@ from fishergcn._base.types import FloatArray
 from fishergcn.drawing._palette import Look
 from fishergcn.drawing._picture import GRID, INK, REST, Picture, new_axes
 
-__all__ = ["draw_distances", "draw_shape", "draw_spectrum"]
-
 _DIRECTION = "direction, largest eigenvalue first"
 
 
 def draw_spectrum(
     title: str, eigenvalues: FloatArray, perturbed: int = 0, look: Look | None = None, name: str = "spectrum"
 ) -> Picture:
-    """Draw the largest eigenvalues of L, those of the perturbed directions in the method's color.
-
-    Parameters
-    ----------
-    title
-        Of the picture.
-    eigenvalues
-        Descending.
-    perturbed
-        How many of them are perturbed.
-    look
-        Of the method that perturbs them.
-    name
-        The stem of the picture's files.
+    """Draw the largest eigenvalues of L, descending, the first ``perturbed`` of them in the method's color.
 
     Examples
     --------
@@ -55,20 +40,9 @@ def draw_spectrum(
 
 
 def draw_shape(title: str, shapes: FloatArray, radius: float, look: Look, name: str) -> Picture:
-    """Draw the learned scale ϕ of each direction: its mean and the middle 80 % of the runs.
+    """Draw the learned scale ϕ of each direction, ``shapes`` (runs, k): its mean and the middle 80 % of the runs.
 
-    Parameters
-    ----------
-    title
-        Of the picture.
-    shapes
-        ϕ of each run, shape (runs, k).
-    radius
-        ε, the most that is allowed.
-    look
-        Of the method.
-    name
-        The stem of the picture's files.
+    The ``radius`` ε is the most that is allowed.
 
     Examples
     --------

@@ -9,11 +9,17 @@ from fishergcn.errors import InputError
 from fishergcn.graph import Graph
 from fishergcn.training import RunRecord, TrainConfig
 
-__all__ = ["check_config", "check_graph", "check_record", "check_records"]
-
 
 def check_graph(value: Any) -> Graph:
-    """Return ``value`` if it is a graph."""
+    """Return ``value`` if it is a graph.
+
+    Examples
+    --------
+    >>> check_graph("cora")
+    Traceback (most recent call last):
+        ...
+    fishergcn.errors.InputError: graph must be a Graph, got str; fishergcn.datasets.load('cora') gives one.
+    """
     if isinstance(value, Graph):
         return value
     if isinstance(value, str) and value in datasets.available():
@@ -40,7 +46,15 @@ def check_record(value: Any) -> RunRecord:
 
 
 def check_records(values: Any) -> list[RunRecord]:
-    """Return records as a list if there are any."""
+    """Return records as a list if there are any.
+
+    Examples
+    --------
+    >>> check_records([])
+    Traceback (most recent call last):
+        ...
+    fishergcn.errors.InputError: records must hold at least one RunRecord, got none.
+    """
     if isinstance(values, RunRecord) or not hasattr(values, "__iter__"):
         raise InputError(f"records must be a list of RunRecord, got {type(values).__name__}.")
     records = [check_record(value) for value in values]

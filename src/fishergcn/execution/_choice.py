@@ -12,8 +12,6 @@ from fishergcn.execution._jobs import Executor
 from fishergcn.execution._ray import RayExecutor
 from fishergcn.training import Progress
 
-__all__ = ["choose_executor"]
-
 
 def choose_executor(
     device: str = "auto",

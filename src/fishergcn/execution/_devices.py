@@ -10,8 +10,6 @@ import torch
 from fishergcn.errors import InputError
 from fishergcn.training import Problem
 
-__all__ = ["chunk_size", "count_cores", "find_device"]
-
 
 def find_device(device: str) -> torch.device:
     """Return the torch device of a name; ``"auto"`` is a GPU if there is one.

@@ -27,8 +27,6 @@ from fishergcn.execution._devices import chunk_size
 from fishergcn.execution._jobs import Job, measure_name, problem_key, run_to_dict, save_problem
 from fishergcn.training import Problem, Progress, RunRecord
 
-__all__ = ["LocalExecutor", "ProcessExecutor", "StopWork", "failed_records"]
-
 _ATTEMPTS = 3
 # Records of a job as they come; None or an error when it has ended.
 _Answers = queue.SimpleQueue[tuple[Job, list[RunRecord] | BaseException | None]]
@@ -48,6 +46,16 @@ class LocalExecutor:
         Called after every epoch.
     keep_going
         Whether a job that fails gives records that say so, instead of an error.
+
+    Examples
+    --------
+    >>> from fishergcn import TrainConfig, datasets, splits
+    >>> from fishergcn.training import Run, parse_method, prepare
+    >>> cora = datasets.load("cora")
+    >>> problem = prepare(cora, parse_method("gcn"), TrainConfig(max_epochs=2))
+    >>> job = Job(problem, (Run(splits.public(cora), 7),))
+    >>> [[record.epochs for record in records] for _, records in LocalExecutor(torch.device("cpu")).run([job])]
+    [[2]]
     """
 
     def __init__(
@@ -87,7 +95,13 @@ class LocalExecutor:
 
 
 class StopWork(Exception):
-    """Raised inside a job, e.g. by a signal handler, to end the work and not just the job."""
+    """Raised inside a job, e.g. by a signal handler, to end the work and not just the job.
+
+    Examples
+    --------
+    >>> issubclass(StopWork, Exception)
+    True
+    """
 
 
 def failed_records(job: Job, error: BaseException) -> list[RunRecord]:

@@ -27,19 +27,6 @@ from fishergcn.spectrum import Spectrum
 from fishergcn.splits import Split
 from fishergcn.training import Problem, Progress, Run, RunRecord, TrainConfig, parse_method, prepare
 
-__all__ = [
-    "Executor",
-    "Job",
-    "Measure",
-    "find_measure",
-    "load_problem",
-    "measure_name",
-    "problem_key",
-    "run_from_dict",
-    "run_to_dict",
-    "save_problem",
-]
-
 
 class Measure(Protocol):
     """What is measured of the runs of a job: a function on the top level of a module, which other processes import.
@@ -74,6 +61,14 @@ class Job:
         What makes the records; training by default.
     task
         What the measure has to know besides, as plain values.
+
+    Examples
+    --------
+    >>> from fishergcn import TrainConfig, datasets, splits
+    >>> cora = datasets.load("cora")
+    >>> runs = tuple(Run(splits.public(cora), seed) for seed in (1, 2))
+    >>> len(Job(prepare(cora, parse_method("gcn"), TrainConfig()), runs).runs)
+    2
     """
 
     problem: Problem
@@ -104,7 +99,16 @@ def find_measure(name: str) -> Measure:
 
 
 class Executor(Protocol):
-    """Where jobs run: this process, several, or several machines."""
+    """Where jobs run: this process, several, or several machines.
+
+    Examples
+    --------
+    >>> from fishergcn.execution import choose_executor
+    >>> executor = choose_executor("cpu", workers=1)
+    >>> list(executor.run([]))  # pairs of a job and its records, here of no jobs
+    []
+    >>> executor.close()
+    """
 
     gpu: bool
 

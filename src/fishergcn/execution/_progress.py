@@ -16,8 +16,6 @@ from typing import Any
 from fishergcn._base.terminal import console, note, table
 from fishergcn.training import Progress, RunRecord
 
-__all__ = ["Display", "Listener"]
-
 _LINE_EVERY = 10.0  # seconds between plain lines, unless a twentieth of the runs ended
 _PARTS = 20
 

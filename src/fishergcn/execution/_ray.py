@@ -33,8 +33,6 @@ from fishergcn.execution._jobs import (
 )
 from fishergcn.training import Problem, RunRecord
 
-__all__ = ["RayExecutor"]
-
 _RETRIES = 5  # how often a task may lose its machine
 _KEPT_PROBLEMS = 2
 _CHUNK = 32  # runs side by side on a GPU that this process cannot see; halved there if they do not fit

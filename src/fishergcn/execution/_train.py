@@ -33,14 +33,12 @@ from fishergcn.training import (
     train_prepared,
 )
 
-__all__ = ["train", "train_methods"]
-
 Splits = Split | int | str | Iterable[Split | int | str] | None
 
 
 def train(
     graph: Graph,
-    method: str,
+    method: str | Iterable[str],
     splits: Splits = None,
     seeds: int | Iterable[int] = (FIRST_SEED,),
     config: TrainConfig | None = None,
@@ -51,7 +49,7 @@ def train(
     keep_weights: bool = False,
     batches: BatchSettings | None = None,
 ) -> list[RunRecord]:
-    """Train a method on every combination of splits and seeds.
+    """Train a method, or several, on every combination of splits and seeds.
 
     Parameters
     ----------
@@ -59,7 +57,7 @@ def train(
         A graph with labels. One without features gets the identity matrix, and a warning says so.
     method
         ``gcn``, ``gcn-x5``, ``fishergcn``, ``gcn-t``, ``gcn-t-x5`` or ``fishergcn-t``; with suffix ``-c`` the
-        predictions of the samples are drawn together on all nodes.
+        predictions of the samples are drawn together on all nodes. One of them, or several to compare.
     splits
         Which nodes to learn from, to stop by and to test on: splits, their names (``"public"``, ``"shuffled:2019"``,
         …), or a number of them, as :func:`fishergcn.splits.choose` reads them; by default the public split, or one
@@ -84,7 +82,7 @@ def train(
     Returns
     -------
     list of RunRecord
-        In the order of splits, then seeds.
+        In the order of methods, then splits, then seeds.
 
     Notes
     -----
@@ -101,54 +99,12 @@ def train(
     >>> record.epochs, record.status
     (3, 'ok')
     """
-    found = train_methods(
-        graph,
-        [method],
-        splits,
-        seeds,
-        config,
-        device,
-        workers,
-        progress,
-        keep_weights=keep_weights,
-        batches=batches,
-    )
-    return found[method]
-
-
-def train_methods(
-    graph: Graph,
-    methods: Sequence[str],
-    splits: Splits = None,
-    seeds: int | Iterable[int] = (FIRST_SEED,),
-    config: TrainConfig | None = None,
-    device: str = "auto",
-    workers: int | None = 1,
-    progress: bool | Listener = False,
-    *,
-    keep_weights: bool = False,
-    batches: BatchSettings | None = None,
-) -> dict[str, list[RunRecord]]:
-    """Train several methods on the same splits and seeds; all else as in :func:`train`.
-
-    Returns
-    -------
-    dict
-        The records of each method, in the order of splits, then seeds.
-
-    Examples
-    --------
-    >>> import fishergcn
-    >>> cora, short = fishergcn.datasets.load("cora"), fishergcn.TrainConfig(max_epochs=1)
-    >>> found = train_methods(cora, ["gcn", "gcn-x2"], "public", seeds=2, config=short)
-    >>> {method: [record.seed for record in records] for method, records in found.items()}
-    {'gcn': [2019, 2020], 'gcn-x2': [2019, 2020]}
-    """
     graph = check_graph(graph)
     config = TrainConfig() if config is None else check_config(config)
-    parsed = [parse_method(method) for method in methods]
-    if len({method.name for method in parsed}) != len(parsed):
-        raise InputError(f"methods must be distinct, got {', '.join(methods)}.")
+    names = [method] if isinstance(method, str) or not isinstance(method, Iterable) else list(method)
+    methods = [parse_method(name) for name in names]
+    if len({each.name for each in methods}) != len(methods):
+        raise InputError(f"methods must be distinct, got {', '.join(names)}.")
     numbers = check_seeds(seeds)
     place = find_device(device)
     if batches is not None:
@@ -161,14 +117,14 @@ def train_methods(
     runs = [Run(split, seed) for split in choose(graph, splits) for seed in numbers]
     listener = progress if isinstance(progress, Listener) else Display() if progress else Listener()
     if batches is not None:
-        return _in_batches(graph, parsed, runs, config, batches, place, listener, keep_weights)
+        return _in_batches(graph, methods, runs, config, batches, place, listener, keep_weights)
     executor = choose_executor(device, workers, most=max(len(runs), 1), on_epoch=listener.epoch)
     with contextlib.closing(executor), listener:
-        _begin(listener, graph, parsed, runs)
-        found: dict[str, list[RunRecord]] = {}
-        for method in parsed:
-            name = _name(graph, method)
-            problem = prepare(graph, method, config)
+        _begin(listener, graph, methods, runs)
+        found: list[RunRecord] = []
+        for each in methods:
+            name = _name(graph, each)
+            problem = prepare(graph, each, config)
             check_runs(problem, runs)
             size = executor.chunk_size(problem)
             jobs = [Job(problem, tuple(runs[at : at + size]), keep_weights) for at in range(0, len(runs), size)]
@@ -176,7 +132,7 @@ def train_methods(
             for job, done in executor.run(_told(jobs, name, listener)):
                 records[id(job)] += done
                 listener.finished(name, done)
-            found[method.name] = [record for job in jobs for record in records[id(job)]]
+            found += [record for job in jobs for record in records[id(job)]]
     return found
 
 
@@ -189,9 +145,9 @@ def _in_batches(
     device: torch.device,
     listener: Listener,
     keep_weights: bool,
-) -> dict[str, list[RunRecord]]:
+) -> list[RunRecord]:
     """Train all runs one after the other, in this process or in those that ``torchrun`` started."""
-    found: dict[str, list[RunRecord]] = {method.name: [] for method in methods}
+    found: list[RunRecord] = []
     with process_group(device) as (group, place), listener if group.first else Listener() as told:
         if group.size > 1 and place.type == "cpu":
             torch.set_num_threads(1)  # the processes are the threads
@@ -203,7 +159,7 @@ def _in_batches(
                 record = train_prepared(
                     problem, basis, run, settings, place, group, keep_weights=keep_weights, on_epoch=told.epoch
                 )
-                found[method.name].append(record)
+                found.append(record)
                 told.finished(_name(graph, method), [record])
     return found
 

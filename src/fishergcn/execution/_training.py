@@ -13,8 +13,6 @@ from fishergcn.training import Progress, RunRecord, train_chunk
 if TYPE_CHECKING:
     from fishergcn.execution._jobs import Job
 
-__all__ = ["train_job"]
-
 
 def train_job(
     job: Job, device: torch.device, on_epoch: Callable[[Progress], None] | None = None

@@ -23,8 +23,6 @@ from fishergcn.errors import FisherGCNError
 from fishergcn.execution._jobs import Job, find_measure, load_problem, run_from_dict
 from fishergcn.training import Problem, Progress
 
-__all__ = ["main"]
-
 _KEPT_PROBLEMS = 2
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fishergcn.graph._adjacency import as_square_csr, check_adjacency, symmetric_or_raise
+from fishergcn.graph._components import components, largest_component
 from fishergcn.graph._graph import Graph
 
-__all__ = ["Graph", "as_square_csr", "check_adjacency", "symmetric_or_raise"]
+__all__ = ["Graph", "components", "largest_component"]

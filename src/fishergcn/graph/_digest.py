@@ -12,9 +12,7 @@ from scipy import sparse
 from fishergcn._base.types import AnyArray
 
 if TYPE_CHECKING:
-    from fishergcn.graph import Graph
-
-__all__ = ["graph_digest"]
+    from fishergcn.graph._graph import Graph
 
 
 def graph_digest(graph: Graph) -> str:

@@ -6,21 +6,22 @@ import copy
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse import csgraph
 
 from fishergcn._base.checks import check_choice, check_text
+from fishergcn._base.matrices import check_adjacency
 from fishergcn._base.types import AnyArray, CSRArray, IntArray, MatrixLike
 from fishergcn.errors import InputError
-from fishergcn.graph._adjacency import check_adjacency
+from fishergcn.graph._components import components
 from fishergcn.graph._digest import graph_digest
-from fishergcn.graph._edges import link_matrix, symmetrized, without_self_links
+from fishergcn.graph._links import Directed, link_matrix, symmetrized, without_self_links
 from fishergcn.graph._node_data import check_features, check_labels, check_names, check_split, frozen
 
-__all__ = ["Graph"]
+# Whether links from a node to itself stay.
+SelfLinks: TypeAlias = Literal["keep", "drop"]
 
 
 class Graph:
@@ -50,7 +51,7 @@ class Graph:
     --------
     >>> import numpy as np
     >>> triangle = Graph(np.ones((3, 3)) - np.eye(3), labels=[0, 1, -1])
-    >>> triangle.num_nodes, triangle.num_edges, triangle.num_classes, triangle.num_components
+    >>> triangle.num_nodes, triangle.num_links, triangle.num_classes, triangle.num_components
     (3, 3, 2, 1)
     """
 
@@ -64,10 +65,10 @@ class Graph:
         node_ids: Sequence[str] | None = None,
         class_names: Sequence[str] | None = None,
         standard_split: Mapping[str, Sequence[int] | AnyArray] | None = None,
-        self_links: str = "keep",
-        directed: str = "refuse",
+        self_links: SelfLinks = "keep",
+        directed: Literal["refuse", "symmetrize"] = "refuse",
     ) -> None:
-        check_choice("self_links", self_links, ("keep", "drop"))
+        check_choice("self_links", self_links, get_args(SelfLinks))
         check_choice("directed", directed, ("refuse", "symmetrize"))
         if name is not None:
             check_text("name", name)
@@ -122,7 +123,7 @@ class Graph:
         return self.num_self_links > 0
 
     @property
-    def num_edges(self) -> int:
+    def num_links(self) -> int:
         """The number of undirected links, without self-links."""
         return (int(self._adjacency.nnz) - self.num_self_links) // 2
 
@@ -143,8 +144,7 @@ class Graph:
     @cached_property
     def num_components(self) -> int:
         """The number of connected components."""
-        count, _ = csgraph.connected_components(self._adjacency, directed=False)
-        return int(count)
+        return int(components(self._adjacency).max()) + 1
 
     @cached_property
     def digest(self) -> str:
@@ -154,7 +154,7 @@ class Graph:
     def __repr__(self) -> str:
         title = f" {self.name!r}" if self.name else ""
         return (
-            f"<Graph{title}: {self.num_nodes} nodes, {self.num_edges} links, "
+            f"<Graph{title}: {self.num_nodes} nodes, {self.num_links} links, "
             f"{self.num_features} features, {self.num_classes} classes>"
         )
 
@@ -190,7 +190,7 @@ class Graph:
         *,
         num_nodes: int | None = None,
         weights: Sequence[float] | AnyArray | None = None,
-        directed: str = "undirected",
+        directed: Directed = "undirected",
         **arguments: Any,
     ) -> Graph:
         """Build a graph from pairs of node indices.
@@ -211,7 +211,7 @@ class Graph:
 
         Examples
         --------
-        >>> Graph.from_edges([(0, 1), (1, 2), (2, 1)]).num_edges
+        >>> Graph.from_edges([(0, 1), (1, 2), (2, 1)]).num_links
         2
         """
         return cls(link_matrix(edges, num_nodes, weights, directed), **arguments)
@@ -226,7 +226,7 @@ class Graph:
         >>> Graph.from_networkx(networkx.path_graph(["a", "b", "c"])).node_ids
         ('a', 'b', 'c')
         """
-        from fishergcn.graph._convert import networkx_arguments
+        from fishergcn.graph._formats._libraries import networkx_arguments
 
         return cls(**{**networkx_arguments(graph, weight), **arguments})
 
@@ -239,10 +239,10 @@ class Graph:
 
         Examples
         --------
-        >>> Graph.from_pyg(Graph.from_edges([(0, 1), (1, 2)]).to_pyg()).num_edges
+        >>> Graph.from_pyg(Graph.from_edges([(0, 1), (1, 2)]).to_pyg()).num_links
         2
         """
-        from fishergcn.graph._convert import pyg_arguments
+        from fishergcn.graph._formats._libraries import pyg_arguments
 
         return cls.from_edges(**{**pyg_arguments(data), **arguments})
 
@@ -254,7 +254,7 @@ class Graph:
         >>> Graph.from_edges([(0, 1)]).to_pyg().edge_index.tolist()
         [[0, 1], [1, 0]]
         """
-        from fishergcn.graph._convert import to_pyg
+        from fishergcn.graph._formats._libraries import to_pyg
 
         return to_pyg(self)
 
@@ -266,7 +266,7 @@ class Graph:
         labels: str | os.PathLike[str] | None = None,
         *,
         header: bool | Collection[str] = False,
-        directed: str = "undirected",
+        directed: Directed = "undirected",
         **arguments: Any,
     ) -> Graph:
         """Build a graph from text files.
@@ -297,7 +297,7 @@ class Graph:
         ...     Graph.from_files(file.name).node_ids
         ('Ada', 'Bob')
         """
-        from fishergcn.graph.formats._tables import file_arguments
+        from fishergcn.graph._formats._tables import file_arguments
 
         for argument, value in {"edges": edges, "features": features, "labels": labels}.items():
             if not isinstance(value, str | os.PathLike) and (value is not None or argument == "edges"):
@@ -307,9 +307,46 @@ class Graph:
                 )
         return cls(**{**file_arguments(edges, features, labels, header, directed), **arguments})
 
+    @classmethod
+    def from_planetoid(cls, directory: str | os.PathLike[str], name: str) -> Graph:
+        """Build a graph from the original Planetoid files, without trusting them.
+
+        The pickles are never run: they are walked by an unpickler that knows NumPy arrays, SciPy CSR matrices and
+        dicts of lists, and refuses everything else.
+
+        Parameters
+        ----------
+        directory
+            The folder with the files ``ind.NAME.x``, ``.y``, ``.tx``, ``.ty``, ``.allx``, ``.ally``, ``.graph``
+            and ``.test.index``.
+        name
+            NAME in the file names, such as ``"cora"``; also the name of the graph.
+
+        Returns
+        -------
+        Graph
+            Links without weights, self-links kept; features as they are in the files, in float32; label -1 and
+            an empty feature row where the files have none; the public split as ``standard_split``.
+
+        Raises
+        ------
+        DataFileError
+            If a file is missing, damaged, too large, or holds anything but data.
+
+        Examples
+        --------
+        >>> Graph.from_planetoid("no-such-folder", "cora")
+        Traceback (most recent call last):
+        ...
+        fishergcn.errors.DataFileError: Cannot read no-such-folder/ind.cora.x: No such file or directory.
+        """
+        from fishergcn.graph._formats._planetoid import planetoid_arguments
+
+        return cls(**planetoid_arguments(directory, name))
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the graph to an ``.npz`` file without pickles; the file is there wholly or not at all."""
-        from fishergcn.graph.formats._archive import save_graph
+        from fishergcn.graph._formats._archive import save_graph
 
         save_graph(self, path)
 
@@ -325,6 +362,6 @@ class Graph:
         ...     Graph.load(file.name)
         <Graph 'pair': 2 nodes, 1 links, 0 features, 0 classes>
         """
-        from fishergcn.graph.formats._archive import load_graph
+        from fishergcn.graph._formats._archive import load_graph
 
         return load_graph(path)

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from fishergcn._base.arrays import check_indices
 from fishergcn._base.checks import check_text
 from fishergcn._base.types import AnyArray, IntArray, MatrixLike
 from fishergcn.errors import InputError, reason
-
-__all__ = ["PARTS", "check_features", "check_labels", "check_names", "check_split", "frozen"]
 
 PARTS = ("train", "val", "test")
 _MOST_CLASSES = 1_000_000  # a label beyond is a slip or a damaged file, and would size arrays by itself
@@ -92,21 +91,5 @@ def check_split(split: Mapping[str, Sequence[int] | AnyArray] | None, num_nodes:
         return None
     if set(split) != set(PARTS):
         raise InputError(f"standard_split must have the parts {', '.join(PARTS)}, got {', '.join(map(str, split))}.")
-    return MappingProxyType({part: _check_indices(part, split[part], num_nodes) for part in PARTS})
-
-
-def _check_indices(part: str, index: Sequence[int] | AnyArray, num_nodes: int) -> IntArray:
-    try:
-        raw = np.asarray(index)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"standard_split[{part!r}] must be a list of indices ({reason(error)}).") from error
-    if raw.ndim != 1 or (raw.size and not np.issubdtype(raw.dtype, np.integer)):
-        raise InputError(
-            f"standard_split[{part!r}] must be a list of indices, got shape {raw.shape}, type {raw.dtype}."
-        )
-    if raw.size and (raw.min() < 0 or raw.max() >= num_nodes):
-        raise InputError(
-            f"standard_split[{part!r}] must hold indices from 0 to {num_nodes - 1}, got {raw.min()} to {raw.max()}."
-        )
-    result: IntArray = frozen(raw.astype(np.int64))
-    return result
+    parts = {part: check_indices(f"standard_split[{part!r}]", split[part], num_nodes) for part in PARTS}
+    return MappingProxyType(parts)

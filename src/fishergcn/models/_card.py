@@ -12,13 +12,11 @@ from fishergcn.training import TrainConfig
 if TYPE_CHECKING:
     from fishergcn.models._trained import TrainedModel
 
-__all__ = ["model_card"]
-
 
 def model_card(model: TrainedModel) -> str:
     """Return the card in Markdown."""
     record, graph, sizes = model.record, model.graph, model.split_sizes
-    size = f"{graph.num_nodes} nodes, {graph.num_edges} links, {graph.num_features} features"
+    size = f"{graph.num_nodes} nodes, {graph.num_links} links, {graph.num_features} features"
     parts = f"{sizes['train']} nodes to learn from, {sizes['val']} to validate, {sizes['test']} to test"
     facts = [
         ("method", record.method),

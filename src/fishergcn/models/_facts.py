@@ -15,8 +15,6 @@ from fishergcn.errors import DataFileError, InputError, reason
 from fishergcn.models._weights import read_bytes
 from fishergcn.training import RunRecord, TrainConfig, parse_method
 
-__all__ = ["FORMAT", "SELECTION", "Facts", "read_facts"]
-
 FORMAT = "fishergcn-model"
 _VERSION = 1
 _LARGEST = 64 << 20

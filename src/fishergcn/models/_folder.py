@@ -31,8 +31,6 @@ from fishergcn.training import RunRecord
 if TYPE_CHECKING:
     from fishergcn.models._trained import TrainedModel
 
-__all__ = ["check_model_target", "class_names_of", "read_folder", "write_folder"]
-
 # Of these, geometry.json is what `fishergcn geometry fisher MODEL --keep` adds.
 _FILES = (
     "weights.safetensors",

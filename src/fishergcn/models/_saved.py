@@ -18,8 +18,6 @@ from fishergcn.models._trained import TrainedModel
 from fishergcn.splits import Split
 from fishergcn.training import RunRecord, parse_method
 
-__all__ = ["best_run", "load_model", "load_models", "save_models"]
-
 
 def best_run(records: Iterable[RunRecord]) -> RunRecord:
     """Return the run with the best validation accuracy, of equal ones that with the least validation loss.
@@ -127,11 +125,8 @@ def load_models(folder: str | os.PathLike[str]) -> dict[Path, TrainedModel]:
     --------
     >>> import tempfile
     >>> from fishergcn import TrainConfig, datasets, train
-    >>> graph, config = datasets.load("cora"), TrainConfig(max_epochs=2)
-    >>> records = [
-    ...     record for method in ("gcn", "gcn-x5")
-    ...     for record in train(graph, method, "public", config=config, keep_weights=True)
-    ... ]
+    >>> graph, options = datasets.load("cora"), {"config": TrainConfig(max_epochs=2), "keep_weights": True}
+    >>> records = train(graph, "gcn", "public", **options) + train(graph, "gcn-x5", "public", **options)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     saved = save_models(f"{folder}/both", graph, records, "public")
     ...     [place.name for place in load_models(f"{folder}/both")]

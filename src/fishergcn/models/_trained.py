@@ -12,7 +12,7 @@ import dataclasses
 import io
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -21,15 +21,16 @@ import torch
 from torch import Tensor
 
 from fishergcn._base.checks import check_integer
+from fishergcn._base.matrices import as_square_csr
 from fishergcn._base.types import CSRArray, FloatArray, IntArray, MatrixLike
 from fishergcn.errors import InputError
 from fishergcn.execution import check_graph, check_records
-from fishergcn.graph import Graph, as_square_csr
+from fishergcn.graph import Graph
 from fishergcn.models._card import model_card
 from fishergcn.models._folder import class_names_of, write_folder
-from fishergcn.nn import GCN, Features, Operator, View, full_view, make_features
+from fishergcn.nn import GCN, Features, View, full_view, make_features
 from fishergcn.nn import logits as network_logits
-from fishergcn.operators import SparseMatrix
+from fishergcn.operators import Operator, SparseMatrix
 from fishergcn.splits import Split, choose
 from fishergcn.training import (
     Method,
@@ -42,8 +43,6 @@ from fishergcn.training import (
     propagation_of,
     scores,
 )
-
-__all__ = ["TrainedModel"]
 
 _PARTS = ("train", "val", "test")
 
@@ -97,7 +96,7 @@ class TrainedModel:
     records: tuple[RunRecord, ...] = ()
     runs: tuple[Run, ...] = ()
     chosen_from: int = 1
-    _sizes: tuple[Mapping[str, int], ...] = field(default=())
+    _sizes: tuple[Mapping[str, int], ...] = ()
     _function: Callable[[Any], Tensor] | None = None
     _matrix: CSRArray | None = None
     _matrix_is_given: bool = False
@@ -107,7 +106,10 @@ class TrainedModel:
         cls, problem: Problem, runs: Sequence[Run], records: Sequence[RunRecord], device: torch.device | str = "cpu"
     ) -> TrainedModel:
         """Gather networks that were trained on one problem; a run that diverged is an error, it has no network."""
-        return cls._gather(problem.graph, problem.method, problem.config, problem.propagation, runs, records, device)
+        splits = {run.split.name: run.split for run in runs}.values()
+        return dataclasses.replace(
+            cls.from_records(problem.graph, records, splits, device), _matrix=problem.propagation
+        )
 
     @classmethod
     def from_records(
@@ -126,31 +128,18 @@ class TrainedModel:
             raise InputError("records must be of one method with the same settings.")
         if any(record.graph_digest != graph.digest or record.split not in named for record in found):
             raise InputError("the record, the graph and the split do not belong together.")
-        method, config = parse_method(first.method), TrainConfig.from_dict(first.config)
-        runs = [Run(named[record.split], record.seed) for record in found]
-        return cls._gather(graph, method, config, None, runs, found, device)
-
-    @classmethod
-    def _gather(
-        cls,
-        graph: Graph,
-        method: Method,
-        config: TrainConfig,
-        matrix: CSRArray | None,
-        runs: Sequence[Run],
-        records: Sequence[RunRecord],
-        device: torch.device | str,
-    ) -> TrainedModel:
-        for record in records:
+        for record in found:
             if record.status != "ok":
                 raise InputError(f"{record.method} on {record.dataset}, split {record.split}: {record.status}.")
             if record.weights is None:
                 raise InputError("the record has no weights; train with keep_weights=True.")
-        dtype: torch.dtype = getattr(torch, config.dtype)
-        layers = zip(*(record.weights or () for record in records), strict=True)
-        weights = tuple(torch.as_tensor(np.stack(layer), dtype=dtype, device=device) for layer in layers)
+        config = TrainConfig.from_dict(first.config)
+        options: dict[str, Any] = {"dtype": getattr(torch, config.dtype), "device": device}
+        layers = zip(*(record.weights or () for record in found), strict=True)
+        weights = tuple(torch.as_tensor(np.stack(layer), **options) for layer in layers)
+        runs = tuple(Run(named[record.split], record.seed) for record in found)
         sizes = tuple({part: len(getattr(run.split, part)) for part in _PARTS} for run in runs)
-        return cls(graph, method, config, weights, tuple(records), tuple(runs), _sizes=sizes, _matrix=matrix)
+        return cls(graph, parse_method(first.method), config, weights, tuple(found), runs, _sizes=sizes)
 
     @classmethod
     def from_network(
@@ -190,11 +179,8 @@ class TrainedModel:
         )
         if weights:
             made._check_features(graph)
-            if graph.num_classes > made.num_classes:
-                raise InputError(
-                    f"network and graph must fit: the network knows {made.num_classes} classes, "
-                    f"the graph has {graph.num_classes}."
-                )
+            if (known := made.num_classes) < graph.num_classes:
+                raise InputError(f"the network must fit the graph: it knows {known} classes, not {graph.num_classes}.")
         return made
 
     def __len__(self) -> int:
@@ -202,11 +188,10 @@ class TrainedModel:
 
     def __repr__(self) -> str:
         size = f"{self.graph.num_nodes} nodes, {self.num_classes} classes"
-        if not self.records:
-            return f"TrainedModel(a network trained elsewhere, {size})"
-        found = self.records[0]
-        if len(self) > 1:
-            return f"TrainedModel({found.dataset!r}, {found.method!r}, {len(self)} networks, {size})"
+        if len(self.records) != 1:
+            what = f"{len(self)} networks, {self.method.name!r}" if self.records else "a network trained elsewhere"
+            return f"TrainedModel({what}, {size})"
+        [found] = self.records
         return (
             f"TrainedModel({found.dataset!r}, {found.method!r}, {found.split!r}, seed={found.seed}, {size}, "
             f"test_accuracy={found.test_accuracy:.4f}, chosen from {self.chosen_from})"
@@ -399,10 +384,7 @@ class TrainedModel:
             raise InputError("the graph has no features, which the network needs.")
         expected = self.weights[0].shape[1]
         if graph.num_features != expected:
-            raise InputError(
-                f"network and graph must fit: the network takes {expected} features a node, "
-                f"the graph has {graph.num_features}."
-            )
+            raise InputError(f"a node of the graph must have {expected} features, got {graph.num_features}.")
 
 
 def _node_names(graph: Graph) -> tuple[str, ...]:
@@ -413,8 +395,5 @@ def _checked_matrix(graph: Graph, propagation: SparseMatrix | MatrixLike) -> CSR
     given = propagation.scipy if isinstance(propagation, SparseMatrix) else propagation
     matrix = as_square_csr(given, name="propagation")
     if matrix.shape[0] != graph.num_nodes:
-        raise InputError(
-            f"graph and propagation must be on the same nodes, got {graph.num_nodes} nodes "
-            f"and a matrix of {matrix.shape[0]} x {matrix.shape[1]}."
-        )
+        raise InputError(f"propagation must have a row for each of {graph.num_nodes} nodes, got {matrix.shape[0]}.")
     return matrix

@@ -14,8 +14,6 @@ from fishergcn._base.files import atomic_path
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError, reason
 
-__all__ = ["read_bytes", "read_weights", "write_weights"]
-
 _LARGEST_HEADER = 1 << 20
 _LARGEST_FILE = 8 << 30
 _TYPES = {"float32": "F32", "float64": "F64"}

@@ -13,12 +13,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from fishergcn._base.backend import backend_of
 from fishergcn.streams import keep_probability, unpack
-
-__all__ = ["reference", "relu_dropout", "words_per_node"]
 
 
 def words_per_node(width: int) -> int:
@@ -70,7 +67,7 @@ class _Activation(torch.autograd.Function):
     """A unit passes its gradient exactly if its output is positive, so the mask need not be kept."""
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, rows: Tensor, words: Tensor, dropout: float) -> Tensor:
+    def forward(values: Tensor, rows: Tensor, words: Tensor, dropout: float) -> Tensor:
         values = values.detach().contiguous()
         scale = 1.0 / keep_probability(dropout)
         out = torch.empty_like(values)
@@ -86,29 +83,71 @@ class _Activation(torch.autograd.Function):
             masks = masks[:, : masks.shape[1] // stride * stride].reshape(len(masks), -1, stride)
             number = values.numpy().dtype.type
             cpu.relu_dropout(out.numpy(), values.numpy(), rows.numpy(), masks, number(scale))
-        ctx.scale = scale
-        ctx.save_for_backward(out)
-        ctx.save_for_forward(out)
         return out
 
     @staticmethod
-    @once_differentiable
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.scale = 1.0 / keep_probability(inputs[3])
+        ctx.save_for_backward(output)
+        ctx.save_for_forward(output)
+
+    @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        (out,) = ctx.saved_tensors
-        grad = grad.contiguous()
-        result = torch.empty_like(grad)
-        if backend_of(grad) == "triton":
-            from fishergcn._kernels import cuda
-
-            cuda.relu_dropout_backward(result, grad, out, ctx.scale)
-        else:
-            from fishergcn._kernels import cpu
-
-            number = grad.numpy().dtype.type
-            cpu.relu_dropout_backward(result.numpy(), grad.numpy(), out.numpy(), number(ctx.scale))
-        return result, None, None, None
+        return _gate(grad, ctx.saved_tensors[0], ctx.scale), None, None, None
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, *_: None) -> Tensor:
-        (out,) = ctx.saved_tensors
-        return torch.where(out > 0, tangent * ctx.scale, torch.zeros_like(tangent))
+        return _gate(tangent, ctx.saved_tensors[0], ctx.scale)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], values: Tensor, rows: Tensor, *options: Any) -> tuple[Tensor, int]:
+        """The mapped dimension joins the rows."""
+        values = values.movedim(in_dims[0], 0)
+        out: Tensor = _Activation.apply(values.flatten(0, 1), rows.repeat(len(values)), *options)  # type: ignore[no-untyped-call]
+        return out.view_as(values), 0
+
+
+def _gate(grad: Tensor, result: Tensor, scale: float) -> Tensor:
+    gated: Tensor = _Gate.apply(grad, result, scale)  # type: ignore[no-untyped-call]
+    return gated
+
+
+class _Gate(torch.autograd.Function):
+    """scale · G where a unit's output is positive, else 0: linear in G, and constant around the unit's output."""
+
+    @staticmethod
+    def forward(grad: Tensor, result: Tensor, scale: float) -> Tensor:
+        grad, result = grad.detach().contiguous(), result.detach().contiguous()
+        out = torch.empty_like(grad)
+        if backend_of(grad) == "triton":
+            from fishergcn._kernels import cuda
+
+            cuda.relu_dropout_backward(out, grad, result, scale)
+        else:
+            from fishergcn._kernels import cpu
+
+            arrays = out.numpy(), grad.numpy(), result.numpy()
+            cpu.relu_dropout_backward(*arrays, arrays[0].dtype.type(scale))
+        return out
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.scale = inputs[2]
+        ctx.save_for_backward(inputs[1])
+        ctx.save_for_forward(inputs[1])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return _gate(grad, ctx.saved_tensors[0], ctx.scale), None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor | None, *_: Any) -> Tensor | None:
+        return None if tangent is None else _gate(tangent, ctx.saved_tensors[0], ctx.scale)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Tensor, int]:
+        grad, result = (
+            each.expand(info.batch_size, *each.shape) if dim is None else each.movedim(dim, 0)
+            for each, dim in zip(arguments[:2], in_dims[:2], strict=True)
+        )
+        return _gate(grad, result, arguments[2]), 0

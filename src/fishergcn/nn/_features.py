@@ -15,14 +15,11 @@ import numpy as np
 import torch
 from scipy import sparse
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from fishergcn._base.backend import backend_of
 from fishergcn._base.types import AnyArray, FloatArray
 from fishergcn.errors import InputError
 from fishergcn.streams import keep_probability, unpack
-
-__all__ = ["DenseFeatures", "SparseFeatures", "make_features"]
 
 _CHUNK_ROWS = 2048
 
@@ -69,7 +66,14 @@ def _row_factors(sums: FloatArray) -> FloatArray:
 
 
 class DenseFeatures:
-    """X as a dense tensor, n x D."""
+    """X as a dense tensor, n x D.
+
+    Examples
+    --------
+    >>> import torch
+    >>> DenseFeatures(torch.eye(3)).times(torch.ones(1, 3, 4), None, samples=1, dropout=0.0).shape
+    torch.Size([3, 1, 4])
+    """
 
     def __init__(self, values: Tensor, rows: Tensor | None = None) -> None:
         self.values = values
@@ -102,7 +106,16 @@ class DenseFeatures:
 
 
 class SparseFeatures:
-    """X in compressed rows, n x D, with its columns for the backward pass on a GPU."""
+    """X in compressed rows, n x D, with its columns for the backward pass on a GPU.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from scipy import sparse
+    >>> rows = SparseFeatures(sparse.eye_array(3, format="csr"))
+    >>> rows.times(torch.ones(1, 3, 4), None, samples=1, dropout=0.0).shape
+    torch.Size([3, 1, 4])
+    """
 
     def __init__(self, matrix: Any, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> None:
         self.shape = (int(matrix.shape[0]), int(matrix.shape[1]))
@@ -129,10 +142,15 @@ class SparseFeatures:
         other._columns = None
         return other
 
+    @property
+    def parts(self) -> tuple[Tensor, ...]:
+        """Rows, row pointers, columns and values, for compiled code."""
+        return self.rows, self.indptr, self.indices, self.values
+
     @cached_property
     def arrays(self) -> tuple[AnyArray, ...]:
-        """Rows, row pointers, columns and values, for compiled code on the CPU."""
-        return tuple(part.numpy() for part in (self.rows, self.indptr, self.indices, self.values))
+        """The same for compiled code on the CPU."""
+        return tuple(part.numpy() for part in self.parts)
 
     @property
     def columns(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -165,9 +183,8 @@ class SparseFeatures:
         if backend_of(weight) == "reference":
             return reference(self, weight, words, samples, dropout)
         if torch.is_inference_mode_enabled():  # no derivative can be asked for: spare autograd's overhead
-            return _launch(self, weight.contiguous(), words, samples, dropout)
-        result: Tensor = _Product.apply(weight, self, words, samples, dropout)  # type: ignore[no-untyped-call]
-        return result
+            return _launch(weight, self, words, samples, dropout, False)
+        return _product(weight, self, words, samples, dropout, False)
 
 
 def reference(features: SparseFeatures, weight: Tensor, words: Tensor | None, samples: int, dropout: float) -> Tensor:
@@ -191,73 +208,63 @@ def reference(features: SparseFeatures, weight: Tensor, words: Tensor | None, sa
     return out.index_add(1, row, scaled).movedim(0, 1)
 
 
-def _launch(features: SparseFeatures, weight: Tensor, words: Tensor | None, samples: int, dropout: float) -> Tensor:
-    runs, _, width = weight.shape
-    batch = runs if words is None else runs * samples
-    out = weight.new_empty(len(features.rows), batch, width)
-    if backend_of(weight) == "triton":
-        from fishergcn._kernels import cuda
-
-        cuda.features_forward(out, features, weight, words, samples, keep_probability(dropout))
-        return out
-    from fishergcn._kernels import cpu
-
-    lanes = cpu.lanes_of(width)
-    arrays = (out.numpy(), *features.arrays, weight.numpy())
-    if words is None:
-        cpu.features_forward_plain(lanes, *arrays)
-    else:
-        scale = arrays[4].dtype.type(1.0 / keep_probability(dropout))
-        cpu.features_forward(lanes, *arrays, words.numpy().view(np.uint32), samples, scale)
-    return out
-
-
-def _launch_backward(
-    features: SparseFeatures,
-    shape: torch.Size,
-    grad: Tensor,
-    words: Tensor | None,
-    samples: int,
-    dropout: float,
-) -> Tensor:
-    grad = grad.contiguous()
-    if backend_of(grad) == "triton":
-        from fishergcn._kernels import cuda
-
-        result = grad.new_empty(shape)
-        cuda.features_backward(result, features, grad, words, samples, keep_probability(dropout))
-        return result
-    from fishergcn._kernels import cpu
-
-    result = grad.new_zeros(shape)
-    lanes = cpu.lanes_of(shape[2])
-    arrays = (result.numpy(), *features.arrays, grad.numpy())
-    if words is None:
-        cpu.features_backward_plain(lanes, *arrays)
-    else:
-        scale = arrays[4].dtype.type(1.0 / keep_probability(dropout))
-        cpu.features_backward(lanes, *arrays, words.numpy().view(np.uint32), samples, scale)
+def _product(*arguments: Any) -> Tensor:
+    result: Tensor = _Product.apply(*arguments)  # type: ignore[no-untyped-call]
     return result
 
 
 class _Product(torch.autograd.Function):
-    """Linear in the weights: the derivative forward is the product itself, backward the transposed one."""
+    """X W or, transposed, Xᵀ G: each is linear, and the other's derivative."""
 
     @staticmethod
-    def forward(
-        ctx: Any, weight: Tensor, features: SparseFeatures, words: Tensor | None, samples: int, dropout: float
-    ) -> Tensor:
-        ctx.arguments = (features, words, samples, dropout)
-        ctx.shape = weight.shape
-        return _launch(features, weight.detach().contiguous(), words, samples, dropout)
+    def forward(*arguments: Any) -> Tensor:
+        return _launch(*arguments)
 
     @staticmethod
-    @once_differentiable
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, *ctx.options, ctx.transposed = inputs
+
+    @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        features, words, samples, dropout = ctx.arguments
-        return _launch_backward(features, ctx.shape, grad, words, samples, dropout), None, None, None, None
+        return _product(grad, *ctx.options, not ctx.transposed), *(None,) * 5
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, *_: None) -> Tensor:
-        features, words, samples, dropout = ctx.arguments
-        return _launch(features, tangent.contiguous(), words, samples, dropout)
+        return _product(tangent, *ctx.options, ctx.transposed)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], dense: Tensor, *options: Any) -> tuple[Tensor, int]:
+        """The mapped dimension joins the columns, each of which is multiplied by itself."""
+        wide = dense.movedim(in_dims[0], 3)
+        return _product(wide.flatten(2), *options).view(-1, *wide.shape[1:]), 3
+
+
+def _launch(
+    dense: Tensor, features: SparseFeatures, words: Tensor | None, samples: int, dropout: float, transposed: bool
+) -> Tensor:
+    """Run a kernel on W of shape (R, D, H) or, transposed, on G of shape (rows, R * M, H)."""
+    dense = dense.detach().contiguous()
+    samples = 1 if words is None else samples
+    runs, width = dense.shape[1] // samples if transposed else dense.shape[0], dense.shape[2]
+    shape = (runs, features.shape[1], width) if transposed else (len(features.rows), runs * samples, width)
+    keep = keep_probability(dropout)
+    if backend_of(dense) == "triton":
+        from fishergcn._kernels import cuda
+
+        out = dense.new_empty(shape)
+        if transposed:
+            cuda.features_backward(out, (*features.columns, features.values), dense, words, samples, keep)
+        else:
+            cuda.features_forward(out, features.parts, dense, words, samples, keep)
+        return out
+    from fishergcn._kernels import cpu
+
+    out = dense.new_zeros(shape) if transposed else dense.new_empty(shape)
+    arguments = (cpu.lanes_of(width), out.numpy(), *features.arrays, dense.numpy())
+    if words is None:
+        (cpu.features_backward_plain if transposed else cpu.features_forward_plain)(*arguments)
+    else:
+        scale = dense.numpy().dtype.type(1.0 / keep)
+        kernel = cpu.features_backward if transposed else cpu.features_forward
+        kernel(*arguments, words.numpy().view(np.uint32), samples, scale)
+    return out

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -19,41 +19,11 @@ from torch import Tensor, nn
 from fishergcn._base.checks import check_integer, check_real
 from fishergcn.errors import InputError
 from fishergcn.nn._activation import relu_dropout, words_per_node
+from fishergcn.nn._dropout import Dropout
 from fishergcn.nn._features import DenseFeatures, SparseFeatures, make_features
 from fishergcn.nn._linear import times_weight
-from fishergcn.nn._view import Features, Operator, View, full_view
-from fishergcn.operators import SparseMatrix
-from fishergcn.streams import draw_words
-
-__all__ = ["GCN", "Dropout", "logits"]
-
-
-@dataclass(frozen=True)
-class Dropout:
-    """The dropout of one training step.
-
-    Attributes
-    ----------
-    keys
-        One random key per run, int64, shape (R,).
-    samples
-        M, the number of independent masks per run.
-    epoch
-        Which step this is.
-    rate
-        The probability to drop an element.
-    """
-
-    keys: Tensor
-    samples: int
-    epoch: int
-    rate: float
-
-    def words(self, purpose: int, count: int) -> Tensor | None:
-        """Draw the packed mask of a layer, or None where nothing is dropped."""
-        if self.rate == 0.0:
-            return None
-        return draw_words(self.keys, self.samples, purpose, self.epoch, count, self.rate)
+from fishergcn.nn._view import Features, View, full_view
+from fishergcn.operators import Operator, SparseMatrix
 
 
 def logits(weights: Sequence[Tensor], view: View, dropout: Dropout | None = None) -> Tensor:
@@ -72,6 +42,15 @@ def logits(weights: Sequence[Tensor], view: View, dropout: Dropout | None = None
     -------
     Tensor of shape (p, R * M, C)
         Batch entry r * M + m is sample m of run r.
+
+    Examples
+    --------
+    >>> import numpy as np, torch
+    >>> from fishergcn.nn import full_view, make_features
+    >>> from fishergcn.operators import DenseOperator
+    >>> view = full_view(make_features(np.eye(3)), DenseOperator(torch.eye(3)), depth=2)
+    >>> logits([torch.ones(5, 3, 4), torch.ones(5, 4, 2)], view).shape  # of 5 networks
+    torch.Size([3, 5, 2])
     """
     samples, rate = (dropout.samples, dropout.rate) if dropout else (1, 0.0)
     nodes = view.features.shape[0]
@@ -79,13 +58,15 @@ def logits(weights: Sequence[Tensor], view: View, dropout: Dropout | None = None
     hidden = view.features.times(weights[0], words, samples, rate)
     if words is None and samples > 1:  # samples that differ in the operator alone
         hidden = hidden.repeat_interleave(samples, dim=1)
-    hidden = view.operators[0].propagate(hidden)
-    for layer in range(1, len(weights)):
-        stride = words_per_node(hidden.shape[2])
-        words = dropout.words(layer, nodes * stride) if dropout else None
-        hidden = relu_dropout(hidden, view.rows[layer - 1], words, rate)
-        hidden = view.operators[layer].propagate(times_weight(hidden, weights[layer]))
-    return hidden
+    for layer, weight in enumerate(weights[1:], start=1):
+        words = dropout.words(layer, nodes * words_per_node(weight.shape[1])) if dropout else None
+        hidden = view.propagate(layer - 1, hidden, partial(_activate, words=words, rate=rate, weight=weight))
+    return view.operators[-1].propagate(hidden)
+
+
+def _activate(values: Tensor, rows: Tensor | None, words: Tensor | None, rate: float, weight: Tensor) -> Tensor:
+    """Return H^l W^l of what a layer's product made, for these rows."""
+    return times_weight(relu_dropout(values, rows, words, rate), weight)
 
 
 class GCN(nn.Module):
@@ -142,14 +123,14 @@ class GCN(nn.Module):
             X: a SciPy sparse matrix, an array, a tensor, or prepared by ``make_features``. Rows are taken as
             they are; normalize them first if the network was trained so.
         operator
-            Ã: a SciPy sparse matrix, a ``SparseMatrix``, or a ``SparsePlusLowRank``, plain or batched.
+            Ã: a SciPy sparse matrix or any :class:`fishergcn.operators.Operator`, plain or batched.
         """
         weight = self.weights[0]
         prepared = _prepare_features(features, weight)
         if prepared.shape[1] != weight.shape[0]:
             raise InputError(f"features must have {weight.shape[0]} columns, got {prepared.shape[1]}.")
         linear = _prepare_operator(operator, weight)
-        rows = linear.shape[0]  # type: ignore[attr-defined]
+        rows = linear.shape[0]
         if rows != prepared.shape[0]:
             raise InputError(f"operator and features must have as many rows, got {rows} and {prepared.shape[0]}.")
         batch = getattr(linear, "batch_shape", ())
@@ -163,7 +144,13 @@ class GCN(nn.Module):
 
 
 def layer_sizes(in_features: int, hidden: int | Sequence[int], num_classes: int) -> tuple[int, ...]:
-    """Return the sizes of all layers, checked."""
+    """Return the sizes of all layers, checked.
+
+    Examples
+    --------
+    >>> layer_sizes(1433, 64, 7)
+    (1433, 64, 7)
+    """
     inner = tuple(hidden) if isinstance(hidden, Iterable) else (hidden,)
     return (
         check_integer("in_features", in_features, minimum=1),

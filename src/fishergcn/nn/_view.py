@@ -7,28 +7,23 @@ Dropout masks belong to nodes and stored entries of the whole graph, so leaving 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 import torch
-from scipy import sparse
 from torch import Tensor
 
-from fishergcn._base.types import AnyArray, CSRArray, IntArray
+from fishergcn._base.arrays import ranges
+from fishergcn._base.types import CSRArray, IntArray
+from fishergcn.nn._blocks import ROWS_AT_ONCE, FeatureBlocks, RowBlocks, pieces, row_block
 from fishergcn.nn._features import DenseFeatures, SparseFeatures
-from fishergcn.operators import SparseMatrix
+from fishergcn.operators import Operator, SparseMatrix
 
-__all__ = ["Features", "Operator", "View", "full_view", "local_view"]
-
+#: Features made ready for products: see :func:`make_features`.
 Features: TypeAlias = "SparseFeatures | DenseFeatures"
-
-
-class Operator(Protocol):
-    """Anything a graph convolution can multiply with."""
-
-    def propagate(self, dense: Tensor) -> Tensor:
-        """Return the product with node-major activations (n, B, d), shape (p, B, d)."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +38,21 @@ class View:
         What each layer multiplies with, first layer first.
     rows
         The nodes that each layer outputs, or None for all nodes in order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fishergcn.nn import local_view, make_features
+    >>> from fishergcn import renormalized
+    >>> path = renormalized(np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]))
+    >>> view = local_view(make_features(np.eye(3)), path, np.array([0]), depth=2, device="cpu", dtype=torch.float32)
+    >>> [operator.shape for operator in view.operators]
+    [(2, 3), (1, 2)]
+    >>> view.position(np.array([0]))
+    array([0])
     """
 
-    features: Features
+    features: Features | FeatureBlocks
     operators: tuple[Operator, ...]
     rows: tuple[Tensor | None, ...]
 
@@ -54,9 +61,25 @@ class View:
         last = self.rows[-1]
         return nodes if last is None else np.searchsorted(last.cpu().numpy(), nodes)
 
+    def propagate(self, layer: int, dense: Tensor, then: Callable[[Tensor, Tensor | None], Tensor]) -> Tensor:
+        """Return what ``then`` makes of a layer's product and of the nodes of its rows."""
+        operator = self.operators[layer]
+        if isinstance(operator, RowBlocks):  # block by block: the whole product need not fit in memory
+            return torch.cat([then(block, None) for block in operator.each(dense)])
+        return then(operator.propagate(dense), self.rows[layer])
+
 
 def full_view(features: Features, operator: Operator, depth: int) -> View:
-    """Return the view of all nodes: every layer multiplies with the same operator and outputs every node."""
+    """Return the view of all nodes: every layer multiplies with the same operator and outputs every node.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fishergcn.nn import make_features
+    >>> from fishergcn.operators import SparseMatrix
+    >>> full_view(make_features(np.eye(3)), SparseMatrix.from_scipy(np.eye(3)), depth=2).rows
+    (None, None)
+    """
     return View(features, (operator,) * depth, (None,) * depth)
 
 
@@ -83,23 +106,92 @@ def local_view(
         The number of layers.
     device, dtype
         Where and in which precision the products run.
+
+    Examples
+    --------
+    See :class:`View`.
+
+    >>> import numpy as np
+    >>> from fishergcn.nn import make_features
+    >>> from fishergcn import renormalized
+    >>> pair = renormalized(np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]]))
+    >>> view = local_view(make_features(np.eye(3)), pair, np.array([1]), depth=1, device="cpu", dtype=torch.float32)
+    >>> view.operators
+    (SparseMatrix(1 × 2, 2 entries, torch.float32, cpu),)
     """
-    operators: list[Operator] = []
-    rows: list[Tensor] = []
-    reached = np.unique(nodes)
+    reached = reach(propagation, nodes, depth)
+    operators = []
+    for columns, rows in pairwise(reached):
+        number = np.zeros(propagation.shape[1], dtype=np.int64)
+        number[columns] = np.arange(len(columns))
+        block = row_block(propagation, rows, number, len(columns))
+        operators.append(SparseMatrix.from_scipy(block, device=device, dtype=dtype))
+    entering, *outputs = _row_tensors(reached, device)
+    return View(features.restrict(entering), tuple(operators), tuple(outputs))
+
+
+def blockwise_view(
+    prepare: Callable[[IntArray], Features],
+    propagation: CSRArray,
+    nodes: IntArray,
+    depth: int,
+    *,
+    device: torch.device | str,
+    dtype: torch.dtype,
+    rows_at_once: int = ROWS_AT_ONCE,
+) -> View:
+    """Return the view of some nodes of a large graph, for prediction: it is walked in blocks of rows.
+
+    Two layers' activations are held at most, and only those of nodes that the wanted ones depend on.
+
+    Parameters
+    ----------
+    prepare
+        Makes some rows of the features ready, for example ``lambda rows: make_features(X[rows])``.
+    propagation, nodes, depth, device, dtype
+        As for :func:`local_view`.
+    rows_at_once
+        How many rows a block has.
+
+    Examples
+    --------
+    >>> import numpy as np, torch
+    >>> from fishergcn import renormalized
+    >>> from fishergcn.nn import logits, make_features
+    >>> path = renormalized(np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]))
+    >>> place = {"device": "cpu", "dtype": torch.float32}
+    >>> view = blockwise_view(lambda rows: make_features(np.eye(3)[rows]), path, np.arange(3), 1, **place)
+    >>> logits([torch.ones(1, 3, 2)], view).shape
+    torch.Size([3, 1, 2])
+    """
+    reached = reach(propagation, nodes, depth, rows_at_once)
+    operators = tuple(
+        RowBlocks(propagation, rows, columns, rows_at_once, torch.device(device), dtype)
+        for columns, rows in pairwise(reached)
+    )
+    outputs = _row_tensors(reached[1:], device)
+    return View(FeatureBlocks(prepare, reached[0], rows_at_once), operators, tuple(outputs))
+
+
+def reach(propagation: CSRArray, nodes: IntArray, depth: int, rows_at_once: int = ROWS_AT_ONCE) -> list[IntArray]:
+    """Return the nodes that enter each layer, first layer first, and last those wanted, ascending.
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> path = sparse.csr_array([[1.0, 1, 0], [1, 1, 1], [0, 1, 1]])
+    >>> reach(path, np.array([0]), depth=2)
+    [array([0, 1, 2]), array([0, 1]), array([0])]
+    """
+    found = [np.unique(nodes)]
     for _ in range(depth):
-        rows.append(torch.as_tensor(reached, dtype=torch.int32, device=device))
-        block = sparse.csr_array(propagation[reached])
-        sources = np.unique(block.indices)
-        narrow = _columns(block, sources, propagation.shape[1])
-        operators.append(SparseMatrix.from_scipy(narrow, device=device, dtype=dtype))
-        reached = sources.astype(np.int64)
-    entering = torch.as_tensor(reached, dtype=torch.int32, device=device)
-    return View(features.restrict(entering), tuple(reversed(operators)), tuple(reversed(rows)))
+        entering = np.zeros(propagation.shape[1], dtype=np.bool_)
+        for rows in pieces(found[-1], rows_at_once):
+            starts = propagation.indptr[rows]
+            entering[propagation.indices[ranges(starts, propagation.indptr[rows + 1] - starts)]] = True
+        found.append(np.flatnonzero(entering))
+    return found[::-1]
 
 
-def _columns(block: Any, kept: AnyArray, total: int) -> Any:
-    """Return the block with only the columns that hold entries, renumbered in order."""
-    number = np.zeros(total, dtype=np.int32)
-    number[kept] = np.arange(len(kept), dtype=np.int32)
-    return sparse.csr_array((block.data, number[block.indices], block.indptr), shape=(block.shape[0], len(kept)))
+def _row_tensors(reached: Sequence[IntArray], device: torch.device | str) -> list[Tensor]:
+    return [torch.as_tensor(rows, dtype=torch.int32, device=device) for rows in reached]

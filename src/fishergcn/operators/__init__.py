@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from fishergcn.operators._block import BlockOperator
-from fishergcn.operators._low_rank import ArrayOrTensor, SparsePlusLowRank, as_tensor
+from fishergcn.operators._dense import DenseOperator
+from fishergcn.operators._links import LinkOperator
+from fishergcn.operators._low_rank import SparsePlusLowRank
+from fishergcn.operators._operator import Operator
 from fishergcn.operators._sparse import SparseMatrix, spmm
 
-__all__ = ["ArrayOrTensor", "BlockOperator", "SparseMatrix", "SparsePlusLowRank", "as_tensor", "spmm"]
+__all__ = ["BlockOperator", "DenseOperator", "LinkOperator", "Operator", "SparseMatrix", "SparsePlusLowRank", "spmm"]

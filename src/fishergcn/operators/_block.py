@@ -8,13 +8,12 @@ import torch
 from torch import Tensor
 
 from fishergcn.errors import InputError
-from fishergcn.operators._product import propagate
+from fishergcn.operators._operator import Placed
+from fishergcn.operators._product import product
 from fishergcn.operators._sparse import SparseMatrix
 
-__all__ = ["BlockOperator"]
 
-
-class BlockOperator:
+class BlockOperator(Placed):
     """Ã_RC - Ū_R diag(c) Ū_Cᵀ for each vector c of a batch: what a layer of a mini-batch multiplies with.
 
     Parameters
@@ -22,7 +21,7 @@ class BlockOperator:
     matrix
         Ã_RC, p x q, possibly sampled.
     left, right
-        Ū_R and Ū_C, rows of the global basis, p x k and q x k.
+        Ū_R and Ū_C, rows of the global basis, p x k and q x k; constants, which get no gradient.
     coefficients
         c, shape (B, k).
     add
@@ -54,14 +53,22 @@ class BlockOperator:
                 f"the bases of a {rows} x {columns} block must have shapes ({rows}, k) and ({columns}, k), "
                 f"got {tuple(left.shape)} and {tuple(right.shape)}."
             )
-        self.matrix, self.left, self.right, self.coefficients = matrix, left, right, coefficients
+        self._core = self.matrix = matrix
+        self.left, self.right, self.coefficients = left.detach(), right.detach(), coefficients
         self.add = add
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> BlockOperator:
+        """Return the operator on another device or in another precision; gradients still flow to c."""
+        matrix = self.matrix.to(device, dtype)
+        left, right, c = (each.to(matrix.forward.values()) for each in (self.left, self.right, self.coefficients))
+        return BlockOperator(matrix, left, right, c, self.add)
 
     def propagate(self, dense: Tensor) -> Tensor:
         """Return the product with node-major activations (q, B, d), shape (p, B, d)."""
-        plain = propagate(self.matrix, dense)
-        moments = self.right.T @ dense.flatten(1)
-        if self.add is not None:
-            moments = self.add(moments)
-        weighted = self.coefficients.T.unsqueeze(-1) * moments.view(-1, *dense.shape[1:])
+        if self.add is None:
+            return product(self.matrix, dense, self.coefficients, self.left, self.right)
+        # The other processes' shares come in between the two factors of the perturbation.
+        plain = product(self.matrix, dense)
+        moments = self.add(self.right.T @ dense.flatten(1)).view(-1, *dense.shape[1:])
+        weighted = self.coefficients.T.unsqueeze(-1) * moments
         return torch.addmm(plain.flatten(1), self.left, weighted.flatten(1), alpha=-1).view_as(plain)

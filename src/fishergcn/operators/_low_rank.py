@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, overload
+from typing import overload
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from fishergcn._base.tensors import ArrayOrTensor, as_tensor
 from fishergcn._base.types import AnyArray, MatrixLike
 from fishergcn.errors import InputError
-from fishergcn.operators._product import propagate
-from fishergcn.operators._sparse import SparseMatrix, check_operand, multiply, spmm
-
-__all__ = ["SparsePlusLowRank"]
-
-ArrayOrTensor: TypeAlias = "AnyArray | Tensor"
+from fishergcn.operators._operator import Placed
+from fishergcn.operators._product import batched_product, product
+from fishergcn.operators._sparse import SparseMatrix
 
 
-class SparsePlusLowRank:
+class SparsePlusLowRank(Placed):
     """Ã(φ) = S - U diag(c) Uᵀ, for one vector c or a batch of them, never built as a dense matrix.
 
     ``operator @ Z`` is S Z - U (c ∘ (Uᵀ Z)), at O(nnz · d + n k d) for each c. Gradients of every kind flow
-    to c and to Z; S and U are constants. With c = 0 the product *is* S Z, bit for bit (for finite Z).
+    to c and to Z, to any order. S and U are constants: a ``basis`` that requires a gradient gets none. With
+    c = 0 the product *is* S Z, bit for bit (for finite Z).
 
     Parameters
     ----------
@@ -35,7 +34,7 @@ class SparsePlusLowRank:
 
     Notes
     -----
-    The dtype and device are those of ``sparse`` when it is a :class:`~fishergcn.operators._sparse.SparseMatrix`, and
+    The dtype and device are those of ``sparse`` when it is a :class:`~fishergcn.operators.SparseMatrix`, and
     float64 on the device of ``coefficients`` otherwise; ``basis`` and ``coefficients`` are cast to them.
 
     Examples
@@ -58,8 +57,8 @@ class SparsePlusLowRank:
         if not isinstance(sparse, SparseMatrix):
             device = coefficients.device if isinstance(coefficients, Tensor) else "cpu"
             sparse = SparseMatrix.from_scipy(sparse, device=device)
-        self.sparse = sparse
-        self.basis = as_tensor(basis, sparse.dtype, sparse.device)
+        self._core = self.sparse = sparse
+        self.basis = as_tensor(basis, sparse.dtype, sparse.device).detach()
         self.coefficients = as_tensor(coefficients, sparse.dtype, sparse.device)
         self._check()
 
@@ -76,11 +75,6 @@ class SparsePlusLowRank:
             )
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """(n, n), the shape of each operator of the batch."""
-        return self.sparse.shape
-
-    @property
     def rank(self) -> int:
         """k, the number of directions."""
         return self.basis.shape[1]
@@ -89,16 +83,6 @@ class SparsePlusLowRank:
     def batch_shape(self) -> tuple[int, ...]:
         """Shape of the batch of operators, () for a single one."""
         return tuple(self.coefficients.shape[:-1])
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Precision of the products."""
-        return self.sparse.dtype
-
-    @property
-    def device(self) -> torch.device:
-        """Where the products run."""
-        return self.sparse.device
 
     @property
     def T(self) -> SparsePlusLowRank:
@@ -132,92 +116,16 @@ class SparsePlusLowRank:
             return NotImplemented
         if operand.ndim == 1:
             return (self @ operand.unsqueeze(-1)).squeeze(-1)
-        check_operand(self.sparse, operand)
-        weighted = self.coefficients.unsqueeze(-1) * (self.basis.T @ operand)
-        return _difference(self.sparse, self.basis, operand, weighted)
+        return batched_product(self.sparse, operand, self.coefficients, self.basis)
 
     def propagate(self, dense: Tensor) -> Tensor:
-        """Multiply node-major activations (n, B, d), B the size of the batch, with a compiled kernel.
-
-        Differentiable once in Z and c, in reverse and forward mode.
-        """
-        return propagate(self.sparse, dense, self.basis, self.coefficients.reshape(-1, self.rank))
+        """Multiply node-major activations (n, B, d), B the size of the batch."""
+        coefficients = self.coefficients.reshape(-1, self.rank)
+        if dense.ndim == 3 and len(coefficients) != dense.shape[1]:
+            raise InputError(f"activations must be a batch of {len(coefficients)}, got {dense.shape[1]}.")
+        return product(self.sparse, dense, coefficients, self.basis, self.basis)
 
     def __repr__(self) -> str:
         rows, columns = self.shape
         batch = f", batch {self.batch_shape}" if self.batch_shape else ""
         return f"SparsePlusLowRank({rows} × {columns}, rank {self.rank}{batch}, {self.dtype}, {self.device})"
-
-
-def as_tensor(value: ArrayOrTensor, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return a tensor, without a copy where there need not be one; torch warns of read-only arrays."""
-    if isinstance(value, np.ndarray) and not value.flags.writeable:
-        value = value.copy()
-    return torch.as_tensor(value, dtype=dtype, device=device)
-
-
-def _difference(sparse: SparseMatrix, basis: Tensor, x: Tensor, v: Tensor) -> Tensor:
-    result: Tensor = _Difference.apply(sparse, basis, x, v)  # type: ignore[no-untyped-call]
-    return result
-
-
-class _Difference(torch.autograd.Function):
-    """S X - U V, linear in (X, V) with S and U constant; X may lack batch dimensions that V has.
-
-    Torch's own operations would store S X and U V apart before they subtract: twice the memory traffic, which
-    is what these products cost.
-    """
-
-    @staticmethod
-    def forward(sparse: SparseMatrix, basis: Tensor, x: Tensor, v: Tensor) -> Tensor:
-        if v.ndim == 2:
-            return (sparse.forward @ x).addmm_(basis, v, alpha=-1)
-        batch, rows, columns = v.shape[:-2], basis.shape[0], v.shape[-1]
-        if x.shape[:-2].numel() == 1:
-            plain = multiply(sparse.forward, x).expand(*batch, rows, columns).contiguous()
-        else:
-            plain = multiply(sparse.forward, x.expand(*batch, rows, columns))
-        flat = plain.view(-1, rows, columns)
-        flat.baddbmm_(basis.expand(len(flat), *basis.shape), v.reshape(-1, *v.shape[-2:]), alpha=-1)
-        return plain
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[SparseMatrix, Tensor, Tensor, Tensor], output: Tensor) -> None:
-        ctx.sparse, basis, x, _ = inputs
-        ctx.x_shape, ctx.batch = x.shape, output.shape[:-2]
-        ctx.save_for_backward(basis)
-        ctx.save_for_forward(basis)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, Tensor | None, Tensor | None]:
-        (basis,) = ctx.saved_tensors
-        for_x = spmm(ctx.sparse.T, gradient.sum_to_size(ctx.x_shape)) if ctx.needs_input_grad[2] else None
-        return None, None, for_x, -(basis.T @ gradient) if ctx.needs_input_grad[3] else None
-
-    @staticmethod
-    def jvp(ctx: Any, _: None, __: None, x: Tensor | None, v: Tensor | None) -> Tensor:
-        (basis,) = ctx.saved_tensors
-        if x is None or v is None:
-            part = -(basis @ v) if x is None else spmm(ctx.sparse, x)
-            return part.expand(*ctx.batch, *part.shape[-2:])
-        return _difference(ctx.sparse, basis, x, v)
-
-    @staticmethod
-    def vmap(
-        info: Any,
-        in_dims: tuple[None, int | None, int | None, int | None],
-        sparse: SparseMatrix,
-        basis: Tensor,
-        x: Tensor,
-        v: Tensor,
-    ) -> tuple[Tensor, int]:
-        _, basis_dim, x_dim, v_dim = in_dims
-        if basis_dim is not None:
-            raise InputError("The basis is a constant of the operator: vmap over it is not possible.")
-        if x_dim is not None:
-            x = x.movedim(x_dim, 0)
-            # Batch dimensions align at the right; the mapped one must stay in front.
-            missing = (v.ndim - (v_dim is not None)) - (x.ndim - 1)
-            x = x.reshape(x.shape[0], *(1,) * missing, *x.shape[1:])
-        v = v.expand(info.batch_size, *v.shape) if v_dim is None else v.movedim(v_dim, 0)
-        return _difference(sparse, basis, x, v), 0

@@ -1,18 +1,19 @@
-"""Kernel 2: propagation over a sparse matrix, optionally corrected by a low-rank perturbation.
+"""The one product behind the operators: a sparse matrix, minus a perturbation of low rank, times activations.
 
-    Y[:, b] = S Z[:, b] - U (c[b] ∘ (Uᵀ Z[:, b]))
+    Y_b = S Z_b - L (c_b ∘ (Rᵀ Z_b)),   b = 1..B
 
-for a batch of activations Z[:, b], stored node-major: shape (n, B, d), so that one pass over S serves the
-whole batch and, on a GPU, the batch is one wide matrix product.
+Z is stored node-major, (n, B, d), so that one pass over S serves the whole batch and, on a GPU, the batch is one wide
+matrix product. S, L and R are constants; derivatives of every kind flow to Z and c, and each of them is such a product
+again, so that they nest to any order.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from fishergcn._base.backend import backend_of
 from fishergcn.errors import InputError
@@ -20,27 +21,29 @@ from fishergcn.errors import InputError
 if TYPE_CHECKING:
     from fishergcn.operators._sparse import SparseMatrix
 
-__all__ = ["propagate", "reference"]
-
 # From this share of non-zeros on, a dense product on tensor cores beats a sparse one.
 _DENSE_SHARE = 0.005
 
 
-def propagate(
-    matrix: SparseMatrix, dense: Tensor, basis: Tensor | None = None, coefficients: Tensor | None = None
+def product(
+    matrix: SparseMatrix,
+    dense: Tensor,
+    coefficients: Tensor | None = None,
+    left: Tensor | None = None,
+    right: Tensor | None = None,
 ) -> Tensor:
-    """Multiply a batch of activations by a propagation operator.
+    """Multiply a batch of activations.
 
     Parameters
     ----------
     matrix
         S, shape (p, n).
     dense
-        Z, shape (n, B, d).
-    basis
-        U, shape (n, k), orthonormal columns; None for a plain product. With it S must be square.
+        Z, shape (n, B, d), or (n, 1, d) for the same Z in the whole batch.
     coefficients
-        c, shape (B, k).
+        c, shape (B, k) or (1, k); None for the plain product S Z.
+    left, right
+        L and R, shapes (p, k) and (n, k); constants.
 
     Returns
     -------
@@ -50,63 +53,130 @@ def propagate(
     if dense.ndim != 3 or dense.shape[0] != matrix.shape[1] or dense.dtype != matrix.dtype:
         wanted = f"{matrix.dtype} of shape ({matrix.shape[1]}, B, d)"
         raise InputError(f"activations must be {wanted}, got {dense.dtype} of shape {tuple(dense.shape)}.")
-    if coefficients is not None and len(coefficients) != dense.shape[1]:
-        raise InputError(f"activations must be a batch of {len(coefficients)}, got {dense.shape[1]}.")
-    if backend_of(dense) == "reference":
-        return reference(matrix, dense, basis, coefficients)
-    if torch.is_inference_mode_enabled() and (basis is None or coefficients is None):
-        return _product(matrix, dense, None, None)
-    result: Tensor = _Propagation.apply(dense, coefficients, basis, matrix)  # type: ignore[no-untyped-call]
-    return result
+    if torch.is_inference_mode_enabled():  # no derivative can be asked for: spare autograd's overhead
+        return _forward(matrix, False, dense, coefficients, left, right)[0]
+    return _differentiable(matrix, False, dense, coefficients, left, right)[0]
 
 
-def reference(
-    matrix: SparseMatrix, dense: Tensor, basis: Tensor | None = None, coefficients: Tensor | None = None
+def batched_product(
+    matrix: SparseMatrix, operand: Tensor, coefficients: Tensor | None = None, basis: Tensor | None = None
 ) -> Tensor:
-    """The kernel in plain differentiable torch."""
-    from fishergcn.operators._sparse import spmm
-
-    rows, batch, width = dense.shape
-    plain = spmm(matrix, dense.reshape(rows, batch * width)).view(-1, batch, width)
-    if basis is None or coefficients is None:
-        return plain
-    moments = torch.einsum("nk,nbd->kbd", basis, dense)
-    return plain - torch.einsum("nk,bk,kbd->nbd", basis, coefficients, moments)
-
-
-def _product(
-    matrix: SparseMatrix,
-    dense: Tensor,
-    basis: Tensor | None,
-    weighted: Tensor | None,
-    *,
-    transposed: bool = False,
-) -> Tensor:
-    """S Z - U V, or Sᵀ Z - U V, for Z of shape (n, B, d) and V of shape (k, B, d)."""
-    dense = dense.contiguous()
-    csr = matrix.backward if transposed else matrix.forward
-    if backend_of(dense) == "numba":
-        from fishergcn._kernels import cpu
-
-        out = dense.new_empty(csr.shape[0], *dense.shape[1:])
-        parts = matrix.backward_arrays if transposed else matrix.forward_arrays
-        cpu.csr_times_dense(cpu.lanes_of(dense.shape[2]), out.numpy(), *parts, dense.numpy())
-        return _subtract(out, basis, weighted)
-    from fishergcn._kernels import cuda
-
-    if csr.values().numel() > _DENSE_SHARE * csr.shape[0] * csr.shape[1]:
-        return _subtract(cuda.half_product(matrix, dense, transposed), basis, weighted)
-    out = dense.new_empty(csr.shape[0], *dense.shape[1:])
-    cuda.csr_times_dense(out, csr, dense, basis, weighted)
-    return out
+    """S X - U (c ∘ (Uᵀ X)) for X of shape (..., n, d) and c of shape (..., k), whose batches broadcast."""
+    check_operand(matrix, operand)
+    batch = operand.shape[:-2]
+    flat = None
+    if coefficients is not None:
+        batch = torch.broadcast_shapes(batch, coefficients.shape[:-1])  # type: ignore[no-untyped-call]
+        flat = _flat_batch(coefficients, batch, 1)
+    dense = _flat_batch(operand, batch, 2).movedim(0, 1)
+    result = product(matrix, dense, flat, basis, basis)
+    return result.view(len(result), *batch, result.shape[2]).movedim(0, -2)
 
 
-def _subtract(out: Tensor, basis: Tensor | None, weighted: Tensor | None) -> Tensor:
-    """Subtract U V in place, as one matrix product over the whole batch."""
-    if basis is not None and weighted is not None:
-        flat = out.view(len(out), -1)
-        torch.addmm(flat, basis, weighted.reshape(len(weighted), -1), alpha=-1, out=flat)
-    return out
+def _flat_batch(tensor: Tensor, batch: tuple[int, ...], kept: int) -> Tensor:
+    """Return the tensor with one batch dimension: 1 where all share it, so that it is multiplied only once."""
+    own = tensor.shape[tensor.ndim - kept :]
+    if math.prod(tensor.shape[: tensor.ndim - kept]) == 1:
+        return tensor.reshape(1, *own)
+    return tensor.expand(*batch, *own).reshape(math.prod(batch), *own)
+
+
+def check_operand(matrix: SparseMatrix, dense: Tensor) -> None:
+    """Raise unless ``matrix @ dense`` is defined, in one dtype and on one device."""
+    if not isinstance(dense, Tensor):
+        raise InputError(f"The dense operand must be a torch tensor, got {type(dense).__name__}.")
+    if dense.ndim < 2 or dense.shape[-2] != matrix.shape[1]:
+        raise InputError(f"The dense operand must have shape (..., {matrix.shape[1]}, d), got {tuple(dense.shape)}.")
+    if dense.dtype != matrix.dtype or dense.device != matrix.device:
+        raise InputError(
+            f"The dense operand must be {matrix.dtype} on {matrix.device} like the sparse matrix, got "
+            f"{dense.dtype} on {dense.device}; move one of them with .to()."
+        )
+
+
+def _differentiable(*arguments: Any) -> tuple[Tensor, ...]:
+    return cast("tuple[Tensor, ...]", _Product.apply(*arguments))  # type: ignore[no-untyped-call]
+
+
+class _Product(torch.autograd.Function):
+    """Y and, where the product is perturbed, the moments M = Rᵀ Z, which the derivative in c needs.
+
+    With G the gradient of Y, the gradient of Z is the product with Sᵀ in which L and R change places; the moments
+    H = Lᵀ G that it returns give the gradient of c, -Σ_d H ∘ M.
+    """
+
+    @staticmethod
+    def forward(*arguments: Any) -> tuple[Tensor, ...]:
+        return _forward(*arguments)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.matrix, ctx.transposed, dense, coefficients, left, right = inputs
+        ctx.batch = dense.shape[1]
+        ctx.set_materialize_grads(False)
+        if coefficients is not None:
+            ctx.save_for_backward(coefficients, left, right, output[1])
+            ctx.save_for_forward(coefficients, left, right, output[1])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor | None, grad_moments: Tensor | None = None) -> tuple[Tensor | None, ...]:
+        for_dense = for_coefficients = None
+        *_, dense_wanted, coefficients_wanted, _, _ = ctx.needs_input_grad
+        if not ctx.saved_tensors:
+            if grad is not None:
+                for_dense = _differentiable(ctx.matrix, not ctx.transposed, grad, None, None, None)[0]
+            return None, None, for_dense, None, None, None
+        coefficients, left, right, moments = ctx.saved_tensors
+        if grad is not None and dense_wanted:
+            for_dense, found = _differentiable(ctx.matrix, not ctx.transposed, grad, coefficients, right, left)
+            for_dense = _sum_to(for_dense, ctx.batch, 1)
+        elif grad is not None:
+            found = _moments(left, grad)
+        if grad is not None and coefficients_wanted:
+            for_coefficients = _sum_to(-(found * moments).sum(-1).T, len(coefficients), 0)
+        if grad_moments is not None and dense_wanted:
+            through = _expand(right, grad_moments)
+            for_dense = through if for_dense is None else for_dense + through
+        return None, None, for_dense, for_coefficients, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> tuple[Tensor, ...]:
+        dense, coefficients = tangents[2:4]
+        if not ctx.saved_tensors:
+            return _differentiable(ctx.matrix, ctx.transposed, dense, None, None, None)
+        constant, left, right, moments = ctx.saved_tensors
+        part = None if coefficients is None else -_expand(left, _weighted(coefficients, moments))
+        if dense is None:
+            return cast("Tensor", part), torch.zeros_like(moments)
+        result, found = _differentiable(ctx.matrix, ctx.transposed, dense, constant, left, right)
+        return result if part is None else result + part, found
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+        """The mapped dimension joins the batch, in front."""
+        matrix, transposed, dense, coefficients, left, right = arguments
+        if in_dims[4] is not None or in_dims[5] is not None:
+            raise InputError("The basis is a constant of the operator: vmap over it is not possible.")
+        size = info.batch_size
+        dense = _mapped_first(dense, in_dims[2], size)  # (V, n, B, d)
+        batch = dense.shape[2]
+        if coefficients is not None:
+            coefficients = _mapped_first(coefficients, in_dims[3], size)  # (V, B, k)
+            batch = max(batch, coefficients.shape[1])
+            coefficients = coefficients.expand(size, batch, -1).reshape(size * batch, -1)
+        rows, columns = dense.shape[1], dense.shape[3]
+        wide = dense.movedim(0, 1).expand(rows, size, batch, columns).reshape(rows, size * batch, columns)
+        out = _differentiable(matrix, transposed, wide, coefficients, left, right)
+        return tuple(each.view(-1, size, batch, columns) for each in out), (1,) * len(out)
+
+
+def _mapped_first(tensor: Tensor, dim: int | None, size: int) -> Tensor:
+    return tensor.expand(size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
+
+
+def _sum_to(tensor: Tensor, size: int, dim: int) -> Tensor:
+    """Add up a batch whose entries came from one."""
+    return tensor if tensor.shape[dim] == size else tensor.sum(dim, keepdim=True)
 
 
 def _moments(basis: Tensor, dense: Tensor) -> Tensor:
@@ -114,51 +184,60 @@ def _moments(basis: Tensor, dense: Tensor) -> Tensor:
     return (basis.T @ dense.reshape(len(dense), -1)).view(-1, *dense.shape[1:])
 
 
+def _expand(basis: Tensor, moments: Tensor) -> Tensor:
+    """Return U M, shape (n, B, d)."""
+    return (basis @ moments.reshape(len(moments), -1)).view(-1, *moments.shape[1:])
+
+
 def _weighted(coefficients: Tensor, moments: Tensor) -> Tensor:
     return coefficients.T.unsqueeze(-1) * moments
 
 
-class _Propagation(torch.autograd.Function):
-    """Bilinear in (Z, 1) and (Z, c); S and U are constants."""
+def _forward(
+    matrix: SparseMatrix,
+    transposed: bool,
+    dense: Tensor,
+    coefficients: Tensor | None,
+    left: Tensor | None,
+    right: Tensor | None,
+) -> tuple[Tensor, ...]:
+    if coefficients is None or left is None or right is None:
+        return (_multiply(matrix, transposed, dense),)
+    moments = _moments(right, dense)
+    return _multiply(matrix, transposed, dense, left, _weighted(coefficients, moments)), moments
 
-    @staticmethod
-    def forward(
-        ctx: Any, dense: Tensor, coefficients: Tensor | None, basis: Tensor | None, matrix: SparseMatrix
-    ) -> Tensor:
-        ctx.matrix, ctx.basis = matrix, basis
-        dense = dense.detach()
-        if basis is None or coefficients is None:
-            return _product(matrix, dense, None, None)
-        coefficients = coefficients.detach()
-        moments = _moments(basis, dense)
-        ctx.save_for_backward(coefficients, moments)
-        ctx.save_for_forward(coefficients, moments)
-        return _product(matrix, dense, basis, _weighted(coefficients, moments))
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        grad = grad.contiguous()
-        wanted, wanted_coefficients = ctx.needs_input_grad[:2]
-        if ctx.basis is None or not ctx.saved_tensors:
-            plain = _product(ctx.matrix, grad, None, None, transposed=True) if wanted else None
-            return plain, None, None, None
-        coefficients, moments = ctx.saved_tensors
-        grad_moments = _moments(ctx.basis, grad)
-        result = None
-        if wanted:
-            result = _product(ctx.matrix, grad, ctx.basis, _weighted(coefficients, grad_moments), transposed=True)
-        grad_coefficients = -(grad_moments * moments).sum(-1).T if wanted_coefficients else None
-        return result, grad_coefficients, None, None
+def _multiply(
+    matrix: SparseMatrix, transposed: bool, dense: Tensor, left: Tensor | None = None, weighted: Tensor | None = None
+) -> Tensor:
+    """S Z - L V, or Sᵀ Z - L V, for Z of shape (n, B, d) or (n, 1, d) and V of shape (k, B, d)."""
+    dense = dense.detach().contiguous()
+    csr = matrix.backward if transposed else matrix.forward
+    rows, (nodes, batch, width), backend = csr.shape[0], dense.shape, backend_of(dense)
+    if backend == "numba" and nodes * batch < 2**32:  # rows are numbered with 32 bits there
+        from fishergcn._kernels import cpu
 
-    @staticmethod
-    def jvp(ctx: Any, tangent: Tensor | None, coefficients_tangent: Tensor | None, *_: None) -> Tensor:
-        coefficients, moments = ctx.saved_tensors if ctx.saved_tensors else (None, None)
-        terms = []
-        if tangent is not None:
-            weighted = None if coefficients is None else _weighted(coefficients, _moments(ctx.basis, tangent))
-            terms.append(_product(ctx.matrix, tangent, ctx.basis, weighted))
-        if coefficients_tangent is not None and moments is not None:
-            weighted = _weighted(coefficients_tangent, moments)
-            terms.append(-(ctx.basis @ weighted.reshape(len(weighted), -1)).view(-1, *moments.shape[1:]))
-        return terms[0] if len(terms) == 1 else terms[0] + terms[1]
+        out = dense.new_empty(rows, batch, width)
+        cpu.csr_times_dense(cpu.lanes_of(width), out.numpy(), *matrix.arrays(transposed), dense.numpy())
+    elif backend == "triton" and csr.values().numel() > _DENSE_SHARE * rows * nodes:
+        from fishergcn._kernels import cuda_half
+
+        out = cuda_half.half_product(matrix.half(transposed), dense, rows)
+    elif backend == "triton":
+        from fishergcn._kernels import cuda
+
+        out = dense.new_empty(rows, batch, width)
+        if weighted is not None and weighted.shape[1] == batch:
+            cuda.csr_times_dense(out, csr, dense, left, weighted)
+            return out
+        cuda.csr_times_dense(out, csr, dense)
+    else:
+        out = (csr @ dense.view(nodes, batch * width)).view(rows, batch, width)
+    if left is None or weighted is None:
+        return out
+    if weighted.shape[1] > batch:
+        out = out.expand(rows, *weighted.shape[1:]).contiguous()
+    # In place, as one matrix product over the whole batch: the memory traffic is what these products cost.
+    flat = out.view(rows, -1)
+    torch.addmm(flat, left, weighted.reshape(len(weighted), -1), alpha=-1, out=flat)
+    return out

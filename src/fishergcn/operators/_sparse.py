@@ -1,16 +1,15 @@
-"""A fixed sparse matrix times a dense one, with every derivative torch can ask for.
+"""A fixed sparse matrix, held with its transpose and ready for products with every derivative torch can ask for.
 
 Torch's own ``S @ X`` with a CSR leaf makes a dense n × n gradient and does not work under ``vmap``. Here the
-sparse values are constants, so the product is linear in the dense operand alone: its reverse-mode derivative
-is the product with Sᵀ, its forward-mode derivative the product with S, to any order.
+sparse values are constants (see ``_product``).
 """
 
 from __future__ import annotations
 
-import math
 import warnings
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -19,11 +18,11 @@ from torch import Tensor
 
 from fishergcn._base.types import AnyArray, CSRArray, MatrixLike
 from fishergcn.errors import InputError
+from fishergcn.operators._operator import Placed
+from fishergcn.operators._product import batched_product, product
 
-__all__ = ["SparseMatrix", "check_operand", "multiply", "spmm"]
 
-
-class SparseMatrix:
+class SparseMatrix(Placed):
     """S, a constant sparse matrix held with its transpose, ready for ``S @ X``.
 
     Parameters
@@ -53,8 +52,9 @@ class SparseMatrix:
 
     def __init__(self, scipy: CSRArray, forward: Tensor, backward: Tensor) -> None:
         self.scipy = scipy
-        self.forward = forward
+        self._core = self.forward = forward
         self.backward = backward
+        self._kept: dict[tuple[str, bool], Any] = {}
 
     @classmethod
     def from_scipy(
@@ -98,35 +98,26 @@ class SparseMatrix:
         return cls(csr, forward, forward if same else _torch_csr(transposed, device, dtype))
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """(rows, columns)."""
-        rows, columns = self.forward.shape
-        return rows, columns
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Precision of the products."""
-        return self.forward.dtype
-
-    @property
-    def device(self) -> torch.device:
-        """Where the products run."""
-        return self.forward.device
-
-    @property
     def symmetric(self) -> bool:
         """Whether S = Sᵀ exactly, so that one tensor serves for both."""
         return self.forward is self.backward
 
-    @cached_property
-    def forward_arrays(self) -> tuple[AnyArray, ...]:
-        """Row pointers, columns and values of S, for compiled code on the CPU."""
-        return _arrays(self.forward)
+    def arrays(self, transposed: bool = False) -> tuple[AnyArray, ...]:
+        """Return row pointers, columns and values of S, or of Sᵀ, for compiled code on the CPU."""
+        return cast("tuple[AnyArray, ...]", self._once("arrays", transposed, _arrays))
 
-    @cached_property
-    def backward_arrays(self) -> tuple[AnyArray, ...]:
-        """The same of Sᵀ."""
-        return self.forward_arrays if self.symmetric else _arrays(self.backward)
+    def half(self, transposed: bool = False) -> Tensor:
+        """Return S, or Sᵀ, as a dense matrix in half precision, for tensor cores."""
+        from fishergcn._kernels.cuda_half import half_matrix
+
+        return cast("Tensor", self._once("half", transposed, half_matrix))
+
+    def _once(self, name: str, transposed: bool, make: Callable[[Tensor], Any]) -> Any:
+        """Make another form of S or Sᵀ when it is first asked for; one serves for both if S is symmetric."""
+        key = name, transposed and not self.symmetric
+        if key not in self._kept:
+            self._kept[key] = make(self.backward if transposed else self.forward)
+        return self._kept[key]
 
     @cached_property
     def T(self) -> SparseMatrix:
@@ -158,9 +149,7 @@ class SparseMatrix:
 
     def propagate(self, dense: Tensor) -> Tensor:
         """Multiply node-major activations: (n, B, d) to (m, B, d), with a compiled kernel where there is one."""
-        from fishergcn.operators._product import propagate
-
-        return propagate(self, dense)
+        return product(self, dense)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SparseMatrix:
         return self  # immutable, and torch cannot copy CSR tensors this way
@@ -202,69 +191,7 @@ def spmm(matrix: SparseMatrix, dense: Tensor) -> Tensor:
     >>> x.grad.ravel()
     tensor([0., 1.], dtype=torch.float64)
     """
-    check_operand(matrix, dense)
-    product: Tensor = _Product.apply(matrix, dense)  # type: ignore[no-untyped-call]
-    return product
-
-
-def check_operand(matrix: SparseMatrix, dense: Tensor) -> None:
-    """Raise unless ``matrix @ dense`` is defined, in one dtype and on one device."""
-    if not isinstance(dense, Tensor):
-        raise InputError(f"The dense operand must be a torch tensor, got {type(dense).__name__}.")
-    if dense.ndim < 2 or dense.shape[-2] != matrix.shape[1]:
-        raise InputError(f"The dense operand must have shape (..., {matrix.shape[1]}, d), got {tuple(dense.shape)}.")
-    if dense.dtype != matrix.dtype or dense.device != matrix.device:
-        raise InputError(
-            f"The dense operand must be {matrix.dtype} on {matrix.device} like the sparse matrix, got "
-            f"{dense.dtype} on {dense.device}; move one of them with .to()."
-        )
-
-
-class _Context(NamedTuple):
-    """What torch hands to a derivative rule, as far as it is used here (for the type checker)."""
-
-    matrix: SparseMatrix
-
-
-class _Product(torch.autograd.Function):
-    """S X with S constant; every derivative is again such a product, so derivatives nest."""
-
-    @staticmethod
-    def forward(matrix: SparseMatrix, dense: Tensor) -> Tensor:
-        return multiply(matrix.forward, dense)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[SparseMatrix, Tensor], output: Tensor) -> None:
-        ctx.matrix = inputs[0]
-
-    @staticmethod
-    def backward(ctx: _Context, gradient: Tensor) -> tuple[None, Tensor]:
-        return None, spmm(ctx.matrix.T, gradient)
-
-    @staticmethod
-    def jvp(ctx: _Context, _: None, tangent: Tensor) -> Tensor:
-        return spmm(ctx.matrix, tangent)
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[None, int], matrix: SparseMatrix, dense: Tensor) -> tuple[Tensor, int]:
-        return spmm(matrix, dense.movedim(in_dims[1], 0)), 0
-
-
-def multiply(csr: Tensor, dense: Tensor) -> Tensor:
-    """S X for X of shape (..., n, d), without derivatives."""
-    if dense.ndim == 2:
-        return csr @ dense
-    batch, (rows, columns) = dense.shape[:-2], dense.shape[-2:]
-    count = math.prod(batch)
-    if dense.device.type == "cpu":
-        # Narrow products stay in cache: folding into one wide product took up to four times as long.
-        result = dense.new_empty(count, csr.shape[0], columns)
-        for out, each in zip(result, dense.reshape(count, rows, columns), strict=True):
-            torch.mm(csr, each, out=out)
-        return result.view(*batch, csr.shape[0], columns)
-    folded = dense.reshape(count, rows, columns).movedim(0, 1).reshape(rows, count * columns)
-    unfolded = (csr @ folded).view(csr.shape[0], count, columns).movedim(1, 0)
-    return unfolded.reshape(*batch, csr.shape[0], columns)
+    return batched_product(matrix, dense)
 
 
 def _restore(matrix: CSRArray, device: str, dtype: torch.dtype) -> SparseMatrix:

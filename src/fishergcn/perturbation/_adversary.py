@@ -9,13 +9,16 @@ import torch
 from torch import Tensor, nn
 
 from fishergcn._base.checks import check_integer
+from fishergcn._base.types import FloatArray
+from fishergcn.errors import InputError
 from fishergcn.operators import SparsePlusLowRank
 from fishergcn.perturbation._neighborhood import Neighborhood
+from fishergcn.streams import initial_xi, noise_block
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["SpectralAdversary"]
+_STEPS_AT_ONCE = 50  # noise from streams is drawn for so many steps at once
 
 
 class SpectralAdversary(nn.Module):
@@ -31,13 +34,16 @@ class SpectralAdversary(nn.Module):
     samples : int
         M, the perturbed graphs of one step.
     seed : int
-        Of the initial ξ (Glorot-uniform, as a k × 1 matrix) and of the draws.
+        Of the initial ξ (Glorot-uniform, as a k × 1 matrix) and of the draws, where no ``keys`` are given.
     adversarial : bool
-        False keeps ξ at its first value: the same noise, without an adversary.
+        False makes the noise isotropic, ϕ = ε·1: the same noise, without an adversary. ξ has no effect then.
+    keys : Tensor of shape (R,), int64, optional
+        Random keys of R runs that train side by side, each with a ξ of its own; see
+        :func:`fishergcn.streams.keys_of`. The first ξ and the noise of a step depend on a run's key alone.
 
     Attributes
     ----------
-    xi : nn.Parameter of shape (k, 1)
+    xi : nn.Parameter of shape (k, 1), or (R, k) with keys
         ξ, in float64 whatever the precision of the network.
 
     Notes
@@ -59,32 +65,72 @@ class SpectralAdversary(nn.Module):
     >>> optimizer.step()
     >>> adversary.eval()().batch_shape
     ()
+    >>> two_runs = SpectralAdversary(neighborhood, samples=4, keys=torch.tensor([7, 8]))
+    >>> two_runs(step=0).batch_shape
+    (2, 4)
     """
 
-    def __init__(self, neighborhood: Neighborhood, samples: int = 5, seed: int = 0, adversarial: bool = True) -> None:
+    def __init__(
+        self,
+        neighborhood: Neighborhood,
+        samples: int = 5,
+        seed: int = 0,
+        adversarial: bool = True,
+        *,
+        keys: Tensor | None = None,
+    ) -> None:
         super().__init__()
         self.neighborhood = neighborhood
         self.samples = check_integer("samples", samples, minimum=1)
         self.adversarial = bool(adversarial)
+        self.keys = keys
         self._generator = torch.Generator().manual_seed(check_integer("seed", seed, minimum=0))
-        initial = torch.empty(neighborhood.rank, 1, dtype=torch.float64)
-        nn.init.xavier_uniform_(initial, generator=self._generator)
+        self._drawn: tuple[range, FloatArray] | None = None
+        if keys is None:
+            initial = torch.empty(neighborhood.rank, 1, dtype=torch.float64)
+            nn.init.xavier_uniform_(initial, generator=self._generator)
+        else:
+            initial = initial_xi(keys, neighborhood.rank)
         self.xi = nn.Parameter(initial.to(neighborhood.device), requires_grad=self.adversarial)
 
     @property
     def shape(self) -> Tensor:
-        """ϕ = ε·sigmoid(ξ), shape (k,), strictly between 0 and ε; 0 for a radius of 0."""
+        """ϕ, shape (k,) or (R, k): strictly between 0 and ε; ε itself without an adversary, 0 for a radius of 0."""
+        xi = self.xi.double()
+        xi = xi.squeeze(-1) if self.keys is None else xi
+        if not self.adversarial:
+            return torch.full_like(xi, self.neighborhood.radius, requires_grad=False)
         # Rounding takes the sigmoid of a large |ξ| to 0 or 1, where it could never leave.
-        inside = torch.sigmoid(self.xi.double().squeeze(-1)).clamp(1e-100, 1 - 2**-52)
-        return self.neighborhood.radius * inside
+        return self.neighborhood.radius * torch.sigmoid(xi).clamp(1e-100, 1 - 2**-52)
 
-    def draw(self) -> Tensor:
-        """Draw φ, shape (M, k), from the adversary's own generator; gradients flow to ξ."""
-        return self.neighborhood.sample(self.samples, self._generator, self.shape)
+    def noise(self, step: int | None = None) -> Tensor:
+        """Draw e, shape (M, k), from the adversary's own generator or, with keys, (R, M, k), that of step ``step``."""
+        if self.keys is None:
+            return self.neighborhood.noise(self.samples, self._generator)
+        if step is None:
+            raise InputError("an adversary of several runs needs the number of the step, got None.")
+        if self._drawn is None or step not in self._drawn[0]:
+            steps, around = range(step, step + _STEPS_AT_ONCE), self.neighborhood
+            self._drawn = steps, noise_block(self.keys, steps, self.samples, around.rank, around.noise_kind)
+        steps, drawn = self._drawn
+        return torch.from_numpy(drawn[step - steps.start]).to(self.neighborhood.device)
 
-    def forward(self) -> SparsePlusLowRank:
-        """Return M perturbed graphs as one batched operator, or the plain one in evaluation mode."""
-        return self.neighborhood.operator(self.draw() if self.training else None)
+    def draw(self, step: int | None = None) -> Tensor:
+        """Draw φ, shaped like :meth:`noise`; gradients flow to ξ."""
+        return self.neighborhood.phi(self.noise(step) * self.shape.unsqueeze(-2), 1.0)
+
+    def forward(self, step: int | None = None) -> SparsePlusLowRank:
+        """Return M perturbed graphs (of each run) as one batched operator, or the plain one in evaluation mode."""
+        return self.neighborhood.operator(self.draw(step) if self.training else None)
+
+    def keep(self, runs: Tensor) -> None:
+        """Let the other runs leave, of an adversary with keys; ξ becomes a new parameter."""
+        if self.keys is None:
+            raise InputError("only an adversary with keys has runs to keep.")
+        self.keys = self.keys[runs]
+        self.xi = nn.Parameter(self.xi.detach()[runs], requires_grad=self.adversarial)
+        if self._drawn is not None:
+            self._drawn = self._drawn[0], self._drawn[1][:, runs.cpu().numpy()]
 
     def parameter_group(self, lr: float | None = None) -> dict[str, Any]:
         """Return the optimizer group that ascends in ξ, without weight decay.

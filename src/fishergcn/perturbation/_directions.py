@@ -6,20 +6,26 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import eigsh
 
+from fishergcn._base.choices import Directions
 from fishergcn._base.types import CSRArray, FloatArray
 from fishergcn.errors import InputError
-from fishergcn.spectrum import Spectrum, bottom_spectrum, largest_component, top_spectrum
-
-__all__ = ["DIRECTIONS", "check_spectrum", "choose_directions", "random_spectrum"]
-
-DIRECTIONS = ("high", "low", "random")
+from fishergcn.graph import largest_component
+from fishergcn.spectrum import Spectrum, bottom_spectrum, top_spectrum
 
 # Below this share of the largest eigenvalue a direction lies in the kernel of L, where log λ̄ means nothing.
 KERNEL_TOLERANCE = 1e-10
 
 
-def choose_directions(propagation: CSRArray, rank: int, directions: str, seed: int) -> Spectrum:
-    """Return (w, Ū) on the largest component for one of the words in ``DIRECTIONS``."""
+def choose_directions(propagation: CSRArray, rank: int, directions: Directions, seed: int) -> Spectrum:
+    """Return (w, Ū) on the largest component: the top of the spectrum, its bottom, or random directions.
+
+    Examples
+    --------
+    >>> import fishergcn
+    >>> path = fishergcn.renormalized([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+    >>> choose_directions(path, 1, "low", seed=0).eigenvalues.round(6)
+    array([0.5])
+    """
     if directions == "high":
         return top_spectrum(propagation, rank=rank, seed=seed)
     if directions == "low":

@@ -13,13 +13,31 @@ from scipy import sparse
 from torch import Tensor
 
 from fishergcn._base.types import CSRArray
+from fishergcn.operators import LinkOperator
 from fishergcn.streams import LINKS, draw_words, unpack
-
-__all__ = ["LinkNoise"]
 
 
 class LinkNoise:
-    """Draws perturbed graphs for a batch of samples."""
+    """Draws perturbed graphs for a batch of samples.
+
+    Parameters
+    ----------
+    adjacency : csr_array of shape (n, n)
+        A.
+    rate : float
+        The probability of a link to be removed.
+    flip : bool
+        Whether as many random links are added.
+    device, dtype
+        Where and in which precision the products run.
+
+    Examples
+    --------
+    >>> ring = sparse.csr_array(np.roll(np.eye(5), 1, axis=0) + np.roll(np.eye(5), -1, axis=0))
+    >>> noise = LinkNoise(ring, 0.2, flip=True, device=torch.device("cpu"), dtype=torch.float32)
+    >>> noise.draw(torch.tensor([7]), samples=3, epoch=0).batch_shape
+    (3,)
+    """
 
     def __init__(self, adjacency: CSRArray, rate: float, flip: bool, device: torch.device, dtype: torch.dtype) -> None:
         links = sparse.coo_array(sparse.triu(adjacency, 1))
@@ -31,42 +49,16 @@ class LinkNoise:
         self.weights = torch.as_tensor(links.data, dtype=dtype, device=device)
         self.own = torch.as_tensor(adjacency.diagonal() + 1.0, dtype=dtype, device=device)
 
-    def draw(self, keys: Tensor, samples: int, epoch: int) -> PerturbedLinks:
+    def draw(self, keys: Tensor, samples: int, epoch: int) -> LinkOperator:
         """Return the graphs of one step, for R runs with M samples each."""
         count = self.ends.shape[1]
         words = draw_words(keys, samples, LINKS, epoch, (count + 31) // 32, self.rate)
         kept = unpack(words, count).T.to(self.weights) * self.weights[:, None]
         pairs = self._random_pairs(keys, samples, epoch)
-        return PerturbedLinks(self.ends, kept, pairs, self.own)
+        return LinkOperator(self.ends, kept, pairs, self.own)
 
     def _random_pairs(self, keys: Tensor, samples: int, epoch: int) -> Tensor:
         """Return ends of added links, shape (2, added, B)."""
         raw = draw_words(keys, samples, LINKS + 1, epoch, 2 * self.added, 0.5)[:, : 2 * self.added]
         scaled = ((raw.long() & 0xFFFFFFFF) * self.nodes) >> 32
         return scaled.view(len(raw), 2, self.added).permute(1, 2, 0)
-
-
-class PerturbedLinks:
-    """Ã_b for each sample b, as an operator on node-major activations."""
-
-    def __init__(self, ends: Tensor, kept: Tensor, pairs: Tensor, own: Tensor) -> None:
-        self.ends, self.kept, self.pairs, self.own = ends, kept, pairs, own
-        batch = kept.shape[1]
-        degree = own[:, None].repeat(1, batch)
-        for end in ends:
-            degree.index_add_(0, end, kept)
-        for end in pairs:
-            degree.scatter_add_(0, end, torch.ones_like(end, dtype=degree.dtype))
-        self.root = degree.rsqrt().unsqueeze(-1)
-
-    def propagate(self, dense: Tensor) -> Tensor:
-        """Return Ã_b Z[:, b] for Z of shape (n, B, d)."""
-        scaled = dense * self.root
-        out = scaled * self.own[:, None, None]
-        kept = self.kept.unsqueeze(-1)
-        for here, there in (self.ends, self.ends.flip(0)):
-            out = out.index_add(0, here, scaled[there] * kept)
-        for here, there in (self.pairs, self.pairs.flip(0)):
-            wide = [each.unsqueeze(-1).expand(-1, -1, dense.shape[2]) for each in (here, there)]
-            out = out.scatter_add(0, wide[0], scaled.gather(0, wide[1]))
-        return out * self.root

@@ -5,25 +5,21 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from fishergcn._base.checks import check_choice, check_integer, check_real
+from fishergcn._base.choices import Directions, Noise, Scale
+from fishergcn._base.matrices import check_propagation
+from fishergcn._base.tensors import ArrayOrTensor, as_tensor
 from fishergcn._base.types import MatrixLike
 from fishergcn.errors import InputError
-from fishergcn.graph import as_square_csr, symmetric_or_raise
-from fishergcn.operators import ArrayOrTensor, SparseMatrix, SparsePlusLowRank, as_tensor
-from fishergcn.perturbation._directions import (
-    DIRECTIONS,
-    check_spectrum,
-    choose_directions,
-)
-from fishergcn.spectrum import SYMMETRY, Spectrum
-
-__all__ = ["Neighborhood", "PerturbationWarning"]
+from fishergcn.operators import SparseMatrix, SparsePlusLowRank
+from fishergcn.perturbation._directions import check_spectrum, choose_directions
+from fishergcn.spectrum import Spectrum
 
 
 class PerturbationWarning(UserWarning):
@@ -107,22 +103,21 @@ class Neighborhood:
         propagation: MatrixLike,
         rank: int = 10,
         radius: float = 0.1,
-        noise: str = "uniform",
-        directions: str = "high",
-        scale: str = "projected",
+        noise: Noise = "uniform",
+        directions: Directions = "high",
+        scale: Scale = "projected",
         seed: int = 0,
         *,
         spectrum: Spectrum | None = None,
     ) -> None:
         rank = check_integer("rank", rank, minimum=1)
         self.radius = check_real("radius", radius, minimum=0.0)
-        self.noise_kind = check_choice("noise", noise, ("uniform", "gaussian"))
-        self.directions = check_choice("directions", directions, DIRECTIONS)
-        self.scale = check_choice("scale", scale, ("projected", "trace"))
+        check_choice("noise", noise, get_args(Noise))
+        check_choice("directions", directions, get_args(Directions))
+        check_choice("scale", scale, get_args(Scale))
+        self.noise_kind, self.directions, self.scale = noise, directions, scale
         seed = check_integer("seed", seed, minimum=0)
-        matrix = symmetric_or_raise(
-            as_square_csr(propagation, name="propagation"), name="propagation", rounding=SYMMETRY
-        )
+        matrix = check_propagation(propagation)
         self.propagation = SparseMatrix.from_scipy(matrix)
         self.spectrum = choose_directions(matrix, rank, directions, seed) if spectrum is None else spectrum
         check_spectrum(self.spectrum, matrix.shape[0])

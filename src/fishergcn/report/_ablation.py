@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from fishergcn.studies import Cell, Estimate
 
-__all__ = ["sweeps"]
-
 Point = tuple[float, Estimate]  # value of the setting, accuracy
 # A curve needs so many values of its setting.
 FEWEST_POINTS = 3

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 
 from fishergcn._base.checks import check_choice, check_real
 from fishergcn._base.text import csv_text
-from fishergcn._base.text import signed_points as signed
 from fishergcn.drawing import Picture, data_link, draw_panels, looks, tag
 from fishergcn.report import _captions as captions
+from fishergcn.report._forest import points_text
 from fishergcn.report._markup import Section, figure, slug, table
 from fishergcn.report._outcome import Outcome
 from fishergcn.studies import ATTACKS, TITLES, UNITS, Estimate, interval_source
 from fishergcn.training import METHODS
-
-__all__ = ["AttackPoint", "attack_csv", "attack_markdown", "attack_pictures", "attack_points", "robustness"]
 
 _HEADS = ("data set", "attack", "method", "level", "accuracy %", "95 % interval", "minus its control, points")
 
@@ -26,8 +24,8 @@ class AttackPoint:
 
     Attributes
     ----------
-    dataset, attack, level, method
-        Which.
+    dataset, attack, panel, level, method
+        Which; the panel is the attack in words, and what its levels are.
     size
         How much was changed, a mean over runs; NaN if no run ended well.
     accuracy
@@ -38,6 +36,7 @@ class AttackPoint:
 
     dataset: str
     attack: str
+    panel: tuple[str, str]
     level: float
     method: str
     size: float
@@ -56,11 +55,11 @@ def attack_points(outcome: Outcome) -> list[AttackPoint]:
     gaps = {(one.dataset, one.cell): one.difference for one in outcome.comparisons if one.role == "control"}
     points = []
     for cell, records in outcome.runs.items():
-        attack = check_choice(f"the attack of {cell.name!r}", cell.options.get("attack"), ATTACKS)
-        level = check_real(f"the level of {cell.name!r}", cell.options.get("level"), minimum=0.0)
+        attack = ATTACKS[ATTACKS.index(check_choice("an attack", cell.options.get("attack"), ATTACKS))]
+        level = check_real("the level of an attack", cell.options.get("level"), minimum=0.0)
         sizes, found = [float(record.extra.get("size", "nan")) for record in records], outcome.summaries[cell].accuracy
         if found is not None:
-            which = (cell.dataset, attack, level, cell.method)
+            which = (cell.dataset, attack, (TITLES[attack], UNITS[attack]), level, cell.method)
             gap = gaps.get((cell.dataset, cell.name))
             points.append(AttackPoint(*which, sum(sizes) / len(sizes), found, cell.control, gap))
     return sorted(points, key=lambda point: _order(point, outcome.datasets))
@@ -115,8 +114,7 @@ def _draw(points: Sequence[AttackPoint], kind: str) -> Picture:
         place = point.size if point.attack == "bures-ball" else point.level
         value = _value(point, kind)
         if value is not None:
-            lines = panels.setdefault((TITLES[point.attack], UNITS[point.attack]), {})
-            lines.setdefault(curve, []).append((place, value))
+            panels.setdefault(point.panel, {}).setdefault(curve, []).append((place, value))
     dataset, against = points[0].dataset, "" if kind == "accuracy" else " against the control"
     ylabel = "test accuracy, %" if kind == "accuracy" else "difference, points"
     name = f"robustness-{slug(dataset)}-{kind}"
@@ -126,7 +124,7 @@ def _draw(points: Sequence[AttackPoint], kind: str) -> Picture:
 def _texts(point: AttackPoint) -> list[str]:
     found, gap = point.accuracy, point.difference
     interval = f"{100 * found.low:.2f} – {100 * found.high:.2f}" if found.low <= found.high else "–"
-    return [*point.curve, f"{point.level:.0%}", f"{100 * found.mean:.2f}", interval, _points(gap)]
+    return [*point.curve, f"{point.level:.0%}", f"{100 * found.mean:.2f}", interval, points_text(gap) if gap else "–"]
 
 
 def attack_csv(points: Iterable[AttackPoint]) -> str:
@@ -155,14 +153,13 @@ def attack_markdown(points: Sequence[AttackPoint]) -> str:
 
 def _markdown_table(points: Sequence[AttackPoint]) -> str:
     """Return the table of one attack; intervals of 95 % in brackets."""
-    attack, levels = points[0].attack, sorted({point.level for point in points})
+    (title, unit), levels = points[0].panel, sorted({point.level for point in points})
     found = {(point.method, point.level): point for point in points}
     methods = list(dict.fromkeys(point.method for point in points))
     runs = sorted({point.accuracy.runs for point in points})
-    unit = _reach(points) if attack == "bures-ball" else UNITS[attack]
-    title = TITLES[attack][0].upper() + TITLES[attack][1:]
+    unit = _reach(points) if points[0].attack == "bures-ball" else unit
     lines = [
-        f"**{title}** ({unit}; {'–'.join(map(str, runs))} runs a point)\n",
+        f"**{title[0].upper() + title[1:]}** ({unit}; {'–'.join(map(str, runs))} runs a point)\n",
         f"| | {' | '.join(f'{level:.0%}' for level in levels)} |",
         f"|---|{'---:|' * len(levels)}",
     ]
@@ -173,7 +170,7 @@ def _markdown_table(points: Sequence[AttackPoint]) -> str:
         here = [found.get((method, level)) for level in levels]
         if any(point and point.difference for point in here):
             control = next(point.control for point in here if point)
-            row = [_points(point.difference if point else None) for point in here]
+            row = [points_text(point.difference) if point and point.difference else "–" for point in here]
             lines.append(f"| *{method} − {control}* | {' | '.join(row)} |")
     return "\n".join(lines) + "\n"
 
@@ -194,9 +191,3 @@ def _accuracy(point: AttackPoint | None) -> str:
     found = point.accuracy
     text = f"{100 * found.mean:.2f}"
     return f"{text} [{100 * found.low:.1f}, {100 * found.high:.1f}]" if found.low <= found.high else text
-
-
-def _points(gap: Estimate | None) -> str:
-    if gap is None:
-        return "–"
-    return signed(gap.mean) + (f" [{signed(gap.low)}, {signed(gap.high)}]" if gap.low <= gap.high else "")

@@ -2,20 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "ABLATION",
-    "ATTACKED",
-    "ATTACKED_DIFFERENCE",
-    "CHANGED",
-    "CURVES",
-    "FISHER",
-    "FOREST",
-    "LINKS",
-    "RESULTS",
-    "SPECTRUM",
-    "VARIANTS",
-]
-
 RESULTS = (
     "Test accuracy is the share of test nodes whose class was predicted correctly. The 95 % interval says how "
     "well the mean is known; it comes from {source}, because runs that share a split are not independent. "

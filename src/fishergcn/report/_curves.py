@@ -12,8 +12,6 @@ from fishergcn.drawing import Look
 from fishergcn.report._outcome import Outcome
 from fishergcn.studies import Band
 
-__all__ = ["FIRST_SHOWN", "PANELS", "curves_json"]
-
 # Name in the record, title, whether it is shown in percent.
 PANELS = (
     ("train_loss", "Training loss", False),

@@ -9,8 +9,6 @@ from fishergcn.drawing import Html, tag
 from fishergcn.report._markup import table
 from fishergcn.studies import Comparison, Estimate
 
-__all__ = ["controls_first", "finding", "paired_table", "verdict"]
-
 
 def verdict(difference: Estimate) -> str:
     """Return ``"above"``, ``"below"`` or ``"zero"``, by where the interval lies, or ``"unknown"``."""
@@ -72,6 +70,12 @@ def _paired_row(comparison: Comparison) -> Html:
 def _interval(difference: Estimate) -> str:
     known = verdict(difference) != "unknown"
     return f"{signed_points(difference.low)}, {signed_points(difference.high)}" if known else ""
+
+
+def points_text(difference: Estimate) -> str:
+    """Return a difference in points, with its interval in brackets if it has one."""
+    interval = _interval(difference)
+    return signed_points(difference.mean) + (f" [{interval}]" if interval else "")
 
 
 def _p_value(value: float) -> str:

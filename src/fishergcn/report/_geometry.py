@@ -9,8 +9,6 @@ from fishergcn.geometry.extrinsic import GeometryRecord
 from fishergcn.report._captions import FISHER, LINKS
 from fishergcn.report._markup import Section, figure, slug
 
-__all__ = ["geometry"]
-
 
 def geometry(folder: Path) -> Section | None:
     """Draw what ``fishergcn geometry fisher MODEL --keep`` kept of the models in a folder, or of itself."""

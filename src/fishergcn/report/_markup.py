@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 
 from fishergcn.drawing import Html, Picture, data_link, tag
 
-__all__ = ["Section", "figure", "region", "slug", "table"]
-
 
 @dataclass(frozen=True)
 class Section:
@@ -28,6 +26,7 @@ def figure(title: str, caption: str, pictures: Sequence[Picture]) -> Html:
             "div",
             tag("div", Html(each.inline_svg), role="img", aria_label=each.label, data_picture=each.name),
             data_link("data (CSV)", f"{each.name}.csv", each.data),
+            class_="wide" if each.is_wide else None,
         )
         for each in pictures
     ]

@@ -12,8 +12,6 @@ from fishergcn.errors import DataFileError
 from fishergcn.studies import Band, Cell, CellSummary, Comparison, Plan, Runs, compare, summarize
 from fishergcn.training import RunRecord
 
-__all__ = ["Outcome", "read_outcome"]
-
 
 @dataclass(frozen=True)
 class Outcome:

@@ -11,8 +11,6 @@ from fishergcn._version import __version__
 from fishergcn.drawing import Html, tag
 from fishergcn.report._markup import Section
 
-__all__ = ["assemble"]
-
 
 def assemble(title: str, lead: str, sections: Sequence[Section]) -> str:
     """Return the page. Its policy admits no request and no script but ours, whatever the data hold."""

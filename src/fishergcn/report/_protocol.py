@@ -8,8 +8,6 @@ from typing import Any
 from fishergcn.drawing import Html, tag
 from fishergcn.report._outcome import Outcome
 
-__all__ = ["duration", "number_ranges", "protocol_card", "split_rule"]
-
 _RULES = {
     "public": "public: the fixed training, validation and test nodes that come with the data",
     "shuffled": "shuffled: the nodes of the public split, dealt again at random with each seed",
@@ -27,10 +25,7 @@ def protocol_card(outcome: Outcome) -> Html:
         ("Command", [tag("pre", tag("code", outcome.command))] if outcome.command else []),
         ("Data", [_digest(name, digests.get(name, "unknown")) for name in plan.datasets]),
         ("Splits", split_rule(plan.splits)),
-        (
-            "Seeds",
-            [f"{number_ranges(plan.seeds)} ({_count(len(plan.seeds), 'initialization')} of each split)"],
-        ),
+        ("Seeds", [f"{number_ranges(plan.seeds)} ({_count(len(plan.seeds), 'initialization')} of each split)"]),
         ("Runs", [_run_counts(outcome)]),
         ("Settings", [_settings(outcome)]),
         ("Not as in the preset", [*plan.changed]),

@@ -27,9 +27,6 @@ from fishergcn.report._outcome import Outcome
 from fishergcn.report._protocol import protocol_card
 from fishergcn.report._tables import result_table, tables_csv
 from fishergcn.studies import Cell, Estimate, interval_source
-from fishergcn.training import parse_method
-
-__all__ = ["ablation", "curves", "failures", "forest", "protocol", "results", "spectra"]
 
 Looks = Mapping[str, Look]
 
@@ -104,7 +101,7 @@ def spectra(outcome: Outcome, looks: Looks) -> Section | None:
     """The spectrum with its perturbed part, and the learned shape beside it."""
     pictures: list[Picture] = []
     for cell, records in outcome.runs.items():
-        if not _perturbs_the_top(cell):
+        if cell.variant or not cell.perturbs_the_top:
             continue
         config, look, name = cell.config, looks[cell.name], f"{slug(cell.dataset)}-{slug(cell.name)}"
         if cell in outcome.spectra:
@@ -131,18 +128,12 @@ def ablation(outcome: Outcome, looks: Looks) -> Section | None:
     for dataset in outcome.datasets:
         accuracies = {cell: outcome.summaries[cell].accuracy for cell in outcome.cells(dataset).values()}
         drawn += _sweep_pictures(dataset, {cell: found for cell, found in accuracies.items() if found}, looks)
-        rows = [
-            one
-            for one in outcome.comparisons
-            if one.dataset == dataset and one.cell in variants and one.role == "control"
-        ]
+        here = [one for one in outcome.comparisons if one.dataset == dataset and one.role == "control"]
+        rows = [one for one in here if one.cell in variants]
         if rows:
             judged.append(draw_forest(f"{dataset}: variants", rows, by_method, f"variants-{slug(dataset)}"))
-    body = []
-    if drawn:
-        body.append(figure("One setting at a time", captions.ABLATION, drawn))
-    if judged:
-        body.append(figure("Variants against their controls", captions.VARIANTS, judged))
+    body = [figure("One setting at a time", captions.ABLATION, drawn)] if drawn else []
+    body += [figure("Variants against their controls", captions.VARIANTS, judged)] if judged else []
     return Section("ablation", "What makes the difference? Ablation", body, drawn + judged) if body else None
 
 
@@ -170,12 +161,6 @@ def _sweep_pictures(dataset: str, accuracies: Mapping[Cell, Estimate], looks: Lo
         title, stem = f"{dataset}: {method}", f"ablation-{slug(dataset)}-{slug(method)}-{slug(setting)}"
         pictures.append(draw_sweep(title, setting, points, looks[method], control, stem))
     return pictures
-
-
-def _perturbs_the_top(cell: Cell) -> bool:
-    config = cell.config
-    plain = parse_method(cell.method).perturbed and not cell.variant
-    return plain and config.perturbation == "spectral" and config.directions == "high"
 
 
 def _source(outcome: Outcome) -> str:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 
 from fishergcn._base.text import csv_text, signed_points
 from fishergcn.drawing import Html, Look, tag
+from fishergcn.report._forest import points_text
 from fishergcn.report._markup import region
 from fishergcn.report._outcome import Outcome
 from fishergcn.studies import Cell, CellSummary, Comparison
-
-__all__ = ["result_table", "swatch", "tables_csv", "tables_markdown"]
 
 Column = tuple[str, str, Callable[[CellSummary], float | None], Callable[[float], str]]
 
@@ -56,15 +56,13 @@ _COLUMNS: tuple[Column, ...] = (
     ("accuracy_difference", "points", _difference, signed_points),
     ("accuracy_gap", "std. errors", lambda summary: summary.accuracy_gap, _signed),
 )
-_GROUPS = (("", 1), ("ours", 5), ("paper", 3), ("ours − paper", 2))
+_GROUPS = (("", 1), ("ours", 4), ("paper", 3), ("ours − paper", 2))  # low and high share a column
 _SOFT = frozenset({"runs", "accuracy_low", "accuracy_high", "accuracy_std"})
 
 
 def result_table(outcome: Outcome, dataset: str, looks: Mapping[str, Look]) -> Html:
     """Return the results on one data set; every number cell carries its full value in ``data-value``."""
-    groups = [
-        tag("th", text, class_="group", colspan=str(_page_span(text, span)), scope="colgroup") for text, span in _GROUPS
-    ]
+    groups = [tag("th", text, class_="group", colspan=str(span), scope="colgroup") for text, span in _GROUPS]
     heads = [
         tag("th", "95 % interval" if name == "accuracy_low" else head, class_="number", scope="col")
         for name, head, _, _ in _COLUMNS
@@ -83,13 +81,7 @@ def tables_csv(outcome: Outcome) -> str:
     """Return all results, one row for each cell, with every digit."""
     columns = ["dataset", "cell", "method", "variant", *(name for name, _, _, _ in _COLUMNS)]
     rows = [
-        [
-            cell.dataset,
-            cell.name,
-            cell.method,
-            cell.variant,
-            *(_known(value(summary)) for _, _, value, _ in _COLUMNS),
-        ]
+        [cell.dataset, cell.name, cell.method, cell.variant, *(_known(value(summary)) for _, _, value, _ in _COLUMNS)]
         for cell, summary in outcome.summaries.items()
     ]
     return csv_text(columns, rows)
@@ -100,14 +92,8 @@ def tables_markdown(outcome: Outcome) -> str:
     heads = ["data set", "method", "runs", "accuracy % [95 % interval]", "std", "loss", "paper: accuracy %",
              "paper: loss", "difference, points", "in std. errors"]  # fmt: skip
     results = [[cell.dataset, cell.name, *_markdown_cells(summary)] for cell, summary in outcome.summaries.items()]
-    paired = [
-        "data set",
-        "method − reference",
-        "reference is",
-        "difference, points [95 % interval]",
-        "won / tied / lost",
-        "Wilcoxon p",
-    ]
+    paired = ["data set", "method − reference", "reference is", "difference, points [95 % interval]",
+              "won / tied / lost", "Wilcoxon p"]  # fmt: skip
     differences = [_markdown_difference(comparison) for comparison in outcome.comparisons]
     parts = [f"# {_plain(outcome.plan.title)}", "## Results", _markdown(heads, results, numbers_from=2)]
     if differences:
@@ -120,10 +106,6 @@ def swatch(look: Look) -> Html:
     dash = " ".join(f"{length:g}" for length in look.dash)
     line = tag("line", x1="1", x2="25", y1="4", y2="4", stroke=look.color, stroke_width="2.5", stroke_dasharray=dash)
     return tag("svg", line, viewBox="0 0 26 8", class_="swatch", aria_hidden="true")
-
-
-def _page_span(text: str, span: int) -> int:
-    return span - 1 if text == "ours" else span  # low and high share a column
 
 
 def _name_cell(cell: Cell, looks: Mapping[str, Look]) -> Html:
@@ -169,13 +151,11 @@ def _markdown_cells(summary: CellSummary) -> list[str]:
 
 
 def _markdown_difference(comparison: Comparison) -> list[str]:
-    found = comparison.difference
-    interval = f" [{signed_points(found.low)}, {signed_points(found.high)}]" if found.low <= found.high else ""
     return [
         comparison.dataset,
         f"{comparison.cell} − {comparison.reference}",
         comparison.role,
-        signed_points(found.mean) + interval,
+        points_text(comparison.difference),
         f"{comparison.won} / {comparison.tied} / {comparison.lost}",
         f"{comparison.p_value:.2g}",
     ]
@@ -189,7 +169,4 @@ def _markdown(heads: list[str], rows: list[list[str]], numbers_from: int) -> str
 
 def _plain(text: str) -> str:
     """Keep a name from being read as markup or as the end of a cell."""
-    for character in "\\|<>`*_[]":
-        if character in text and character not in "[]":
-            text = text.replace(character, "\\" + character)
-    return " ".join(text.split())
+    return " ".join(re.sub(r"([\\|<>`*_])", r"\\\1", text).split())

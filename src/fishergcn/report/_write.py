@@ -16,8 +16,6 @@ from fishergcn.report._page import assemble
 from fishergcn.report._tables import tables_csv, tables_markdown
 from fishergcn.studies import open_runs
 
-__all__ = ["write_report"]
-
 
 def write_report(folder: str | os.PathLike[str]) -> Path:
     """Write the report of a study beside its runs and return the path of the page.

@@ -1,7 +1,8 @@
-"""Eigenpairs of the graph Laplacian."""
+"""Eigenpairs of the graph Laplacian, and traces of functions of a matrix."""
 
 from __future__ import annotations
 
-from fishergcn.spectrum._spectrum import SYMMETRY, Spectrum, bottom_spectrum, largest_component, top_spectrum
+from fishergcn.spectrum._quadrature import trace_samples
+from fishergcn.spectrum._spectrum import Spectrum, bottom_spectrum, top_spectrum
 
-__all__ = ["SYMMETRY", "Spectrum", "bottom_spectrum", "largest_component", "top_spectrum"]
+__all__ = ["Spectrum", "bottom_spectrum", "top_spectrum", "trace_samples"]

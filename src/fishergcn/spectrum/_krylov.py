@@ -15,8 +15,6 @@ from scipy.sparse import linalg as sparse_linalg
 from fishergcn._base.types import CSRArray, FloatArray
 from fishergcn.errors import ConvergenceError
 
-__all__ = ["Eigenpairs", "largest_eigenpairs"]
-
 # Below this size a dense decomposition is faster than any iteration, and exact on repeated eigenvalues.
 DENSE_SIZE = 512
 

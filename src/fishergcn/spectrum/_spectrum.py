@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
-from scipy.sparse import csgraph
 
 from fishergcn._base.checks import check_choice, check_integer, check_real
+from fishergcn._base.matrices import check_propagation
 from fishergcn._base.types import CSRArray, FloatArray, IntArray, MatrixLike
 from fishergcn.errors import InputError
-from fishergcn.graph import as_square_csr, symmetric_or_raise
+from fishergcn.graph import largest_component
 from fishergcn.spectrum._krylov import Eigenpairs, largest_eigenpairs
 
-__all__ = ["Spectrum", "bottom_spectrum", "largest_component", "top_spectrum"]
+Component: TypeAlias = Literal["largest", "all"]
 
-# Propagation matrices that were normalized in float32 are symmetric to this.
-SYMMETRY = 1e-6
 # Eigenvalues of L below this are its kernel, up to rounding.
 KERNEL = 1e-9
 # Above this many nodes eigenvalues crowd so much that the default tolerance is loosened.
@@ -92,7 +89,7 @@ def top_spectrum(
     propagation: MatrixLike,
     rank: int = 10,
     seed: int = 0,
-    component: str = "largest",
+    component: Component = "largest",
     *,
     tolerance: float | None = None,
 ) -> Spectrum:
@@ -140,7 +137,7 @@ def top_spectrum(
     1.7
     """
     propagation, trace = _check_propagation(propagation)
-    check_choice("component", component, ("largest", "all"))
+    check_choice("component", component, get_args(Component))
     n = propagation.shape[0]
     nodes = np.flatnonzero(largest_component(propagation)) if component == "largest" else np.arange(n)
     rank = _check_rank(rank, nodes.size if nodes.size < n else n - 1, n)
@@ -197,33 +194,9 @@ def bottom_spectrum(
     return _spectrum(pairs, nodes, n, trace)
 
 
-def largest_component(matrix: MatrixLike) -> npt.NDArray[np.bool_]:
-    """Return which nodes belong to the largest connected component, the first among equals.
-
-    Parameters
-    ----------
-    matrix : array_like or SciPy sparse, shape (n, n)
-        Symmetric; a link is an entry that is not zero.
-
-    Returns
-    -------
-    ndarray of bool, shape (n,)
-
-    Examples
-    --------
-    >>> largest_component([[1, 0, 0], [0, 0, 1], [0, 1, 0]])
-    array([False,  True,  True])
-    """
-    graph: Any = matrix if sparse.issparse(matrix) else as_square_csr(matrix, name="matrix")
-    labels = csgraph.connected_components(graph, directed=False)[1]
-    member: npt.NDArray[np.bool_] = labels == np.bincount(labels).argmax()
-    return member
-
-
 def _check_propagation(propagation: MatrixLike) -> tuple[CSRArray, float]:
     """Return Ã as exactly symmetric CSR, and tr L."""
-    csr = as_square_csr(propagation, name="propagation")
-    csr = symmetric_or_raise(csr, name="propagation", rounding=SYMMETRY)
+    csr = check_propagation(propagation)
     trace = csr.shape[0] - float(csr.trace())
     if trace <= KERNEL:
         raise InputError(f"propagation must leave a Laplacian I - Ã of positive trace, got {trace:.3g} (no links?).")

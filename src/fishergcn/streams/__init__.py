@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from fishergcn.streams._masks import draw_words, keep_probability, unpack
-from fishergcn.streams._philox import digits_of, philox, run_key, stream_id, uniforms
+from fishergcn.streams._masks import draw_words, gather_words, keep_probability, unpack
+from fishergcn.streams._philox import philox, run_key, stream_id, uniforms
 from fishergcn.streams._runs import LINKS, initial_weights, initial_xi, keys_of, noise_block
 
 __all__ = [
-    "LINKS",
-    "digits_of",
-    "draw_words",
-    "initial_weights",
-    "initial_xi",
-    "keep_probability",
-    "keys_of",
-    "noise_block",
-    "philox",
-    "run_key",
-    "stream_id",
-    "uniforms",
-    "unpack",
-]
+    "LINKS", "draw_words", "gather_words", "initial_weights", "initial_xi", "keep_probability", "keys_of",
+    "noise_block", "philox", "run_key", "stream_id", "uniforms", "unpack",
+]  # fmt: skip

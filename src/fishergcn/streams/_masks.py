@@ -7,16 +7,16 @@ are the same whichever runs stand beside it, on every device.
 
 from __future__ import annotations
 
-from typing import Any
+import itertools
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from fishergcn._base.arrays import ranges
 from fishergcn._base.backend import backend_of
+from fishergcn._base.types import AnyArray, IntArray
 from fishergcn.streams._philox import bernoulli_words, digits_of, stream_id
-
-__all__ = ["draw_words", "keep_probability", "unpack"]
 
 
 def keep_probability(dropout: float) -> float:
@@ -53,6 +53,12 @@ def draw_words(keys: Tensor, samples: int, purpose: int, epoch: int, count: int,
     -------
     Tensor of shape (R * M, count'), int32
         With count' the next multiple of 4 from ``count``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> draw_words(torch.tensor([7]), samples=2, purpose=0, epoch=0, count=3, dropout=0.5).shape
+    torch.Size([2, 4])
     """
     blocks = (count + 3) // 4
     numerator, digits = digits_of(1.0 - dropout)
@@ -61,27 +67,80 @@ def draw_words(keys: Tensor, samples: int, purpose: int, epoch: int, count: int,
     if digits == 0:  # nothing is random: a probability that rounds to 1
         words.fill_(-numerator)
     elif backend == "triton":
-        from fishergcn._kernels import cuda
+        from fishergcn._kernels import cuda_streams
 
-        cuda.bernoulli_words(words, keys, samples, purpose, epoch, numerator, digits)
+        cuda_streams.bernoulli_words(words, keys, samples, purpose, epoch, numerator, digits)
     elif backend == "numba":
-        from fishergcn._kernels import cpu
+        from fishergcn._kernels import cpu_streams
 
-        cpu.bernoulli_words(_unsigned(words), keys.numpy().view(np.uint64), samples, purpose, epoch, numerator, digits)
+        unsigned = words.numpy().view(np.uint32)
+        cpu_streams.bernoulli_words(unsigned, unsigned_keys(keys), samples, purpose, epoch, numerator, digits)
     else:
-        for row, key in enumerate(keys.cpu().numpy().view(np.uint64)):
-            for sample in range(samples):
-                drawn = bernoulli_words(int(key), 4 * blocks, stream_id(purpose, sample), epoch, 1.0 - dropout)
-                words[row * samples + sample] = torch.from_numpy(drawn.view(np.int32)).view(blocks, 4)
+        for row, (key, sample) in enumerate(itertools.product(unsigned_keys(keys), range(samples))):
+            drawn = bernoulli_words(int(key), np.arange(blocks), stream_id(purpose, sample), epoch, 1.0 - dropout)
+            words[row] = torch.from_numpy(drawn.view(np.int32))
     return words.view(len(words), 4 * blocks)
 
 
+def gather_words(
+    keys: Tensor, samples: int, purpose: int, epoch: int, starts: IntArray, lengths: IntArray, dropout: float
+) -> Tensor:
+    """Return the bits of some elements of the masks that :func:`draw_words` draws, packed again.
+
+    A batch of a large graph uses few bits of its masks; since each can be computed by itself, only those are.
+
+    Parameters
+    ----------
+    keys, samples, purpose, epoch, dropout
+        As for :func:`draw_words`.
+    starts, lengths
+        Ranges of elements; bit t of the result is the t-th element of the ranges in their order.
+
+    Returns
+    -------
+    Tensor of shape (R * M, words), int32
+
+    Examples
+    --------
+    >>> import numpy as np, torch
+    >>> key = torch.tensor([7])
+    >>> some = gather_words(key, 1, 0, 0, np.array([40]), np.array([3]), dropout=0.5)
+    >>> torch.equal(unpack(some, 3), unpack(draw_words(key, 1, 0, 0, 2, dropout=0.5), 43)[:, 40:])
+    True
+    """
+    words = np.zeros((len(keys) * samples, (int(lengths.sum()) + 31) // 32), dtype=np.uint32)
+    numerator, digits = digits_of(1.0 - dropout)
+    if digits > 0 and backend_of(torch.empty(0)) == "numba":
+        from fishergcn._kernels import cpu_streams
+
+        arguments = words, unsigned_keys(keys), samples, purpose, epoch, numerator, digits, starts, lengths
+        cpu_streams.gather_bits(*arguments)
+    else:
+        elements = ranges(starts, lengths)
+        blocks, place = np.unique(elements >> 7, return_inverse=True)
+        for row, (key, sample) in enumerate(itertools.product(unsigned_keys(keys), range(samples))):
+            drawn = bernoulli_words(int(key), blocks, stream_id(purpose, sample), epoch, 1.0 - dropout)
+            bits = (drawn[place, (elements >> 5) & 3] >> (elements & 31).astype(np.uint32)) & np.uint32(1)
+            padded = np.zeros(32 * words.shape[1], dtype=np.uint8)
+            padded[: len(elements)] = bits
+            words[row] = np.packbits(padded, bitorder="little").view("<u4")
+    return torch.from_numpy(words.view(np.int32)).to(keys.device)
+
+
 def unpack(words: Tensor, count: int) -> Tensor:
-    """Return the first ``count`` bits of each row as booleans, shape (batch, count)."""
+    """Return the first ``count`` bits of each row as booleans, shape (batch, count).
+
+    Examples
+    --------
+    >>> import torch
+    >>> unpack(torch.tensor([[5]], dtype=torch.int32), 4)
+    tensor([[ True, False,  True, False]])
+    """
     shifts = torch.arange(32, device=words.device, dtype=torch.int32)
     bits = (words.unsqueeze(-1) >> shifts) & 1
     return bits.flatten(-2)[..., :count].bool()
 
 
-def _unsigned(words: Tensor) -> Any:
-    return words.numpy().view(np.uint32)
+def unsigned_keys(keys: Tensor) -> AnyArray:
+    """Return the keys of runs as what they are, 64 bits without a sign."""
+    return keys.cpu().numpy().view(np.uint64)

@@ -7,7 +7,7 @@ Philox-4x32-10 (Salmon et al., *Parallel random numbers: as easy as 1, 2, 3*, SC
 
 so any number can be computed anywhere, in any order, on any device, with the same result. Word ``w`` of a
 stream is lane ``w % 4`` of block ``w // 4``. This file is the plain definition in NumPy; the compiled CPU and
-CUDA versions in ``_numba`` and ``_triton`` give the same bits.
+CUDA versions in ``_kernels`` give the same bits.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 from fishergcn._base.types import FloatArray
-
-__all__ = ["bernoulli_words", "digits_of", "normals", "philox", "run_key", "stream_id", "uniforms"]
 
 Words = npt.NDArray[np.uint32]
 
@@ -42,12 +40,24 @@ def run_key(*identity: str | int) -> int:
 
 
 def stream_id(purpose: int, sample: int) -> int:
-    """Return the stream of one purpose (a layer's dropout, the perturbation's noise) in one sample."""
+    """Return the stream of one purpose (a layer's dropout, the perturbation's noise) in one sample.
+
+    Examples
+    --------
+    >>> stream_id(purpose=1, sample=2)
+    65538
+    """
     return purpose * 65536 + sample
 
 
 def philox(key: npt.ArrayLike, block: npt.ArrayLike, stream: int, epoch: npt.ArrayLike, plane: int) -> Words:
-    """Return Philox-4x32-10 of keys and counters (block, stream, epoch, plane), broadcast, shape (..., 4)."""
+    """Return Philox-4x32-10 of keys and counters (block, stream, epoch, plane), broadcast, shape (..., 4).
+
+    Examples
+    --------
+    >>> [f"{word:08x}" for word in philox(0, 0, 0, 0, 0)[0]]  # the first of its authors' test vectors
+    ['6627e8d5', 'e169c58d', 'bc57ac4c', '9b00dbd8']
+    """
     mask, shift = np.uint64(0xFFFFFFFF), np.uint64(32)
     keys, counts, epochs = np.broadcast_arrays(
         *(np.atleast_1d(np.asarray(part, dtype=np.uint64)) for part in (key, block, epoch))
@@ -81,26 +91,30 @@ def digits_of(probability: float) -> tuple[int, int]:
     return numerator, digits
 
 
-def bernoulli_words(key: int, count: int, stream: int, epoch: int, probability: float) -> Words:
-    """Return ``count`` words of 32 bits, each bit 1 with the given probability.
+def bernoulli_words(key: int, blocks: npt.ArrayLike, stream: int, epoch: int, probability: float) -> Words:
+    """Return the 4 words of each block, 32 bits each, every bit 1 with the given probability, shape (blocks, 4).
 
     A coin of probability 0.b₁b₂…b_d (binary) is made from d fair coins r: start with 0 and, from the last
     digit to the first, take ``r | coin`` where the digit is 1 and ``r & coin`` where it is 0. So a fair coin
     costs one random bit, not one random float.
     """
     numerator, digits = digits_of(probability)
-    if digits == 0:
-        return np.full(count, 0xFFFFFFFF if numerator else 0, dtype=np.uint32)
-    result = np.zeros(count, dtype=np.uint32)
-    blocks = np.arange((count + 3) // 4)
+    blocks = np.asarray(blocks)
+    result = np.full((len(blocks), 4), 0xFFFFFFFF if digits == 0 and numerator else 0, dtype=np.uint32)
     for plane in range(digits):
-        coins = philox(key, blocks, stream, epoch, plane).reshape(-1)[:count]
+        coins = philox(key, blocks, stream, epoch, plane)
         result = (coins | result) if (numerator >> plane) & 1 else (coins & result)
     return result
 
 
 def uniforms(key: npt.ArrayLike, count: int, stream: int, epoch: npt.ArrayLike) -> FloatArray:
-    """Return ``count`` numbers uniform on the open interval (0, 1) for each (key, epoch): (..., count)."""
+    """Return ``count`` numbers uniform on the open interval (0, 1) for each (key, epoch): (..., count).
+
+    Examples
+    --------
+    >>> uniforms(run_key("cora"), 3, stream_id(0, 0), [0, 1]).shape
+    (2, 3)
+    """
     keys, epochs = (np.asarray(part, dtype=np.uint64)[..., None] for part in (key, epoch))
     words = philox(keys, np.arange((count + 3) // 4), stream, epochs, 0)
     flat = words.reshape(*words.shape[:-2], -1)[..., :count]

@@ -14,29 +14,48 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fishergcn._base.choices import Noise
 from fishergcn._base.types import FloatArray
-from fishergcn.streams._masks import draw_words
+from fishergcn.streams._masks import draw_words, unsigned_keys
 from fishergcn.streams._philox import normals, run_key, stream_id, uniforms
 
-__all__ = ["LINKS", "initial_weights", "initial_xi", "keys_of", "noise_block"]
-
 # Purposes 0, 1, 2, … are the dropout masks of the layers.
-_WEIGHTS, _XI, _NOISE, LINKS = 60000, 61000, 62000, 63000
+_WEIGHTS, _XI, _NOISE = 60000, 61000, 62000
+#: The purpose of the streams that random links are drawn from; the next number is that of links which are added.
+LINKS = 63000
 
 
 def keys_of(dataset: str, runs: list[tuple[str, int]]) -> Tensor:
-    """Return one 64-bit key per (split name, seed), as int64."""
+    """Return one 64-bit key per (split name, seed), as int64.
+
+    Examples
+    --------
+    >>> keys_of("cora", [("public", 2019), ("public", 2020)]).shape
+    torch.Size([2])
+    """
     keys = np.array([run_key(dataset, split, seed) for split, seed in runs], dtype=np.uint64)
     return torch.from_numpy(keys.view(np.int64))
 
 
 def initial_weights(keys: Tensor, layer: int, fan_in: int, fan_out: int, dtype: torch.dtype) -> Tensor:
-    """Return Glorot-uniform weights on the device of the keys, shape (R, fan_in, fan_out)."""
+    """Return Glorot-uniform weights on the device of the keys, shape (R, fan_in, fan_out).
+
+    Examples
+    --------
+    >>> initial_weights(keys_of("cora", [("public", 2019)]), 0, 1433, 64, torch.float32).shape
+    torch.Size([1, 1433, 64])
+    """
     return _glorot(keys, _WEIGHTS + layer, fan_in, fan_out).to(dtype)
 
 
 def initial_xi(keys: Tensor, rank: int) -> Tensor:
-    """Return Glorot-uniform ξ, drawn as a k x 1 matrix, shape (R, k), float64."""
+    """Return Glorot-uniform ξ, drawn as a k x 1 matrix, shape (R, k), float64.
+
+    Examples
+    --------
+    >>> initial_xi(keys_of("cora", [("public", 2019)]), rank=10).shape
+    torch.Size([1, 10])
+    """
     return _glorot(keys, _XI, rank, 1).squeeze(-1)
 
 
@@ -48,16 +67,18 @@ def _glorot(keys: Tensor, purpose: int, fan_in: int, fan_out: int) -> Tensor:
     return ((2.0 * drawn - 1.0) * bound).view(len(keys), fan_in, fan_out)
 
 
-def noise_block(keys: Tensor, epochs: range, samples: int, rank: int, kind: str) -> FloatArray:
-    """Return e for several epochs at once, shape (epochs, R, M, k): mean 0, variance 1/12."""
-    key, epoch = _unsigned(keys)[None, :], np.array(epochs)[:, None]
+def noise_block(keys: Tensor, epochs: range, samples: int, rank: int, kind: Noise) -> FloatArray:
+    """Return e for several epochs at once, shape (epochs, R, M, k): mean 0, variance 1/12.
+
+    Examples
+    --------
+    >>> noise_block(keys_of("cora", [("public", 2019)]), range(50), samples=5, rank=10, kind="uniform").shape
+    (50, 1, 5, 10)
+    """
+    key, epoch = unsigned_keys(keys)[None, :], np.array(epochs)[:, None]
     count, stream = samples * rank, stream_id(_NOISE, 0)
     if kind == "uniform":
         drawn = uniforms(key, count, stream, epoch) - 0.5
     else:
         drawn = normals(key, count, stream, epoch) / math.sqrt(12.0)
     return drawn.reshape(len(epochs), len(keys), samples, rank)
-
-
-def _unsigned(keys: Tensor) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    return keys.cpu().numpy().view(np.uint64)

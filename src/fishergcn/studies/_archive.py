@@ -28,8 +28,6 @@ from fishergcn.studies._plan import Cell, Plan
 from fishergcn.studies._runs import CURVES, Band, Runs
 from fishergcn.training import RunRecord
 
-__all__ = ["Archive", "read_archive", "write_archive"]
-
 FORMAT = 2  # version 0.1 wrote 1, without facts and the column `extra`; both are read
 Curves = Literal["mean", "none", "all"]
 _SCORES = tuple(f"{part}_{name}" for part in ("test", "val") for name in ("accuracy", "loss", "cross_entropy"))

@@ -31,12 +31,11 @@ from fishergcn.attacks import (
 from fishergcn.execution import Job, LocalExecutor
 from fishergcn.graph import Graph
 from fishergcn.models import TrainedModel
-from fishergcn.nn import Features, Operator
+from fishergcn.nn import Features
+from fishergcn.operators import Operator
 from fishergcn.perturbation import Neighborhood
 from fishergcn.streams import run_key
 from fishergcn.training import Problem, Progress, RunRecord, prepare, propagation_of
-
-__all__ = ["measure_attacks"]
 
 Scores = tuple[float, Sequence[Sequence[float]]]  # size of the change; accuracy and cross entropy of each run
 Options = Mapping[str, Any]

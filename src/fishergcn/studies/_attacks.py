@@ -12,11 +12,8 @@ from fishergcn._base.checks import check_choice, check_real
 from fishergcn._base.imports import require
 from fishergcn.attacks import check_noise, count_links
 from fishergcn.errors import FisherGCNError, InputError
-from fishergcn.graph import Graph
-from fishergcn.spectrum import largest_component
+from fishergcn.graph import Graph, largest_component
 from fishergcn.studies._entries import Entries
-
-__all__ = ["ATTACKS", "TITLES", "UNITS", "attack_options", "check_attacks", "check_feasible"]
 
 Attack = Literal["links-added", "links-removed", "bures-ball", "prbcd", "features", "training-links"]
 

@@ -13,8 +13,6 @@ from fishergcn.propagation import high_order, renormalized
 from fishergcn.studies._folders import check_free
 from fishergcn.studies._preset import Preset
 
-__all__ = ["data_table", "write_data_table"]
-
 _QUANTITIES = {
     "nodes": "nodes",
     "links": "links",
@@ -51,7 +49,7 @@ def _computed(graph: Graph, preset: Preset) -> dict[str, Any]:
     split = graph.standard_split or {}
     return {
         "nodes": graph.num_nodes,
-        "links": graph.num_edges,
+        "links": graph.num_links,
         "components": graph.num_components,
         "features": graph.num_features,
         "classes": graph.num_classes,

@@ -8,8 +8,6 @@ from typing import Any, TypeVar
 from fishergcn._base.checks import check_integer, check_real, check_text
 from fishergcn.errors import InputError, suggestion
 
-__all__ = ["Entries"]
-
 Value = TypeVar("Value")
 _REQUIRED: Any = object()
 

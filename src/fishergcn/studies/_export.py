@@ -16,8 +16,6 @@ from fishergcn.errors import InputError
 from fishergcn.studies._runs import CURVES, Runs
 from fishergcn.training import RunRecord
 
-__all__ = ["export"]
-
 _COLUMNS = ("cell", *(field.name for field in dataclasses.fields(RunRecord) if field.name != "weights"))
 _NESTED = ("curves", "shape", "versions", "config", "extra")
 _BATCH = 200  # runs in memory at once

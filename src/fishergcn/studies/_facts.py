@@ -9,14 +9,11 @@ from fishergcn.spectrum import top_spectrum
 from fishergcn.studies._plan import Cell
 from fishergcn.studies._runs import SHOWN
 from fishergcn.studies._store import RunStore
-from fishergcn.training import parse_method
-
-__all__ = ["note_data", "note_spectrum"]
 
 
 def note_data(store: RunStore, dataset: str, graph: Graph) -> None:
     """Note the sizes of a graph."""
-    sizes = {"nodes": graph.num_nodes, "links": graph.num_edges, "features": graph.num_features}
+    sizes = {"nodes": graph.num_nodes, "links": graph.num_links, "features": graph.num_features}
     store.remember(f"data {dataset}", lambda: {**sizes, "classes": graph.num_classes})
 
 
@@ -27,16 +24,11 @@ def note_spectrum(store: RunStore, cell: Cell, propagation: CSRArray) -> None:
 
     def eigenvalues() -> list[float] | None:
         alike = [each for each in plan.cells if each.dataset == cell.dataset and plan.matrix(each) == matrix]
-        rank = SHOWN * max(each.config.rank for each in alike if _perturbs_the_top(each))
+        rank = SHOWN * max(each.config.rank for each in alike if each.perturbs_the_top)
         try:
             return list(map(float, top_spectrum(propagation, rank=rank).eigenvalues))
         except FisherGCNError:  # a graph so small that it has fewer
             return None
 
-    if _perturbs_the_top(cell):
+    if cell.perturbs_the_top:
         store.remember(f"spectrum {cell.dataset} {matrix}", eigenvalues)
-
-
-def _perturbs_the_top(cell: Cell) -> bool:
-    config = cell.config
-    return parse_method(cell.method).perturbed and config.perturbation == "spectral" and config.directions == "high"

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from fishergcn.errors import DataFileError
 
-__all__ = ["check_free", "no_runs"]
-
 _OURS = ("runs.sqlite", "plan.json")
 
 

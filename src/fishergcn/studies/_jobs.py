@@ -18,8 +18,6 @@ from fishergcn.studies._plan import Cell, Plan
 from fishergcn.studies._store import RunStore
 from fishergcn.training import Problem, Run, RunRecord, check_runs, parse_method, prepare
 
-__all__ = ["Form", "Jobs"]
-
 Form = Literal["chunk", "run", "method"]
 
 

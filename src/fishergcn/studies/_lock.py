@@ -10,8 +10,6 @@ from pathlib import Path
 
 from fishergcn.errors import DataFileError
 
-__all__ = ["folder_lock"]
-
 
 @contextlib.contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:

@@ -14,8 +14,6 @@ from fishergcn.studies._entries import Entries
 from fishergcn.studies._preset import Published
 from fishergcn.training import TrainConfig, control_of, parse_method
 
-__all__ = ["BASELINE", "Cell", "Plan", "Role", "config_differences"]
-
 BASELINE = "gcn"
 Role = Literal["baseline", "control"]
 
@@ -53,6 +51,12 @@ class Cell:
     def control(self) -> str | None:
         """The method that differs in nothing but the perturbation (or the consistency term), or None."""
         return control_of(self.method, self.config)
+
+    @property
+    def perturbs_the_top(self) -> bool:
+        """Whether the graph is perturbed along the eigenvectors of the largest eigenvalues of L."""
+        config = self.config
+        return parse_method(self.method).perturbed and config.perturbation == "spectral" and config.directions == "high"
 
 
 @dataclass(frozen=True)

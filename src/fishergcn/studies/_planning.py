@@ -16,8 +16,6 @@ from fishergcn.studies._plan import BASELINE, Cell, Plan, config_differences
 from fishergcn.studies._preset import Preset, load_preset
 from fishergcn.training import TrainConfig, control_of, parse_method
 
-__all__ = ["make_plan"]
-
 
 def make_plan(
     preset: Preset | str | Path,

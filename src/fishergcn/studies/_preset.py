@@ -24,8 +24,6 @@ else:
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-__all__ = ["Preset", "Published", "Variant", "available_presets", "load_preset"]
-
 Kind = Literal["training", "attack", "data"]
 _KEYS = ("title", "kind", "source", "notes", "datasets", "methods", "splits", "seeds", "config", "variants",
          "published", "attacks")  # fmt: skip

@@ -25,8 +25,6 @@ from fishergcn._base.checks import check_integer, check_real
 from fishergcn._base.types import FloatArray
 from fishergcn.errors import InputError
 
-__all__ = ["FEW", "Estimate", "Key", "cluster_bootstrap", "estimate", "interval_source", "paired_difference", "student"]
-
 RESAMPLES = 10_000
 FEW = 6  # with fewer groups the bootstrap is too narrow, and Student's interval takes its place
 _ENUMERATED = 13  # up to so many values with ties, all signs are tried

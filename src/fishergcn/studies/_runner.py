@@ -22,8 +22,6 @@ from fishergcn.studies._store import RunStore, open_runs
 from fishergcn.studies._tensorboard import CurveWriter
 from fishergcn.training import RunRecord
 
-__all__ = ["run"]
-
 # What makes the records, and of what.
 _MEASURES: dict[str, tuple[Measure, Form]] = {"training": (train_job, "chunk"), "attack": (measure_attacks, "method")}
 

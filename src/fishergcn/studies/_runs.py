@@ -14,8 +14,6 @@ from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.studies._plan import Cell, Plan
 from fishergcn.training import RunRecord
 
-__all__ = ["CURVES", "SHOWN", "Band", "Runs", "bands_of"]
-
 CURVES = ("train_loss", "train_accuracy", "val_loss", "val_accuracy")
 SHOWN = 3  # as many eigenvalues are noted as this multiple of those that are perturbed
 Self = TypeVar("Self", bound="Runs")

@@ -10,8 +10,6 @@ from types import FrameType
 
 from fishergcn.execution import StopWork
 
-__all__ = ["Signals", "Stopped"]
-
 
 class Stopped(StopWork):
     """The work was ended from outside, by the signal ``number``."""

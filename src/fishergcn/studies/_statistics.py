@@ -19,8 +19,6 @@ from fishergcn.studies._resampling import Estimate, Key, estimate, paired_differ
 from fishergcn.studies._runs import Runs
 from fishergcn.training import RunRecord
 
-__all__ = ["CellSummary", "Comparison", "compare", "summarize"]
-
 
 @dataclass(frozen=True)
 class Comparison:

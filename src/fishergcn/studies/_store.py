@@ -25,8 +25,6 @@ from fishergcn.studies._plan import Cell, Plan
 from fishergcn.studies._runs import Runs
 from fishergcn.training import RunRecord
 
-__all__ = ["DATABASE", "SCHEMA", "RunStore", "open_runs"]
-
 DATABASE = "runs.sqlite"
 SCHEMA = 2  # version 0.1 wrote 1, in which records lack `extra`, and plans what came later; both are read
 _FACT = "fact "  # before the names of what the runner noted

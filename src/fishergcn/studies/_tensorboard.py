@@ -9,8 +9,6 @@ from fishergcn._base.imports import require
 from fishergcn.studies._plan import Cell
 from fishergcn.training import RunRecord
 
-__all__ = ["CurveWriter"]
-
 
 class CurveWriter:
     """Writes the curves of finished runs to ``folder/DATASET/CELL/SPLIT-SEED``."""

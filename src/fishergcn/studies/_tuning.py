@@ -36,8 +36,6 @@ from fishergcn.training import (
     prepare,
 )
 
-__all__ = ["PAPER_GRID", "Trial", "Tuning", "tune"]
-
 #: The settings among which the paper's own search chose, by name.
 PAPER_GRID: Mapping[str, tuple[float, ...]] = {
     "learning_rate": (0.02, 0.01, 0.005, 0.001),

@@ -15,8 +15,6 @@ from fishergcn.training._distributed import Group
 from fishergcn.training._methods import Method, parse_method
 from fishergcn.training._problem import Problem, prepare
 
-__all__ = ["prepare_batches"]
-
 _MOST_HIGH_ORDER = 100_000  # nodes; the matrix of higher order holds hundreds of entries a node and more
 
 
@@ -32,6 +30,13 @@ def prepare_batches(
 
     The spectrum is computed once, by the first process. The neighborhood that is returned has the k directions for
     nodes: it knows all about φ and c, and holds no second copy of the graph.
+
+    Examples
+    --------
+    >>> from fishergcn import TrainConfig, datasets
+    >>> problem, basis = prepare_batches(datasets.load("cora"), parse_method("fishergcn"), TrainConfig())
+    >>> basis.shape
+    (2708, 10)
     """
     group = Group() if group is None else group
     if method.consistent:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from fishergcn._base.checks import check_choice, check_integer, check_real
-from fishergcn._base.seeds import FIRST_SEED
+from fishergcn._base.choices import Directions, Noise, Perturbation, Precision, Scale, Stopping, TestAt
 from fishergcn.errors import InputError, suggestion
 from fishergcn.propagation import MAX_ORDER
-
-__all__ = ["FIRST_SEED", "TrainConfig"]
 
 
 @dataclass(frozen=True)
@@ -72,24 +70,24 @@ class TrainConfig:
     dropout: float = 0.5
     weight_decay: float = 5e-4
     max_epochs: int = 500
-    stopping: str = "paper"
+    stopping: Stopping = "paper"
     patience: int = 100
-    test_at: str = "last"
+    test_at: TestAt = "last"
     normalize_features: bool = True
     samples: int = 5
     rank: int = 10
     radius: float = 0.1
-    noise: str = "uniform"
-    directions: str = "high"
-    scale: str = "projected"
+    noise: Noise = "uniform"
+    directions: Directions = "high"
+    scale: Scale = "projected"
     adversarial: bool = True
-    perturbation: str = "spectral"
+    perturbation: Perturbation = "spectral"
     link_rate: float = 0.05
     order: int = 5
     threshold: float = 1e-4
     consistency: float = 0.5
     temperature: float = 0.7
-    dtype: str = "float32"
+    dtype: Precision = "float32"
 
     def __post_init__(self) -> None:
         hidden = tuple(self.hidden) if isinstance(self.hidden, Iterable) else (self.hidden,)
@@ -99,24 +97,24 @@ class TrainConfig:
         self._check(check_real, "dropout", minimum=0.0, below=1.0)
         self._check(check_real, "weight_decay", minimum=0.0)
         self._check(check_integer, "max_epochs", minimum=1)
-        self._check(check_choice, "stopping", allowed=("paper", "patience", "none"))
+        self._check(check_choice, "stopping", allowed=get_args(Stopping))
         self._check(check_integer, "patience", minimum=1)
-        self._check(check_choice, "test_at", allowed=("last", "best-val"))
+        self._check(check_choice, "test_at", allowed=get_args(TestAt))
         self._check(_check_flag, "normalize_features")
         self._check(check_integer, "samples", minimum=1, maximum=1024)
         self._check(check_integer, "rank", minimum=1)
         self._check(check_real, "radius", minimum=0.0)
-        self._check(check_choice, "noise", allowed=("uniform", "gaussian"))
-        self._check(check_choice, "directions", allowed=("high", "low", "random"))
-        self._check(check_choice, "scale", allowed=("projected", "trace"))
+        self._check(check_choice, "noise", allowed=get_args(Noise))
+        self._check(check_choice, "directions", allowed=get_args(Directions))
+        self._check(check_choice, "scale", allowed=get_args(Scale))
         self._check(_check_flag, "adversarial")
-        self._check(check_choice, "perturbation", allowed=("spectral", "link-flip", "link-drop"))
+        self._check(check_choice, "perturbation", allowed=get_args(Perturbation))
         self._check(check_real, "link_rate", minimum=0.0, below=1.0)
         self._check(check_integer, "order", minimum=1, maximum=MAX_ORDER)
         self._check(check_real, "threshold", minimum=0.0, below=1.0)
         self._check(check_real, "consistency", minimum=0.0)
         self._check(check_real, "temperature", above=0.0)
-        self._check(check_choice, "dtype", allowed=("float32", "float64"))
+        self._check(check_choice, "dtype", allowed=get_args(Precision))
 
     def _check(self, check: Callable[..., Any], name: str, **bounds: Any) -> None:
         """Check one setting and keep it as a plain Python value, which JSON can hold."""

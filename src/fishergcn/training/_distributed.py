@@ -20,8 +20,6 @@ from fishergcn._base.types import AnyArray, FloatArray, IntArray
 from fishergcn.errors import FisherGCNError, InputError, reason
 from fishergcn.spectrum import Spectrum
 
-__all__ = ["Group", "is_first_process", "process_count", "process_group"]
-
 
 class Group:
     """The processes that train together; by default this one alone.
@@ -169,6 +167,12 @@ def process_group(device: torch.device) -> Iterator[tuple[Group, torch.device]]:
     """Join the processes that ``torchrun`` started; yield their group and this process's device.
 
     Without ``torchrun`` that is this process alone. On CUDA each process of a machine takes a GPU of its own.
+
+    Examples
+    --------
+    >>> with process_group(torch.device("cpu")) as (group, device):
+    ...     print(group.size, device)
+    1 cpu
     """
     if process_count() == 1:
         yield Group(), device

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from fishergcn.errors import InputError, suggestion
 from fishergcn.training._config import TrainConfig
 
-__all__ = ["METHODS", "Method", "control_of", "parse_method", "samples_of"]
-
 #: The paper's methods and their controls, as :func:`fishergcn.train` takes them.
 METHODS = ("gcn", "gcn-x5", "fishergcn", "gcn-t", "gcn-t-x5", "fishergcn-t")
 _PATTERN = re.compile(r"(?P<base>gcn|fishergcn)(?P<high>-t)?(-x(?P<samples>[1-9]\d{0,3}))?(?P<consistent>-c)?")
@@ -31,6 +29,11 @@ class Method:
         The number of samples per step, or None where the configuration says it.
     consistent
         Whether predictions of the samples are drawn together on all nodes (suffix ``-c``).
+
+    Examples
+    --------
+    >>> parse_method("fishergcn-t")
+    Method(name='fishergcn-t', high_order=True, perturbed=True, samples=None, consistent=False)
     """
 
     name: str
@@ -65,7 +68,13 @@ def parse_method(name: str) -> Method:
 
 
 def samples_of(method: Method, config: TrainConfig) -> int:
-    """Return M: what the method's name says, else what the configuration says."""
+    """Return M: what the method's name says, else what the configuration says.
+
+    Examples
+    --------
+    >>> samples_of(parse_method("gcn-x3"), TrainConfig()), samples_of(parse_method("fishergcn"), TrainConfig())
+    (3, 5)
+    """
     return config.samples if method.samples is None else method.samples
 
 

@@ -12,45 +12,34 @@ these belong to the nodes and stored features of the whole graph.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
 
 import numpy as np
 import torch
-from scipy import sparse
 from torch import Tensor
 from torch.nn import functional
 
 from fishergcn._base.checks import check_integer
-from fishergcn._base.memory import keep_freed_memory
+from fishergcn._base.seeds import FIRST_SEED
 from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.errors import InputError
 from fishergcn.graph import Graph
-from fishergcn.nn import Operator, View, layerwise_logits, logits, make_features, reach, words_per_node
-from fishergcn.operators import BlockOperator, SparseMatrix
+from fishergcn.nn import Dropout, LocalDropout, View, blockwise_view, logits
+from fishergcn.operators import BlockOperator, Operator, SparseMatrix
 from fishergcn.spectrum import Spectrum
 from fishergcn.splits import Split
-from fishergcn.streams import keys_of, noise_block
 from fishergcn.training._batch_problem import prepare_batches
-from fishergcn.training._batch_run import train_epochs
+from fishergcn.training._chunk import Progress, train_epochs
 from fishergcn.training._config import TrainConfig
 from fishergcn.training._distributed import Group
-from fishergcn.training._engine import Progress, Stack
-from fishergcn.training._local_masks import LocalDropout
 from fishergcn.training._methods import parse_method
 from fishergcn.training._objective import penalty
 from fishergcn.training._problem import Problem, Run, check_runs
 from fishergcn.training._records import RunRecord
 from fishergcn.training._sampling import BatchSettings, Block, NeighborSampler, batches, check_fanout
-
-__all__ = [
-    "BatchSettings",
-    "BlockOperator",
-    "MiniBatchTrainer",
-    "prepare_batches",
-    "train_minibatch",
-    "train_prepared",
-]
+from fishergcn.training._stack import Stack
 
 
 class MiniBatchTrainer:
@@ -79,10 +68,8 @@ class MiniBatchTrainer:
         device: torch.device,
         group: Group | None = None,
     ) -> None:
-        config, graph = problem.config, problem.graph
-        self.depth = len(config.hidden) + 1
-        check_fanout(settings.fanout, self.depth)
-        self.problem, self.run, self.settings, self.device = problem, run, settings, device
+        check_fanout(settings.fanout, problem.depth)
+        self.problem, self.runs, self.settings, self.device = problem, [run], settings, device
         self.group = Group() if group is None else group
         self.batch_count = -(-len(run.split.train) // settings.batch_size)
         if len(run.split.train) // self.batch_count < self.group.size:
@@ -90,66 +77,43 @@ class MiniBatchTrainer:
                 f"each of the {self.group.size} processes needs a node of every batch, but the smallest batch has "
                 f"{len(run.split.train) // self.batch_count}; choose a larger --batch-size."
             )
-        self.dtype: torch.dtype = getattr(torch, config.dtype)
-        keys = keys_of(graph.name or graph.digest, [(run.split.name, run.seed)])
-        self.key = int(keys.numpy().view(np.uint64)[0])
-        self.stack = Stack(problem, keys, device)
+        self.stack = Stack(problem, self.runs, device)
+        self.key = int(problem.keys(self.runs).numpy().view(np.uint64)[0])
         self.sampler = NeighborSampler(problem.propagation, settings.fanout, self.key)
-        self.basis = None if basis is None else torch.tensor(basis, dtype=self.dtype)
-        self.labels = torch.from_numpy(np.array(graph.labels))
-        self._reached: dict[str, list[IntArray]] = {}
+        self.basis = None if basis is None else torch.tensor(basis, dtype=problem.dtype)
+        self.labels = torch.from_numpy(np.array(problem.graph.labels))
+        self._views: dict[str, View] = {}
 
     def coefficients(self, step: int) -> Tensor | None:
         """Return c of this step, shape (M, k), or None without a perturbation."""
-        neighborhood = self.problem.neighborhood
-        if neighborhood is None:
+        adversary = self.stack.adversary
+        if adversary is None:
             return None
-        config, samples = self.problem.config, self.problem.samples
-        noise = noise_block(self.stack.keys, range(step, step + 1), samples, neighborhood.rank, config.noise)[0, 0]
-        shape: Any = config.radius
-        if self.stack.xi is not None:
-            shape = config.radius * torch.sigmoid(self.stack.xi[0].cpu())
-        return neighborhood.coefficients(neighborhood.phi(noise, shape)).to(self.device, self.dtype)
+        return adversary.neighborhood.coefficients(adversary.draw(step))[0].to(self.device, self.problem.dtype)
 
     def view(self, blocks: Sequence[Block], coefficients: Tensor | None) -> View:
         """Return what a batch sees of the graph, its nodes numbered within each layer."""
-        problem = self.problem
         operators = tuple(self._operator(block, coefficients) for block in blocks)
-        local = make_features(
-            problem.graph.features[blocks[0].columns],
-            normalize=problem.config.normalize_features,
-            device=self.device,
-            dtype=self.dtype,
-        )
-        return View(local, operators, (None,) * len(blocks))
+        return View(self.problem.features(self.device, blocks[0].columns), operators, (None,) * len(blocks))
 
     def _operator(self, block: Block, coefficients: Tensor | None) -> Operator:
-        matrix = SparseMatrix.from_scipy(block.matrix, device=self.device, dtype=self.dtype)
+        matrix = SparseMatrix.from_scipy(block.matrix, device=self.device, dtype=self.problem.dtype)
         if coefficients is None or self.basis is None:
             return matrix
         right = self.basis[block.columns]
         if self.group.size > 1:
             holders = self.group.holders(block.columns, self.problem.graph.num_nodes)
-            right = right / torch.as_tensor(holders, dtype=self.dtype).unsqueeze(1)
+            right = right / torch.as_tensor(holders, dtype=self.problem.dtype).unsqueeze(1)
         left = self.basis[block.rows]
         add = self.group.add_with_gradient if self.group.size > 1 else None
         return BlockOperator(matrix, left.to(self.device), right.to(self.device), coefficients, add)
 
     def dropout(self, blocks: Sequence[Block], step: int) -> LocalDropout:
         """Return the masks of a batch: those that the whole graph has at these nodes."""
-        config = self.problem.config
-        features: Any = self.problem.graph.features
-        entering = blocks[0].columns
-        if isinstance(features, sparse.csr_array):
-            starts = features.indptr[entering].astype(np.int64)
-            elements = [(starts, features.indptr[entering + 1] - starts)]
-        else:
-            width = features.shape[1]
-            elements = [(entering * width, np.full(len(entering), width))]
-        for block, width in zip(blocks, config.hidden, strict=False):
-            bits = 32 * words_per_node(width)
-            elements.append((block.rows * bits, np.full(len(block.rows), bits)))
-        return LocalDropout(self.stack.keys, self.problem.samples, step, config.dropout, tuple(elements))
+        problem, config = self.problem, self.problem.config
+        whole = Dropout(self.stack.keys, problem.samples, step, config.dropout)
+        hidden = ((block.rows, width) for block, width in zip(blocks, config.hidden, strict=False))
+        return LocalDropout.of(whole, problem.graph.features, blocks[0].columns, hidden)
 
     def objective(self, batch: IntArray, step: int) -> tuple[Tensor, Tensor, Tensor]:
         """Return this process's share of a batch's loss, of its cross entropy, and of its accuracy."""
@@ -177,44 +141,55 @@ class MiniBatchTrainer:
         self.stack.optimizer.step()
         return float(total), float(accuracy)
 
-    def epoch(self, number: int) -> tuple[float, float]:
-        """Take a step for every batch; return mean loss and accuracy over the labeled nodes."""
-        dealt = batches(self.run.split.train, self.settings.batch_size, self.key, number)
+    def epoch(self, number: int) -> tuple[Tensor, Tensor]:
+        """Take a step for every batch; return mean loss and accuracy over the labeled nodes, each of shape (1,)."""
+        nodes = self.runs[0].split.train
+        dealt = batches(nodes, self.settings.batch_size, self.key, number)
         sums = np.zeros(2)
         for index, batch in enumerate(dealt):
             sums += len(batch) * np.array(self.step(batch, number * len(dealt) + index))
-        loss, accuracy = sums / len(self.run.split.train)
-        return float(loss), float(accuracy)
+        loss, accuracy = torch.from_numpy(sums / len(nodes)).unsqueeze(1)
+        return loss, accuracy
+
+    def validate(self) -> tuple[Tensor, Tensor]:
+        """Return loss and accuracy on the validation nodes, each of shape (1,)."""
+        loss, _, accuracy = self.final_scores(self.stack.weights, "val")
+        return torch.from_numpy(loss), torch.from_numpy(accuracy)
+
+    def keep(self, runs: Tensor) -> None:
+        """Let the other runs leave the stack."""
+        self.stack.keep(runs)
 
     @torch.no_grad()
-    def scores(self, weights: Sequence[Tensor], part: str) -> tuple[float, float, float]:
-        """Return loss, cross entropy and accuracy on ``"val"`` or ``"test"``, all neighbors read; NaN without nodes."""
-        nodes = getattr(self.run.split, part)
+    def final_scores(self, weights: Sequence[Tensor], part: str) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return loss, cross entropy and accuracy on val or test nodes, all neighbors read; NaN without nodes."""
+        nodes = getattr(self.runs[0].split, part)
         if len(nodes) == 0:
-            return math.nan, math.nan, math.nan
-        problem = self.problem
-        if part not in self._reached:
-            self._reached[part] = reach(problem.propagation, self.group.share(np.sort(nodes)), self.depth)
-        reached = self._reached[part]
-        out = layerwise_logits(
-            weights,
-            problem.propagation,
-            problem.graph.features,
-            reached,
-            normalize=problem.config.normalize_features,
-        )
-        labels = self.labels[reached[-1]].to(self.device)
+            return np.array([math.nan]), np.array([math.nan]), np.array([math.nan])
+        out = logits(weights, self._view_of(part, nodes))[:, 0]
+        labels = self.labels[self.group.share(np.sort(nodes))].to(self.device)
         loss_sum = functional.cross_entropy(out, labels, reduction="sum").double()
         hits = (out.argmax(-1) == labels).sum().double()
         total, right = (float(each) / len(nodes) for each in self.group.add([loss_sum, hits]))
-        return total + float(penalty(weights, problem.config.weight_decay)[0]), total, right
+        decay = float(penalty(weights, self.problem.config.weight_decay)[0])
+        return np.array([total + decay]), np.array([total]), np.array([right])
+
+    def _view_of(self, part: str, nodes: IntArray) -> View:
+        """Return what this process's share of the nodes sees of the graph, without sampling."""
+        if part not in self._views:
+            problem, own = self.problem, self.group.share(np.sort(nodes))
+            prepare = partial(problem.features, self.device)
+            self._views[part] = blockwise_view(
+                prepare, problem.propagation, own, problem.depth, device=self.device, dtype=problem.dtype
+            )
+        return self._views[part]
 
 
 def train_minibatch(
     graph: Graph,
     method: str,
     split: Split,
-    seed: int = 2019,
+    seed: int = FIRST_SEED,
     config: TrainConfig | None = None,
     *,
     batch_size: int,
@@ -286,9 +261,18 @@ def train_prepared(
     keep_weights: bool = False,
     on_epoch: Callable[[Progress], None] | None = None,
 ) -> RunRecord:
-    """Train one run on what :func:`prepare_batches` returned; see :func:`train_minibatch`."""
+    """Train one run on what :func:`prepare_batches` returned; see :func:`train_minibatch`.
+
+    Examples
+    --------
+    >>> from fishergcn import TrainConfig, datasets, splits
+    >>> cora, config = datasets.load("cora"), TrainConfig(max_epochs=2)
+    >>> problem, basis = prepare_batches(cora, parse_method("gcn"), config)
+    >>> run, settings = Run(splits.public(cora), 2019), BatchSettings(70, (10, 10))
+    >>> train_prepared(problem, basis, run, settings, torch.device("cpu")).epochs
+    2
+    """
     check_runs(problem, [run])
-    if device.type == "cpu":
-        keep_freed_memory()
     trainer = MiniBatchTrainer(problem, basis, run, settings, device, group)
-    return train_epochs(trainer, keep_weights=keep_weights, on_epoch=on_epoch)
+    [record] = train_epochs(trainer, time.perf_counter(), keep_weights=keep_weights, on_epoch=on_epoch)
+    return record

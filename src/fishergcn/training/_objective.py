@@ -14,14 +14,11 @@ from typing import Any, cast
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from fishergcn._base.backend import backend_of
 from fishergcn._base.types import IntArray
 from fishergcn.nn import View
-
-__all__ = ["Targets", "consistency", "penalty", "scores", "scores_reference"]
 
 
 @dataclass(frozen=True)
@@ -36,6 +33,17 @@ class Targets:
         Their classes, shape (R, N).
     shares
         1 / N_r for a node, 0 for padding, shape (R, N).
+
+    Examples
+    --------
+    >>> import numpy as np, torch
+    >>> from fishergcn.nn import full_view, make_features
+    >>> from fishergcn.operators import DenseOperator
+    >>> view = full_view(make_features(np.eye(3)), DenseOperator(torch.eye(3)), depth=1)
+    >>> nodes = [np.array([0, 2]), np.array([1])]  # of two runs
+    >>> Targets.of(nodes, np.array([0, 1, 1]), view, torch.device("cpu"), torch.float32).shares
+    tensor([[0.5000, 0.5000],
+            [1.0000, 0.0000]])
     """
 
     rows: Tensor
@@ -77,6 +85,14 @@ def scores(logits: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:
         Shape (p, R * M, C).
     targets
         The labeled nodes of the R runs.
+
+    Examples
+    --------
+    >>> import torch
+    >>> targets = Targets(torch.tensor([[0, 1]]), torch.tensor([[0, 1]]), torch.full((1, 2), 0.5))
+    >>> loss, accuracy = scores(torch.tensor([[[9.0, 0.0]], [[9.0, 0.0]]]), targets)
+    >>> accuracy.item()
+    0.5
     """
     if backend_of(logits) == "numba":
         if torch.is_inference_mode_enabled():
@@ -87,15 +103,20 @@ def scores(logits: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:
 
 def scores_reference(logits: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:
     """The same in plain differentiable torch."""
-    runs = len(targets.rows)
-    grouped = logits.view(len(logits), runs, -1, logits.shape[2])
-    run = torch.arange(runs, device=logits.device).unsqueeze(1)
-    chosen = grouped[targets.rows, run]  # (R, N, M, C)
+    grouped, where = _by_run(logits, targets)
+    chosen = grouped[where]
     labels = targets.labels.unsqueeze(-1).expand(chosen.shape[:-1])
     losses = functional.cross_entropy(chosen.flatten(0, 2), labels.flatten(), reduction="none").view(labels.shape)
     hits = (chosen.detach().argmax(-1) == labels) & (targets.shares > 0).unsqueeze(-1)
     accuracy = hits.sum((1, 2)).double() / ((targets.shares > 0).sum(1) * chosen.shape[2])
     return (losses.mean(-1) * targets.shares).sum(1), accuracy
+
+
+def _by_run(logits: Tensor, targets: Targets) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """Return the logits as (p, R, M, C), and the index of the labeled rows, whose logits are (R, N, M, C)."""
+    runs = len(targets.rows)
+    run = torch.arange(runs, device=logits.device).unsqueeze(1)
+    return logits.view(len(logits), runs, -1, logits.shape[2]), (targets.rows, run)
 
 
 def _measure(logits: Tensor, targets: Targets) -> tuple[Tensor, Tensor, Tensor]:
@@ -115,22 +136,31 @@ class _Scores(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:
-        logits = logits.detach()
-        loss, accuracy, slope = _measure(logits, targets)
-        ctx.targets, ctx.shape = targets, logits.shape
-        ctx.save_for_backward(slope)
+        loss, accuracy, slope = _measure(logits.detach(), targets)
+        ctx.targets = targets
+        ctx.save_for_backward(logits, slope)
         ctx.mark_non_differentiable(accuracy)
         return loss, accuracy
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor, None]:
+        logits, slope = ctx.saved_tensors
+        if torch.is_grad_enabled():  # a second derivative may be asked for: the slope as a function of the logits
+            return _gradient(logits, ctx.targets, grad), None
         from fishergcn._kernels import cpu
 
-        (slope,) = ctx.saved_tensors
-        result = slope.new_zeros(ctx.shape)
+        result = torch.zeros_like(logits)
         cpu.cross_entropy_backward(result.numpy(), slope.numpy(), grad.contiguous().numpy(), ctx.targets.rows.numpy())
         return result, None
+
+
+def _gradient(logits: Tensor, targets: Targets, grad: Tensor) -> Tensor:
+    """Return Σ_r grad_r d loss_r / d logits in plain differentiable torch."""
+    grouped, where = _by_run(logits, targets)
+    errors = torch.softmax(grouped[where], -1) - functional.one_hot(targets.labels, logits.shape[2]).unsqueeze(2)
+    shares = targets.shares * grad.unsqueeze(1) / grouped.shape[2]
+    result = torch.zeros_like(grouped).index_put(where, errors * shares[:, :, None, None], accumulate=True)
+    return result.view_as(logits)
 
 
 def penalty(weights: Sequence[Tensor], weight_decay: float) -> Tensor:
@@ -149,7 +179,6 @@ class _Penalty(torch.autograd.Function):
         return 0.5 * weight_decay * torch.stack(norms).sum(0)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         return None, *((ctx.weight_decay * grad)[:, None, None] * each for each in ctx.saved_tensors)
 

@@ -9,14 +9,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from scipy import sparse
+from torch import Tensor
 
-from fishergcn._base.types import CSRArray
+from fishergcn._base.types import CSRArray, IntArray
 from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
+from fishergcn.nn import Features, make_features
 from fishergcn.perturbation import Neighborhood, PerturbationWarning
 from fishergcn.propagation import high_order, renormalized
 from fishergcn.splits import Split
+from fishergcn.streams import keys_of
 from fishergcn.training._methods import samples_of
 
 if TYPE_CHECKING:
@@ -25,12 +29,16 @@ if TYPE_CHECKING:
     from fishergcn.training._config import TrainConfig
     from fishergcn.training._methods import Method
 
-__all__ = ["Problem", "Run", "check_runs", "has_negative_features", "learnable", "prepare", "propagation_of"]
-
 
 @dataclass(frozen=True)
 class Run:
-    """One run to be trained: a split of the labeled nodes and a seed."""
+    """One run to be trained: a split of the labeled nodes and a seed.
+
+    Examples
+    --------
+    >>> Run(Split("mine", train=[0, 3], val=[1], test=[2]), seed=2019).seed
+    2019
+    """
 
     split: Split
     seed: int
@@ -50,6 +58,15 @@ class Problem:
         Ã.
     neighborhood
         The graphs around it, or None where the method does not perturb the spectrum.
+
+    Examples
+    --------
+    >>> import numpy as np, fishergcn
+    >>> from fishergcn.training import parse_method, prepare
+    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2)], features=np.eye(3), labels=[0, 0, 1], name="path")
+    >>> problem = prepare(graph, parse_method("gcn-x5"), fishergcn.TrainConfig())
+    >>> problem.dataset, problem.samples, problem.depth, problem.features().shape
+    ('path', 5, 2, (3, 3))
     """
 
     graph: Graph
@@ -63,9 +80,49 @@ class Problem:
         """M, the number of samples per step."""
         return samples_of(self.method, self.config)
 
+    @property
+    def depth(self) -> int:
+        """The number of layers."""
+        return len(self.config.hidden) + 1
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Precision of the products."""
+        found: torch.dtype = getattr(torch, self.config.dtype)
+        return found
+
+    @property
+    def dataset(self) -> str:
+        """The name of the graph in records and in random keys; its digest if it has none."""
+        return self.graph.name or self.graph.digest
+
+    def keys(self, runs: Sequence[Run]) -> Tensor:
+        """Return the random key of each run, shape (R,)."""
+        return keys_of(self.dataset, [(run.split.name, run.seed) for run in runs])
+
+    def features(self, device: torch.device | str = "cpu", rows: IntArray | None = None) -> Features:
+        """Return the features, or some rows of them, as the network reads them."""
+        given: Any = self.graph.features
+        return make_features(
+            given if rows is None else given[rows],
+            normalize=self.config.normalize_features,
+            device=device,
+            dtype=self.dtype,
+        )
+
 
 def propagation_of(graph: Graph, method: Method, config: TrainConfig) -> CSRArray:
-    """Return Ã of a method on a graph: renormalized, or of high order (suffix ``-t``)."""
+    """Return Ã of a method on a graph: renormalized, or of high order (suffix ``-t``).
+
+    Examples
+    --------
+    >>> import fishergcn
+    >>> from fishergcn.training import parse_method
+    >>> pair = fishergcn.Graph.from_edges([(0, 1)])
+    >>> propagation_of(pair, parse_method("gcn"), fishergcn.TrainConfig()).toarray()
+    array([[0.5, 0.5],
+           [0.5, 0.5]])
+    """
     if method.high_order:
         return high_order(graph.adjacency, order=config.order, threshold=config.threshold)
     return renormalized(graph.adjacency)
@@ -112,6 +169,14 @@ def prepare(
     What the data asks for is settled here, and the problem holds the outcome: missing features (see
     :func:`learnable`), and whether rows of features are divided by their sum. A radius of 0 is no perturbation at all,
     so ``fishergcn`` with radius 0 *is* the control.
+
+    Examples
+    --------
+    >>> import numpy as np, fishergcn
+    >>> from fishergcn.training import parse_method
+    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2)], features=np.eye(3), labels=[0, 0, 1])
+    >>> prepare(graph, parse_method("fishergcn"), fishergcn.TrainConfig(rank=2)).neighborhood
+    Neighborhood(3 nodes, rank 2, radius 0.1, uniform noise, high directions, projected scale)
     """
     graph = learnable(graph)
     if config.normalize_features and has_negative_features(graph):
@@ -148,7 +213,18 @@ def _neighborhood(propagation: CSRArray, config: TrainConfig, spectrum: Spectrum
 
 
 def check_runs(problem: Problem, runs: Sequence[Run]) -> None:
-    """Raise for splits that do not fit the graph; warn of a class without training nodes."""
+    """Raise for splits that do not fit the graph; warn of a class without training nodes.
+
+    Examples
+    --------
+    >>> import numpy as np, fishergcn
+    >>> from fishergcn.training import Run, parse_method, prepare
+    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2)], features=np.eye(3), labels=[0, 0, 1])
+    >>> problem = prepare(graph, parse_method("gcn"), fishergcn.TrainConfig())
+    >>> check_runs(problem, [Run(Split("mine", train=[0, 2], val=[9]), 2019)])
+    Traceback (most recent call last):
+    fishergcn.errors.InputError: ...
+    """
     labels, classes = problem.graph.labels, problem.graph.num_classes
     if labels is None:
         raise InputError("the graph has no labels to learn from.")

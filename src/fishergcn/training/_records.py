@@ -11,8 +11,6 @@ from typing import Any
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError
 
-__all__ = ["RunRecord"]
-
 
 @dataclass(frozen=True)
 class RunRecord:

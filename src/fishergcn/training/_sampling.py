@@ -25,8 +25,6 @@ from fishergcn._base.types import CSRArray, FloatArray, IntArray
 from fishergcn.errors import InputError
 from fishergcn.streams import philox, stream_id, uniforms
 
-__all__ = ["ALL", "BatchSettings", "Block", "NeighborSampler", "batches", "check_fanout"]
-
 ALL = -1  # a fanout that takes every neighbor
 _NEIGHBORS, _ORDER = 64000, 65000  # purposes of random streams, beside those of `streams`
 

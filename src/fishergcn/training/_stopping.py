@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from fishergcn._base.choices import Stopping
 from fishergcn._base.types import FloatArray
-
-__all__ = ["paper_rule", "patience_rule", "should_stop"]
 
 _SHORT, _LONG, _FIRST = 10, 100, 102
 _TIE = 1e-12  # means of equal numbers differ by rounding, others by far more
@@ -52,7 +51,9 @@ def patience_rule(losses: npt.ArrayLike, patience: int) -> npt.NDArray[np.bool_]
     return np.asarray(loss.shape[-1] - 1 - np.argmin(loss, axis=-1) >= patience)
 
 
-def should_stop(rule: str, losses: npt.ArrayLike, accuracies: npt.ArrayLike, patience: int) -> npt.NDArray[np.bool_]:
+def should_stop(
+    rule: Stopping, losses: npt.ArrayLike, accuracies: npt.ArrayLike, patience: int
+) -> npt.NDArray[np.bool_]:
     """Apply the rule of a configuration: ``"paper"``, ``"patience"`` or ``"none"``.
 
     Examples

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import linalg, optimize, sparse
@@ -11,8 +11,6 @@ from scipy.sparse import linalg as sparse_linalg
 
 from fishergcn._base.types import FloatArray
 from fishergcn.geometry.embedding._model import Model
-
-__all__ = ["Report", "conditioning", "descend", "starting_point", "stationarity"]
 
 Report: TypeAlias = Callable[[int, float, float], None]
 
@@ -28,65 +26,39 @@ SCALES = 2.0 ** np.arange(-8, 6)
 JITTER = 1e-2
 
 
-class Conditioning(Protocol):
-    """A linear change of variables X = CᵀY."""
+class Conditioning:
+    """The variables X = CᵀY, in which the attraction is round: CCᵀ = 4 L_sym(W) + μI.
+
+    Of graphs whose factor would not fit, C² is the diagonal of that matrix.
+    """
+
+    def __init__(self, model: Model) -> None:
+        diagonal = 4 * model.laplacian.diagonal()
+        damping = DAMPING * float(diagonal.mean())
+        self._triangle: FloatArray | None = None
+        self._scale: FloatArray = np.sqrt(diagonal + damping)[:, None]
+        if model.num_nodes <= DENSE_NODES:
+            matrix = 4 * model.laplacian.toarray()
+            matrix[np.diag_indices_from(matrix)] += damping
+            self._triangle = linalg.cholesky(matrix, lower=True, overwrite_a=True)
 
     def variables(self, Y: FloatArray) -> FloatArray:
         """Return CᵀY."""
+        return self._scale * Y if self._triangle is None else np.asarray(self._triangle.T @ Y)
 
     def positions(self, X: FloatArray) -> FloatArray:
         """Return C^-ᵀX."""
+        return self._solved(X, "T")
 
     def pulled_back(self, gradient: FloatArray) -> FloatArray:
         """Return C^-1 ∂/∂Y, the gradient with respect to X."""
+        return self._solved(gradient, "N")
 
-
-class CholeskyConditioning:
-    """CCᵀ = 4 L_sym(W) + μI, which makes the attraction round."""
-
-    def __init__(self, model: Model, damping: float) -> None:
-        matrix = 4 * model.laplacian.toarray()
-        matrix[np.diag_indices_from(matrix)] += damping
-        self._factor: FloatArray = linalg.cholesky(matrix, lower=True, overwrite_a=True)
-
-    def variables(self, Y: FloatArray) -> FloatArray:
-        """Return CᵀY."""
-        return np.asarray(self._factor.T @ Y)
-
-    def positions(self, X: FloatArray) -> FloatArray:
-        """Return C^-ᵀX."""
-        return np.asarray(linalg.solve_triangular(self._factor, X, lower=True, trans="T", check_finite=False))
-
-    def pulled_back(self, gradient: FloatArray) -> FloatArray:
-        """Return C^-1 ∂/∂Y."""
-        return np.asarray(linalg.solve_triangular(self._factor, gradient, lower=True, check_finite=False))
-
-
-class DiagonalConditioning:
-    """C² = diag(4 L_sym(W)) + μI, for graphs whose factor would not fit."""
-
-    def __init__(self, model: Model, damping: float) -> None:
-        self._scale: FloatArray = np.sqrt(4 * model.laplacian.diagonal() + damping)[:, None]
-
-    def variables(self, Y: FloatArray) -> FloatArray:
-        """Return CᵀY."""
-        return self._scale * Y
-
-    def positions(self, X: FloatArray) -> FloatArray:
-        """Return C^-ᵀX."""
-        return X / self._scale
-
-    def pulled_back(self, gradient: FloatArray) -> FloatArray:
-        """Return C^-1 ∂/∂Y."""
-        return gradient / self._scale
-
-
-def conditioning(model: Model) -> Conditioning:
-    """Choose the variables in which to descend."""
-    damping = DAMPING * 4 * float(model.laplacian.diagonal().mean())
-    if model.num_nodes <= DENSE_NODES:
-        return CholeskyConditioning(model, damping)
-    return DiagonalConditioning(model, damping)
+    def _solved(self, right: FloatArray, trans: str) -> FloatArray:
+        if self._triangle is None:
+            return right / self._scale
+        solve: Any = linalg.solve_triangular
+        return np.asarray(solve(self._triangle, right, lower=True, trans=trans, check_finite=False))
 
 
 def stationarity(model: Model, Y: FloatArray) -> tuple[float, float]:
@@ -102,12 +74,7 @@ def _relative_norm(model: Model, Y: FloatArray, gradient: FloatArray) -> float:
 
 
 def descend(
-    model: Model,
-    coordinates: Conditioning,
-    Y: FloatArray,
-    tolerance: float,
-    max_iterations: int,
-    report: Report,
+    model: Model, coordinates: Conditioning, Y: FloatArray, tolerance: float, max_iterations: int, report: Report
 ) -> tuple[FloatArray, int]:
     """Run L-BFGS from Y until the relative gradient is within the tolerance; return Y and the iterations."""
     shape = Y.shape

@@ -8,15 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from fishergcn._base.checks import check_integer, check_real
 from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
 from fishergcn.errors import InputError
-from fishergcn.geometry.embedding._descent import Report, conditioning, descend, starting_point, stationarity
+from fishergcn.geometry.embedding._descent import Conditioning, Report, descend, starting_point, stationarity
 from fishergcn.geometry.embedding._model import MEMORY_LIMIT, Model
-
-__all__ = ["EmbeddingFit", "RestartSummary", "fit"]
+from fishergcn.graph import components
 
 # The largest number of equal balls that touch one of their kind, where it is known; 3^d - 1 bounds it always.
 KISSING_NUMBERS = {1: 2, 2: 6, 3: 12, 4: 24}
@@ -24,19 +22,29 @@ KISSING_NUMBERS = {1: 2, 2: 6, 3: 12, 4: 24}
 
 @dataclass(frozen=True)
 class RestartSummary:
-    """How one start ended: from where, how low, how stationary, after how many iterations.
+    """How one start ended.
+
+    Attributes
+    ----------
+    start : str
+        ``"spectral"`` or ``"random"``.
+    divergence : float
+        KL(W : P(Y)) at the end.
+    gradient_norm : float
+        ‖4 L_sym(W - P) Y‖ / ‖4 L_sym(W) Y‖ at the end (Frobenius): the force that is left, relative to the
+        attraction that repulsion must balance. It does not change when Y is moved rigidly.
+    iterations : int
+        Iterations that it took.
+    converged : bool
+        Whether ``gradient_norm`` is within the tolerance.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from fishergcn.geometry.embedding import fit, similarities
-    >>> ring = np.roll(np.eye(8), 1, axis=1)
-    >>> W = similarities(ring + ring.T, order=3)
-    >>> found = fit(W, restarts=2)
+    >>> square = [[0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1], [1, 0, 1, 0]]
+    >>> found = fit(similarities(square, order=3), restarts=2)
     >>> [(each.start, each.converged) for each in found.restarts]
     [('spectral', True), ('random', True)]
-    >>> found.divergence == min(each.divergence for each in found.restarts)
-    True
     """
 
     start: str
@@ -47,22 +55,13 @@ class RestartSummary:
 
 
 @dataclass(frozen=True)
-class EmbeddingFit:
-    """The best of several starts, and a report on all of them.
+class EmbeddingFit(RestartSummary):
+    """How the best of several starts ended, and a report on all of them.
 
     Attributes
     ----------
     embedding : ndarray, shape (n, d)
         Y*, with its mean at the origin and its principal axes along the coordinates.
-    divergence : float
-        KL(W : P(Y*)).
-    gradient_norm : float
-        ‖4 L_sym(W - P) Y‖ / ‖4 L_sym(W) Y‖ at Y* (Frobenius): the force that is left, relative to the
-        attraction that repulsion must balance. It does not change when Y is moved rigidly.
-    iterations : int
-        Iterations of the best start.
-    converged : bool
-        Whether ``gradient_norm`` is within the tolerance.
     minimizer_known : bool
         True where a theorem promises that a minimizer exists (see the notes of :func:`fit`); where False, the
         embedding may be one step of an endless expansion, with a gradient that fades.
@@ -84,10 +83,6 @@ class EmbeddingFit:
     """
 
     embedding: FloatArray
-    divergence: float
-    gradient_norm: float
-    iterations: int
-    converged: bool
     minimizer_known: bool
     restarts: tuple[RestartSummary, ...]
 
@@ -135,7 +130,7 @@ def fit(
     ------
     InputError
         If W is disconnected: its parts repel each other at any distance and there is no minimizer. Embed one
-        component (``similarities(graph, nodes=largest_component(graph))``).
+        component (``similarities(graph, nodes=largest_component(graph.adjacency))``).
 
     Notes
     -----
@@ -163,7 +158,7 @@ def fit(
     tolerance = check_real("tolerance", tolerance, above=0)
     limit = check_integer("max_iterations", max_iterations, minimum=1)
     _check_connected(model.similarities)
-    coordinates = conditioning(model)
+    coordinates = Conditioning(model)
     found: list[tuple[FloatArray, RestartSummary]] = []
     for number in range(count):
         start = "random" if number else "spectral"
@@ -174,23 +169,19 @@ def fit(
         found.append((Y, RestartSummary(start, value, norm, iterations, norm <= tolerance)))
     Y, best = min(found, key=lambda pair: pair[1].divergence)
     return EmbeddingFit(
+        **vars(best),
         embedding=_canonical(Y),
-        divergence=best.divergence,
-        gradient_norm=best.gradient_norm,
-        iterations=best.iterations,
-        converged=best.converged,
         minimizer_known=_minimizer_known(model.similarities, dim),
         restarts=tuple(summary for _, summary in found),
     )
 
 
 def _check_connected(W: CSRArray) -> None:
-    parts, labels = connected_components(W, directed=False)
-    if parts > 1:
-        largest = np.bincount(labels).max()
+    sizes = np.bincount(components(W))
+    if sizes.size > 1:
         raise InputError(
-            f"W must be connected, got {parts} parts (the largest has {largest} of {W.shape[0]} nodes), "
-            "which repel each other without end: pass similarities(graph, nodes=largest_component(graph))."
+            f"W must be connected, got {sizes.size} parts (the largest has {sizes.max()} of {W.shape[0]} nodes), "
+            "which repel each other without end: pass similarities(graph, nodes=largest_component(graph.adjacency))."
         )
 
 
@@ -203,8 +194,7 @@ def _minimizer_known(W: CSRArray, dim: int) -> bool:
     # Rows and unordered links as the two sides of a graph: connected when all links are of comparable length.
     size = nodes + len(unique)
     joined = sparse.coo_array((np.ones(W.nnz), (links.row, nodes + pair_of)), shape=(size, size))
-    _, labels = connected_components(joined, directed=False)
-    if len(np.unique(labels[nodes:])) > 1:
+    if len(np.unique(components(joined)[nodes:])) > 1:
         return False
     with_row = (np.diff(W.indptr) > 0).astype(np.float64)
     neighbors = np.add.reduceat(np.append(with_row[W.indices], 0), W.indptr[:-1]) * with_row

@@ -11,11 +11,10 @@ from collections.abc import Iterator
 import numpy as np
 from scipy import sparse
 
+from fishergcn._base.checks import check_integer
+from fishergcn._base.matrices import as_square_csr
 from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
 from fishergcn.errors import InputError
-from fishergcn.graph import as_square_csr
-
-__all__ = ["Model", "check_embedding", "check_similarities", "symmetric_laplacian", "weighted_pull"]
 
 # Bytes for the dense row blocks that are alive at one time.
 MEMORY_LIMIT = 64 * 2**20
@@ -127,3 +126,78 @@ def model_rows(Y: FloatArray, rows: slice) -> tuple[FloatArray, FloatArray]:
     partition = logits.sum(axis=1, keepdims=True)
     logits /= partition
     return logits, (np.log(partition) + largest).ravel()
+
+
+def model_similarities(Y: MatrixLike, rows: slice | None = None) -> FloatArray:
+    """P(Y): p_ij = exp(-‖y_i - y_j‖²) / Σ_{l≠i} exp(-‖y_i - y_l‖²), p_ii = 0.
+
+    Parameters
+    ----------
+    Y : array_like, shape (n, d)
+        Positions, n ≥ 2.
+    rows : slice, optional
+        Compute these rows only (step 1), for graphs whose n x n matrix does not fit.
+
+    Returns
+    -------
+    ndarray, shape (n, n) or (number of rows, n)
+        Rows sum to 1. Stable for any distances: the nearest node keeps its share when all others underflow.
+
+    Examples
+    --------
+    >>> model_similarities([[0.0], [1.0], [100.0]]).round(3)
+    array([[0., 1., 0.],
+           [1., 0., 0.],
+           [0., 1., 0.]])
+    """
+    positions = check_embedding(Y)
+    if len(positions) < 2:
+        raise InputError("Y must have at least 2 rows, got 1.")
+    start, stop, step = (rows or slice(None)).indices(len(positions))
+    if step != 1 or stop <= start:
+        raise InputError(f"rows must be a slice of step 1 that is not empty, got {rows}.")
+    return model_rows(positions, slice(start, stop))[0]
+
+
+def divergence(W: MatrixLike, Y: MatrixLike, *, memory_limit: int = MEMORY_LIMIT) -> float:
+    """KL(W : P(Y)) = Σ_ij w_ij log(w_ij / p_ij(Y)), in nats, summed (not averaged) over the rows.
+
+    Parameters
+    ----------
+    W : array_like or SciPy sparse, shape (n, n)
+        Non-negative, zero diagonal, rows that sum to 1 or are empty.
+    Y : array_like, shape (n, d)
+        Positions.
+    memory_limit : int
+        Bytes for the row blocks of P(Y).
+
+    Examples
+    --------
+    >>> Y = [[0.0, 0.0], [1.0, 0.5], [0.2, 2.0]]
+    >>> divergence(model_similarities(Y), Y) < 1e-12
+    True
+    """
+    return _value_and_gradient(W, Y, memory_limit)[0]
+
+
+def gradient(W: MatrixLike, Y: MatrixLike, *, memory_limit: int = MEMORY_LIMIT) -> FloatArray:
+    """∂KL(W : P(Y))/∂Y = 4 L_sym(W - P(Y)) Y, of shape (n, d).
+
+    Parameters
+    ----------
+    W, Y, memory_limit
+        As in :func:`divergence`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> W = [[0, 1, 0], [0.5, 0, 0.5], [0, 1, 0]]
+    >>> gradient(W, [[-1.0], [0.0], [1.0]]).ravel().round(4)  # still expanding
+    array([ 0.2846,  0.    , -0.2846])
+    """
+    return _value_and_gradient(W, Y, memory_limit)[1]
+
+
+def _value_and_gradient(W: MatrixLike, Y: MatrixLike, memory_limit: int) -> tuple[float, FloatArray]:
+    model = Model(W, check_integer("memory_limit", memory_limit, minimum=1))
+    return model.divergence_and_gradient(check_embedding(Y, model.num_nodes))

@@ -13,10 +13,8 @@ from scipy.sparse import linalg as sparse_linalg
 from fishergcn._base.checks import check_real
 from fishergcn._base.types import FloatArray, MatrixLike
 from fishergcn.errors import ConvergenceError
+from fishergcn.geometry.embedding._information import FisherOperator, Information, fisher_operator
 from fishergcn.geometry.embedding._model import MEMORY_LIMIT, check_embedding
-from fishergcn.geometry.embedding._operators import FisherOperator, fisher_operator
-
-__all__ = ["ExtremeMotions", "extreme_motions", "rigid_motions"]
 
 # Up to this many coordinates (n·d) a dense eigensolver is the faster one.
 DENSE_COORDINATES = 1500
@@ -80,7 +78,7 @@ class ExtremeMotions:
 def extreme_motions(
     W: MatrixLike,
     Y: MatrixLike,
-    kind: str = "expected",
+    kind: Information = "expected",
     *,
     tolerance: float = 1e-6,
     memory_limit: int = MEMORY_LIMIT,
@@ -158,9 +156,7 @@ def _lanczos_extremes(operator: FisherOperator, rigid: FloatArray, tolerance: fl
 
     def largest(product: Callable[[FloatArray], FloatArray]) -> FloatArray:
         projected = sparse_linalg.LinearOperator(
-            shape=(size, size),
-            dtype=np.float64,
-            matvec=lambda x: _without(product(_without(x.ravel(), rigid)), rigid),
+            shape=(size, size), dtype=np.float64, matvec=lambda x: _without(product(_without(x.ravel(), rigid)), rigid)
         )
         try:
             _, vectors = sparse_linalg.eigsh(projected, k=1, which="LA", v0=start, tol=tolerance / 10, **effort)

@@ -35,20 +35,7 @@ from fishergcn.geometry.extrinsic._weights import (
 )
 
 __all__ = [
-    "AdversarialDirection",
-    "GeometryRecord",
-    "LinkSensitivity",
-    "NaturalGradientStep",
-    "NodeLinks",
-    "Sharpness",
-    "WeightFisher",
-    "adversarial_direction",
-    "fisher_information",
-    "intrinsic_metric",
-    "link_sensitivity",
-    "natural_gradient_step",
-    "node_links",
-    "sharpness",
-    "typical_distance",
-    "weight_fisher",
-]
+    "AdversarialDirection", "GeometryRecord", "LinkSensitivity", "NaturalGradientStep", "NodeLinks", "Sharpness",
+    "WeightFisher", "adversarial_direction", "fisher_information", "intrinsic_metric", "link_sensitivity",
+    "natural_gradient_step", "node_links", "sharpness", "typical_distance", "weight_fisher",
+]  # fmt: skip

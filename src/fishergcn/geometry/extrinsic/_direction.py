@@ -15,14 +15,6 @@ from fishergcn.geometry.extrinsic._outputs import Kind
 from fishergcn.models import TrainedModel
 from fishergcn.perturbation import Neighborhood
 
-__all__ = [
-    "AdversarialDirection",
-    "adversarial_direction",
-    "check_metric",
-    "intrinsic_metric",
-    "tangent_basis",
-]
-
 
 @dataclass(frozen=True)
 class AdversarialDirection:

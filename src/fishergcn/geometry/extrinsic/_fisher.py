@@ -12,12 +12,10 @@ from torch.autograd import forward_ad
 
 from fishergcn._base.types import AnyArray, FloatArray, IntArray
 from fishergcn.errors import InputError
-from fishergcn.geometry.extrinsic._model import check_nodes, in_neighborhood
-from fishergcn.geometry.extrinsic._outputs import Kind, OutputMetric, check_kind, metric_at
+from fishergcn.geometry.extrinsic._model import check_nodes, in_neighborhood, targets
+from fishergcn.geometry.extrinsic._outputs import Kind, OutputMetric, check_kind, output_metric
 from fishergcn.models import TrainedModel
 from fishergcn.perturbation import Neighborhood
-
-__all__ = ["fisher_information", "information", "point", "push_forward"]
 
 
 def fisher_information(
@@ -101,7 +99,9 @@ def information(
     network, around = in_neighborhood(model, neighborhood)
     chosen = check_nodes(network, nodes, labeled=labeled)
     logits, tangents = jacobian(network, around, point(around, phi), chosen)
-    return Information(chosen, metric_at(network, logits, chosen, kind, samples, seed), tangents)
+    return Information(
+        chosen, output_metric(logits, kind, lambda: targets(network, logits, chosen), samples, seed), tangents
+    )
 
 
 def jacobian(model: TrainedModel, neighborhood: Neighborhood, phi: Tensor, nodes: IntArray) -> tuple[Tensor, Tensor]:
@@ -124,17 +124,7 @@ def push_forward(function: Callable[[Tensor], Tensor], x: Tensor, direction: Ten
 
 @dataclass(frozen=True)
 class Information:
-    """The Fisher information of each of N nodes, J_iᵀ F_i J_i, by its factors.
-
-    Attributes
-    ----------
-    nodes : ndarray, shape (N,)
-        Which nodes.
-    metric : OutputMetric
-        F_i.
-    tangents : Tensor, shape (N, C, k)
-        J_i = ∂logits_i/∂φ.
-    """
+    """J_iᵀ F_i J_i of N nodes by its factors: the metric F and the tangents J = ∂logits/∂φ, shape (N, C, k)."""
 
     nodes: IntArray
     metric: OutputMetric

@@ -12,14 +12,8 @@ from fishergcn._base.checks import check_choice
 from fishergcn._base.types import CSRArray, FloatArray, IntArray
 from fishergcn.geometry.extrinsic._tape import GraphGradient
 
-__all__ = ["LinkScores", "Order", "entry_scores", "largest", "ranking", "raw_scores"]
-
 Order: TypeAlias = Literal["magnitude", "increase", "decrease"]
-_RANKINGS: dict[str, Callable[[FloatArray], FloatArray]] = {
-    "magnitude": np.abs,
-    "increase": np.positive,
-    "decrease": np.negative,
-}
+_RANKINGS = {"magnitude": np.abs, "increase": np.positive, "decrease": np.negative}
 
 
 def ranking(order: Order) -> Callable[[FloatArray], FloatArray]:

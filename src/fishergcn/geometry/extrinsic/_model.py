@@ -15,8 +15,6 @@ from fishergcn.errors import InputError
 from fishergcn.models import TrainedModel
 from fishergcn.perturbation import Neighborhood
 
-__all__ = ["check_nodes", "check_range", "in_neighborhood", "loss", "one_network", "targets"]
-
 
 def one_network(model: Any) -> TrainedModel:
     """Return a model of one network in float64 on the CPU; a function works as it is."""

@@ -11,6 +11,7 @@ observed label (empirical), the share of each class among labels drawn from p (M
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
@@ -19,11 +20,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from fishergcn._base.checks import check_choice, check_integer
-from fishergcn._base.types import IntArray
-from fishergcn.geometry.extrinsic._model import targets
-from fishergcn.models import TrainedModel
-
-__all__ = ["Kind", "OutputMetric", "check_kind", "metric_at", "output_metric"]
 
 Kind: TypeAlias = Literal["exact", "empirical", "monte-carlo"]
 
@@ -53,23 +49,15 @@ def check_kind(kind: Kind) -> bool:
     return check_choice("kind", kind, get_args(Kind)) == "empirical"
 
 
-def metric_at(
-    model: TrainedModel, logits: Tensor, nodes: IntArray, kind: Kind, samples: int, seed: int
-) -> OutputMetric:
-    """Return the metric at the logits (N, C) of some nodes of a model."""
-    observed = targets(model, logits, nodes) if kind == "empirical" else None
-    return output_metric(logits, kind, observed, samples=samples, seed=seed)
-
-
 def output_metric(
-    logits: Tensor, kind: Kind, observed: Tensor | None = None, *, samples: int = 100, seed: int = 0
+    logits: Tensor, kind: Kind, observed: Callable[[], Tensor], samples: int = 100, seed: int = 0
 ) -> OutputMetric:
-    """Return the metric of one kind at the logits (N, C).
+    """Return the metric of one kind at the logits (N, C); ``observed`` gives the labels, where they are needed.
 
     Examples
     --------
     >>> import torch
-    >>> metric = output_metric(torch.zeros(1, 2), "exact")
+    >>> metric = output_metric(torch.zeros(1, 2), "exact", lambda: torch.tensor([1]))
     >>> metric.apply(torch.eye(2).unsqueeze(0))
     tensor([[[ 0.2500, -0.2500],
              [-0.2500,  0.2500]]])
@@ -77,8 +65,8 @@ def output_metric(
     p = torch.softmax(logits.detach(), dim=1)
     if kind == "exact":
         return OutputMetric(p, p)
-    if kind == "empirical" and observed is not None:
-        return OutputMetric(p, functional.one_hot(observed, p.shape[1]).to(p))
+    if kind == "empirical":
+        return OutputMetric(p, functional.one_hot(observed(), p.shape[1]).to(p))
     draws = check_integer("samples", samples, minimum=1)
     generator = torch.Generator().manual_seed(check_integer("seed", seed, minimum=0))
     labels = torch.multinomial(p.cpu(), draws, replacement=True, generator=generator)

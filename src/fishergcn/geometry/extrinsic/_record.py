@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fishergcn._base.checks import check_choice, check_integer, check_real, check_text
+from fishergcn._base.checks import check_integer, check_real, check_text
 from fishergcn._base.files import write_text
 from fishergcn._base.json import parse_json
 from fishergcn.errors import DataFileError, InputError, reason
@@ -19,8 +19,6 @@ from fishergcn.geometry.extrinsic._direction import AdversarialDirection
 from fishergcn.geometry.extrinsic._sensitivity import Links, link_sensitivity
 from fishergcn.geometry.extrinsic._sharpness import Sharpness
 from fishergcn.models import TrainedModel
-
-__all__ = ["GeometryRecord", "NodeLinks", "node_links"]
 
 _FORMAT, _VERSION = "fishergcn-geometry", 1
 
@@ -58,7 +56,9 @@ class NodeLinks:
         }
 
         def node(name: Any) -> str:
-            return check_choice("a node", name, classes)
+            if name not in classes:
+                raise InputError(f"each node must have a class, got none for {name!r:.80}.")
+            return str(name)
 
         return cls(
             node(values["node"]),
@@ -79,10 +79,8 @@ def node_links(
 
     Parameters
     ----------
-    model
-        With its graph.
-    node
-        Its position in the graph.
+    model, node
+        A network with its graph, and the position of the node there.
     label
         The class whose log-probability is asked about; by default the predicted one.
     links
@@ -100,6 +98,7 @@ def node_links(
     >>> found.node, len(found.links)
     ('1', 2)
     """
+    check_integer("node", node, minimum=0, maximum=model.graph.num_nodes - 1)
     probabilities = model.probabilities()
     chosen = int(probabilities[node].argmax()) if label is None else label
     raw = not model.method.high_order

@@ -20,8 +20,6 @@ from fishergcn.geometry.extrinsic._tape import graph_gradient
 from fishergcn.models import TrainedModel
 from fishergcn.propagation import renormalized
 
-__all__ = ["LinkSensitivity", "link_sensitivity"]
-
 Links: TypeAlias = Literal["present", "absent", "all"]
 # Of one block of scores with all that is made from it.
 MEMORY_LIMIT = 256 * 2**20

@@ -22,8 +22,6 @@ from fishergcn.geometry.extrinsic._model import check_nodes, in_neighborhood, lo
 from fishergcn.models import TrainedModel
 from fishergcn.perturbation import Neighborhood
 
-__all__ = ["Sharpness", "at_distance", "sharpness", "typical_distance"]
-
 
 @dataclass(frozen=True)
 class Sharpness:

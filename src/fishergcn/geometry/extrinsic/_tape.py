@@ -23,8 +23,6 @@ from fishergcn.errors import InputError
 from fishergcn.models import TrainedModel
 from fishergcn.operators import SparseMatrix, spmm
 
-__all__ = ["GraphGradient", "graph_gradient"]
-
 
 @dataclass(frozen=True)
 class GraphGradient:

@@ -15,12 +15,10 @@ from fishergcn._base.types import AnyArray, FloatArray, IntArray
 from fishergcn.errors import ConvergenceError, InputError
 from fishergcn.geometry.extrinsic._fisher import push_forward
 from fishergcn.geometry.extrinsic._model import check_nodes, one_network, targets
-from fishergcn.geometry.extrinsic._outputs import Kind, check_kind, metric_at
+from fishergcn.geometry.extrinsic._outputs import Kind, check_kind, output_metric
 from fishergcn.models import TrainedModel
 from fishergcn.nn import full_view
 from fishergcn.nn import logits as network_logits
-
-__all__ = ["NaturalGradientStep", "WeightFisher", "natural_gradient_step", "weight_fisher"]
 
 # A dense matrix costs two passes of the network a column: 134 MB and a minute on Cora at this size.
 DENSE_PARAMETERS = 4096
@@ -67,7 +65,7 @@ class WeightFisher(sparse_linalg.LinearOperator):
         self._model, self._layer, self._rows = model, layer, torch.as_tensor(nodes)
         self._weight = model.weights[layer][0].clone().requires_grad_()
         self._logits = self._function(self._weight)  # its graph serves all backward passes
-        self._metric = metric_at(model, self._logits, nodes, kind, samples, seed)
+        self._metric = output_metric(self._logits, kind, self._labels, samples, seed)
         self.weight_shape: tuple[int, int] = (self._weight.shape[0], self._weight.shape[1])
         size = self._weight.numel()
         super().__init__(np.dtype(np.float64), (size, size))  # type: ignore[call-arg]
@@ -77,6 +75,9 @@ class WeightFisher(sparse_linalg.LinearOperator):
         weights[self._layer] = weight.unsqueeze(0)
         view = full_view(self._model.features, self._model.operator, len(weights))
         return network_logits(weights, view)[self._rows, 0]
+
+    def _labels(self) -> Tensor:
+        return targets(self._model, self._logits, self._rows.numpy())
 
     def _matvec(self, x: AnyArray) -> FloatArray:
         direction = torch.as_tensor(np.array(x, dtype=np.float64)).view(self.weight_shape)
@@ -93,10 +94,8 @@ class WeightFisher(sparse_linalg.LinearOperator):
 
     def loss_gradient(self) -> FloatArray:
         """Return ∇ℓ = (1/N) Σ_i J_iᵀ (p_i - e_y), shape (P,), ℓ the mean of -log p(y_i) over the nodes."""
-        logits = self._logits.detach()
-        errors = torch.softmax(logits, dim=1)
-        labels = targets(self._model, logits, self._rows.numpy())
-        errors[torch.arange(len(errors)), labels] -= 1
+        errors = torch.softmax(self._logits.detach(), dim=1)
+        errors[torch.arange(len(errors)), self._labels()] -= 1
         return self.pull_back(errors)
 
     def todense(self) -> FloatArray:
@@ -150,20 +149,7 @@ def weight_fisher(
     >>> G.shape, bool(np.allclose(G @ np.ones(6), G.todense().sum(axis=1)))
     ((6, 6), True)
     """
-    return _weight_fisher(model, layer, kind, nodes, samples, seed, labeled=check_kind(kind))
-
-
-def _weight_fisher(
-    model: TrainedModel,
-    layer: int,
-    kind: Kind,
-    nodes: Sequence[int] | AnyArray | None,
-    samples: int,
-    seed: int,
-    *,
-    labeled: bool,
-) -> WeightFisher:
-    network = one_network(model)
+    labeled, network = check_kind(kind), one_network(model)
     chosen = check_nodes(network, nodes, labeled=labeled)
     if not network.weights:
         raise InputError("model must be of a GCN, whose layers have weights, got a function.")
@@ -258,12 +244,13 @@ def natural_gradient_step(
     >>> found.step.shape, found.decrease > 0
     ((4, 3), True)
     """
-    check_kind(kind)
     damping = check_real("damping", damping, above=0)
     rate = check_real("learning_rate", learning_rate, above=0)
     tolerance = check_real("tolerance", tolerance, above=0, below=1)
     limit = check_integer("max_iterations", max_iterations, minimum=1)
-    fisher = _weight_fisher(model, layer, kind, nodes, samples, seed, labeled=True)
+    network = one_network(model)
+    chosen = check_nodes(network, nodes, labeled=True)
+    fisher = weight_fisher(network, layer, kind, chosen, samples=samples, seed=seed)
     gradient = fisher.loss_gradient()
     direction, iterations, residual = _solve(fisher, gradient, damping, tolerance, limit)
     if residual > tolerance:

@@ -33,28 +33,8 @@ from fishergcn.geometry.intrinsic._metric import (
 from fishergcn.geometry.intrinsic._projection import RankProjection, rank_projection
 
 __all__ = [
-    "DENSE_LIMIT",
-    "LAPLACIANS",
-    "EntropyEstimate",
-    "RankProjection",
-    "RotationTraceBounds",
-    "bures_angle",
-    "bures_distance",
-    "bures_metric",
-    "density_matrix",
-    "density_spectrum",
-    "estimate_entropy",
-    "fidelity",
-    "geodesic",
-    "graph_laplacian",
-    "kernel_rate",
-    "midpoint",
-    "power",
-    "quantum_fisher",
-    "rank_projection",
-    "rotation_metric",
-    "rotation_trace",
-    "rotation_trace_bounds",
-    "spectral_metric",
-    "von_neumann_entropy",
-]
+    "DENSE_LIMIT", "LAPLACIANS", "EntropyEstimate", "RankProjection", "RotationTraceBounds", "bures_angle",
+    "bures_distance", "bures_metric", "density_matrix", "density_spectrum", "estimate_entropy", "fidelity",
+    "geodesic", "graph_laplacian", "kernel_rate", "midpoint", "power", "quantum_fisher", "rank_projection",
+    "rotation_metric", "rotation_trace", "rotation_trace_bounds", "spectral_metric", "von_neumann_entropy",
+]  # fmt: skip

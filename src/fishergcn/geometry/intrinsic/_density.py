@@ -9,25 +9,9 @@ import numpy.typing as npt
 import scipy.linalg
 from scipy import sparse
 
+from fishergcn._base.matrices import refuse_graph
 from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
 from fishergcn.errors import InputError
-from fishergcn.graph import Graph
-
-__all__ = [
-    "DENSE_LIMIT",
-    "as_symmetric",
-    "check_pair",
-    "check_spectrum",
-    "check_trace_one",
-    "decompose",
-    "density_matrix",
-    "density_spectrum",
-    "positive_trace",
-    "refuse_graph",
-    "shape_of",
-    "sparse_symmetric",
-    "support",
-]
 
 #: Largest number of nodes for which a function may build a dense n x n matrix (8 n² bytes, O(n³) time).
 DENSE_LIMIT = 6000
@@ -63,11 +47,15 @@ def density_matrix(laplacian: MatrixLike) -> CSRArray | FloatArray:
     array([[ 0.5, -0.5],
            [-0.5,  0.5]])
     """
-    if sparse.issparse(laplacian):
-        return _sparse_density(laplacian)
-    matrix = as_symmetric("laplacian", laplacian)
-    _check_semidefinite("laplacian", matrix)
-    return matrix / positive_trace(float(np.trace(matrix)))
+    is_sparse: bool = sparse.issparse(laplacian)
+    if is_sparse and max(laplacian.shape) > DENSE_LIMIT:
+        matrix: Any = sparse_symmetric("laplacian", laplacian)
+    else:
+        matrix = as_symmetric("laplacian", laplacian)
+        _check_semidefinite("laplacian", matrix)
+        if is_sparse:
+            matrix = sparse.csr_array(laplacian, dtype=np.float64)
+    return cast("CSRArray | FloatArray", matrix / positive_trace(float(matrix.trace())))
 
 
 def density_spectrum(rho: MatrixLike) -> FloatArray:
@@ -104,7 +92,7 @@ def as_symmetric(name: str, value: MatrixLike) -> FloatArray:
             f"{name} must have at most {DENSE_LIMIT} rows, since the computation is dense, got {shape[0]}; "
             "estimate_entropy and rank_projection work on larger sparse matrices."
         )
-    matrix = _as_float(name, _to_dense(value))
+    matrix = _as_float(name, value)
     if not np.isfinite(matrix).all():
         i, j = np.argwhere(~np.isfinite(matrix))[0]
         raise InputError(f"{name} must be finite, but entry ({i}, {j}) is {matrix[i, j]}.")
@@ -134,16 +122,10 @@ def decompose(name: str, rho: MatrixLike) -> tuple[FloatArray, FloatArray]:
     return _clean(name, eigenvalues[::-1]), eigenvectors[:, ::-1]
 
 
-def check_pair(a: MatrixLike, b: MatrixLike) -> None:
-    """Refuse two matrices of different shapes."""
-    one, other = shape_of(a, "a"), shape_of(b, "b")
-    if one != other:
-        raise InputError(f"a and b must have the same shape, got {one} and {other}.")
-
-
 def shape_of(value: MatrixLike, name: str = "rho") -> tuple[int, ...]:
-    """Shape of a sparse or dense matrix, or of what NumPy makes of it."""
-    refuse_graph(name, value)
+    """Shape of a sparse or dense matrix, or of what NumPy makes of it; a graph has none."""
+    laplacian = "graph_laplacian(graph.adjacency)"
+    refuse_graph(value, name, laplacian if name == "laplacian" else f"density_matrix({laplacian})")
     return tuple(value.shape) if hasattr(value, "shape") else np.shape(value)
 
 
@@ -208,16 +190,6 @@ def positive_trace(trace: float) -> float:
     return trace
 
 
-def _sparse_density(laplacian: Any) -> CSRArray:
-    if laplacian.shape[0] <= DENSE_LIMIT:
-        dense = as_symmetric("laplacian", laplacian)
-        _check_semidefinite("laplacian", dense)
-        matrix: CSRArray = sparse.csr_array(laplacian).astype(np.float64)
-    else:
-        matrix = sparse_symmetric("laplacian", laplacian)
-    return cast(CSRArray, matrix / positive_trace(float(matrix.trace())))
-
-
 def sparse_symmetric(name: str, value: Any) -> CSRArray:
     """Return a sparse matrix as csr_array after the checks that do not need a dense one."""
     if value.ndim != 2 or value.shape[0] != value.shape[1] or value.shape[0] == 0:
@@ -252,20 +224,8 @@ def sparse_symmetric(name: str, value: Any) -> CSRArray:
     return matrix
 
 
-def refuse_graph(name: str, value: Any) -> None:
-    """Say which matrix to give in place of a graph."""
-    if isinstance(value, Graph):
-        laplacian = "graph_laplacian(graph.adjacency)"
-        advice = laplacian if name == "laplacian" else f"density_matrix({laplacian})"
-        raise InputError(f"{name} must be a matrix, got a Graph; give {advice}.")
-
-
-def _to_dense(value: Any) -> Any:
-    return value.toarray() if hasattr(value, "toarray") else value
-
-
 def _as_float(name: str, value: Any) -> FloatArray:
-    array = np.asarray(value)
+    array = np.asarray(value.toarray() if hasattr(value, "toarray") else value)
     _check_real(name, array.dtype)
     return array.astype(np.float64)
 

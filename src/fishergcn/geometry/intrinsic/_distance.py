@@ -7,15 +7,8 @@ import scipy.linalg
 
 from fishergcn._base.checks import check_real
 from fishergcn._base.types import FloatArray, MatrixLike
-from fishergcn.geometry.intrinsic._density import check_pair, decompose
-
-__all__ = [
-    "bures_angle",
-    "bures_distance",
-    "fidelity",
-    "geodesic",
-    "midpoint",
-]
+from fishergcn.errors import InputError
+from fishergcn.geometry.intrinsic._density import decompose, shape_of
 
 
 def fidelity(a: MatrixLike, b: MatrixLike) -> float:
@@ -27,7 +20,7 @@ def fidelity(a: MatrixLike, b: MatrixLike) -> float:
     Parameters
     ----------
     a, b : (n, n) array or SciPy sparse matrix
-        Density matrices of the same size, n up to :data:`DENSE_LIMIT`.
+        Density matrices of the same size, which may be singular, n up to :data:`DENSE_LIMIT`.
 
     Returns
     -------
@@ -52,15 +45,7 @@ def bures_distance(a: MatrixLike, b: MatrixLike) -> float:
     D_B² = 2 - 2 cos(angle) with :func:`bures_angle`. For commuting matrices it is sqrt 2 times the Hellinger
     distance of the spectra. To second order, D_B²(ρ, ρ + dρ) = :func:`bures_metric` ``(ρ, dρ)``.
 
-    Parameters
-    ----------
-    a, b : (n, n) array or SciPy sparse matrix
-        Density matrices of the same size, n up to :data:`DENSE_LIMIT`.
-
-    Returns
-    -------
-    float
-        D_B, not squared.
+    Arguments are those of :func:`fidelity`; the result is not squared.
 
     Notes
     -----
@@ -84,15 +69,8 @@ def bures_distance(a: MatrixLike, b: MatrixLike) -> float:
 def bures_angle(a: MatrixLike, b: MatrixLike) -> float:
     """Bures angle arccos F(a, b), in [0, π/2]: the length of the geodesic of unit-trace matrices.
 
-    Parameters
-    ----------
-    a, b : (n, n) array or SciPy sparse matrix
-        Density matrices of the same size, n up to :data:`DENSE_LIMIT`.
-
-    Returns
-    -------
-    float
-        The angle in radians, evaluated as 2 arcsin(D_B / 2) so that it stays accurate for a ≈ b.
+    Arguments are those of :func:`fidelity`. The angle, in radians, is evaluated as 2 arcsin(D_B / 2) so that it stays
+    accurate for a ≈ b.
 
     Examples
     --------
@@ -115,9 +93,9 @@ def geodesic(a: MatrixLike, b: MatrixLike, t: float) -> FloatArray:
 
     Parameters
     ----------
-    a, b : (n, n) array or SciPy sparse matrix
-        Density matrices of the same size, singular ones included, n up to :data:`DENSE_LIMIT`. If XᵀY is
-        singular on the common support the shortest path is not unique; one of them is returned.
+    a, b
+        As in :func:`fidelity`. If XᵀY is singular on the common support the shortest path is not unique; one of
+        them is returned.
     t : float
         Between 0 (a) and 1 (b).
 
@@ -144,17 +122,7 @@ def geodesic(a: MatrixLike, b: MatrixLike, t: float) -> FloatArray:
 
 
 def midpoint(a: MatrixLike, b: MatrixLike) -> FloatArray:
-    """Density matrix halfway between a and b, ``geodesic(a, b, 1/2)``.
-
-    Parameters
-    ----------
-    a, b : (n, n) array or SciPy sparse matrix
-        Density matrices of the same size, n up to :data:`DENSE_LIMIT`.
-
-    Returns
-    -------
-    (n, n) array
-        The midpoint, equally far from a and b.
+    """Density matrix halfway between a and b, equally far from both: ``geodesic(a, b, 1/2)``.
 
     Examples
     --------
@@ -167,7 +135,9 @@ def midpoint(a: MatrixLike, b: MatrixLike) -> FloatArray:
 
 def _purifications(a: MatrixLike, b: MatrixLike) -> tuple[FloatArray, FloatArray]:
     """Return n x r factors with a = XXᵀ and b = YYᵀ, r the larger of the two ranks."""
-    check_pair(a, b)
+    one, other = shape_of(a, "a"), shape_of(b, "b")
+    if one != other:
+        raise InputError(f"a and b must have the same shape, got {one} and {other}.")
     factors = []
     for name, rho in (("a", a), ("b", b)):
         eigenvalues, eigenvectors = decompose(name, rho)

@@ -9,16 +9,15 @@ from scipy import sparse
 
 from fishergcn._base.checks import check_integer, check_real
 from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
+from fishergcn.errors import InputError
 from fishergcn.geometry.intrinsic._density import (
     decompose,
     density_spectrum,
     positive_trace,
-    refuse_graph,
+    shape_of,
     sparse_symmetric,
 )
-from fishergcn.geometry.intrinsic._lanczos import quadrature_samples
-
-__all__ = ["EntropyEstimate", "estimate_entropy", "power", "von_neumann_entropy"]
+from fishergcn.spectrum import trace_samples
 
 
 def von_neumann_entropy(rho: MatrixLike) -> float:
@@ -107,7 +106,7 @@ def estimate_entropy(laplacian: MatrixLike, probes: int = 30, steps: int = 60, s
     check_integer("probes", probes, minimum=2)
     check_integer("steps", steps, minimum=2)
     check_integer("seed", seed, minimum=0)
-    refuse_graph("laplacian", laplacian)
+    shape_of(laplacian, "laplacian")
     matrix = sparse_symmetric("laplacian", laplacian if sparse.issparse(laplacian) else sparse.csr_array(laplacian))
     n = matrix.shape[0]
     # Work with n·ρ, whose eigenvalues have mean one: H = log n - tr(nρ log nρ)/n.
@@ -117,9 +116,11 @@ def estimate_entropy(laplacian: MatrixLike, probes: int = 30, steps: int = 60, s
     exact = constant * n + slope * n + curvature * float((scaled.data**2).sum())
 
     def remainder(x: FloatArray) -> FloatArray:
+        _check_semidefinite(x)
+        x = np.maximum(x, 0.0)
         return _x_log_x(x) - (constant + slope * x + curvature * x**2)
 
-    samples = quadrature_samples(scaled, remainder, probes=probes, steps=steps, seed=seed)
+    samples = trace_samples(scaled, remainder, probes=probes, steps=steps, seed=seed)
     value = np.log(n) - (exact + samples.mean()) / n
     return EntropyEstimate(float(value), float(samples.std(ddof=1) / np.sqrt(probes) / n))
 
@@ -153,6 +154,15 @@ def power(rho: MatrixLike, omega: float) -> FloatArray:
     # Relative to the largest one, so that a large ω does not underflow everything.
     weights = np.where(eigenvalues > 0, (eigenvalues / eigenvalues[0]) ** exponent, 0.0)
     return np.asarray((eigenvectors * (weights / weights.sum())) @ eigenvectors.T)
+
+
+def _check_semidefinite(estimates: FloatArray) -> None:
+    # They lie within the spectrum, so a negative one proves a negative eigenvalue.
+    if estimates[0] < -1e-10 * max(np.abs(estimates).max(), 1e-300):
+        raise InputError(
+            "laplacian must be positive semi-definite, but it has an eigenvalue of at most "
+            f"{estimates[0]:.6g} times its mean eigenvalue."
+        )
 
 
 def _x_log_x(x: FloatArray) -> FloatArray:

@@ -2,52 +2,56 @@
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias, get_args
+
 import numpy as np
 from scipy import sparse
 
 from fishergcn._base.checks import check_choice
+from fishergcn._base.matrices import check_adjacency
 from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
-from fishergcn.graph import check_adjacency
 from fishergcn.propagation import high_order, renormalized
 
-__all__ = ["LAPLACIANS", "graph_laplacian"]
+Laplacian: TypeAlias = Literal["renormalized", "high-order", "normalized", "combinatorial"]
 
 #: Names that :func:`graph_laplacian` knows.
-LAPLACIANS = ("renormalized", "high-order", "normalized", "combinatorial")
+LAPLACIANS: tuple[Laplacian, ...] = get_args(Laplacian)
 
 
-def graph_laplacian(adjacency: MatrixLike, kind: str = "renormalized") -> CSRArray:
+def graph_laplacian(adjacency: MatrixLike, kind: Laplacian = "renormalized") -> CSRArray:
     """Build a graph Laplacian.
 
-    =================  ================================================================
-    ``kind``           L
-    =================  ================================================================
-    ``renormalized``   I - (D+I)^-½ (A+I) (D+I)^-½, what a GCN propagates with
-    ``high-order``     I - Ã of Algorithm 1 (five-step random walks, thresholded)
-    ``normalized``     I - D^-½ A D^-½, a zero row for a node without links
-    ``combinatorial``  D - A
-    =================  ================================================================
+        =================  ================================================================
+        ``kind``           L
+        =================  ================================================================
+        ``renormalized``   I - (D+I)^-½ (A+I) (D+I)^-½, what a GCN propagates with
+        ``high-order``     I - Ã of Algorithm 1 (five-step random walks, thresholded)
+        ``normalized``     I - D^-½ A D^-½, a zero row for a node without links
+        ``combinatorial``  D - A
+        =================  ================================================================
 
-    The density matrix of all but the first is unchanged when all link weights are multiplied by one number.
+        The density matrix of all but the first is unchanged when all link weights are multiplied by one number.
 
     Parameters
     ----------
-    adjacency : (n, n) array or SciPy sparse matrix
-        A, symmetric and non-negative.
-    kind : str
-        One of :data:`LAPLACIANS`.
+        adjacency : (n, n) array or SciPy sparse matrix
+            A, symmetric and non-negative.
+        kind : str
+            One of :data:`LAPLACIANS`.
 
     Returns
     -------
-    (n, n) csr_array
-        L, symmetric and positive semi-definite.
+        (n, n) csr_array
+            L, symmetric and positive semi-definite.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> graph_laplacian(np.array([[0, 1], [1, 0]]), "combinatorial").toarray()
-    array([[ 1., -1.],
-           [-1.,  1.]])
+        >>> from typing import Literal, TypeAlias, get_args
+
+    import numpy as np
+        >>> graph_laplacian(np.array([[0, 1], [1, 0]]), "combinatorial").toarray()
+        array([[ 1., -1.],
+               [-1.,  1.]])
     """
     check_choice("kind", kind, LAPLACIANS)
     matrix = check_adjacency(adjacency)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -13,16 +13,7 @@ from fishergcn._base.types import FloatArray, MatrixLike
 from fishergcn.errors import InputError
 from fishergcn.geometry.intrinsic._density import as_symmetric, check_spectrum, decompose
 
-__all__ = [
-    "RotationTraceBounds",
-    "bures_metric",
-    "kernel_rate",
-    "quantum_fisher",
-    "rotation_metric",
-    "rotation_trace",
-    "rotation_trace_bounds",
-    "spectral_metric",
-]
+Coordinates: TypeAlias = Literal["eigenvalue", "log", "softmax"]
 
 
 def bures_metric(rho: MatrixLike, tangent: MatrixLike) -> float:
@@ -73,15 +64,7 @@ def quantum_fisher(rho: MatrixLike, tangent: MatrixLike) -> float:
     S is the symmetric logarithmic derivative. For commuting ρ and dρ this is the classical Fisher information
     Σ dλ_i² / λ_i.
 
-    Parameters
-    ----------
-    rho, tangent : (n, n) array or SciPy sparse matrix
-        As in :func:`bures_metric`, with the same remark on the kernel.
-
-    Returns
-    -------
-    float
-        Four times :func:`bures_metric`.
+    This is four times :func:`bures_metric`, with its arguments and the same remark on the kernel.
 
     Examples
     --------
@@ -95,17 +78,8 @@ def quantum_fisher(rho: MatrixLike, tangent: MatrixLike) -> float:
 def kernel_rate(rho: MatrixLike, tangent: MatrixLike) -> float:
     """First-order growth of D_B² where the kernel fills up, tr(P dρ P) with P the projector on ker ρ.
 
-    D_B²(ρ, ρ + t dρ) = t · rate + o(t). Zero for every dρ along which the rank stays the same.
-
-    Parameters
-    ----------
-    rho, tangent : (n, n) array or SciPy sparse matrix
-        As in :func:`bures_metric`.
-
-    Returns
-    -------
-    float
-        The rate; negative if ρ + t dρ leaves the p.s.d. matrices at once.
+    D_B²(ρ, ρ + t dρ) = t · rate + o(t). Zero for every dρ along which the rank stays the same, and negative if
+    ρ + t dρ leaves the p.s.d. matrices at once. Arguments are those of :func:`bures_metric`.
 
     Examples
     --------
@@ -117,7 +91,7 @@ def kernel_rate(rho: MatrixLike, tangent: MatrixLike) -> float:
     return float(np.diagonal(components)[eigenvalues == 0].sum())
 
 
-def spectral_metric(eigenvalues: MatrixLike, coordinates: str = "eigenvalue") -> FloatArray:
+def spectral_metric(eigenvalues: MatrixLike, coordinates: Coordinates = "eigenvalue") -> FloatArray:
     """Bures metric G on the spectrum, ds² = dxᵀ G dx.
 
     ===============  =========================  =================================
@@ -148,7 +122,7 @@ def spectral_metric(eigenvalues: MatrixLike, coordinates: str = "eigenvalue") ->
     array([[ 0.0625, -0.0625],
            [-0.0625,  0.0625]])
     """
-    check_choice("coordinates", coordinates, ("eigenvalue", "log", "softmax"))
+    check_choice("coordinates", coordinates, get_args(Coordinates))
     values = check_spectrum(eigenvalues)
     if coordinates == "eigenvalue":
         return np.diag(np.divide(0.25, values, out=np.zeros_like(values), where=values > 0))
@@ -161,17 +135,7 @@ def rotation_metric(eigenvalues: MatrixLike) -> FloatArray:
     """Cost of rotating eigenvectors, a_ij = (λ_i - λ_j)² / (λ_i + λ_j), 0 where both vanish.
 
     With Ω = Uᵀ dU antisymmetric, ds² = Σ dλ_i² / 4λ_i + Σ_{i<j} a_ij Ω_ij²: an eigenvector cannot move alone,
-    and a rotation in the plane of u_i and u_j costs a_ij.
-
-    Parameters
-    ----------
-    eigenvalues : (n,) array
-        λ, non-negative with sum 1.
-
-    Returns
-    -------
-    (n, n) array
-        The a_ij, symmetric with zero diagonal.
+    and a rotation in the plane of u_i and u_j costs a_ij. ``eigenvalues`` are λ, as in :func:`spectral_metric`.
 
     Examples
     --------
@@ -190,17 +154,8 @@ def rotation_trace(eigenvalues: MatrixLike) -> FloatArray:
     """Scale of the metric for each eigenvector, tr G(u_i) = ½ Σ_j a_ij.
 
     The factor ½ books half of each planar rotation to either of its two vectors; the sum over i is
-    tr G(U) = n - 2 Σ_ij λ_i λ_j / (λ_i + λ_j). See :func:`rotation_trace_bounds`.
-
-    Parameters
-    ----------
-    eigenvalues : (n,) array
-        λ, non-negative with sum 1.
-
-    Returns
-    -------
-    (n,) array
-        tr G(u_i), in the order of ``eigenvalues``.
+    tr G(U) = n - 2 Σ_ij λ_i λ_j / (λ_i + λ_j). See :func:`rotation_trace_bounds`. ``eigenvalues`` are λ, as in
+    :func:`spectral_metric`, and the result, of shape (n,), is in their order.
 
     Examples
     --------
@@ -242,16 +197,7 @@ def rotation_trace_bounds(eigenvalues: MatrixLike) -> RotationTraceBounds:
 
     Both follow from a_ij = λ_i + λ_j - 4λ_iλ_j/(λ_i + λ_j): drop the last term for the first, use
     λ_i + λ_j ≤ 2λ_max in it for the second. The bounds ½ and n/2 found in the literature are false for n ≥ 3.
-
-    Parameters
-    ----------
-    eigenvalues : (n,) array
-        λ, non-negative with sum 1.
-
-    Returns
-    -------
-    RotationTraceBounds
-        One bound for each eigenvector and one for their sum.
+    ``eigenvalues`` are λ, as in :func:`spectral_metric`.
 
     Examples
     --------

@@ -20,8 +20,6 @@ from fishergcn.geometry.intrinsic._density import (
     support,
 )
 
-__all__ = ["RankProjection", "rank_projection"]
-
 
 @dataclass(frozen=True, eq=False)
 class RankProjection:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from fishergcn._base.checks import check_integer
+from fishergcn._base.choices import Noise
 from fishergcn.errors import InputError
 from fishergcn.integrations.pyg._graph import (
     BASIS,
@@ -20,13 +21,10 @@ from fishergcn.integrations.pyg._graph import (
     stored_spectrum,
 )
 from fishergcn.integrations.pyg._layers import Layer, find_layers
-from fishergcn.integrations.pyg._transform import AddBuresSpectrum
 from fishergcn.perturbation import Neighborhood, PerturbationWarning, SpectralAdversary
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-__all__ = ["AddBuresSpectrum", "BuresAdversary"]
 
 
 class _Pass(NamedTuple):
@@ -66,7 +64,7 @@ class BuresAdversary(SpectralAdversary):
     noise : {"uniform", "gaussian"}
         As in :class:`fishergcn.Neighborhood`.
     adversarial : bool
-        False draws from a fixed shape.
+        False draws isotropic noise, ϕ = ε·1.
     self_links : {0, 1, 2}
         Weight of the self-link that the normalization gives to nodes without one: 1 for most layers, 0 for
         TAGConv, LGConv and ``add_self_loops=False``, 2 for GCNConv with ``improved=True``.
@@ -103,7 +101,7 @@ class BuresAdversary(SpectralAdversary):
         samples: int = 5,
         *,
         seed: int = 0,
-        noise: str = "uniform",
+        noise: Noise = "uniform",
         adversarial: bool = True,
         self_links: int = 1,
     ) -> None:

@@ -9,12 +9,10 @@ from scipy import sparse
 from torch import Tensor
 
 from fishergcn._base.imports import require
+from fishergcn._base.matrices import SYMMETRY, symmetric_or_raise
 from fishergcn._base.types import CSRArray
 from fishergcn.errors import InputError
-from fishergcn.graph import symmetric_or_raise
-from fishergcn.spectrum import SYMMETRY, Spectrum
-
-__all__ = ["data_propagation", "learned_propagation", "store_spectrum", "stored_spectrum"]
+from fishergcn.spectrum import Spectrum
 
 gcn_conv = require("torch_geometric.nn.conv.gcn_conv", extra="pyg", purpose="fishergcn.integrations.pyg")
 

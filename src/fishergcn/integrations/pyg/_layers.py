@@ -10,8 +10,6 @@ from torch import nn
 from fishergcn._base.imports import require
 from fishergcn.errors import InputError
 
-__all__ = ["Layer", "find_layers"]
-
 conv = require("torch_geometric.nn.conv", extra="pyg", purpose="fishergcn.integrations.pyg")
 aggregations = require("torch_geometric.nn.aggr", extra="pyg", purpose="fishergcn.integrations.pyg")
 

@@ -9,8 +9,6 @@ from fishergcn._base.imports import require
 from fishergcn.integrations.pyg._graph import data_propagation, store_spectrum
 from fishergcn.spectrum import top_spectrum
 
-__all__ = ["AddBuresSpectrum"]
-
 BaseTransform: Any = require(
     "torch_geometric.transforms", extra="pyg", purpose="fishergcn.integrations.pyg"
 ).BaseTransform

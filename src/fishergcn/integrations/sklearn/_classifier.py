@@ -13,23 +13,16 @@ from fishergcn._base.imports import require
 from fishergcn._base.types import AnyArray, CSRArray, FloatArray, IntArray
 from fishergcn.errors import ConvergenceError, InputError
 from fishergcn.execution import train
-from fishergcn.graph import Graph
+from fishergcn.graph import Graph, largest_component
 from fishergcn.integrations.sklearn._data import UNKNOWN, known_labels, same_rows, without_validation
-from fishergcn.integrations.sklearn._new_nodes import (
-    forward,
-    high_order_rows,
-    renormalized_rows,
-    softmax,
-)
+from fishergcn.integrations.sklearn._new_nodes import join, probabilities
 from fishergcn.integrations.sklearn._scaling import SCALINGS, Scaling
-from fishergcn.spectrum import largest_component
+from fishergcn.propagation import high_order_rows, renormalized_rows
 from fishergcn.splits import held_out
 from fishergcn.training import TrainConfig, parse_method, propagation_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-__all__ = ["FisherGCNClassifier"]
 
 _PURPOSE = {"extra": "sklearn", "purpose": "FisherGCNClassifier"}
 base: Any = require("sklearn.base", **_PURPOSE)
@@ -186,13 +179,13 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
         labels[known] = codes
         self.graph_ = self._adjacency(X)
         self._scaling = Scaling.learn(X, self.scaling)
-        features = self._scaling.apply(X)
-        self._train(Graph(self.graph_, features, labels, name="estimator"), config)
+        self._features = self._scaling.apply(X)
+        self._train(Graph(self.graph_, self._features, labels, name="estimator"), config)
 
         self._propagation = propagation_of(Graph(self.graph_), method, config)
         self._walks = (config.order, config.threshold) if method.high_order else None
-        *self._projected, logits = forward(features, self.weights_, self._propagation)
-        self.label_distributions_ = softmax(logits)
+        everyone = np.arange(len(y))
+        self.label_distributions_ = probabilities(self.weights_, self._features, self._propagation, everyone)
         self.transduction_ = self.classes_[self.label_distributions_.argmax(axis=1)]
         return self
 
@@ -227,12 +220,15 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
             rows, own = renormalized_rows(matrix, self.graph_)
         else:
             rows, own = high_order_rows(matrix, self.graph_, self._propagation, *self._walks)
-        return softmax(forward(self._scaling.apply(X), self.weights_, rows, own, self._projected)[-1])
+        stack: Any = sparse.vstack if sparse.issparse(self._features) else np.vstack
+        features = stack([self._features, self._scaling.apply(X)])
+        new = np.arange(self.graph_.shape[0], features.shape[0])
+        return probabilities(self.weights_, features, join(self._propagation, rows, own), new)
 
     def predict(self, X: Any, links: Any = None) -> AnyArray:
         """Return the most probable class of new nodes; arguments as in :meth:`predict_proba`."""
-        probabilities = self.predict_proba(X, links)
-        found: AnyArray = self.classes_[probabilities.argmax(axis=1)]
+        best = self.predict_proba(X, links).argmax(axis=1)
+        found: AnyArray = self.classes_[best]
         return found
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:

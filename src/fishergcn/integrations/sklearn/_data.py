@@ -12,8 +12,6 @@ from fishergcn.errors import InputError
 from fishergcn.graph import Graph
 from fishergcn.splits import Split
 
-__all__ = ["UNKNOWN", "known_labels", "same_rows", "without_validation"]
-
 UNKNOWN = -1
 
 

@@ -10,8 +10,6 @@ from scipy import sparse
 
 from fishergcn._base.types import FloatArray
 
-__all__ = ["SCALINGS", "Scaling"]
-
 SCALINGS = ("global", "columns", "rows", "none")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from scipy.sparse import linalg as sparse_linalg
@@ -10,17 +10,12 @@ from scipy.sparse import linalg as sparse_linalg
 from fishergcn._base.checks import check_choice, check_integer
 from fishergcn._base.types import FloatArray, MatrixLike
 from fishergcn.errors import InputError
-from fishergcn.geometry.embedding._model import (
-    MEMORY_LIMIT,
-    Model,
-    check_embedding,
-    model_rows,
-    weighted_pull,
-)
+from fishergcn.geometry.embedding._model import MEMORY_LIMIT, Model, check_embedding, model_rows, weighted_pull
 
-__all__ = ["KINDS", "FisherOperator", "dense_block", "fisher_operator"]
+Information: TypeAlias = Literal["observed", "expected"]
 
-KINDS = ("observed", "expected")
+# A dense block needs about six n x n arrays while it is built: 1.2 GB at this size.
+DENSE_NODES = 5000
 
 
 class FisherOperator(sparse_linalg.LinearOperator):
@@ -43,7 +38,7 @@ class FisherOperator(sparse_linalg.LinearOperator):
     (True, True)
     """
 
-    def __init__(self, model: Model, Y: FloatArray, kind: str) -> None:
+    def __init__(self, model: Model, Y: FloatArray, kind: Information) -> None:
         self.kind = kind
         self._model = model
         self._positions = Y - Y.mean(axis=0)
@@ -81,8 +76,7 @@ class FisherOperator(sparse_linalg.LinearOperator):
     def block(self, k: int, l: int | None = None) -> sparse_linalg.LinearOperator:
         """Return block (k, l), by default (k, k), as an n x n operator."""
         nodes, dim = self._positions.shape
-        row = check_integer("k", k, minimum=0, maximum=dim - 1)
-        column = row if l is None else check_integer("l", l, minimum=0, maximum=dim - 1)
+        row, column = _check_block(k, l, dim)
 
         def product(out: int, into: int, vector: Any) -> FloatArray:
             motion = np.zeros((nodes, dim))
@@ -102,7 +96,7 @@ class FisherOperator(sparse_linalg.LinearOperator):
         dense = np.zeros((nodes, dim, nodes, dim))
         for k in range(dim):
             for l in range(k + 1):
-                block = dense_block(self._model, self._positions, k, l, self.kind)
+                block = _dense_block(self._model, self._positions, k, l, self.kind)
                 dense[:, k, :, l] = block
                 dense[:, l, :, k] = block.T
         return dense.reshape(self.shape)
@@ -115,7 +109,7 @@ class FisherOperator(sparse_linalg.LinearOperator):
 
 
 def fisher_operator(
-    W: MatrixLike, Y: MatrixLike, kind: str = "expected", *, memory_limit: int = MEMORY_LIMIT
+    W: MatrixLike, Y: MatrixLike, kind: Information = "expected", *, memory_limit: int = MEMORY_LIMIT
 ) -> FisherOperator:
     """Fisher information of all coordinates of Y, as an operator that never holds an n x n matrix.
 
@@ -145,12 +139,103 @@ def fisher_operator(
     >>> bool(np.abs(operator.apply(np.ones((3, 1)))).max() < 1e-12)  # a translation changes nothing
     True
     """
-    check_choice("kind", kind, KINDS)
+    check_choice("kind", kind, get_args(Information))
     model = Model(W, check_integer("memory_limit", memory_limit, minimum=1))
     return FisherOperator(model, check_embedding(Y, model.num_nodes), kind)
 
 
-def dense_block(model: Model, Y: FloatArray, k: int, l: int, kind: str) -> FloatArray:
+def fisher_blocks(
+    W: MatrixLike, Y: MatrixLike, k: int, l: int | None = None, kind: Information = "observed"
+) -> FloatArray:
+    """Return block (k, l) of the Fisher information of an embedding (Theorem 6, and its off-diagonal blocks).
+
+    Ĝ(y^k, y^l) = [k = l] 4 L_sym(W - P) + 8 L_sym(P ∘ D^kl) - 4 B^kᵀ B^l; the expected information is the
+    last two terms. Rows and columns are nodes. The observed information is the Hessian ∂²KL/∂y^k∂y^l.
+
+    Parameters
+    ----------
+    W : array_like or SciPy sparse, shape (n, n)
+        Similarities; n is at most 5000, since the result is dense. Beyond that size,
+        ``fisher_operator(W, Y).block(k, l)`` is the same block as an operator.
+    Y : array_like, shape (n, d)
+        Positions.
+    k, l : int
+        Columns of Y, from 0; ``l`` is ``k`` by default.
+    kind : {"observed", "expected"}
+        Which information.
+
+    Returns
+    -------
+    ndarray, shape (n, n)
+        Symmetric when k = l; block (l, k) is the transpose of block (k, l).
+
+    Examples
+    --------
+    >>> W = [[0, 1, 0], [0.5, 0, 0.5], [0, 1, 0]]
+    >>> fisher_blocks(W, [[-1.0], [0.0], [1.0]], 0, kind="expected").round(3) + 0.0
+    array([[ 1.904, -2.181,  0.277],
+           [-2.181,  4.361, -2.181],
+           [ 0.277, -2.181,  1.904]])
+    """
+    check_choice("kind", kind, get_args(Information))
+    model = Model(W)
+    positions = check_embedding(Y, model.num_nodes)
+    nodes, dim = positions.shape
+    first, second = _check_block(k, l, dim)
+    if nodes > DENSE_NODES:
+        raise InputError(
+            f"A dense block needs at most {DENSE_NODES} nodes, got {nodes}: use fisher_operator(W, Y).block(k, l)."
+        )
+    return _dense_block(model, positions, first, second, kind)
+
+
+def length(
+    W: MatrixLike,
+    Y: MatrixLike,
+    motion: MatrixLike,
+    kind: Information = "expected",
+    *,
+    memory_limit: int = MEMORY_LIMIT,
+) -> float:
+    """ds² = vᵀ G v of an n x d motion v, over all blocks; the *squared* length.
+
+    With the expected information this is Σ_i Var_{p_i}(d‖y_i - y_j‖²), never negative: zero for translations
+    and rotations, and 4 Σ_i Var_{p_i}(‖y_i - y_j‖²) for the uniform scaling v = Y. The observed one is the
+    second derivative of the divergence along v, which may be negative away from a minimum; hence no root.
+
+    Parameters
+    ----------
+    W, Y, memory_limit
+        As in :func:`divergence`.
+    motion : array_like, shape (n, d)
+        How each node moves.
+    kind : {"expected", "observed"}
+        Which information.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fishergcn.geometry.embedding import model_similarities
+    >>> Y = np.array([[0.0, 0.0], [1.0, 0.5], [0.2, 2.0], [1.0, 1.0]])
+    >>> P = model_similarities(Y)
+    >>> round(length(P, Y, Y @ [[0, 1], [-1, 0]]), 12)  # a rotation
+    0.0
+    >>> length(P, Y, Y) > 1  # a scaling
+    True
+    """
+    operator = fisher_operator(W, Y, kind, memory_limit=memory_limit)
+    velocities = check_embedding(motion, name="motion")
+    squared = float(np.sum(velocities * operator.apply(velocities)))
+    # A variance: only rounding makes it negative.
+    return max(squared, 0.0) if kind == "expected" else squared
+
+
+def _check_block(k: int, l: int | None, dim: int) -> tuple[int, int]:
+    row = check_integer("k", k, minimum=0, maximum=dim - 1)
+    return row, row if l is None else check_integer("l", l, minimum=0, maximum=dim - 1)
+
+
+def _dense_block(model: Model, Y: FloatArray, k: int, l: int, kind: Information) -> FloatArray:
     """[k = l] 4 L_sym(W - P) + 8 L_sym(P ∘ D^kl) - 4 B^kᵀ B^l, the first term for the observed kind only."""
     probabilities = model_rows(Y, slice(0, model.num_nodes))[0]
     probabilities[~model.observed] = 0

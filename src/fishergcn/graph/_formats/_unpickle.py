@@ -26,8 +26,6 @@ from scipy import sparse
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError
 
-__all__ = ["MAX_FILE_BYTES", "read_array", "read_bytes", "read_lists", "read_matrix"]
-
 MAX_FILE_BYTES = 2**30
 _MAX_TUPLES = 1000  # real files hold about a dozen; a deep nest of them could exhaust the C stack
 

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from fishergcn.datasets import _unpickle, read_planetoid
 from fishergcn.errors import DataFileError, InputError
+from fishergcn.graph import Graph
+from fishergcn.graph._formats import _unpickle
 
 TRAIN, KNOWN, NODES = 4, 510, 520
 TEST = [519, 512, 510, 515]  # 511, 513, 514, 516, 517 and 518 are in no file
@@ -54,15 +55,15 @@ def toy(tmp_path):
 def refused(folder, part, value, match):
     write(folder, {part: value})
     with pytest.raises(DataFileError, match=match) as caught:
-        read_planetoid(folder, "toy")
+        Graph.from_planetoid(folder, "toy")
     assert f"ind.toy.{part}" in str(caught.value) or f".{part}" in str(caught.value)
     return str(caught.value)
 
 
 def test_reads_every_part(toy):
-    graph, parts = read_planetoid(toy, "toy"), contents()
+    graph, parts = Graph.from_planetoid(toy, "toy"), contents()
     assert graph.name == "toy"
-    assert (graph.num_nodes, graph.num_edges, graph.num_self_links) == (NODES, NODES, 1)
+    assert (graph.num_nodes, graph.num_links, graph.num_self_links) == (NODES, NODES, 1)
     assert (graph.adjacency.data == 1).all()
     assert graph.adjacency[7, 8] == graph.adjacency[8, 7] == graph.adjacency[519, 0] == 1
     features = graph.features.toarray()
@@ -78,12 +79,12 @@ def test_reads_every_part(toy):
 
 
 def test_plain_dict_and_protocol_3_are_read_alike(toy):
-    digest = read_planetoid(toy, "toy").digest
+    digest = Graph.from_planetoid(toy, "toy").digest
     parts = contents()
     parts["graph"] = dict(parts["graph"])
     for part in PARTS:
         (toy / f"ind.toy.{part}").write_bytes(pickle.dumps(parts[part], protocol=3))
-    assert read_planetoid(toy, "toy").digest == digest
+    assert Graph.from_planetoid(toy, "toy").digest == digest
 
 
 def python_2_array(code: bytes, order: bytes, shape: tuple[int, int], raw: bytes, fortran: bool = False) -> bytes:
@@ -187,7 +188,7 @@ def test_stand_ins_cannot_be_altered_by_a_file(toy, name):
     poison = f"\x80\x02cnumpy\n{name}\nN}}U\x0c__setstate__Ns\x86b.".encode("latin1")
     refused(toy, "x", poison, "damaged")
     write(toy, contents())
-    assert read_planetoid(toy, "toy").num_nodes == NODES
+    assert Graph.from_planetoid(toy, "toy").num_nodes == NODES
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -201,14 +202,14 @@ def test_truncated_files_are_refused(toy, part):
 def test_missing_files_are_named(toy, part):
     (toy / f"ind.toy.{part}").unlink()
     with pytest.raises(DataFileError, match=rf"Cannot read .*ind\.toy\.{part}: No such file"):
-        read_planetoid(toy, "toy")
+        Graph.from_planetoid(toy, "toy")
 
 
 def test_large_files_are_refused_before_reading(toy):
     with open(toy / "ind.toy.x", "wb") as file:
         file.truncate(_unpickle.MAX_FILE_BYTES + 1)  # sparse: takes no room on the disk
     with pytest.raises(DataFileError, match="at most 1073741824 bytes"):
-        read_planetoid(toy, "toy")
+        Graph.from_planetoid(toy, "toy")
 
 
 @pytest.mark.parametrize(
@@ -313,15 +314,15 @@ def test_wrong_test_nodes_are_refused(toy, text, match):
 def test_row_counts_must_fit(toy):
     write(toy, {"test.index": "510\n"})
     with pytest.raises(DataFileError, match=r"ind\.toy\.tx must have 1 rows, one per test node"):
-        read_planetoid(toy, "toy")
+        Graph.from_planetoid(toy, "toy")
     write(toy, contents())
     refused(toy, "allx", contents()["allx"][:503], "equally many rows")
     write(toy, {"ally": contents()["ally"][:503]})
     with pytest.raises(DataFileError, match="at least 504 rows"):
-        read_planetoid(toy, "toy")
+        Graph.from_planetoid(toy, "toy")
 
 
 @pytest.mark.parametrize("name", ["", "../toy", "a/b", "toy.x", None, 3, "toy\n"])
 def test_name_is_checked(toy, name):
     with pytest.raises(InputError, match="letters, digits"):
-        read_planetoid(toy, name)
+        Graph.from_planetoid(toy, name)

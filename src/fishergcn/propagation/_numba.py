@@ -18,8 +18,6 @@ from numba.extending import intrinsic
 
 from fishergcn._base.types import AnyArray, FloatArray
 
-__all__ = ["fill_rows", "fill_symmetric", "scale_symmetric"]
-
 _ONE, _SIX, _LOW = np.uint64(1), np.uint64(6), np.uint64(63)
 
 

@@ -14,11 +14,9 @@ from scipy import sparse
 from fishergcn._base.npz import read_arrays
 from fishergcn._base.types import IntArray
 from fishergcn.errors import DataFileError, reason
-from fishergcn.graph._edges import PairError, link_matrix
-from fishergcn.graph.formats._headers import KINDS, FirstLines, header_kinds, names_features
-from fishergcn.graph.formats._text import is_number, number_cell, read_rows, require_width
-
-__all__ = ["Classes", "Links", "file_arguments"]
+from fishergcn.graph._formats._headers import KINDS, FirstLines, header_kinds, names_features
+from fishergcn.graph._formats._text import is_number, number_cell, read_rows, require_width
+from fishergcn.graph._links import Directed, PairError, link_matrix
 
 _UNKNOWN_CLASS = ("", "-1")
 _SEPARATORS = "cells are separated by commas, semicolons or tabs, in files not named .csv also by blanks"
@@ -29,7 +27,7 @@ def file_arguments(
     features: str | os.PathLike[str] | None,
     labels: str | os.PathLike[str] | None,
     header: bool | Collection[str],
-    directed: str,
+    directed: Directed,
 ) -> dict[str, Any]:
     """Return the arguments of ``Graph`` for text files; see ``Graph.from_files`` for their formats.
 
@@ -59,7 +57,7 @@ class Links:
     lines: list[int]
     columns: list[list[str]]  # a list per column, since one per row costs far more memory and time
 
-    def matrix(self, number: dict[str, int], features: str | os.PathLike[str] | None, directed: str) -> Any:
+    def matrix(self, number: dict[str, int], features: str | os.PathLike[str] | None, directed: Directed) -> Any:
         """Return the adjacency matrix for numbered nodes; ``features`` is where the numbers come from."""
         weights = None
         if len(self.columns) == 3:

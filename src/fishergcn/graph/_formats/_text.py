@@ -10,8 +10,6 @@ from pathlib import Path
 
 from fishergcn.errors import DataFileError, reason
 
-__all__ = ["Row", "is_number", "number_cell", "read_rows", "require_width"]
-
 Row = tuple[int, list[str]]  # line number, stripped cells
 
 _COMMENTS = ("# ", "#\t", "% ")  # with a blank behind, since '#name' may well be a node

@@ -9,22 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from fishergcn._base.npz import (
-    pack_json,
-    pack_values,
-    read_arrays,
-    smallest,
-    unpack_json,
-    unpack_values,
-    write_arrays,
-)
+from fishergcn._base.npz import pack_json, pack_values, read_arrays, smallest, unpack_json, unpack_values, write_arrays
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError, InputError, reason
 
 if TYPE_CHECKING:
-    from fishergcn.graph import Graph
-
-__all__ = ["graph_from_arrays", "load_graph", "save_graph"]
+    from fishergcn.graph._graph import Graph
 
 _FORMAT = "fishergcn-graph"
 _VERSION = 1
@@ -54,13 +44,9 @@ def save_graph(graph: Graph, path: str | os.PathLike[str]) -> None:
 
 def load_graph(path: str | os.PathLike[str]) -> Graph:
     """Read what :func:`save_graph` wrote."""
-    return graph_from_arrays(read_arrays(path), str(path))
+    from fishergcn.graph._graph import Graph  # which imports this module
 
-
-def graph_from_arrays(arrays: Mapping[str, AnyArray], source: str) -> Graph:
-    """Build the graph from the arrays of a graph file; ``source`` names it in errors."""
-    from fishergcn.graph import Graph
-
+    arrays, source = read_arrays(path), str(path)
     if "description" not in arrays:
         raise DataFileError(f"{source} is not a graph file: it has no description (was it written by Graph.save?).")
     try:

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import fishergcn
+from fishergcn.propagation import high_order_rows, renormalized_rows
 
 pytest.importorskip("sklearn")
-from fishergcn.integrations.sklearn._new_nodes import high_order_rows, renormalized_rows
+from fishergcn.integrations.sklearn._new_nodes import join, probabilities
 
 
 def example(seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -70,3 +71,25 @@ def test_renormalized_rows_by_hand() -> None:
     np.testing.assert_allclose(rows.toarray(), links / np.sqrt(np.outer(new, old)))
     np.testing.assert_allclose(own, 1 / new)
     assert own[3] == 1.0
+
+
+@pytest.mark.parametrize("sparse_features", [False, True])
+def test_new_nodes_take_from_the_old_ones_layer_by_layer(sparse_features: bool) -> None:
+    """Z_new = R H_old W + own H_new W, written out in NumPy; the old nodes do not see the new ones."""
+    adjacency, links = example(3)
+    rng = np.random.default_rng(0)
+    features = rng.standard_normal((16, 5)) * (rng.random((16, 5)) < 0.7)
+    weights = [rng.standard_normal(shape).astype(np.float32) for shape in ((5, 6), (6, 4), (4, 3))]
+    propagation = fishergcn.renormalized(adjacency)
+    rows, own = renormalized_rows(sparse.csr_array(links), sparse.csr_array(adjacency))
+    old, new = features[:12], features[12:]
+    for layer, weight in enumerate(weights):
+        old, new = (np.maximum(each, 0.0) if layer else each for each in (old, new))
+        new = rows @ (old @ weight) + own[:, None] * (new @ weight)
+        old = propagation @ (old @ weight)
+    given = sparse.csr_array(features) if sparse_features else features
+    matrix = join(propagation, rows, own)
+    for nodes, logits in ((np.arange(12, 16), new), (np.array([13]), new[1:2]), (np.arange(12), old)):
+        powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+        found = probabilities(weights, given, matrix, nodes)
+        np.testing.assert_allclose(found, powers / powers.sum(axis=1, keepdims=True), atol=1e-13)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from scipy import sparse
 
 from fishergcn._base.checks import check_choice, check_integer
+from fishergcn._base.matrices import ROUNDING, as_square_csr, check_adjacency
 from fishergcn._base.types import AnyArray, CSRArray, FloatArray, IntArray, MatrixLike
 from fishergcn.errors import InputError, reason
-from fishergcn.graph._adjacency import ROUNDING, as_square_csr, check_adjacency
 
-__all__ = ["PairError", "link_matrix", "symmetrized", "without_self_links"]
+# What a pair of nodes is: a link, an arc to be mirrored, or one of the two arcs of a link that must both be there.
+Directed: TypeAlias = Literal["undirected", "symmetrize", "refuse"]
 
 _MOST_NODES = 2**31 - 1  # keeps i * n + j, the number of a pair, within int64
 
@@ -31,10 +32,10 @@ def link_matrix(
     edges: Iterable[tuple[int, int]] | AnyArray,
     num_nodes: int | None,
     weights: Sequence[float] | AnyArray | None,
-    directed: str,
+    directed: Directed,
 ) -> Any:
     """Return the symmetric CSR matrix of the links; see ``Graph.from_edges`` for the arguments."""
-    check_choice("directed", directed, ("undirected", "symmetrize", "refuse"))
+    check_choice("directed", directed, get_args(Directed))
     pairs = _check_pairs(edges)
     count = _check_count(pairs, num_nodes)
     values = None if weights is None else _check_weights(weights, len(pairs))

@@ -1,4 +1,4 @@
-"""One gate for every adjacency matrix: finite, non-negative, symmetric, canonical CSR."""
+"""One gate for every square matrix that comes in: finite, canonical CSR, symmetric and non-negative where needed."""
 
 from __future__ import annotations
 
@@ -10,32 +10,18 @@ from scipy import sparse
 from fishergcn._base.types import CSRArray, MatrixLike
 from fishergcn.errors import InputError
 
-__all__ = ["as_square_csr", "check_adjacency", "symmetric_or_raise"]
-
 # Two mirrored entries closer than this (relative to the larger) differ by rounding, e.g. because duplicates
 # were summed in another order; they are replaced by their mean. Anything further apart is refused.
 ROUNDING = 1e-12
+# Propagation matrices that were normalized in float32 are symmetric to this.
+SYMMETRY = 1e-6
 
 
 def check_adjacency(matrix: MatrixLike, *, name: str = "adjacency") -> CSRArray:
-    """Return ``matrix`` as a canonical CSR adjacency, or raise a sentence that names the first bad entry.
+    """Return a symmetric, non-negative, finite matrix as CSR, or raise a sentence that names its first bad entry.
 
-    Parameters
-    ----------
-    matrix : array_like or SciPy sparse, shape (n, n)
-        Symmetric, non-negative, finite, n ≥ 2. Duplicate entries are summed.
-    name : str
-        How messages call the matrix.
-
-    Returns
-    -------
-    csr_array of float64, shape (n, n)
-        Exactly symmetric, indices sorted, no duplicates, no stored zeros. Shares no memory with ``matrix``.
-
-    Raises
-    ------
-    InputError
-        If ``matrix`` is not as described.
+    What comes back is canonical (indices sorted, no duplicates, no stored zeros), exactly symmetric, and shares no
+    memory with ``matrix``; messages call it ``name``.
 
     Examples
     --------
@@ -56,6 +42,12 @@ def check_adjacency(matrix: MatrixLike, *, name: str = "adjacency") -> CSRArray:
     if not np.isfinite(total):
         raise InputError(f"{name} must have a finite sum, but its entries add up to more than float64 can hold.")
     return symmetric_or_raise(csr, name=name)
+
+
+def check_propagation(matrix: MatrixLike) -> CSRArray:
+    """Return Ã as canonical CSR, exactly symmetric, or raise if it is not finite, square and symmetric."""
+    csr = as_square_csr(matrix, name="propagation")
+    return symmetric_or_raise(csr, name="propagation", rounding=SYMMETRY)
 
 
 def as_square_csr(matrix: MatrixLike, *, name: str) -> CSRArray:
@@ -98,7 +90,7 @@ def _to_csr(matrix: MatrixLike, name: str) -> CSRArray:
     """Copy anything matrix-like of real numbers into canonical CSR."""
     given = type(matrix).__name__
     if not sparse.issparse(matrix):
-        _refuse_graph(matrix, name)
+        refuse_graph(matrix, name, "renormalized(graph.adjacency)" if name == "propagation" else "graph.adjacency")
         try:
             matrix = np.asarray(matrix)
         except (TypeError, ValueError, RuntimeError) as error:
@@ -122,12 +114,9 @@ def _to_csr(matrix: MatrixLike, name: str) -> CSRArray:
     return cast(CSRArray, csr)
 
 
-def _refuse_graph(value: Any, name: str) -> None:
+def refuse_graph(value: Any, name: str, advice: str) -> None:
     """Say which of its matrices to give in place of a graph."""
-    from fishergcn.graph import Graph  # which imports this module
-
-    if isinstance(value, Graph):
-        advice = "renormalized(graph.adjacency)" if name == "propagation" else "graph.adjacency"
+    if sparse.issparse(getattr(value, "adjacency", None)):
         raise InputError(f"{name} must be a matrix, got a Graph; give {advice}.")
 
 

@@ -12,9 +12,7 @@ from fishergcn._base.types import AnyArray
 from fishergcn.errors import InputError, reason
 
 if TYPE_CHECKING:
-    from fishergcn.graph import Graph
-
-__all__ = ["networkx_arguments", "pyg_arguments", "to_pyg"]
+    from fishergcn.graph._graph import Graph
 
 _MASKS = {"train": "train_mask", "val": "val_mask", "test": "test_mask"}
 

@@ -22,47 +22,14 @@ import numpy as np
 from scipy import sparse
 
 from fishergcn._base.types import IntArray
-from fishergcn.datasets._unpickle import AnyCSR, read_array, read_bytes, read_lists, read_matrix
 from fishergcn.errors import DataFileError, InputError
-from fishergcn.graph import Graph
-
-__all__ = ["read_planetoid"]
+from fishergcn.graph._formats._unpickle import AnyCSR, read_array, read_bytes, read_lists, read_matrix
 
 _NUM_VALIDATION = 500
 
 
-def read_planetoid(directory: str | os.PathLike[str], name: str) -> Graph:
-    """Read a graph from the original Planetoid files, without trusting them.
-
-    The pickles are never run: they are walked by an unpickler that knows NumPy arrays, SciPy CSR matrices and
-    dicts of lists, and refuses everything else.
-
-    Parameters
-    ----------
-    directory
-        The folder with the files ``ind.NAME.x``, ``.y``, ``.tx``, ``.ty``, ``.allx``, ``.ally``, ``.graph``
-        and ``.test.index``.
-    name
-        NAME in the file names, such as ``"cora"``; also the name of the graph.
-
-    Returns
-    -------
-    Graph
-        Links without weights, self-links kept; features as they are in the files, in float32; label -1 and
-        an empty feature row where the files have none; the public split as ``standard_split``.
-
-    Raises
-    ------
-    DataFileError
-        If a file is missing, damaged, too large, or holds anything but data.
-
-    Examples
-    --------
-    >>> read_planetoid("no-such-folder", "cora")
-    Traceback (most recent call last):
-    ...
-    fishergcn.errors.DataFileError: Cannot read no-such-folder/ind.cora.x: No such file or directory.
-    """
+def planetoid_arguments(directory: str | os.PathLike[str], name: str) -> dict[str, Any]:
+    """Return the arguments of ``Graph`` for Planetoid files; see ``Graph.from_planetoid``."""
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_-]+", name):
         raise InputError(f"name must consist of letters, digits, '-' and '_', got {name!r}.")
     folder = Path(directory)
@@ -79,17 +46,17 @@ def read_planetoid(directory: str | os.PathLike[str], name: str) -> Graph:
     all_labels = np.full(num_nodes, -1, dtype=np.int64)
     all_labels[: labels.size] = labels
     all_labels[test] = test_labels
-    return Graph(
-        _adjacency(folder / f"ind.{name}.graph", neighbors),
-        _stack_rows(features, test_features, test, num_nodes),
-        all_labels,
-        name=name,
-        standard_split={
+    return {
+        "adjacency": _adjacency(folder / f"ind.{name}.graph", neighbors),
+        "features": _stack_rows(features, test_features, test, num_nodes),
+        "labels": all_labels,
+        "name": name,
+        "standard_split": {
             "train": np.arange(num_train),
             "val": np.arange(num_train, num_train + _NUM_VALIDATION),
             "test": np.sort(test),
         },
-    )
+    }
 
 
 def _known_nodes(folder: Path, name: str) -> tuple[AnyCSR, IntArray, int]:

@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fishergcn.errors import DataFileError, InputError
-from fishergcn.graph.formats._text import is_number
+from fishergcn.graph._formats._text import is_number
 
 if TYPE_CHECKING:
-    from fishergcn.graph.formats._tables import Classes, Links
-
-__all__ = ["KINDS", "FirstLines", "header_kinds", "names_features"]
+    from fishergcn.graph._formats._tables import Classes, Links
 
 KINDS = ("edges", "features", "labels")
 _COLUMN_NAME = re.compile(  # such as source, from_node, NodeId1

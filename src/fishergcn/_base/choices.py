@@ -1,0 +1,16 @@
+"""The words of each choice that several packages know: a type for signatures, whose words ``get_args`` lists."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+# The neighborhood of a graph.
+Noise: TypeAlias = Literal["uniform", "gaussian"]
+Directions: TypeAlias = Literal["high", "low", "random"]
+Scale: TypeAlias = Literal["projected", "trace"]
+
+# Training.
+Perturbation: TypeAlias = Literal["spectral", "link-flip", "link-drop"]
+Stopping: TypeAlias = Literal["paper", "patience", "none"]
+TestAt: TypeAlias = Literal["last", "best-val"]
+Precision: TypeAlias = Literal["float32", "float64"]

@@ -1,1 +1,0 @@
-"""The file formats of graphs: NumPy archives and text tables."""

@@ -1,0 +1,108 @@
+"""The dropout of one step: random masks that belong to the nodes and stored features of the whole graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from scipy import sparse
+from torch import Tensor
+
+from fishergcn._base.types import IntArray
+from fishergcn.nn._activation import words_per_node
+from fishergcn.streams import draw_words, gather_words
+
+Ranges: TypeAlias = "tuple[IntArray, IntArray]"  # first elements and numbers of elements
+
+
+@dataclass(frozen=True)
+class Dropout:
+    """The dropout of one training step.
+
+    Attributes
+    ----------
+    keys
+        One random key per run, int64, shape (R,).
+    samples
+        M, the number of independent masks per run.
+    epoch
+        Which step this is.
+    rate
+        The probability to drop an element.
+
+    Examples
+    --------
+    >>> import torch
+    >>> step = Dropout(torch.tensor([7, 8]), samples=3, epoch=0, rate=0.5)
+    >>> step.words(0, count=4).shape
+    torch.Size([6, 4])
+    """
+
+    keys: Tensor
+    samples: int
+    epoch: int
+    rate: float
+
+    def words(self, purpose: int, count: int) -> Tensor | None:
+        """Draw the packed mask of a layer, or None where nothing is dropped."""
+        if self.rate == 0.0:
+            return None
+        return draw_words(self.keys, self.samples, purpose, self.epoch, count, self.rate)
+
+
+@dataclass(frozen=True)
+class LocalDropout(Dropout):
+    """The dropout of one step on some nodes of the graph, numbered within the batch.
+
+    Attributes
+    ----------
+    elements
+        For each layer which elements of the whole graph's mask belong to its nodes, as starts and lengths.
+
+    Examples
+    --------
+    >>> import numpy as np, torch
+    >>> step = Dropout(torch.tensor([7]), samples=1, epoch=0, rate=0.5)
+    >>> some = LocalDropout.of(step, np.ones((100, 3)), np.array([4, 90]), [(np.array([4]), 64)])
+    >>> some.words(0, count=1).shape, some.words(1, count=2).shape
+    (torch.Size([1, 1]), torch.Size([1, 2]))
+    """
+
+    elements: tuple[Ranges, ...] = ()
+
+    @classmethod
+    def of(
+        cls, whole: Dropout, features: Any, entering: IntArray, hidden: Iterable[tuple[IntArray, int]]
+    ) -> LocalDropout:
+        """Pick what a batch needs of the masks of the whole graph.
+
+        Parameters
+        ----------
+        whole
+            The dropout of the step.
+        features
+            X of the whole graph, SciPy CSR or an array.
+        entering
+            The nodes whose features are read.
+        hidden
+            The nodes and the width of each hidden layer.
+        """
+        if isinstance(features, sparse.csr_array):
+            starts = features.indptr[entering].astype(np.int64)
+            elements = [(starts, features.indptr[entering + 1] - starts)]
+        else:
+            elements = [_equal_ranges(entering, features.shape[1])]
+        elements += [_equal_ranges(rows, 32 * words_per_node(width)) for rows, width in hidden]
+        return cls(whole.keys, whole.samples, whole.epoch, whole.rate, tuple(elements))
+
+    def words(self, purpose: int, count: int) -> Tensor | None:
+        """Draw the packed mask of a layer, or None where nothing is dropped."""
+        if self.rate == 0.0:
+            return None
+        return gather_words(self.keys, self.samples, purpose, self.epoch, *self.elements[purpose], self.rate)
+
+
+def _equal_ranges(nodes: IntArray, length: int) -> Ranges:
+    return nodes * length, np.full(len(nodes), length)

@@ -1,0 +1,71 @@
+"""Graphs that differ in single links, one for each entry of a batch."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from fishergcn.operators._operator import Placed
+
+
+class LinkOperator(Placed):
+    """Ã_b = (D_b + I)^-1/2 (A_b + I) (D_b + I)^-1/2 of graphs A_b, b = 1..B, given by their links.
+
+    Parameters
+    ----------
+    ends : Tensor of shape (2, m), int64
+        The links that the graphs share, each once.
+    kept : Tensor of shape (m, B)
+        Their weights in each graph, 0 where a link is missing.
+    pairs : Tensor of shape (2, a, B), int64
+        Links of weight 1 that each graph has of its own, beside the shared ones.
+    own : Tensor of shape (n,)
+        The diagonal of A + I.
+
+    Examples
+    --------
+    >>> import torch
+    >>> ends, none = torch.tensor([[0], [1]]), torch.empty(2, 0, 2, dtype=torch.int64)
+    >>> with_and_without = LinkOperator(ends, torch.tensor([[1.0, 0.0]]), none, torch.ones(2))
+    >>> with_and_without.propagate(torch.tensor([1.0, 0.0])[:, None, None].expand(2, 2, 1)).squeeze()
+    tensor([[0.5000, 1.0000],
+            [0.5000, 0.0000]])
+    """
+
+    def __init__(self, ends: Tensor, kept: Tensor, pairs: Tensor, own: Tensor) -> None:
+        self.ends, self.kept, self.pairs, self.own = ends, kept, pairs, own
+        self._core = own
+        degree = own[:, None].repeat(1, kept.shape[1])
+        for end in ends:
+            degree.index_add_(0, end, kept)
+        for end in pairs:
+            degree.scatter_add_(0, end, torch.ones_like(end, dtype=degree.dtype))
+        self._root = degree.rsqrt().unsqueeze(-1)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, n), of each graph."""
+        return len(self.own), len(self.own)
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """(B,)."""
+        return (self.kept.shape[1],)
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> LinkOperator:
+        """Return the operator on another device or in another precision."""
+        device, dtype = device or self.device, dtype or self.dtype
+        parts = self.ends.to(device), self.kept.to(device, dtype), self.pairs.to(device), self.own.to(device, dtype)
+        return LinkOperator(*parts)
+
+    def propagate(self, dense: Tensor) -> Tensor:
+        """Return Ã_b Z[:, b] for Z of shape (n, B, d)."""
+        scaled = dense * self._root
+        out = scaled * self.own[:, None, None]
+        kept = self.kept.unsqueeze(-1)
+        for here, there in (self.ends, self.ends.flip(0)):
+            out = out.index_add(0, here, scaled[there] * kept)
+        for here, there in (self.pairs, self.pairs.flip(0)):
+            wide = [each.unsqueeze(-1).expand(-1, -1, dense.shape[2]) for each in (here, there)]
+            out = out.scatter_add(0, wide[0], scaled.gather(0, wide[1]))
+        return out * self._root

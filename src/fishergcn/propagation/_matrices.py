@@ -1,0 +1,145 @@
+"""From an adjacency matrix A to the propagation matrix Ã that a graph convolution multiplies with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scipy import sparse
+
+from fishergcn._base.checks import check_integer, check_real
+from fishergcn._base.matrices import check_adjacency
+from fishergcn._base.types import CSRArray, MatrixLike
+from fishergcn.propagation._algorithm import assembled, cut_walks, normalized
+from fishergcn.propagation._walk import transition_matrix
+
+#: The longest random walk that may be asked for; far beyond it the distributions no longer change.
+MAX_ORDER = 1000
+
+_MEMORY_LIMIT = 512 * 2**20
+
+
+def renormalized(adjacency: MatrixLike) -> CSRArray:
+    """Return the propagation matrix of a graph convolutional network.
+
+    Ã = (D + I)^-1/2 (A + I) (D + I)^-1/2, where D is the diagonal matrix of the row sums of A.
+
+    Links in A from a node to itself count like any other entry. Ã depends on the scale of A: doubling all
+    weights changes it.
+
+    Parameters
+    ----------
+    adjacency : array_like or SciPy sparse, shape (n, n)
+        A: symmetric, non-negative, finite, n ≥ 2.
+
+    Returns
+    -------
+    csr_array of float64, shape (n, n)
+        Ã: exactly symmetric, with spectrum in (-1, 1]. A node without links has Ã_ii = 1.
+
+    Raises
+    ------
+    InputError
+        If ``adjacency`` is not as described.
+
+    Examples
+    --------
+    >>> renormalized([[0, 1], [1, 0]]).toarray()
+    array([[0.5, 0.5],
+           [0.5, 0.5]])
+    """
+    adjacency = check_adjacency(adjacency)
+    identity: Any = sparse.eye_array(adjacency.shape[0], format="csr")
+    return normalized(adjacency + identity)
+
+
+def high_order(
+    adjacency: MatrixLike, order: int = 5, threshold: float = 1e-4, *, memory_limit: int = _MEMORY_LIMIT
+) -> CSRArray:
+    """Return the propagation matrix of a high-order graph convolution (Algorithm 1 of the paper).
+
+    P = D^-1 A,  S = (P + P² + … + P^T)/T with its diagonal set to zero and entries up to ν dropped,
+    A' = S + Sᵀ + 2I,  Ã = D'^-1/2 A' D'^-1/2, where D and D' hold the row sums of A and A'.
+
+    S_ij and S_ji are compared with ν each on its own, so that A'_ij may hold one of the two or both. Ã does
+    not depend on the scale of A. With T = 1 it is *not* the renormalized matrix: a d-regular graph gives
+    (A/d + I)/2.
+
+    Parameters
+    ----------
+    adjacency : array_like or SciPy sparse, shape (n, n)
+        A: symmetric, non-negative, finite, n ≥ 2. Links from a node to itself are used as they are.
+    order : int
+        T ≥ 1, the longest walk.
+    threshold : float
+        ν in [0, 1): entries of S that exceed it are kept.
+    memory_limit : int
+        Bytes for the working arrays of one block of rows; the result, and while it is put together S and Sᵀ
+        after the cut, come on top. The result does not depend on it, bit for bit.
+
+    Returns
+    -------
+    csr_array of float64, shape (n, n)
+        Ã: exactly symmetric, with spectrum in (-1/3, 1]. A node without links has Ã_ii = 1.
+
+    Raises
+    ------
+    InputError
+        If an argument is not as described, or ``memory_limit`` does not hold a single row.
+
+    Notes
+    -----
+    Everything is float64, and sums are taken in ascending order of the nodes in between: B = P, S = P, then
+    T - 1 times B ← BP and S ← S + B; S/T is compared with ν.
+
+    Entries of S that equal ν up to rounding are decided by rounding, and so by how the nodes are numbered.
+    With T = 5 and ν = 1e-4 these are 177 entries on Cora (158 of them kept, of 621,715 in all), 47 on
+    CiteSeer (21 of 287,923) and 988 on PubMed (427 of 8,991,826); no other entry is within 2e-8 of ν,
+    relatively.
+
+    Rows are compiled with numba where it is installed. Without it SciPy does the same, slower, with the same
+    result bit for bit, as long as neither compiler fuses multiplications with additions.
+
+    Examples
+    --------
+    >>> path = [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
+    >>> high_order(path, order=2, threshold=0.3).toarray().round(3)
+    array([[0.8  , 0.183, 0.   ],
+           [0.183, 0.667, 0.183],
+           [0.   , 0.183, 0.8  ]])
+    """
+    return assembled(walk_matrix(adjacency, order, threshold, memory_limit=memory_limit))
+
+
+def walk_matrix(
+    adjacency: MatrixLike, order: int = 5, threshold: float = 1e-4, *, memory_limit: int = _MEMORY_LIMIT
+) -> CSRArray:
+    """Return S, the matrix of Algorithm 1 before it is symmetrized: where short random walks end.
+
+    Parameters
+    ----------
+    adjacency, order, threshold, memory_limit
+        As in :func:`high_order`.
+
+    Returns
+    -------
+    csr_array of float64, shape (n, n)
+        S, with a zero diagonal and without entries up to ν.
+
+    Examples
+    --------
+    >>> walk_matrix([[0, 1, 0], [1, 0, 1], [0, 1, 0]], order=2, threshold=0.3).toarray()
+    array([[0. , 0.5, 0. ],
+           [0. , 0. , 0. ],
+           [0. , 0.5, 0. ]])
+    """
+    walk, order, threshold = checked_walk(adjacency, order, threshold)
+    return cut_walks(walk, order, threshold, check_integer("memory_limit", memory_limit, minimum=1))
+
+
+def checked_walk(adjacency: MatrixLike, order: int, threshold: float) -> tuple[CSRArray, int, float]:
+    """Return P, T and ν, or raise if what they are made of is not allowed."""
+    return (
+        transition_matrix(check_adjacency(adjacency)),
+        check_integer("order", order, minimum=1, maximum=MAX_ORDER),
+        check_real("threshold", threshold, minimum=0, below=1),
+    )

@@ -1,0 +1,90 @@
+"""Algorithm 1 in torch: with dense matrices, as a GPU likes it, and as a product with derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from fishergcn._base.types import MatrixLike
+from fishergcn.operators import SparseMatrix
+from fishergcn.propagation._matrices import checked_walk
+from fishergcn.propagation._walk import walk_sum
+
+
+def dense_high_order(
+    adjacency: MatrixLike, order: int = 5, threshold: float = 1e-4, *, device: torch.device | str = "cpu"
+) -> Tensor:
+    """Return the matrix of :func:`high_order`, computed with dense matrices.
+
+    Entries that equal the threshold up to rounding may fall on the other side of it.
+
+    Parameters
+    ----------
+    adjacency, order, threshold
+        As in :func:`high_order`.
+    device
+        Where to compute. About 24 n² bytes are used there.
+
+    Returns
+    -------
+    Tensor of float64, shape (n, n)
+        Ã.
+
+    Examples
+    --------
+    >>> path = [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
+    >>> dense_high_order(path, order=2, threshold=0.3)[0].numpy().round(3)
+    array([0.8  , 0.183, 0.   ])
+    """
+    walk, order, threshold = checked_walk(adjacency, order, threshold)
+    step = SparseMatrix.from_scipy(walk, device=device).forward
+    total = walk_sum(step.to_dense(), lambda power: step @ power, order)  # P^t commutes with P
+    total /= order
+    total.fill_diagonal_(0.0)
+    total[total <= threshold] = 0.0
+    made = total + total.T
+    made.diagonal().add_(2.0)
+    root = made.sum(1).rsqrt()
+    return made.mul_(root).mul_(root[:, None])
+
+
+def propagation_product(
+    times: Callable[[Tensor], Tensor], ones: Tensor, order: int | None = None
+) -> Callable[[Tensor], Tensor]:
+    """Return Z ↦ ÃZ, made of Z ↦ AZ alone and differentiable in whatever that depends on.
+
+    Ã is the renormalized matrix or, with T given, that of Algorithm 1 without its cut: the diagonal of S and entries
+    up to ν stay, since dropping them has no useful derivative.
+
+    Parameters
+    ----------
+    times
+        Z ↦ AZ for Z of shape (n, d); A is symmetric and non-negative.
+    ones
+        Ones of shape (n, 1), in the precision and on the device of Z.
+    order
+        T of a high-order matrix, or None for the renormalized one.
+
+    Examples
+    --------
+    >>> link = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
+    >>> times = propagation_product(lambda dense: link @ dense, torch.ones(2, 1))
+    >>> times(torch.tensor([[1.0], [3.0]])).ravel().numpy().round(6)
+    array([2., 2.], dtype=float32)
+    """
+    degrees = times(ones)
+    linked = degrees > 0
+    inverse = torch.where(linked, 1.0 / torch.where(linked, degrees, 1.0), 0.0)
+
+    def symmetric(dense: Tensor) -> Tensor:
+        """(A + I) Z, or (S + Sᵀ + 2I) Z."""
+        if order is None:
+            return times(dense) + dense
+        forward = walk_sum(inverse * times(dense), lambda power: inverse * times(power), order)
+        backward = walk_sum(times(inverse * dense), lambda power: times(inverse * power), order)
+        return (forward + backward) / order + 2.0 * dense
+
+    root = symmetric(ones).rsqrt()
+    return lambda dense: root * symmetric(root * dense)

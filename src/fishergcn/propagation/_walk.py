@@ -1,0 +1,68 @@
+"""The random walks of Algorithm 1: P = D^-1 A, and P + P² + … + P^T of whatever can take a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+from scipy import sparse
+
+from fishergcn._base.types import CSRArray, FloatArray
+
+Walkers = TypeVar("Walkers")
+
+
+def walk_sum(first: Walkers, step: Callable[[Walkers], Walkers], order: int) -> Walkers:
+    """Return x + s(x) + s(s(x)) + …, T terms in all.
+
+    Parameters
+    ----------
+    first
+        x, where walkers are after one step: P itself, rows of it or a product with it, sparse or dense, in NumPy or
+        torch.
+    step
+        s, one step more: x ↦ xP, or x ↦ Px.
+    order
+        T ≥ 1.
+
+    Examples
+    --------
+    >>> walk_sum(np.array([0.0, 1.0]), lambda row: row @ np.array([[0.0, 1.0], [1.0, 0.0]]), order=3)
+    array([1., 2.])
+    """
+    power = total = first
+    for _ in range(order - 1):
+        power = step(power)
+        total = total + power  # type: ignore[operator]
+    return total
+
+
+def transition_matrix(weights: Any) -> CSRArray:
+    """Return P = D^-1 W, where D holds the row sums of W; a row without entries stays empty.
+
+    Parameters
+    ----------
+    weights : SciPy sparse, shape (m, n)
+        W, non-negative.
+
+    Returns
+    -------
+    csr_array of float64, shape (m, n)
+        P, without stored zeros.
+
+    Examples
+    --------
+    >>> transition_matrix(sparse.csr_array([[1.0, 3.0], [0.0, 0.0]])).toarray()
+    array([[0.25, 0.75],
+           [0.  , 0.  ]])
+    """
+    walk: CSRArray = sparse.csr_array(weights, dtype=np.float64, copy=True)
+    walk.eliminate_zeros()
+    walk.data /= np.repeat(row_sums(walk), np.diff(walk.indptr))
+    return walk
+
+
+def row_sums(matrix: Any) -> FloatArray:
+    """Return the row sums of a sparse matrix or array."""
+    return np.asarray(matrix.sum(axis=1), dtype=np.float64).reshape(-1)

@@ -1,0 +1,71 @@
+"""What the runs of a chunk learn: weights, adversaries, and the optimizer of both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from fishergcn.nn import layer_sizes
+from fishergcn.perturbation import SpectralAdversary
+from fishergcn.streams import initial_weights
+from fishergcn.training._problem import Problem, Run
+
+
+class Stack:
+    """Weights, adversaries and optimizer of the runs that are still training."""
+
+    def __init__(self, problem: Problem, runs: Sequence[Run], device: torch.device) -> None:
+        config, around = problem.config, problem.neighborhood
+        sizes = layer_sizes(problem.graph.num_features, config.hidden, problem.graph.num_classes)
+        self.keys = problem.keys(runs).to(device)
+        self.weights = [
+            nn.Parameter(initial_weights(self.keys, layer, fan_in, fan_out, problem.dtype))
+            for layer, (fan_in, fan_out) in enumerate(pairwise(sizes))
+        ]
+        self.adversary: SpectralAdversary | None = None
+        if around is not None:
+            around = around.to(device, problem.dtype)
+            self.adversary = SpectralAdversary(around, problem.samples, adversarial=config.adversarial, keys=self.keys)
+        self.learning_rate = config.learning_rate
+        self.optimizer = self._optimizer()
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @property
+    def xi(self) -> nn.Parameter | None:
+        """ξ of each run, shape (R, k); None where none is learned."""
+        return self.adversary.xi if self.adversary is not None and self.adversary.adversarial else None
+
+    @property
+    def shape(self) -> Tensor | None:
+        """ϕ of each run, shape (R, k); None without a neighborhood."""
+        return None if self.adversary is None else self.adversary.shape.detach()
+
+    @property
+    def parameters(self) -> list[nn.Parameter]:
+        """All that is learned: what minimizes the loss, then what maximizes it."""
+        return [*self.weights, *([] if self.xi is None else [self.xi])]
+
+    def _optimizer(self) -> torch.optim.Adam:
+        groups: list[dict[str, object]] = [{"params": self.weights}]
+        if self.adversary is not None and self.xi is not None:
+            groups.append(self.adversary.parameter_group())
+        return torch.optim.Adam(groups, lr=self.learning_rate, fused=True)
+
+    def keep(self, runs: Tensor) -> None:
+        """Let the other runs leave; the optimizer goes on where it was."""
+        old = self.optimizer
+        states = [old.state[parameter] for parameter in self.parameters]
+        self.keys = self.keys[runs]
+        self.weights = [nn.Parameter(each.detach()[runs]) for each in self.weights]
+        if self.adversary is not None:
+            self.adversary.keep(runs)
+        self.optimizer = self._optimizer()
+        for parameter, state in zip(self.parameters, states, strict=True):
+            if state:
+                moments = {name: state[name][runs] for name in ("exp_avg", "exp_avg_sq")}
+                self.optimizer.state[parameter] = {"step": state["step"], **moments}
