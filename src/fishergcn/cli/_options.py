@@ -28,7 +28,9 @@ ModelFolder = Annotated[
 ]
 RunsFolder = Annotated[Path, typer.Argument(help="A folder made by fishergcn reproduce.", metavar="DIR")]
 
-Dataset = Annotated[list[str] | None, _data(help="A data set that ships with the package, or a graph file (.npz).")]
+Dataset = Annotated[
+    list[str] | None, _data(help="A data set that ships with the package, or a graph file (.npz); may be repeated.")
+]
 Graph = Annotated[Path | None, _data(help="A graph file (.npz).")]
 _LINKS = "Links: CSV or TSV with two node ids and, optionally, a weight on each line."
 Edges = Annotated[Path | None, _data(help=_LINKS)]
