@@ -144,7 +144,7 @@ def test_another_search_is_refused(graph, split, tmp_path, monkeypatch):
 
 
 def test_a_diverged_run_counts_with_accuracy_zero(graph, split, tmp_path):
-    config = TrainConfig(max_epochs=3, dtype="float32", normalize_features=False)
+    config = TrainConfig(max_epochs=3, dtype="float32", scaling="none")
     huge = graph.replace(features=np.full((36, 2), 3e38, dtype=np.float32))
     found = tune(huge, "gcn", split, tmp_path, config=config, trials=1)
     assert found.best.val_accuracy == 0.0
