@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import shutil
 import sqlite3
 import zlib
@@ -99,7 +100,9 @@ def test_the_archives_that_are_kept_are_opened(name):
     plan = json.loads((RESULTS / name / "plan.json").read_text(encoding="utf-8"))
     assert plan["format"] == 1
     with open_runs(RESULTS / name) as runs:
+        assert make_plan(name).differences(runs.plan) == []  # whatever settings were called then
         assert len(list(runs.records())) == len(runs.plan)
+        assert all(math.isnan(record.test_macro_f1) for record in runs.records())
         for cell in runs.plan.cells:
             assert (cell.method, cell.control) in {(each["method"], each["control"]) for each in plan["cells"]}
             if cell.method.startswith("fishergcn"):

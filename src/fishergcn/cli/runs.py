@@ -114,8 +114,8 @@ def print_results(runs: Runs) -> None:
         out.print(f"{done} of {len(plan)} runs are done. {intervals}", soft_wrap=True)
         return
     for dataset in plan.datasets:
-        rows = [_result_row(each) for each in cells if each.dataset == dataset]
-        out.print(narrow(_filled(f"{plan.title}: {dataset}", _RESULT_COLUMNS, rows)))
+        shown = [each for each in cells if each.dataset == dataset]
+        out.print(narrow(_result_table(f"{plan.title}: {dataset}", shown)))
         rows = [_difference_row(each) for each in compared if each.dataset == dataset]
         if rows:
             title = f"Differences in accuracy on the same splits and seeds: {dataset}"
@@ -135,10 +135,15 @@ _RESULT_COLUMNS = ["method", "accuracy", "interval", "bal.", "F1", "published", 
 _DIFFERENCE_COLUMNS = ["method", "minus", "points", "interval", "p", "won:tied:lost"]
 
 
-def _filled(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """Return a table without the columns of which no row knows anything: old runs have no scores by class."""
-    kept = [place for place in range(len(columns)) if place < 3 or any(row[place] != "-" for row in rows)]
-    return table(title, [columns[place] for place in kept], [[row[place] for place in kept] for row in rows])
+def _result_table(title: str, cells: Sequence[CellSummary]) -> Table:
+    """Return a table without columns that would be empty: old runs have no scores by class, own graphs no paper."""
+    left_out = {
+        *(("bal.", "F1") if not any(each.balanced_accuracy for each in cells) else ()),
+        *(("published", "gap") if not any(each.published for each in cells) else ()),
+    }
+    kept = [place for place, column in enumerate(_RESULT_COLUMNS) if column not in left_out]
+    rows = [[row[place] for place in kept] for row in map(_result_row, cells)]
+    return table(title, [_RESULT_COLUMNS[place] for place in kept], rows)
 
 
 def _attack_rows(cells: Sequence[CellSummary], compared: Sequence[Comparison]) -> list[list[str]]:

@@ -28,9 +28,10 @@ from fishergcn.studies._plan import Cell, Plan
 from fishergcn.studies._runs import CURVES, Band, Runs
 from fishergcn.training import SCORES, RunRecord
 
-FORMAT = 3  # 1, of version 0.1, has no facts and no column `extra`, and 2 no scores by class; all are read
+FORMAT = 2  # version 0.1 wrote 1, without facts and the column `extra`; both are read
 Curves = Literal["mean", "none", "all"]
-_OLD_SCORES = tuple(name for name in SCORES if "balanced" not in name and "f1" not in name)
+_RUN_COLUMNS = ("dataset", "cell", "split", "seed", "status", "epochs", *SCORES, "seconds", "made", "shape", "extra")
+_LATER_COLUMNS = ("extra", *(name for name in SCORES if "balanced" in name or "f1" in name))  # old archives lack them
 _CURVE_COLUMNS = ("dataset", "cell", "curve", "epoch", "mean", "low", "high", "runs")
 
 
@@ -65,7 +66,7 @@ def write_archive(folder: str | Path, runs: Runs, *, curves: Curves = "mean", ep
     make_folder(folder)
     made: dict[str, int] = {}  # device and versions, as JSON, numbered
     lines = (_line(cell, record, made) for cell in runs.plan.cells for record in runs.of_cell(cell))
-    _write_csv(folder / "runs.csv", _run_columns(FORMAT), lines)
+    _write_csv(folder / "runs.csv", _RUN_COLUMNS, lines)
     places = [json.loads(text) for text in made]
     for name in ("curves.csv", "curves.npz"):
         (folder / name).unlink(missing_ok=True)  # of an earlier archive
@@ -77,11 +78,6 @@ def write_archive(folder: str | Path, runs: Runs, *, curves: Curves = "mean", ep
     # Last, since an archive is there when its plan is.
     more = {"facts": dict(runs.facts), "format": FORMAT, "made": places}
     write_text(folder / "plan.json", _json(runs.plan.to_dict() | more))
-
-
-def _run_columns(version: int) -> tuple[str, ...]:
-    scores, last = (SCORES if version > 2 else _OLD_SCORES), (("extra",) if version > 1 else ())
-    return "dataset", "cell", "split", "seed", "status", "epochs", *scores, "seconds", "made", "shape", *last
 
 
 def _json(values: Mapping[str, Any]) -> str:
@@ -179,7 +175,7 @@ def read_archive(folder: str | Path) -> Archive:
             )
         plan = Plan.from_dict(values, str(folder / "plan.json"))
         cells = {(cell.dataset, cell.name): cell for cell in plan.cells}
-        lines = _read_csv(folder / "runs.csv", _run_columns(version))
+        lines = _read_csv(folder / "runs.csv", _RUN_COLUMNS)
         curves = _read_all_curves(folder / "curves.npz", len(lines))
         records: dict[Identity, list[RunRecord]] = {}
         for line, each in zip(lines, curves, strict=True):
@@ -197,7 +193,8 @@ def read_archive(folder: str | Path) -> Archive:
 def _read_csv(path: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
     with path.open(newline="", encoding="utf-8") as stream:
         reader = csv.DictReader(stream, strict=True)
-        if tuple(reader.fieldnames or ()) != columns:
+        found = tuple(reader.fieldnames or ())
+        if found != tuple(name for name in columns if name in found or name not in _LATER_COLUMNS):
             raise DataFileError(f"{path} must have the columns {', '.join(columns)}.")
         return list(reader)
 

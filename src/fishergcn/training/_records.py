@@ -79,13 +79,9 @@ class RunRecord:
     status: str
     epochs: int
     test_accuracy: float
-    test_balanced_accuracy: float
-    test_macro_f1: float
     test_loss: float
     test_cross_entropy: float
     val_accuracy: float
-    val_balanced_accuracy: float
-    val_macro_f1: float
     val_loss: float
     val_cross_entropy: float
     curves: dict[str, list[float]]
@@ -96,6 +92,10 @@ class RunRecord:
     config: dict[str, Any]
     graph_digest: str
     extra: dict[str, Any] = field(default_factory=dict)
+    test_balanced_accuracy: float = math.nan
+    test_macro_f1: float = math.nan
+    val_balanced_accuracy: float = math.nan
+    val_macro_f1: float = math.nan
     weights: tuple[AnyArray, ...] | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
