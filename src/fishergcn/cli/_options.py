@@ -123,6 +123,14 @@ Stopping = Annotated[StoppingWord | None, _setting("stopping", "When to stop bef
 Patience = Annotated[int | None, _setting("patience", "Epochs without progress, for --stopping patience.")]
 TestAtWord = Literal["last", "best-val"]
 TestAt = Annotated[TestAtWord | None, _setting("test_at", "Which epoch's weights are tested and kept.")]
+ScalingWord = Literal["rows", "none", "columns"]
+Scaling = Annotated[
+    ScalingWord | None,
+    _setting("scaling", "Features: divide rows by their sum, leave them as they are, or standardize columns."),
+]
+Bias = Annotated[bool | None, _setting("bias", "A bias in each layer.", "--bias/--no-bias")]
+ClassWeightWord = Literal["none", "balanced"]
+ClassWeight = Annotated[ClassWeightWord | None, _setting("class_weight", "balanced: rare classes count as much.")]
 Samples = Annotated[int | None, _setting("samples", "M, the perturbed graphs of a step.")]
 Rank = Annotated[int | None, _setting("rank", "k, the perturbed eigenvalues.")]
 Radius = Annotated[float | None, _setting("radius", "ε, the size of the neighborhood.")]
