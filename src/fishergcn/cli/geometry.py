@@ -144,11 +144,7 @@ def _check_same_nodes(graphs: list[Graph], names: list[str], limit: int) -> None
 def _show_distance(a: str, b: str, facts: dict[str, Any]) -> None:
     formats = {"links": ",", "components": ",", "trace": ".6f", "entropy": ".6f"}
     rows = [
-        [
-            key,
-            *(format(value, shown) for value in facts[key]),
-            format(facts[key][1] - facts[key][0], f"+{shown}"),
-        ]
+        [key, *(format(value, shown) for value in facts[key]), format(facts[key][1] - facts[key][0], f"+{shown}")]
         for key, shown in formats.items()
     ]
     rows += [

@@ -58,11 +58,7 @@ class LocalExecutor:
     """
 
     def __init__(
-        self,
-        device: torch.device,
-        on_epoch: Callable[[Progress], None] | None = None,
-        *,
-        keep_going: bool = False,
+        self, device: torch.device, on_epoch: Callable[[Progress], None] | None = None, *, keep_going: bool = False
     ) -> None:
         self.device = device
         self.gpu = device.type == "cuda"
@@ -220,12 +216,7 @@ class ProcessExecutor:
                 worker.wait()
             self._alive.clear()
 
-    def _serve(
-        self,
-        waiting: queue.SimpleQueue[Job | None],
-        finished: _Answers,
-        stop: threading.Event,
-    ) -> None:
+    def _serve(self, waiting: queue.SimpleQueue[Job | None], finished: _Answers, stop: threading.Event) -> None:
         worker: subprocess.Popen[str] | None = None
         while (job := waiting.get()) is not None and not stop.is_set():
             told = 0  # lists of records that this job has given, which it gives again when it is repeated

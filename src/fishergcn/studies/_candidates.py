@@ -63,7 +63,9 @@ def best_candidate(scores: Mapping[str, Scores]) -> str:
 
 
 def _within_one_error(scores: Mapping[str, Scores], value: str, sign: float) -> list[str]:
-    means = {name: sign * float(np.mean([getattr(each, value) for each in some.values()])) for name, some in scores.items()}
+    means = {
+        name: sign * float(np.mean([getattr(each, value) for each in some.values()])) for name, some in scores.items()
+    }
     best = max(means, key=lambda name: means[name])
     staying = []
     for name, some in scores.items():

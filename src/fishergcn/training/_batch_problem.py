@@ -21,12 +21,7 @@ _MOST_HIGH_ORDER = 100_000  # nodes; the matrix of higher order holds hundreds o
 
 
 def prepare_batches(
-    graph: Graph,
-    method: Method,
-    config: TrainConfig,
-    *,
-    spectrum: Spectrum | None = None,
-    group: Group | None = None,
+    graph: Graph, method: Method, config: TrainConfig, *, spectrum: Spectrum | None = None, group: Group | None = None
 ) -> tuple[Problem, FloatArray | None]:
     """Make a graph ready for mini-batches: Ã, the neighborhood in its own coordinates, and the basis Ū.
 
