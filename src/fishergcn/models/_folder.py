@@ -91,7 +91,8 @@ def _write_model(folder: Path, model: TrainedModel) -> None:
     if not embedded:
         graph.save(folder / "graph.npz")
     sums = {name: _sum(folder / name) for name in ("weights.safetensors", "graph.npz") if (folder / name).exists()}
-    facts = Facts(record, model.split_sizes, model.chosen_from, embedded, model.class_names, graph.num_features, sums)
+    sizes, names = model.split_sizes, model.class_names
+    facts = Facts(record, sizes, model.chosen_from, embedded, names, graph.num_features, sums, model.selection)
     _write_json(folder / "model.json", facts.to_dict())
     write_text(folder / "predictions.csv", model.predictions_csv())
     write_text(folder / "README.md", model.card())

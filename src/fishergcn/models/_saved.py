@@ -114,6 +114,7 @@ def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
         weights,
         (facts.record,),
         chosen_from=facts.chosen_from,
+        selection=facts.choice,
         _sizes=(facts.split_sizes,),
     )
 

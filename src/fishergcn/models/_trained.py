@@ -29,6 +29,7 @@ from fishergcn.execution import check_graph, check_records
 from fishergcn.graph import Graph
 from fishergcn.models._card import model_card
 from fishergcn.models._folder import class_names_of, write_folder
+from fishergcn.models._selection import Selection
 from fishergcn.nn import GCN, Features, FeatureScaling, full_view, make_features
 from fishergcn.nn import logits as network_logits
 from fishergcn.operators import Operator, SparseMatrix
@@ -71,6 +72,8 @@ class TrainedModel:
         Split and seed of each network. A model folder does not hold its split.
     chosen_from : int
         From how many runs this one was chosen, by validation accuracy.
+    selection : Selection, or None
+        How :func:`fishergcn.fit` chose method and settings.
 
     Examples
     --------
@@ -97,6 +100,7 @@ class TrainedModel:
     records: tuple[RunRecord, ...] = ()
     runs: tuple[Run, ...] = ()
     chosen_from: int = 1
+    selection: Selection | None = None
     _sizes: tuple[Mapping[str, int], ...] = ()
     _function: Callable[[Any], Tensor] | None = None
     _matrix: CSRArray | None = None

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from fishergcn.studies._archive import write_archive
 from fishergcn.studies._attacks import ATTACKS, TITLES, UNITS
+from fishergcn.studies._auto import fit
+from fishergcn.studies._candidates import CANDIDATES, GENERAL
 from fishergcn.studies._data_table import data_table, write_data_table
 from fishergcn.studies._export import export
 from fishergcn.studies._plan import Cell, Plan
@@ -23,8 +25,8 @@ from fishergcn.studies._store import RunStore, open_runs
 from fishergcn.studies._tuning import PAPER_GRID, Trial, Tuning, tune
 
 __all__ = [
-    "ATTACKS", "PAPER_GRID", "TITLES", "UNITS", "Band", "Cell", "CellSummary", "Comparison", "Estimate", "Plan",
+    "ATTACKS", "CANDIDATES", "GENERAL", "PAPER_GRID", "TITLES", "UNITS", "Band", "Cell", "CellSummary", "Comparison", "Estimate", "Plan",
     "Preset", "Published", "RunStore", "Runs", "Signals", "Stopped", "Trial", "Tuning", "available_presets",
-    "cluster_bootstrap", "compare", "data_table", "estimate", "export", "interval_source", "load_preset", "make_plan",
+    "cluster_bootstrap", "compare", "data_table", "estimate", "export", "fit", "interval_source", "load_preset", "make_plan",
     "open_runs", "paired_difference", "run", "summarize", "tune", "write_archive", "write_data_table",
 ]  # fmt: skip

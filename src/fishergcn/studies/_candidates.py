@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from fishergcn._base.types import CSRArray
+from fishergcn._base.types import CSRArray, FloatArray
+from fishergcn.execution import find_device
 from fishergcn.graph import Graph
 from fishergcn.propagation import transition_matrix
-from fishergcn.training import Problem, TrainConfig, parse_method, samples_of
+from fishergcn.splits import Split
+from fishergcn.training import Method, Run, TrainConfig, parse_method, prepare, samples_of, train_chunk
 
 #: Settings that suit graphs other than the paper's: features as they are, a bias, the epoch with the best validation
 #: loss, and a sparser high-order matrix.
@@ -23,7 +26,7 @@ SCALINGS = ("none", "rows", "columns")
 #: The methods among which ``fit`` chooses, simplest first: of two that cannot be told apart the first is taken.
 CANDIDATES = ("majority", "lp", "mlp", "gcn", "gcn-t", "mlp-x5-c", "gcn-x5-c", "gcn-t-x5-c")
 _ROWS = 64  # sampled to estimate the size of the high-order matrix
-_MOST_ENTRIES = 200_000_000  # of a high-order matrix: 2.4 GB
+_TIMED = 5  # epochs
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ def high_order_entries(graph: Graph, config: TrainConfig, seed: int = 0) -> floa
     for _ in range(config.order - 1):
         power = power @ walk
         total = total + power
-    degrees = np.asarray(graph.adjacency.sum(axis=1)).ravel()
+    degrees: FloatArray = np.asarray(graph.adjacency.sum(axis=1)).ravel()
     found = total.tocoo()
     here, there = chosen[found.row], found.col
     # By detailed balance the walk back is s_ji = s_ij d_i / d_j; either of the two keeps the entry.
@@ -117,24 +120,28 @@ def high_order_entries(graph: Graph, config: TrainConfig, seed: int = 0) -> floa
     return float(nodes * (kept / len(chosen) + 1.0))
 
 
-def epoch_work(problem: Problem, entries: float) -> float:
+def work_of(graph: Graph, method: Method, config: TrainConfig, entries: float) -> float:
     """Return the multiply-adds of an epoch of one run: products with features and with the graph, there and back.
 
     Parameters
     ----------
-    problem
-        Graph, method and settings; its matrix need not be the one that is meant.
+    graph, method, config
+        What is trained.
     entries
-        How many entries the propagation matrix has; 0 for a network without the graph.
+        How many entries the propagation matrix has; 0 for a network without the links.
     """
-    graph, config = problem.graph, problem.config
-    samples = samples_of(problem.method, config)
     stored = getattr(graph.features, "nnz", None) or graph.num_nodes * graph.num_features
     widths = sum(config.hidden) + graph.num_classes
-    once = stored * config.hidden[0] + entries * widths + graph.num_nodes * widths * 16
-    return float((2 * samples + 1) * once)
+    once = stored * config.hidden[0] + entries * widths + 16 * graph.num_nodes * widths
+    return float((2 * samples_of(method, config) + 1) * once)
 
 
-def with_method(problem: Problem, method: str, config: TrainConfig) -> Problem:
-    """Return a problem with another method and other settings, for what does not look at its matrix."""
-    return dataclasses.replace(problem, method=parse_method(method), config=config)
+def epoch_seconds(graph: Graph, split: Split, device: str) -> float:
+    """Measure how long an epoch of one run of ``gcn`` takes here; kernels are compiled before the clock starts."""
+    place = find_device(device)
+    problem = prepare(graph, parse_method("gcn"), dataclasses.replace(GENERAL, stopping="none", max_epochs=_TIMED))
+    run = Run(split, 0)
+    train_chunk(dataclasses.replace(problem, config=dataclasses.replace(problem.config, max_epochs=1)), [run], place)
+    started = time.perf_counter()
+    train_chunk(problem, [run], place)
+    return (time.perf_counter() - started) / _TIMED

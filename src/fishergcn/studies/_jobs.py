@@ -37,6 +37,8 @@ class Jobs:
     form
         What a job has: ``"chunk"``, some runs of a cell; ``"run"``, one of them; ``"method"``, all open cells of a
         method with all runs of the plan.
+    keep_weights
+        Whether records shall hold the weights.
     """
 
     def __init__(
@@ -47,9 +49,10 @@ class Jobs:
         executor: Executor,
         listener: Listener,
         form: Form,
+        keep_weights: bool = False,
     ) -> None:
         self.plan, self.store, self.measure = plan, store, measure
-        self.executor, self.listener, self.form = executor, listener, form
+        self.executor, self.listener, self.form, self.keep_weights = executor, listener, form, keep_weights
         self._cells: WeakKeyDictionary[Job, list[Cell]] = WeakKeyDictionary()
 
     def __iter__(self) -> Iterator[Job]:
@@ -87,7 +90,7 @@ class Jobs:
                 yield self._job(problem, part, {"options": dict(first.options)}, {first: keys})
 
     def _job(self, problem: Problem, runs: Sequence[Run], task: dict[str, object], missing: Missing) -> Job:
-        job = Job(problem, tuple(runs), measure=self.measure, task=task)
+        job = Job(problem, tuple(runs), self.keep_weights, measure=self.measure, task=task)
         self._cells[job] = [cell for cell, keys in missing.items() if keys]
         for cell, keys in missing.items():
             if keys:
