@@ -24,13 +24,16 @@ GraphName = Annotated[str, typer.Argument(help="A data set or a graph file (.npz
 ModelFolder = Annotated[
     Path, typer.Argument(help="A model folder, as written by fishergcn train --out.", metavar="MODEL")
 ]
-RunsFolder = Annotated[Path, typer.Argument(help="A folder made by fishergcn reproduce.", metavar="DIR")]
+RunsFolder = Annotated[Path, typer.Argument(help="A folder made by fishergcn reproduce, compare or robustness.", metavar="DIR")]
 
 Dataset = Annotated[
     list[str] | None,
     typer.Option(help="A data set that ships with the package, or a graph file (.npz).", rich_help_panel=DATA),
 ]
 Graph = Annotated[Path | None, typer.Option(help="A graph file (.npz).", rich_help_panel=DATA)]
+Graphs = Annotated[
+    list[Path] | None, typer.Option("--graph", help="A graph file (.npz); may be repeated.", rich_help_panel=DATA)
+]
 _LINKS = "Links: CSV or TSV with two node ids and, optionally, a weight on each line."
 Edges = Annotated[Path | None, typer.Option(help=_LINKS, rich_help_panel=DATA)]
 RequiredEdges = Annotated[Path, typer.Option(help=_LINKS, rich_help_panel=DATA)]
@@ -80,9 +83,11 @@ Name = Annotated[
 Splits = Annotated[
     list[str] | None,
     typer.Option(
-        help="How many splits (a number n: shuffled:2019, ..., or by the rule of the preset), or which: public, "
-        "shuffled:SEED, per-class:SEED, per-class:TRAIN+VAL:SEED or held-out:PERCENT%:SEED; may be repeated. By "
-        "default those of the preset; without a preset the public split, or held-out:20%:0 for a graph that has none.",
+        help="How many splits (a number n: mask:0, ..., if masks came with the data; else shuffled:2019, ..., or "
+        "per-class:20+30:2019, ... where there is no public split; or by the rule of the preset), or which: public, "
+        "mask:NUMBER, shuffled:SEED, per-class:SEED, per-class:TRAIN+VAL:SEED or held-out:PERCENT%:SEED; may be "
+        "repeated. By default those of the preset; without a preset the public split, the first mask, or "
+        "held-out:20%:0 for a graph that has neither.",
         metavar="N|NAME",
         rich_help_panel=DATA,
     ),
@@ -120,6 +125,10 @@ AllWorkers = Annotated[
 Cluster = Annotated[
     str | None,
     typer.Option(help="Run on a Ray cluster: auto, or its address.", metavar="auto|ADDRESS", rich_help_panel=RUNS),
+]
+TensorBoard = Annotated[
+    Path | None,
+    typer.Option(help="Write learning curves for TensorBoard there.", metavar="DIR", rich_help_panel=RUNS),
 ]
 
 
