@@ -146,12 +146,12 @@ def test_dense_features_equal_sparse_ones():
 
 def test_rows_are_normalized():
     x = np.array([[1.0, 3.0, 0.0], [0.0, 0.0, 0.0], [1.0, -1.0, 0.0]])
-    expected = np.array([[0.25, 0.75, 0.0], [0.0, 0.0, 0.0], [1.0, -1.0, 0.0]])
+    expected = np.array([[0.25, 0.75, 0.0], [0.0, 0.0, 0.0], [0.5, -0.5, 0.0]])  # by magnitudes: no sum is near 0
     eye = torch.eye(3, dtype=torch.float64)[None]
     for given in (x, sparse.csr_array(x)):
         out = make_features(given, dtype=torch.float64).times(eye, None, 1, 0.0)[:, 0]
         np.testing.assert_array_equal(out.numpy(), expected)
-        out = make_features(given, normalize=False, dtype=torch.float64).times(eye, None, 1, 0.0)[:, 0]
+        out = make_features(given, scaling="none", dtype=torch.float64).times(eye, None, 1, 0.0)[:, 0]
         np.testing.assert_array_equal(out.numpy(), x)
     assert x[0, 0] == 1.0  # the caller's array is left alone
 
@@ -161,8 +161,8 @@ def test_masks_do_not_depend_on_how_a_matrix_is_stored():
     tidy = sparse.csr_array(([1.0, 2.0, 4.0], [0, 1, 2], [0, 3, 3]), shape=(2, 3))
     messy = sparse.csr_array(([4.0, 0.5, 2.0, 0.5], [2, 0, 1, 0], [0, 4, 4]), shape=(2, 3))
     weight = weights(1, 3, 2, torch.float64)
-    for normalize in (True, False):
-        made = [make_features(each, normalize=normalize, dtype=torch.float64) for each in (tidy, messy)]
+    for scaling in ("rows", "none", "columns"):
+        made = [make_features(each, scaling=scaling, dtype=torch.float64) for each in (tidy, messy)]
         words = masks_for(made[0], 1, 4, 0.5)
         results = [each.times(weight, words, 4, 0.5) for each in made]
         assert torch.equal(*results)

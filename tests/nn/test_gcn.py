@@ -64,7 +64,7 @@ def test_every_kind_of_features(x, operator):
     model = network().eval()
     expected = dense(model, x, torch.tensor(operator.toarray()))
     kinds = [sparse.csr_array(x), sparse.coo_array(x), torch.tensor(x), x, torch.tensor(x).to_sparse()]
-    kinds += [make_features(each, normalize=False, dtype=torch.float64) for each in (x, kinds[0])]
+    kinds += [make_features(each, scaling="none", dtype=torch.float64) for each in (x, kinds[0])]
     for kind in kinds:
         torch.testing.assert_close(model(kind, operator), expected, **CLOSE)
 

@@ -99,7 +99,7 @@ def test_module_passes_gradgradcheck(matrix, x, stored, training):
 @pytest.mark.parametrize("hidden", [(), (4,), (4, 3)])
 def test_hessian_is_that_of_plain_torch(matrix, x, stored, hidden):
     model = network(hidden).eval()
-    features = make_features(sparse.csr_array(x) if stored else x, normalize=False, dtype=torch.float64)
+    features = make_features(sparse.csr_array(x) if stored else x, scaling="none", dtype=torch.float64)
     dense, given = matrix.to_dense(), torch.tensor(x)
     view = full_view(features, matrix, len(hidden) + 1)
 

@@ -9,8 +9,12 @@ Noise: TypeAlias = Literal["uniform", "gaussian"]
 Directions: TypeAlias = Literal["high", "low", "random"]
 Scale: TypeAlias = Literal["projected", "trace"]
 
+# The network.
+Scaling: TypeAlias = Literal["rows", "none", "columns"]
+
 # Training.
 Perturbation: TypeAlias = Literal["spectral", "link-flip", "link-drop"]
 Stopping: TypeAlias = Literal["paper", "patience", "none"]
 TestAt: TypeAlias = Literal["last", "best-val"]
+ClassWeight: TypeAlias = Literal["none", "balanced"]
 Precision: TypeAlias = Literal["float32", "float64"]

@@ -25,7 +25,7 @@ from fishergcn._base.provenance import versions
 from fishergcn.errors import FisherGCNError, reason
 from fishergcn.execution._devices import chunk_size
 from fishergcn.execution._jobs import Job, measure_name, problem_key, run_to_dict, save_problem
-from fishergcn.training import Problem, Progress, RunRecord
+from fishergcn.training import SCORES, Problem, Progress, RunRecord
 
 _ATTEMPTS = 3
 # Records of a job as they come; None or an error when it has ended.
@@ -110,9 +110,7 @@ def failed_records(job: Job, error: BaseException) -> list[RunRecord]:
     if not isinstance(error, FisherGCNError):
         why = f"failed: {type(error).__name__}: {reason(error)}"
     graph = job.problem.graph
-    scores: dict[str, Any] = {
-        f"{part}_{name}": math.nan for part in ("test", "val") for name in ("accuracy", "loss", "cross_entropy")
-    }
+    scores: dict[str, Any] = dict.fromkeys(SCORES, math.nan)
     return [
         RunRecord(
             dataset=graph.name or graph.digest,

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from fishergcn._base.checks import check_integer
+from fishergcn._base.choices import Scaling
 from fishergcn._base.matrices import as_square_csr
 from fishergcn._base.types import CSRArray, FloatArray, IntArray, MatrixLike
 from fishergcn.errors import InputError
@@ -28,7 +29,7 @@ from fishergcn.execution import check_graph, check_records
 from fishergcn.graph import Graph
 from fishergcn.models._card import model_card
 from fishergcn.models._folder import class_names_of, write_folder
-from fishergcn.nn import GCN, Features, View, full_view, make_features
+from fishergcn.nn import GCN, Features, FeatureScaling, full_view, make_features
 from fishergcn.nn import logits as network_logits
 from fishergcn.operators import Operator, SparseMatrix
 from fishergcn.splits import Split, choose
@@ -61,7 +62,7 @@ class TrainedModel:
     method : Method
         Which propagation matrix: that of the renormalized graph, or the high-order one.
     config : TrainConfig
-        All settings. Of a network that was trained elsewhere only ``normalize_features`` is known.
+        All settings. Of a network that was trained elsewhere only ``scaling`` is known.
     weights : tuple of Tensor
         W^l of each layer, shape (R, d_l, d_{l+1}); empty for a function.
     records : tuple of RunRecord
@@ -147,7 +148,7 @@ class TrainedModel:
         network: GCN | Callable[[Any], Tensor],
         graph: Graph,
         propagation: SparseMatrix | MatrixLike | None = None,
-        normalize_features: bool = True,
+        scaling: Scaling = "rows",
     ) -> TrainedModel:
         """Put a network that was trained elsewhere on a graph, and raise where the two do not fit.
 
@@ -160,8 +161,8 @@ class TrainedModel:
             With the features that a GCN was trained on.
         propagation : SparseMatrix or matrix of shape (n, n), optional
             Ã; that of the renormalized graph by default.
-        normalize_features : bool
-            Divide each row of the features by its sum, as in training.
+        scaling : {"rows", "none", "columns"}
+            What a GCN sees of the features, as in training: see :class:`fishergcn.TrainConfig`.
         """
         graph = check_graph(graph)
         if not callable(network):
@@ -171,7 +172,7 @@ class TrainedModel:
         made = cls(
             graph,
             parse_method("gcn"),
-            TrainConfig(normalize_features=normalize_features),
+            TrainConfig(scaling=scaling),
             weights,
             _function=None if weights else network,
             _matrix=None if propagation is None else _checked_matrix(graph, propagation),
@@ -268,6 +269,11 @@ class TrainedModel:
         return SparseMatrix.from_scipy(self.propagation, device=self.device, dtype=self.dtype)
 
     @cached_property
+    def scaling(self) -> FeatureScaling:
+        """How features are scaled: as those of the graph were in training."""
+        return FeatureScaling.learn(self.graph.features, self.config.scaling)
+
+    @cached_property
     def features(self) -> Features:
         """X as the networks were trained with."""
         return self.prepare_features(self.graph.features)
@@ -279,9 +285,8 @@ class TrainedModel:
             raise InputError("the graph has no labels to test with.")
         if not self.runs:
             raise InputError("the model does not know its test nodes: only one that was just trained does.")
-        view = View(self.features, (), (None,))  # all nodes, in order
         nodes = [run.split.test for run in self.runs]
-        return Targets.of(nodes, self.graph.labels, view, self.device, self.dtype)
+        return Targets.of(nodes, self.graph.labels, None, self.device, self.dtype)
 
     def operator_of(self, graph: Graph) -> SparseMatrix:
         """Return Ã of another graph, by the method and the settings of the model, where the networks run."""
@@ -292,7 +297,7 @@ class TrainedModel:
 
     def prepare_features(self, features: Any) -> Features:
         """Return other features as the networks want them, e.g. for :meth:`test`."""
-        return make_features(features, normalize=self.config.normalize_features, device=self.device, dtype=self.dtype)
+        return make_features(features, scaling=self.scaling, device=self.device, dtype=self.dtype)
 
     def logits(self, operator: Any = None, features: Features | None = None) -> Tensor:
         """Return the logits (n, R, C), over another operator than Ã or of other features if they are given."""

@@ -9,7 +9,7 @@ masks. Sparse features are never made dense: dropout acts on their stored entrie
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -17,8 +17,11 @@ from scipy import sparse
 from torch import Tensor
 
 from fishergcn._base.backend import backend_of
-from fishergcn._base.types import AnyArray, FloatArray
+from fishergcn._base.checks import check_choice
+from fishergcn._base.choices import Scaling
+from fishergcn._base.types import AnyArray
 from fishergcn.errors import InputError
+from fishergcn.nn._scaling import FeatureScaling
 from fishergcn.streams import keep_probability, unpack
 
 _CHUNK_ROWS = 2048
@@ -27,7 +30,7 @@ _CHUNK_ROWS = 2048
 def make_features(
     features: Any,
     *,
-    normalize: bool = True,
+    scaling: Scaling | FeatureScaling = "rows",
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
 ) -> SparseFeatures | DenseFeatures:
@@ -37,8 +40,9 @@ def make_features(
     ----------
     features
         X, n x D, a SciPy sparse matrix or an array.
-    normalize
-        Divide each row by its sum, as GCN does; rows that sum to 0 stay as they are.
+    scaling
+        ``"rows"``: divide each row by its sum, as GCN does; ``"none"``; ``"columns"``: standardize each column; or a
+        scaling that was learned from other features.
     device, dtype
         Where and in which precision the products run.
 
@@ -49,20 +53,13 @@ def make_features(
     tensor([[0.2500, 0.7500],
             [0.0000, 0.0000]])
     """
-    if not sparse.issparse(features):
-        dense = np.array(features, dtype=np.float64)
-        if normalize:
-            dense *= _row_factors(dense.sum(axis=1))[:, None]
-        return DenseFeatures(torch.as_tensor(dense, dtype=dtype, device=device))
-    matrix: Any = sparse.csr_array(features, dtype=np.float64, copy=True)  # type: ignore[call-overload]
-    matrix.sum_duplicates()  # also sorts: masks count stored entries, so their order must be a fixed one
-    if normalize:
-        matrix.data *= np.repeat(_row_factors(matrix.sum(axis=1)), np.diff(matrix.indptr))
-    return SparseFeatures(matrix, device, dtype)
-
-
-def _row_factors(sums: FloatArray) -> FloatArray:
-    return np.divide(1.0, sums, out=np.ones_like(sums), where=sums != 0)
+    if not isinstance(scaling, FeatureScaling):
+        check_choice("scaling", scaling, get_args(Scaling))
+        scaling = FeatureScaling.learn(features, scaling)
+    scaled = scaling.apply(features)
+    if sparse.issparse(scaled):
+        return SparseFeatures(scaled, device, dtype)
+    return DenseFeatures(torch.as_tensor(scaled, dtype=dtype, device=device))
 
 
 class DenseFeatures:

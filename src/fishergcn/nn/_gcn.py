@@ -1,8 +1,8 @@
 """The graph convolutional network, written once for every operator, device and number of runs.
 
-    H⁰ = X,   H^{l+1} = σ(Ã H^l W^l),   logits = Ã H^{L-1} W^{L-1}
+    H⁰ = X,   H^{l+1} = σ(Ã H^l W^l + b^l),   logits = Ã H^{L-1} W^{L-1} + b^{L-1}
 
-with ReLU σ, no bias, and dropout on the input of every layer.
+with ReLU σ, dropout on the input of every layer, and biases b^l that may be left out, as the paper does.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from fishergcn.nn._view import Features, View, full_view
 from fishergcn.operators import Operator, SparseMatrix
 
 
-def logits(weights: Sequence[Tensor], view: View, dropout: Dropout | None = None) -> Tensor:
+def logits(
+    weights: Sequence[Tensor], view: View, dropout: Dropout | None = None, *, biases: Sequence[Tensor] = ()
+) -> Tensor:
     """Run R networks with M samples each over one view of the graph.
 
     Parameters
@@ -37,6 +39,8 @@ def logits(weights: Sequence[Tensor], view: View, dropout: Dropout | None = None
         Features, operators and rows (see ``View``).
     dropout
         Masks for training, or None for prediction (then M = 1, unless the operators are a larger batch).
+    biases
+        b^l for each layer, shape (R, d_{l+1}); none by default.
 
     Returns
     -------
@@ -60,13 +64,22 @@ def logits(weights: Sequence[Tensor], view: View, dropout: Dropout | None = None
         hidden = hidden.repeat_interleave(samples, dim=1)
     for layer, weight in enumerate(weights[1:], start=1):
         words = dropout.words(layer, nodes * words_per_node(weight.shape[1])) if dropout else None
-        hidden = view.propagate(layer - 1, hidden, partial(_activate, words=words, rate=rate, weight=weight))
-    return view.operators[-1].propagate(hidden)
+        bias = biases[layer - 1] if biases else None
+        then = partial(_activate, bias=bias, words=words, rate=rate, weight=weight)
+        hidden = view.propagate(layer - 1, hidden, then)
+    return _shifted(view.operators[-1].propagate(hidden), biases[-1] if biases else None)
 
 
-def _activate(values: Tensor, rows: Tensor | None, words: Tensor | None, rate: float, weight: Tensor) -> Tensor:
+def _activate(
+    values: Tensor, rows: Tensor | None, bias: Tensor | None, words: Tensor | None, rate: float, weight: Tensor
+) -> Tensor:
     """Return H^l W^l of what a layer's product made, for these rows."""
-    return times_weight(relu_dropout(values, rows, words, rate), weight)
+    return times_weight(relu_dropout(_shifted(values, bias), rows, words, rate), weight)
+
+
+def _shifted(values: Tensor, bias: Tensor | None) -> Tensor:
+    """Add each run's bias (R, d) to all samples of it, (p, R * M, d)."""
+    return values if bias is None else values + bias.repeat_interleave(values.shape[1] // len(bias), dim=0)
 
 
 class GCN(nn.Module):
@@ -86,6 +99,8 @@ class GCN(nn.Module):
         Draws the initial weights; torch's default generator if None.
     dtype
         float32, or float64 for tests.
+    bias
+        Add b^l, at first 0, after the propagation of each layer.
 
     Examples
     --------
@@ -106,12 +121,16 @@ class GCN(nn.Module):
         *,
         generator: torch.Generator | None = None,
         dtype: torch.dtype = torch.float32,
+        bias: bool = False,
     ) -> None:
         super().__init__()
         sizes = layer_sizes(in_features, hidden, num_classes)
         self.dropout = check_real("dropout", dropout, minimum=0.0, below=1.0)
         self.weights = nn.ParameterList(
             nn.Parameter(_glorot(fan_in, fan_out, generator, dtype)) for fan_in, fan_out in pairwise(sizes)
+        )
+        self.biases = nn.ParameterList(
+            nn.Parameter(torch.zeros(size, dtype=dtype)) for size in (sizes[1:] if bias else ())
         )
 
     def forward(self, features: Any, operator: Any) -> Tensor:
@@ -139,7 +158,8 @@ class GCN(nn.Module):
         key = torch.randint(2**62, (1,)) if rate else torch.zeros(1, dtype=torch.int64)
         dropout = Dropout(key.to(weight.device), samples, 0, rate)
         view = full_view(prepared, linear, len(self.weights))
-        out = logits([each.unsqueeze(0) for each in self.weights], view, dropout)
+        weights, biases = ([each.unsqueeze(0) for each in part] for part in (self.weights, self.biases))
+        out = logits(weights, view, dropout, biases=biases)
         return out.movedim(1, 0).reshape(*batch, rows, -1) if batch else out[:, 0]
 
 
@@ -171,7 +191,7 @@ def _prepare_features(features: Any, weight: Tensor) -> Features:
         return features
     if isinstance(features, Tensor):
         return DenseFeatures(features.to_dense().to(weight))
-    return make_features(features, normalize=False, device=weight.device, dtype=weight.dtype)
+    return make_features(features, scaling="none", device=weight.device, dtype=weight.dtype)
 
 
 def _prepare_operator(operator: Any, weight: Tensor) -> Operator:

@@ -20,7 +20,7 @@ from fishergcn._base.arrays import ranges
 from fishergcn._base.types import CSRArray, IntArray
 from fishergcn.nn._blocks import ROWS_AT_ONCE, FeatureBlocks, RowBlocks, pieces, row_block
 from fishergcn.nn._features import DenseFeatures, SparseFeatures
-from fishergcn.operators import Operator, SparseMatrix
+from fishergcn.operators import Operator, as_operator
 
 #: Features made ready for products: see :func:`make_features`.
 Features: TypeAlias = "SparseFeatures | DenseFeatures"
@@ -125,7 +125,7 @@ def local_view(
         number = np.zeros(propagation.shape[1], dtype=np.int64)
         number[columns] = np.arange(len(columns))
         block = row_block(propagation, rows, number, len(columns))
-        operators.append(SparseMatrix.from_scipy(block, device=device, dtype=dtype))
+        operators.append(as_operator(block, device=device, dtype=dtype))
     entering, *outputs = _row_tensors(reached, device)
     return View(features.restrict(entering), tuple(operators), tuple(outputs))
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from fishergcn.operators._block import BlockOperator
 from fishergcn.operators._dense import DenseOperator
+from fishergcn.operators._identity import IdentityOperator, as_operator
 from fishergcn.operators._links import LinkOperator
 from fishergcn.operators._low_rank import SparsePlusLowRank
 from fishergcn.operators._operator import Operator
 from fishergcn.operators._sparse import SparseMatrix, spmm
 
-__all__ = ["BlockOperator", "DenseOperator", "LinkOperator", "Operator", "SparseMatrix", "SparsePlusLowRank", "spmm"]
+__all__ = [
+    "BlockOperator", "DenseOperator", "IdentityOperator", "LinkOperator", "Operator", "SparseMatrix",
+    "SparsePlusLowRank", "as_operator", "spmm",
+]  # fmt: skip

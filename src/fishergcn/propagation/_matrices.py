@@ -52,6 +52,29 @@ def renormalized(adjacency: MatrixLike) -> CSRArray:
     return normalized(adjacency + identity)
 
 
+def normalized_adjacency(adjacency: MatrixLike) -> CSRArray:
+    """Return D^-1/2 A D^-1/2, over which labels spread: unlike Ã it has no link from a node to itself but those of A.
+
+    Parameters
+    ----------
+    adjacency : array_like or SciPy sparse, shape (n, n)
+        A: symmetric, non-negative, finite, n ≥ 2.
+
+    Returns
+    -------
+    csr_array of float64, shape (n, n)
+        Exactly symmetric, with spectrum in [-1, 1]. The row of a node without links is empty.
+
+    Examples
+    --------
+    >>> normalized_adjacency([[0, 1, 0], [1, 0, 0], [0, 0, 0]]).toarray()
+    array([[0., 1., 0.],
+           [1., 0., 0.],
+           [0., 0., 0.]])
+    """
+    return normalized(check_adjacency(adjacency).copy())
+
+
 def high_order(
     adjacency: MatrixLike, order: int = 5, threshold: float = 1e-4, *, memory_limit: int = _MEMORY_LIMIT
 ) -> CSRArray:

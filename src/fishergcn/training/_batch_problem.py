@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 from scipy import sparse
 
@@ -12,7 +14,7 @@ from fishergcn.perturbation import Neighborhood, choose_directions
 from fishergcn.spectrum import Spectrum
 from fishergcn.training._config import TrainConfig
 from fishergcn.training._distributed import Group
-from fishergcn.training._methods import Method, parse_method
+from fishergcn.training._methods import Method
 from fishergcn.training._problem import Problem, prepare
 
 _MOST_HIGH_ORDER = 100_000  # nodes; the matrix of higher order holds hundreds of entries a node and more
@@ -48,14 +50,15 @@ def prepare_batches(
             f"method {method.name!r} needs a graph of at most {_MOST_HIGH_ORDER:,} nodes, got {graph.num_nodes:,}: the "
             f"high-order matrix would not fit in memory; use {method.name.replace('-t', '')!r}."
         )
-    plain = parse_method(("gcn-t" if method.high_order else "gcn") + "-x2")
+    # Of the unperturbed method: the neighborhood below is another one.
+    plain = dataclasses.replace(method, base="gcn", samples=2) if method.perturbed else method
     problem = prepare(graph, plain, config)
     if not method.perturbed or config.radius == 0:
-        return Problem(graph, method, config, problem.propagation, None), None
+        return dataclasses.replace(problem, method=method), None
     if spectrum is None or group.size > 1:
         spectrum = _shared_spectrum(problem, spectrum, group)
     neighborhood = _in_own_coordinates(spectrum, config)
-    return Problem(graph, method, config, problem.propagation, neighborhood), spectrum.eigenvectors
+    return dataclasses.replace(problem, method=method, neighborhood=neighborhood), spectrum.eigenvectors
 
 
 def _shared_spectrum(problem: Problem, spectrum: Spectrum | None, group: Group) -> Spectrum:

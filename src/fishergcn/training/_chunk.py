@@ -15,12 +15,16 @@ from torch import Tensor
 
 from fishergcn._base.memory import keep_freed_memory
 from fishergcn._base.provenance import device_name, versions
-from fishergcn._base.types import AnyArray, FloatArray, IntArray
+from fishergcn._base.types import FloatArray, IntArray
+from fishergcn.operators import as_operator
 from fishergcn.training._engine import Trainer
+from fishergcn.training._metrics import measure
+from fishergcn.training._objective import Targets
 from fishergcn.training._problem import Problem, Run
 from fishergcn.training._records import RunRecord
 from fishergcn.training._stack import Stack
 from fishergcn.training._stopping import should_stop
+from fishergcn.training._untrained import log_probabilities
 
 _LEAVE_SHARE = 0.1  # the stack is rebuilt when this share of it has stopped
 
@@ -67,8 +71,8 @@ class Epochs(Protocol):
     def keep(self, runs: Tensor) -> None:
         """Let the other runs leave the stack."""
 
-    def final_scores(self, weights: Sequence[Tensor], part: str) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return loss, cross entropy and accuracy of all runs on val or test nodes, NaN without any."""
+    def final_scores(self, network: Sequence[Tensor], part: str) -> dict[str, FloatArray]:
+        """Return the scores of all runs on val or test nodes by name, each of shape (R,), NaN without any nodes."""
 
 
 def train_chunk(
@@ -79,7 +83,7 @@ def train_chunk(
     keep_weights: bool = False,
     on_epoch: Callable[[Progress], None] | None = None,
 ) -> list[RunRecord]:
-    """Train runs side by side.
+    """Train runs side by side; where a method trains nothing, say how it does on them.
 
     Parameters
     ----------
@@ -110,6 +114,8 @@ def train_chunk(
     [1, 2]
     """
     start = time.perf_counter()
+    if not problem.method.trained:
+        return untrained(problem, runs, device, keep_weights=keep_weights)
     return train_epochs(Trainer(problem, runs, device), start, keep_weights=keep_weights, on_epoch=on_epoch)
 
 
@@ -177,7 +183,7 @@ class _Finals:
 
     def __init__(self, trainer: Epochs) -> None:
         self.trainer = trainer
-        self.weights = [each.detach().clone() for each in trainer.stack.weights]
+        self.network = [each.detach().clone() for each in trainer.stack.network]
         self.shape = trainer.stack.shape
         self.best = np.full(len(trainer.runs), math.inf)
 
@@ -185,7 +191,7 @@ class _Finals:
         """Copy the state of stack rows ``rows`` as that of ``runs``."""
         target = torch.as_tensor(runs, device=self.trainer.device)
         source = torch.as_tensor(rows, device=self.trainer.device)
-        for kept, current in zip(self.weights, self.trainer.stack.weights, strict=True):
+        for kept, current in zip(self.network, self.trainer.stack.network, strict=True):
             kept[target] = current.detach()[source]
         shape = self.trainer.stack.shape
         if self.shape is not None and shape is not None:
@@ -193,37 +199,73 @@ class _Finals:
 
     def records(self, history: _History, seconds: float, keep_weights: bool) -> list[RunRecord]:
         """Score the weights and return a record of each run."""
-        trainer, problem = self.trainer, self.trainer.problem
-        val, test = (trainer.final_scores(self.weights, part) for part in ("val", "test"))
+        trainer = self.trainer
+        found = {
+            f"{part}_{name}": values
+            for part in ("val", "test")
+            for name, values in trainer.final_scores(self.network, part).items()
+        }
         shapes = None if self.shape is None else self.shape.cpu().numpy()
-        arrays = [each.cpu().numpy() for each in self.weights] if keep_weights else []
+        arrays = [each.cpu().numpy() for each in self.network] if keep_weights else []
         return [
-            RunRecord(
-                dataset=problem.dataset,
-                method=problem.method.name,
-                split=run.split.name,
-                seed=run.seed,
-                status="diverged" if history.diverged[index] else "ok",
-                epochs=int(history.epochs[index]),
-                **_named("test", test, index, history.diverged[index]),
-                **_named("val", val, index, history.diverged[index]),
-                curves=history.curves(index),
-                shape=[] if shapes is None else shapes[index].tolist(),
-                seconds=seconds / len(trainer.runs),
-                device=device_name(trainer.device),
-                versions=versions(),
-                config=problem.config.to_dict(),
-                graph_digest=problem.graph.digest,
-                weights=_slices(arrays, index),
+            _record(
+                trainer.problem,
+                run,
+                dict.fromkeys(found, math.nan) if broken else {name: float(each[at]) for name, each in found.items()},
+                trainer.device,
+                seconds / len(trainer.runs),
+                status="diverged" if broken else "ok",
+                epochs=int(history.epochs[at]),
+                curves=history.curves(at),
+                shape=[] if shapes is None else shapes[at].tolist(),
+                weights=tuple(each[at].copy() for each in arrays) or None,
             )
-            for index, run in enumerate(trainer.runs)
+            for at, (run, broken) in enumerate(zip(trainer.runs, history.diverged, strict=True))
         ]
 
 
-def _named(part: str, values: tuple[FloatArray, ...], index: int, diverged: bool) -> dict[str, Any]:
-    names = (f"{part}_loss", f"{part}_cross_entropy", f"{part}_accuracy")
-    return {name: math.nan if diverged else float(value[index]) for name, value in zip(names, values, strict=True)}
+@torch.no_grad()
+def untrained(
+    problem: Problem, runs: Sequence[Run], device: torch.device, *, keep_weights: bool = False
+) -> list[RunRecord]:
+    """Return the records of a method that trains nothing; all seeds give the same."""
+    start, labels = time.perf_counter(), problem.graph.labels
+    if labels is None:
+        raise AssertionError("prepare() refuses graphs without labels")
+    operator = as_operator(problem.propagation, device=device, dtype=torch.float64)
+    nodes = {part: [getattr(run.split, part) for run in runs] for part in ("train", "val", "test")}
+    out = log_probabilities(problem.method, operator, labels, nodes["train"], problem.graph.num_classes)
+    found: dict[str, FloatArray] = {}
+    for part in ("val", "test"):
+        targets = Targets.of(nodes[part], labels, None, device, torch.float64)
+        found |= {f"{part}_{name}": values for name, values in measure(out, targets).items()}
+    seconds = (time.perf_counter() - start) / len(runs)
+    return [
+        _record(
+            problem,
+            run,
+            {name: float(values[at]) for name, values in found.items()},
+            device,
+            seconds,
+            weights=(run.split.train,) if keep_weights else None,
+        )
+        for at, run in enumerate(runs)
+    ]
 
 
-def _slices(arrays: list[AnyArray], index: int) -> tuple[AnyArray, ...] | None:
-    return tuple(each[index].copy() for each in arrays) or None
+def _record(
+    problem: Problem, run: Run, scores: dict[str, float], device: torch.device, seconds: float, **more: Any
+) -> RunRecord:
+    values = {"status": "ok", "epochs": 0, "curves": {}, "shape": [], **scores, **more}
+    return RunRecord(
+        dataset=problem.dataset,
+        method=problem.method.name,
+        split=run.split.name,
+        seed=run.seed,
+        seconds=seconds,
+        device=device_name(device),
+        versions=versions(),
+        config=problem.config.to_dict(),
+        graph_digest=problem.graph.digest,
+        **values,
+    )

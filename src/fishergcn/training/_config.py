@@ -8,7 +8,17 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from fishergcn._base.checks import check_choice, check_integer, check_real
-from fishergcn._base.choices import Directions, Noise, Perturbation, Precision, Scale, Stopping, TestAt
+from fishergcn._base.choices import (
+    ClassWeight,
+    Directions,
+    Noise,
+    Perturbation,
+    Precision,
+    Scale,
+    Scaling,
+    Stopping,
+    TestAt,
+)
 from fishergcn.errors import InputError, suggestion
 from fishergcn.propagation import MAX_ORDER
 
@@ -38,9 +48,18 @@ class TrainConfig:
     test_at
         Test with the weights of the ``"last"`` epoch, as the paper does, or of the epoch with the lowest
         validation loss, ``"best-val"``.
-    normalize_features
-        Divide each row of the features by its sum, as suits counts. Features that are negative somewhere, whose sums
-        may be near 0, stay as they are, and a warning says so; the configuration of a record then holds False.
+    scaling
+        What the network sees of the features: ``"rows"``, each row divided by its sum, as suits counts; ``"none"``,
+        the features as they are; ``"columns"``, each column less its mean and divided by its standard deviation, both
+        over all nodes (sparse columns are only divided, so that they stay sparse). Features that are negative
+        somewhere, whose sums may be near 0, are not divided by rows, and a warning says so; the configuration of a
+        record then holds ``"none"``.
+    bias
+        Add b^l after the propagation of each layer: it is 0 at first, and without weight decay.
+    class_weight
+        ``"balanced"``: in training the cross entropy of a node of class c weighs N/(C N_c), where N_c of the N training
+        nodes have this class and C classes have any. Validation and test scores, and with them stopping, stay
+        unweighted.
     samples
         M: perturbed graphs (with their own dropout masks) per step of ``fishergcn``.
     rank, radius, noise, directions, scale
@@ -73,7 +92,9 @@ class TrainConfig:
     stopping: Stopping = "paper"
     patience: int = 100
     test_at: TestAt = "last"
-    normalize_features: bool = True
+    scaling: Scaling = "rows"
+    bias: bool = False
+    class_weight: ClassWeight = "none"
     samples: int = 5
     rank: int = 10
     radius: float = 0.1
@@ -85,8 +106,8 @@ class TrainConfig:
     link_rate: float = 0.05
     order: int = 5
     threshold: float = 1e-4
-    consistency: float = 0.5
-    temperature: float = 0.7
+    consistency: float = 0.7
+    temperature: float = 0.6
     dtype: Precision = "float32"
 
     def __post_init__(self) -> None:
@@ -100,7 +121,9 @@ class TrainConfig:
         self._check(check_choice, "stopping", allowed=get_args(Stopping))
         self._check(check_integer, "patience", minimum=1)
         self._check(check_choice, "test_at", allowed=get_args(TestAt))
-        self._check(_check_flag, "normalize_features")
+        self._check(check_choice, "scaling", allowed=get_args(Scaling))
+        self._check(_check_flag, "bias")
+        self._check(check_choice, "class_weight", allowed=get_args(ClassWeight))
         self._check(check_integer, "samples", minimum=1, maximum=1024)
         self._check(check_integer, "rank", minimum=1)
         self._check(check_real, "radius", minimum=0.0)
@@ -126,8 +149,15 @@ class TrainConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TrainConfig:
-        """Build a configuration from plain values; an unknown setting is an error."""
+        """Build a configuration from plain values; an unknown setting is an error.
+
+        Version 0.1 has ``normalize_features`` instead of ``scaling``: True is read as ``"rows"``, False as ``"none"``.
+        """
         known = [field.name for field in dataclasses.fields(cls)]
+        if "normalize_features" in values and "scaling" not in values:
+            rest = {name: value for name, value in values.items() if name != "normalize_features"}
+            divided = _check_flag("normalize_features", values["normalize_features"])
+            values = {**rest, "scaling": "rows" if divided else "none"}
         for name in values:
             if name not in known:
                 hint = suggestion(str(name), known)

@@ -14,8 +14,9 @@ from torch import Tensor
 
 from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.nn import Dropout, View, full_view, local_view, logits
-from fishergcn.operators import Operator, SparseMatrix
+from fishergcn.operators import Operator, as_operator
 from fishergcn.perturbation import LinkNoise
+from fishergcn.training._metrics import MEASURED, measure
 from fishergcn.training._objective import Targets, consistency, penalty, scores
 from fishergcn.training._problem import Problem, Run
 from fishergcn.training._stack import Stack
@@ -30,7 +31,7 @@ class Trainer:
         self.stack = Stack(problem, runs, device)
         self.links = self._link_noise()
         self.train_view = self._training_view()
-        self.train_targets = self._targets("train", self.train_view)
+        self.train_targets = self._targets("train", self.train_view, balanced=problem.config.class_weight == "balanced")
         self.val_view = self._view("val")
         self.val_targets = self._targets("val", self.val_view)
 
@@ -58,14 +59,14 @@ class Trainer:
             return full_view(self.features, adversary.neighborhood.propagation, problem.depth)
         if self.links is None and not problem.method.consistent:
             return self._view("train")
-        plain = SparseMatrix.from_scipy(problem.propagation, device=self.device, dtype=problem.dtype)
+        plain = as_operator(problem.propagation, device=self.device, dtype=problem.dtype)
         return full_view(self.features, plain, problem.depth)
 
-    def _targets(self, part: str, view: View) -> Targets:
+    def _targets(self, part: str, view: View, *, balanced: bool = False) -> Targets:
         labels = self.problem.graph.labels
         if labels is None:
             raise AssertionError("prepare() refuses graphs without labels")
-        return Targets.of(self._nodes(part), labels, view, self.device, self.problem.dtype)
+        return Targets.of(self._nodes(part), labels, view, self.device, self.problem.dtype, balanced=balanced)
 
     def operator(self, epoch: int) -> Operator | None:
         """Return the perturbed graphs of this step, or None for the graph itself."""
@@ -79,7 +80,7 @@ class Trainer:
         dropout = Dropout(self.stack.keys, self.problem.samples, epoch, config.dropout)
         operator = self.operator(epoch)
         view = self.train_view if operator is None else full_view(self.features, operator, self.problem.depth)
-        out = logits(self.stack.weights, view, dropout)
+        out = logits(self.stack.weights, view, dropout, biases=self.stack.biases)
         cross_entropy, accuracy = scores(out, self.train_targets)
         loss = cross_entropy + penalty(self.stack.weights, config.weight_decay)
         if method.consistent and config.consistency > 0:
@@ -101,7 +102,8 @@ class Trainer:
     @torch.inference_mode()
     def validate(self) -> tuple[Tensor, Tensor]:
         """Return validation loss (with weight decay) and accuracy of each run, without noise or dropout."""
-        cross_entropy, accuracy = scores(logits(self.stack.weights, self.val_view), self.val_targets)
+        out = logits(self.stack.weights, self.val_view, biases=self.stack.biases)
+        cross_entropy, accuracy = scores(out, self.val_targets)
         return cross_entropy + penalty(self.stack.weights, self.problem.config.weight_decay), accuracy
 
     def keep(self, runs: Tensor) -> None:
@@ -110,14 +112,11 @@ class Trainer:
         self.train_targets, self.val_targets = self.train_targets.keep(runs), self.val_targets.keep(runs)
 
     @torch.inference_mode()
-    def final_scores(self, weights: Sequence[Tensor], part: str) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return loss, cross entropy and accuracy of all runs on val or test nodes, NaN without any."""
-        tested = np.array([len(nodes) > 0 for nodes in self._nodes(part)])
-        if not tested.any():
-            nothing = np.full(len(tested), np.nan)
-            return nothing, nothing, nothing
+    def final_scores(self, network: Sequence[Tensor], part: str) -> dict[str, FloatArray]:
+        """Return the scores of all runs on val or test nodes by name, each of shape (R,), NaN without any nodes."""
+        if not any(len(nodes) for nodes in self._nodes(part)):
+            return dict.fromkeys(MEASURED, np.full(len(self.runs), np.nan))
         view = self._view(part)
-        cross_entropy, accuracy = scores(logits(weights, view), self._targets(part, view))
-        loss = cross_entropy + penalty(weights, self.problem.config.weight_decay)
-        measured = torch.stack([loss.double(), cross_entropy.double(), accuracy]).cpu().numpy()
-        return tuple(np.where(tested, each, np.nan) for each in measured)  # type: ignore[return-value]
+        weights, biases = network[: self.problem.depth], network[self.problem.depth :]
+        decay = penalty(weights, self.problem.config.weight_decay)
+        return measure(logits(weights, view, biases=biases), self._targets(part, view), decay)

@@ -31,10 +31,11 @@ from fishergcn.operators import BlockOperator, Operator, SparseMatrix
 from fishergcn.spectrum import Spectrum
 from fishergcn.splits import Split
 from fishergcn.training._batch_problem import prepare_batches
-from fishergcn.training._chunk import Progress, train_epochs
+from fishergcn.training._chunk import Progress, train_epochs, untrained
 from fishergcn.training._config import TrainConfig
 from fishergcn.training._distributed import Group
 from fishergcn.training._methods import parse_method
+from fishergcn.training._metrics import MEASURED, class_scores
 from fishergcn.training._objective import penalty
 from fishergcn.training._problem import Problem, Run, check_runs
 from fishergcn.training._records import RunRecord
@@ -82,7 +83,16 @@ class MiniBatchTrainer:
         self.sampler = NeighborSampler(problem.propagation, settings.fanout, self.key)
         self.basis = None if basis is None else torch.tensor(basis, dtype=problem.dtype)
         self.labels = torch.from_numpy(np.array(problem.graph.labels))
+        self.class_weights = self._class_weights()
         self._views: dict[str, View] = {}
+
+    def _class_weights(self) -> Tensor | None:
+        """Return N/(C N_c) of each class among the training nodes, shape (C,), or None where all weigh the same."""
+        if self.problem.config.class_weight == "none":
+            return None
+        counts = torch.bincount(self.labels[self.runs[0].split.train], minlength=self.problem.graph.num_classes)
+        weights = counts.sum() / ((counts > 0).sum() * counts.clamp(min=1))
+        return weights.to(self.device, self.problem.dtype)
 
     def coefficients(self, step: int) -> Tensor | None:
         """Return c of this step, shape (M, k), or None without a perturbation."""
@@ -120,10 +130,13 @@ class MiniBatchTrainer:
         nodes = np.sort(self.group.share(batch))
         blocks = self.sampler.blocks(nodes, step)
         view = self.view(blocks, self.coefficients(step))
-        out = logits(self.stack.weights, view, self.dropout(blocks, step))
+        out = logits(self.stack.weights, view, self.dropout(blocks, step), biases=self.stack.biases)
         labels = self.labels[nodes].to(self.device).unsqueeze(1).expand(out.shape[:2])
         count = len(batch) * out.shape[1]
-        cross_entropy = functional.cross_entropy(out.flatten(0, 1), labels.flatten(), reduction="sum") / count
+        errors = functional.cross_entropy(
+            out.flatten(0, 1), labels.flatten(), weight=self.class_weights, reduction="sum"
+        )
+        cross_entropy = errors / count
         hits = (out.detach().argmax(-1) == labels).sum().double() / count
         decay = penalty(self.stack.weights, self.problem.config.weight_decay)[0] / self.group.size
         return cross_entropy + decay, cross_entropy.detach(), hits
@@ -153,26 +166,32 @@ class MiniBatchTrainer:
 
     def validate(self) -> tuple[Tensor, Tensor]:
         """Return loss and accuracy on the validation nodes, each of shape (1,)."""
-        loss, _, accuracy = self.final_scores(self.stack.weights, "val")
-        return torch.from_numpy(loss), torch.from_numpy(accuracy)
+        found = self.final_scores(self.stack.network, "val")
+        return torch.from_numpy(found["loss"]), torch.from_numpy(found["accuracy"])
 
     def keep(self, runs: Tensor) -> None:
         """Let the other runs leave the stack."""
         self.stack.keep(runs)
 
     @torch.no_grad()
-    def final_scores(self, weights: Sequence[Tensor], part: str) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return loss, cross entropy and accuracy on val or test nodes, all neighbors read; NaN without nodes."""
-        nodes = getattr(self.runs[0].split, part)
+    def final_scores(self, network: Sequence[Tensor], part: str) -> dict[str, FloatArray]:
+        """Return the scores on val or test nodes by name, all neighbors read, each of shape (1,); NaN without nodes."""
+        nodes, depth = getattr(self.runs[0].split, part), self.problem.depth
         if len(nodes) == 0:
-            return np.array([math.nan]), np.array([math.nan]), np.array([math.nan])
-        out = logits(weights, self._view_of(part, nodes))[:, 0]
+            return dict.fromkeys(MEASURED, np.array([math.nan]))
+        weights, biases = network[:depth], network[depth:]
+        out = logits(weights, self._view_of(part, nodes), biases=biases)[:, 0]
         labels = self.labels[self.group.share(np.sort(nodes))].to(self.device)
         loss_sum = functional.cross_entropy(out, labels, reduction="sum").double()
-        hits = (out.argmax(-1) == labels).sum().double()
-        total, right = (float(each) / len(nodes) for each in self.group.add([loss_sum, hits]))
+        classes = out.shape[1]
+        place = torch.bincount(labels * classes + out.argmax(-1), minlength=classes**2).view(1, classes, classes)
+        total, table = self.group.add([loss_sum, place.double()])
+        counts = table.cpu().numpy()
+        cross_entropy = float(total) / len(nodes)
         decay = float(penalty(weights, self.problem.config.weight_decay)[0])
-        return np.array([total + decay]), np.array([total]), np.array([right])
+        hits = np.trace(counts[0]) / len(nodes)
+        values = (hits, *class_scores(counts), cross_entropy + decay, cross_entropy)
+        return {name: np.array([value]).reshape(1) for name, value in zip(MEASURED, values, strict=True)}
 
     def _view_of(self, part: str, nodes: IntArray) -> View:
         """Return what this process's share of the nodes sees of the graph, without sampling."""
@@ -273,6 +292,8 @@ def train_prepared(
     2
     """
     check_runs(problem, [run])
+    if not problem.method.trained:
+        return untrained(problem, [run], device, keep_weights=keep_weights)[0]
     trainer = MiniBatchTrainer(problem, basis, run, settings, device, group)
     [record] = train_epochs(trainer, time.perf_counter(), keep_weights=keep_weights, on_epoch=on_epoch)
     return record

@@ -1,8 +1,8 @@
 """The loss of a batch of runs, and how well they do.
 
-    loss_r = (1 / N_r M) Σ_i Σ_m -log p(y_i | sample m) + (wd/2) Σ_l ‖W_r^l‖² [+ λ · consistency]
+    loss_r = Σ_i share_i (1/M) Σ_m -log p(y_i | sample m) + (wd/2) Σ_l ‖W_r^l‖² [+ λ · consistency]
 
-for run r with its N_r labeled nodes i and M samples m.
+for run r with its N_r labeled nodes i, of share 1 / N_r each or balanced by class, and M samples m.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from fishergcn._base.backend import backend_of
-from fishergcn._base.types import IntArray
+from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.nn import View
 
 
@@ -32,7 +32,8 @@ class Targets:
     labels
         Their classes, shape (R, N).
     shares
-        1 / N_r for a node, 0 for padding, shape (R, N).
+        1 / N_r for a node, 0 for padding, shape (R, N); balanced, 1 / (C_r N_rc) for one of N_rc nodes of a class, of
+        which C_r have any.
 
     Examples
     --------
@@ -52,16 +53,26 @@ class Targets:
 
     @classmethod
     def of(
-        cls, nodes: Sequence[IntArray], labels: IntArray, view: View, device: torch.device, dtype: torch.dtype
+        cls,
+        nodes: Sequence[IntArray],
+        labels: IntArray,
+        view: View | None,
+        device: torch.device,
+        dtype: torch.dtype,
+        *,
+        balanced: bool = False,
     ) -> Targets:
-        """Place each run's nodes in the output of ``view``."""
+        """Place each run's nodes in the output of ``view``, or of all nodes in order without one.
+
+        Balanced, every class of a run has the same share in it.
+        """
         longest = max(len(each) for each in nodes)
         rows = np.zeros((len(nodes), longest), dtype=np.int64)
         classes, shares = np.zeros_like(rows), np.zeros(rows.shape)
         for run, each in enumerate(nodes):
-            rows[run, : len(each)] = view.position(each)
+            rows[run, : len(each)] = each if view is None else view.position(each)
             classes[run, : len(each)] = labels[each]
-            shares[run, : len(each)] = 1.0 / max(len(each), 1)
+            shares[run, : len(each)] = class_shares(labels[each]) if balanced else 1.0 / max(len(each), 1)
         return cls(
             torch.as_tensor(rows, device=device),
             torch.as_tensor(classes, device=device),
@@ -71,6 +82,18 @@ class Targets:
     def keep(self, runs: Tensor) -> Targets:
         """Return the targets of some runs."""
         return Targets(self.rows[runs], self.labels[runs], self.shares[runs])
+
+
+def class_shares(labels: IntArray) -> FloatArray:
+    """Return 1 / (C N_c) for each of some nodes, where N_c of them have its class and C classes have any.
+
+    Examples
+    --------
+    >>> class_shares(np.array([0, 0, 0, 2]))
+    array([0.16666667, 0.16666667, 0.16666667, 0.5       ])
+    """
+    _, place, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    return np.asarray(1.0 / (len(counts) * counts[place]))
 
 
 def scores(logits: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:

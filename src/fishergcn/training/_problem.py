@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,9 +17,9 @@ from torch import Tensor
 from fishergcn._base.types import CSRArray, IntArray
 from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
-from fishergcn.nn import Features, make_features
+from fishergcn.nn import Features, FeatureScaling, make_features
 from fishergcn.perturbation import Neighborhood, PerturbationWarning
-from fishergcn.propagation import high_order, renormalized
+from fishergcn.propagation import high_order, normalized_adjacency, renormalized
 from fishergcn.splits import Split
 from fishergcn.streams import keys_of
 from fishergcn.training._methods import samples_of
@@ -104,15 +105,20 @@ class Problem:
         """Return the features, or some rows of them, as the network reads them."""
         given: Any = self.graph.features
         return make_features(
-            given if rows is None else given[rows],
-            normalize=self.config.normalize_features,
-            device=device,
-            dtype=self.dtype,
+            given if rows is None else given[rows], scaling=self.scaling, device=device, dtype=self.dtype
         )
+
+    @cached_property
+    def scaling(self) -> FeatureScaling:
+        """How the features are scaled, learned from all nodes."""
+        return FeatureScaling.learn(self.graph.features, self.config.scaling)
 
 
 def propagation_of(graph: Graph, method: Method, config: TrainConfig) -> CSRArray:
     """Return Ã of a method on a graph: renormalized, or of high order (suffix ``-t``).
+
+    That of ``lp`` is D^-1/2 A D^-1/2, in which a node does not answer to itself; that of methods which do not use the
+    links is the identity.
 
     Examples
     --------
@@ -125,13 +131,16 @@ def propagation_of(graph: Graph, method: Method, config: TrainConfig) -> CSRArra
     """
     if method.high_order:
         return high_order(graph.adjacency, order=config.order, threshold=config.threshold)
-    return renormalized(graph.adjacency)
+    if method.base == "lp":
+        return normalized_adjacency(graph.adjacency)
+    return renormalized(graph.adjacency) if method.uses_graph else sparse.eye_array(graph.num_nodes, format="csr")
 
 
-def learnable(graph: Graph) -> Graph:
-    """Return a graph that a network can learn from, or raise.
+def learnable(graph: Graph, methods: Iterable[Method] = ()) -> Graph:
+    """Return a graph that methods can learn from, or raise.
 
-    A graph without features gets the identity matrix, which is one feature for each node, and a warning says so.
+    A graph without features gets the identity matrix, which is one feature for each node, and a warning says so;
+    unless methods are given of which none reads features.
 
     Examples
     --------
@@ -144,7 +153,8 @@ def learnable(graph: Graph) -> Graph:
     if graph.num_classes < 2:
         only = graph.class_names[0] if graph.class_names else "0"
         raise InputError(f"labels must name at least two classes, got only {only!r}.")
-    if graph.features is not None and graph.num_features > 0:
+    methods = list(methods)
+    if (graph.features is not None and graph.num_features > 0) or (methods and not any(m.trained for m in methods)):
         return graph
     warn(f"there are no features: each of the {graph.num_nodes} nodes gets one of its own (identity matrix).")
     return graph.replace(features=sparse.eye_array(graph.num_nodes, format="csr"))
@@ -178,10 +188,10 @@ def prepare(
     >>> prepare(graph, parse_method("fishergcn"), fishergcn.TrainConfig(rank=2)).neighborhood
     Neighborhood(3 nodes, rank 2, radius 0.1, uniform noise, high directions, projected scale)
     """
-    graph = learnable(graph)
-    if config.normalize_features and has_negative_features(graph):
-        warn("some features are negative, so their rows are not divided by their sum (normalize_features=False).")
-        config = dataclasses.replace(config, normalize_features=False)
+    graph = learnable(graph, [method])
+    if method.trained and config.scaling == "rows" and has_negative_features(graph):
+        warn("some features are negative, so their rows are not divided by their sum (scaling='none').")
+        config = dataclasses.replace(config, scaling="none")
     if method.consistent and samples_of(method, config) < 2:
         raise InputError(f"method {method.name!r} needs samples to be at least 2, got {config.samples}.")
     by_links = method.perturbed and config.perturbation != "spectral"

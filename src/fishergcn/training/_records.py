@@ -10,6 +10,10 @@ from typing import Any
 
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError
+from fishergcn.training._metrics import MEASURED
+
+#: The scores of a run on its test and on its validation nodes: fields of :class:`fishergcn.RunRecord`.
+SCORES = tuple(f"{part}_{name}" for part in ("test", "val") for name in MEASURED)
 
 
 @dataclass(frozen=True)
@@ -23,14 +27,18 @@ class RunRecord:
     status
         ``"ok"``, or ``"diverged"`` if the loss became NaN or infinite; then the scores are NaN.
     epochs
-        How many steps were taken; of a diverged run, the step at which it broke.
+        How many steps were taken; of a diverged run, the step at which it broke; 0 where nothing is trained.
     test_accuracy
         A fraction.
+    test_balanced_accuracy
+        The mean over the classes of the fraction of their nodes that are found.
+    test_macro_f1
+        The mean over the classes of F1. In both, classes without test nodes are left out.
     test_loss
         Cross entropy plus weight decay, as in the paper's tables.
     test_cross_entropy
         Cross entropy alone.
-    val_accuracy, val_loss, val_cross_entropy
+    val_accuracy, val_balanced_accuracy, val_macro_f1, val_loss, val_cross_entropy
         The same on the validation nodes, with the same weights.
     curves
         Per epoch: ``train_loss`` (the objective, dropout and perturbation included), ``train_accuracy``
@@ -48,8 +56,8 @@ class RunRecord:
     extra
         What a measure other than training adds, as plain values: of an attack its name, its level and its size.
     weights
-        The weights that were tested, one array per layer, if they were asked for; not part of the record's
-        plain values.
+        What was tested, if it was asked for: W^l, one array per layer, then with a bias b^l, one per layer; of a
+        method that trains nothing the nodes that it learned from. Not part of the record's plain values.
 
     Examples
     --------
@@ -71,9 +79,13 @@ class RunRecord:
     status: str
     epochs: int
     test_accuracy: float
+    test_balanced_accuracy: float
+    test_macro_f1: float
     test_loss: float
     test_cross_entropy: float
     val_accuracy: float
+    val_balanced_accuracy: float
+    val_macro_f1: float
     val_loss: float
     val_cross_entropy: float
     curves: dict[str, list[float]]
@@ -107,7 +119,8 @@ class RunRecord:
         """Undo :meth:`to_dict`, of values that may come from anywhere."""
         if not isinstance(values, Mapping):
             raise DataFileError(f"a run record must be an object with fields, got {values!r:.80}.")
-        values = {"extra": {}, **values}  # version 0.1 has none
+        later = [name for name in SCORES if "balanced" in name or "f1" in name]
+        values = {"extra": {}, **dict.fromkeys(later), **values}  # version 0.1 has none of these
         names = {entry.name for entry in dataclasses.fields(cls)} - {"weights"}
         if set(values) != names:
             odd = ", ".join(sorted(set(values) ^ names))

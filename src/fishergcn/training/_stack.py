@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +26,9 @@ class Stack:
             nn.Parameter(initial_weights(self.keys, layer, fan_in, fan_out, problem.dtype))
             for layer, (fan_in, fan_out) in enumerate(pairwise(sizes))
         ]
+        widths = sizes[1:] if config.bias else ()
+        place: dict[str, Any] = {"dtype": problem.dtype, "device": device}
+        self.biases = [nn.Parameter(torch.zeros(len(runs), width, **place)) for width in widths]
         self.adversary: SpectralAdversary | None = None
         if around is not None:
             around = around.to(device, problem.dtype)
@@ -46,12 +50,17 @@ class Stack:
         return None if self.adversary is None else self.adversary.shape.detach()
 
     @property
+    def network(self) -> list[nn.Parameter]:
+        """W^l of each layer, then with a bias b^l of each layer: what minimizes the loss."""
+        return [*self.weights, *self.biases]
+
+    @property
     def parameters(self) -> list[nn.Parameter]:
         """All that is learned: what minimizes the loss, then what maximizes it."""
-        return [*self.weights, *([] if self.xi is None else [self.xi])]
+        return [*self.network, *([] if self.xi is None else [self.xi])]
 
     def _optimizer(self) -> torch.optim.Adam:
-        groups: list[dict[str, object]] = [{"params": self.weights}]
+        groups: list[dict[str, object]] = [{"params": self.network}]
         if self.adversary is not None and self.xi is not None:
             groups.append(self.adversary.parameter_group())
         return torch.optim.Adam(groups, lr=self.learning_rate, fused=True)
@@ -61,7 +70,9 @@ class Stack:
         old = self.optimizer
         states = [old.state[parameter] for parameter in self.parameters]
         self.keys = self.keys[runs]
-        self.weights = [nn.Parameter(each.detach()[runs]) for each in self.weights]
+        self.weights, self.biases = (
+            [nn.Parameter(each.detach()[runs]) for each in part] for part in (self.weights, self.biases)
+        )
         if self.adversary is not None:
             self.adversary.keep(runs)
         self.optimizer = self._optimizer()

@@ -251,7 +251,7 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
             check_real("validation_fraction", self.validation_fraction, above=0.0, below=1.0)
             stopping = {"stopping": "patience", "patience": self.patience, "test_at": "best-val"}
         chosen = {name: getattr(self, name) for name in _SETTINGS}
-        return TrainConfig(**chosen, **stopping, normalize_features=False)
+        return TrainConfig(**chosen, **stopping, scaling="none")
 
     def _adjacency(self, X: Any) -> CSRArray:
         """Return A; remember how new nodes are linked to it."""

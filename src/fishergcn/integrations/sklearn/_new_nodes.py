@@ -47,7 +47,7 @@ def probabilities(weights: Sequence[AnyArray], features: Any, propagation: CSRAr
     >>> probabilities([np.eye(2)], np.log([[1.0, 3.0], [1.0, 1.0]]), eye, np.array([0]))
     array([[0.25, 0.75]])
     """
-    prepared = make_features(features, normalize=False, dtype=torch.float64)
+    prepared = make_features(features, scaling="none", dtype=torch.float64)
     view = local_view(prepared, propagation, nodes, len(weights), device="cpu", dtype=torch.float64)
     with torch.no_grad():
         out = logits([torch.as_tensor(each, dtype=torch.float64).unsqueeze(0) for each in weights], view)

@@ -1,0 +1,91 @@
+"""What the network sees of a table of numbers: its rows or its columns on a common scale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from fishergcn._base.choices import Scaling
+from fishergcn._base.types import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureScaling:
+    """x_ij / Σ_j |x_ij| by rows, (x_ij - center_j) / scale_j by columns, or x_ij itself; sparse stays sparse.
+
+    Attributes
+    ----------
+    by_rows : bool
+        Whether each row is divided by the sum of its magnitudes: by its sum, where nothing is negative. Rows of zeros
+        stay.
+    center, scale : ndarray of shape (D,), optional
+        Of the columns. A center must be None for sparse features, which would lose their zeros.
+
+    Examples
+    --------
+    >>> counts = np.array([[1.0, 3.0], [0.0, 0.0]])
+    >>> FeatureScaling.learn(counts, "rows").apply(counts)
+    array([[0.25, 0.75],
+           [0.  , 0.  ]])
+    >>> columns = FeatureScaling.learn(np.array([[1.0, 7.0], [3.0, 7.0]]), "columns")
+    >>> columns.apply(np.array([[4.0, 8.0]]))  # other rows, on the scale of the first ones
+    array([[2., 1.]])
+    """
+
+    by_rows: bool = False
+    center: FloatArray | None = None
+    scale: FloatArray | None = None
+
+    @classmethod
+    def learn(cls, features: Any, kind: Scaling) -> FeatureScaling:
+        """Return the scaling of X, n x D, by its rows, by its columns, or none.
+
+        By columns, the scale is the standard deviation (1 where it is 0), and the center the mean; sparse features
+        have no center.
+        """
+        if kind != "columns":
+            return cls(by_rows=kind == "rows")
+        if not sparse.issparse(features):
+            dense = np.asarray(features, dtype=np.float64)
+            mean = dense.mean(axis=0)
+            return cls(center=mean, scale=_scales(dense.var(axis=0), mean, len(dense)))
+        matrix: Any = sparse.csc_array(features, dtype=np.float64)  # type: ignore[call-overload]
+        matrix.sum_duplicates()
+        (rows, columns), stored = matrix.shape, np.diff(matrix.indptr)
+        mean = np.asarray(matrix.sum(axis=0), dtype=np.float64) / rows
+        column = np.repeat(np.arange(columns), stored)
+        # Around the mean, in two passes: E[x²] - E[x]² would cancel where a column hardly varies.
+        squares = np.bincount(column, (matrix.data - mean[column]) ** 2, minlength=columns)
+        return cls(scale=_scales((squares + (rows - stored) * mean**2) / rows, mean, rows))
+
+    def apply(self, features: Any) -> Any:
+        """Return the scaled features in float64, as a new array or a new CSR array with sorted entries."""
+        if sparse.issparse(features):
+            matrix: Any = sparse.csr_array(features, dtype=np.float64, copy=True)  # type: ignore[call-overload]
+            matrix.sum_duplicates()  # also sorts: masks count stored entries, so their order must be a fixed one
+            if self.by_rows:
+                matrix.data *= np.repeat(_row_factors(abs(matrix).sum(axis=1)), np.diff(matrix.indptr))
+            elif self.scale is not None:
+                matrix.data /= self.scale[matrix.indices]
+            return matrix
+        dense = np.array(features, dtype=np.float64)
+        if self.by_rows:
+            dense *= _row_factors(np.abs(dense).sum(axis=1))[:, None]
+        if self.center is not None:
+            dense -= self.center
+        if self.scale is not None:
+            dense /= self.scale
+        return dense
+
+
+def _scales(variance: FloatArray, mean: FloatArray, rows: int) -> FloatArray:
+    """Return standard deviations, and 1 for columns that are constant up to rounding."""
+    rounding = rows * np.finfo(np.float64).eps
+    return np.where(variance > rounding * variance + (rounding * mean) ** 2, np.sqrt(variance), 1.0)
+
+
+def _row_factors(sums: FloatArray) -> FloatArray:
+    return np.divide(1.0, sums, out=np.ones_like(sums), where=sums != 0)

@@ -1,0 +1,61 @@
+"""The identity as an operator: a network over it does not see the links, and pays for no product with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fishergcn._base.types import CSRArray
+from fishergcn.operators._operator import Operator
+from fishergcn.operators._sparse import SparseMatrix
+
+
+@dataclass(frozen=True)
+class IdentityOperator:
+    """I in place of Ã: every product is what it was multiplied with.
+
+    Attributes
+    ----------
+    shape
+        (n, n).
+    device, dtype
+        Where and in which precision activations are.
+
+    Examples
+    --------
+    >>> import torch
+    >>> signal = torch.ones(3, 1, 2)
+    >>> IdentityOperator((3, 3), torch.device("cpu"), torch.float32).propagate(signal) is signal
+    True
+    """
+
+    shape: tuple[int, int]
+    device: torch.device
+    dtype: torch.dtype
+
+    def propagate(self, dense: Tensor) -> Tensor:
+        """Return the activations themselves."""
+        return dense
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> IdentityOperator:
+        """Return the operator on another device or in another precision."""
+        return IdentityOperator(self.shape, torch.device(device or self.device), dtype or self.dtype)
+
+
+def as_operator(matrix: CSRArray, *, device: torch.device | str, dtype: torch.dtype) -> Operator:
+    """Return a matrix as an operator: the identity as one that costs nothing.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from scipy import sparse
+    >>> type(as_operator(sparse.eye_array(3, format="csr"), device="cpu", dtype=torch.float32)).__name__
+    'IdentityOperator'
+    """
+    rows, columns = matrix.shape
+    if rows == columns == matrix.nnz and (matrix.data == 1).all() and (matrix.indices == np.arange(rows)).all():
+        return IdentityOperator((rows, columns), torch.device(device), dtype)
+    return SparseMatrix.from_scipy(matrix, device=device, dtype=dtype)
