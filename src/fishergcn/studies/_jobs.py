@@ -141,7 +141,9 @@ class _Shared:
     def problem(self, cell: Cell) -> Problem:
         """Return the problem of a cell, computing only what no cell before it had."""
         method, config = parse_method(cell.method), cell.config
-        matrix = (config.order, config.threshold) if method.high_order else "renormalized"
+        matrix: object = (config.order, config.threshold) if method.high_order else "renormalized"
+        if method.base not in ("gcn", "fishergcn"):
+            matrix = method.base  # has one of its own
         spectrum = (matrix, config.rank, config.directions)
         problem = prepare(
             self.graph,

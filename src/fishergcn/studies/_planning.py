@@ -138,10 +138,12 @@ def make_comparison(
     >>> [cell.name for cell in plan.cells[:3]], plan.splits, len(plan)
     (['gcn', 'gcn-x5', 'gcn-x5-c'], ('shuffled:2019', 'shuffled:2020'), 12)
     """
-    loaded = {name: learnable(graph) for name, graph in _graphs(graphs).items()}
+    parsed = [parse_method(method) for method in methods]
+    loaded = {name: learnable(graph, parsed) for name, graph in _graphs(graphs).items()}
     if not loaded:
         raise InputError("graphs must hold at least one graph, got none.")
     rule = split_rules.usual_rule(*loaded.values())
+    masks = [len(graph.masks["train"]) for graph in loaded.values() if graph.masks and rule == "mask"]
     preset = Preset(
         name="compare",
         title="Comparison",
@@ -151,7 +153,7 @@ def make_comparison(
         datasets=(),
         methods=tuple(methods),
         split_rule=rule,
-        splits=min([_COUNT, *(len(graph.masks["train"]) for graph in loaded.values() if graph.masks and rule == "mask")]),
+        splits=min([_COUNT, *masks]),
         seeds=1,
         config=TrainConfig() if config is None else config,
     )
