@@ -196,9 +196,14 @@ def check_new_file(path: Path, *, overwrite: bool) -> None:
         raise DataFileError(f"{path} exists already; --overwrite replaces it.")
 
 
+def options_of(command: Callable[..., None]) -> dict[str, Any]:
+    """Return the defaults of a command's options, by the names of its parameters."""
+    return {name: parameter.default for name, parameter in inspect.signature(command).parameters.items()}
+
+
 def words_of(command: Callable[..., None], values: Mapping[str, Any]) -> list[str]:
     """Return options of a command as words, without those that have its defaults."""
-    usual = {name: parameter.default for name, parameter in inspect.signature(command).parameters.items()}
+    usual = options_of(command)
     words: list[str] = []
     for name, value in values.items():
         if value not in (None, usual.get(name)):

@@ -291,10 +291,13 @@ class TrainedModel:
 
     def operator_of(self, graph: Graph) -> SparseMatrix:
         """Return Ã of another graph, by the method and the settings of the model, where the networks run."""
-        if self._function is not None or self._matrix_is_given:
-            raise InputError("the model was made with a function or a matrix of its own: it is for its graph alone.")
+        self._check_for_other_graphs()
         matrix = propagation_of(graph, self.method, self.config)
         return SparseMatrix.from_scipy(matrix, device=self.device, dtype=self.dtype)
+
+    def _check_for_other_graphs(self) -> None:
+        if self._function is not None or self._matrix_is_given:
+            raise InputError("the model was made with a function or a matrix of its own: it is for its graph alone.")
 
     def prepare_features(self, features: Any) -> Features:
         """Return other features as the networks want them, e.g. for :meth:`test`."""
@@ -302,8 +305,7 @@ class TrainedModel:
 
     def features_of(self, graph: Graph) -> Features:
         """Return the features of another graph as the networks want them, in the columns of training."""
-        if self._function is not None:
-            raise InputError("the model was made with a function, which has features of its own: it is for its graph.")
+        self._check_for_other_graphs()
         return self.prepare_features(matched_features(self.graph, graph, self.weights[0].shape[1]))
 
     def logits(self, operator: Any = None, features: Features | None = None) -> Tensor:
