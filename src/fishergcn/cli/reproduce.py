@@ -19,8 +19,8 @@ def reproduce(
     preset: Annotated[
         str,
         typer.Argument(
-            help="table1, table2, table3, three-layers, curves, ablation, quick, robustness, robustness-quick, or a "
-            ".toml file.",
+            help="table1, table2, table3, three-layers, curves, ablation, consistency, quick, robustness, "
+            "robustness-quick, or a .toml file.",
             metavar="PRESET",
         ),
     ],
@@ -33,10 +33,7 @@ def reproduce(
     device: shared.Device = "auto",
     workers: shared.AllWorkers = None,
     cluster: shared.Cluster = None,
-    tensorboard: Annotated[
-        Path | None,
-        typer.Option(help="Write learning curves for TensorBoard there.", metavar="DIR", rich_help_panel=shared.RUNS),
-    ] = None,
+    tensorboard: shared.TensorBoard = None,
     quiet: shared.Quiet = False,
 ) -> None:
     """Repeat an experiment of the paper.

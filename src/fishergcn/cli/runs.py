@@ -112,12 +112,17 @@ def print_results(runs: Runs) -> None:
         return
     for dataset in plan.datasets:
         rows = [_result_row(each) for each in cells if each.dataset == dataset]
-        out.print(_narrow(table(f"{plan.title}: {dataset}", _RESULT_COLUMNS, rows)))
+        columns = _RESULT_COLUMNS
+        if not plan.published:
+            columns, *rows = ([*row[:3], *row[5:]] for row in (columns, *rows))
+        out.print(_narrow(table(f"{plan.title}: {dataset}", columns, rows)))
         rows = [_difference_row(each) for each in compared if each.dataset == dataset]
         if rows:
             title = f"Differences in accuracy on the same splits and seeds: {dataset}"
             out.print(_narrow(table(title, _DIFFERENCE_COLUMNS, rows)))
     out.print(f"{intervals} p: Wilcoxon signed-rank over {unit}.", soft_wrap=True)
+    if not plan.published:
+        return
     gap = "(ours - published) / standard error of ours"
     if plan.changed:
         gap = f"left out, since settings are not the preset's ({', '.join(plan.changed)})"
@@ -168,7 +173,7 @@ def _result_row(each: CellSummary) -> list[str]:
         _interval(each.accuracy, ".2f"),
         _or_dash(known.accuracy if known else None, 100, ".2f"),
         _or_dash(each.accuracy_gap, 1, "+.1f"),
-        f"{_or_dash(loss, 1, '.3f')} ({_or_dash(known.loss if known else None, 1, '.2f')})",
+        _or_dash(loss, 1, ".3f") + (f" ({_or_dash(known.loss, 1, '.2f')})" if known else ""),
         count,
     ]
 

@@ -8,5 +8,6 @@ from fishergcn.models._selection import Candidate, Selection
 from fishergcn.models._trained import TrainedModel
 
 __all__ = [
-    "Candidate", "Selection", "TrainedModel", "best_run", "check_model_target", "load_model", "load_models", "save_models",
+    "Candidate", "Selection", "TrainedModel", "best_run", "check_model_target", "load_model", "load_models",
+    "save_models",
 ]  # fmt: skip

@@ -119,7 +119,8 @@ def _is_embedded(graph: Graph) -> bool:
     if graph.name not in datasets.available():
         return False
     shipped = datasets.load(graph.name)
-    return (graph.digest, graph.node_ids, graph.class_names) == (shipped.digest, shipped.node_ids, shipped.class_names)
+    names = ("digest", "node_ids", "class_names", "feature_names")
+    return all(getattr(graph, name) == getattr(shipped, name) for name in names)
 
 
 def _check_sum(folder: Path, name: str, facts: Facts) -> None:

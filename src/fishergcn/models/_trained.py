@@ -29,6 +29,7 @@ from fishergcn.execution import check_graph, check_records
 from fishergcn.graph import Graph
 from fishergcn.models._card import model_card
 from fishergcn.models._folder import class_names_of, write_folder
+from fishergcn.models._matching import matched_features, node_names_of, nodes_in_words
 from fishergcn.models._selection import Selection
 from fishergcn.nn import GCN, Features, FeatureScaling, full_view, make_features
 from fishergcn.nn import logits as network_logits
@@ -183,7 +184,7 @@ class TrainedModel:
             _matrix_is_given=propagation is not None,
         )
         if weights:
-            made._check_features(graph)
+            matched_features(graph, graph, weights[0].shape[1])  # raises where they are too few or too many
             if (known := made.num_classes) < graph.num_classes:
                 raise InputError(f"the network must fit the graph: it knows {known} classes, not {graph.num_classes}.")
         return made
@@ -248,7 +249,7 @@ class TrainedModel:
     @property
     def node_names(self) -> tuple[str, ...]:
         """The names of the nodes; their numbers where they have none."""
-        return _node_names(self.graph)
+        return node_names_of(self.graph)
 
     @property
     def record(self) -> RunRecord:
@@ -294,14 +295,22 @@ class TrainedModel:
 
     def operator_of(self, graph: Graph) -> SparseMatrix:
         """Return Ã of another graph, by the method and the settings of the model, where the networks run."""
-        if self._function is not None or self._matrix_is_given:
-            raise InputError("the model was made with a function or a matrix of its own: it is for its graph alone.")
+        self._check_for_other_graphs()
         matrix = propagation_of(graph, self.method, self.config)
         return SparseMatrix.from_scipy(matrix, device=self.device, dtype=self.dtype)
+
+    def _check_for_other_graphs(self) -> None:
+        if self._function is not None or self._matrix_is_given:
+            raise InputError("the model was made with a function or a matrix of its own: it is for its graph alone.")
 
     def prepare_features(self, features: Any) -> Features:
         """Return other features as the networks want them, e.g. for :meth:`test`."""
         return make_features(features, scaling=self.scaling, device=self.device, dtype=self.dtype)
+
+    def features_of(self, graph: Graph) -> Features:
+        """Return the features of another graph as the networks want them, in the columns of training."""
+        self._check_for_other_graphs()
+        return self.prepare_features(matched_features(self.graph, graph, self.weights[0].shape[1]))
 
     def logits(self, operator: Any = None, features: Features | None = None) -> Tensor:
         """Return the logits (n, R, C), over another operator than Ã or of other features if they are given."""
@@ -327,15 +336,16 @@ class TrainedModel:
         Parameters
         ----------
         graph : Graph, optional
-            Another graph, with as many features a node; its nodes may be others and other in number. It has a
-            propagation matrix of its own, by the method and the settings of the model. Its labels are not looked at.
+            Another graph; its nodes may be others and other in number. Its features are matched by the names of their
+            columns if both graphs have them, else by number. It has a propagation matrix of its own, by the method and
+            the settings of the model. Its labels are not looked at.
         """
         if graph is None:
             out = self.only().logits()
         else:
-            operator = self.operator_of(check_graph(graph))
-            self._check_features(graph)
-            out = self.only().logits(operator, self.prepare_features(graph.features))
+            # Features first: they are refused at once, and an operator may take long.
+            features = self.features_of(check_graph(graph))
+            out = self.only().logits(self.operator_of(graph), features)
         found: FloatArray = torch.softmax(out[:, 0].double(), dim=1).cpu().numpy()
         return found
 
@@ -346,7 +356,11 @@ class TrainedModel:
     def new_nodes(self, graph: Graph) -> tuple[str, ...]:
         """Return the names of nodes of another graph that this model's graph does not have."""
         known = set(self.node_names)
-        return tuple(name for name in _node_names(graph) if name not in known)
+        return tuple(name for name in node_names_of(graph) if name not in known)
+
+    def nodes_in_words(self, graph: Graph) -> str:
+        """Say in a sentence how many nodes of another graph are known from training, new, or missing."""
+        return nodes_in_words(self.graph, graph)
 
     def predictions_csv(self, graph: Graph | None = None) -> str:
         """Return a table as CSV: node id, name of the most probable class, probability of each class."""
@@ -354,7 +368,7 @@ class TrainedModel:
         text = io.StringIO(newline="")
         table = csv.writer(text, lineterminator="\n")
         table.writerow(["node", "class", *(f"p:{name}" for name in names)])
-        nodes = _node_names(self.graph if graph is None else graph)
+        nodes = node_names_of(self.graph if graph is None else graph)
         for node, row, best in zip(nodes, probabilities, probabilities.argmax(axis=1), strict=True):
             table.writerow([node, names[best], *(f"{each:.9g}" for each in row)])
         return text.getvalue()
@@ -387,17 +401,6 @@ class TrainedModel:
         """
         model = dataclasses.replace(self, chosen_from=len(runs) or self.chosen_from)
         write_folder(folder, {"": model}, runs or [self.record], overwrite=overwrite)
-
-    def _check_features(self, graph: Graph) -> None:
-        if graph.features is None:
-            raise InputError("the graph has no features, which the network needs.")
-        expected = self.weights[0].shape[1]
-        if graph.num_features != expected:
-            raise InputError(f"a node of the graph must have {expected} features, got {graph.num_features}.")
-
-
-def _node_names(graph: Graph) -> tuple[str, ...]:
-    return graph.node_ids or tuple(map(str, range(graph.num_nodes)))
 
 
 def _checked_matrix(graph: Graph, propagation: SparseMatrix | MatrixLike) -> CSRArray:

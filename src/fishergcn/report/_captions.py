@@ -6,9 +6,12 @@ RESULTS = (
     "Test accuracy is the share of test nodes whose class was predicted correctly. The 95 % interval says how "
     "well the mean is known; it comes from {source}, because runs that share a split are not independent. "
     " “std” is the spread of single runs, as papers report it, and says nothing about the error of "
-    "the mean. The loss contains the weight-decay term, as published losses do. The last two columns compare with "
-    "the paper: in percentage points, and in standard errors of our mean (the paper’s own error comes on top, so "
-    "small multiples mean agreement)."
+    "the mean. The loss contains the weight-decay term, as published losses do."
+)
+
+PUBLISHED = (
+    " The last two columns compare with the paper: in percentage points, and in standard errors of our mean (the "
+    "paper’s own error comes on top, so small multiples mean agreement)."
 )
 
 CHANGED = (

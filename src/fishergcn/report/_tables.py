@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from fishergcn._base.text import csv_text, signed_points
 from fishergcn.drawing import Html, Look, tag
@@ -57,19 +57,22 @@ _COLUMNS: tuple[Column, ...] = (
     ("accuracy_gap", "std. errors", lambda summary: summary.accuracy_gap, _signed),
 )
 _GROUPS = (("", 1), ("ours", 4), ("paper", 3), ("ours − paper", 2))  # low and high share a column
+_COMPARED = ("published_accuracy", "published_accuracy_std", "published_loss", "accuracy_difference", "accuracy_gap")
 _SOFT = frozenset({"runs", "accuracy_low", "accuracy_high", "accuracy_std"})
 
 
 def result_table(outcome: Outcome, dataset: str, looks: Mapping[str, Look]) -> Html:
     """Return the results on one data set; every number cell carries its full value in ``data-value``."""
-    groups = [tag("th", text, class_="group", colspan=str(span), scope="colgroup") for text, span in _GROUPS]
+    columns = [each for each in _COLUMNS if outcome.plan.published or each[0] not in _COMPARED]
+    shown = _GROUPS if outcome.plan.published else _GROUPS[:2]
+    groups = [tag("th", text, class_="group", colspan=str(span), scope="colgroup") for text, span in shown]
     heads = [
         tag("th", "95 % interval" if name == "accuracy_low" else head, class_="number", scope="col")
-        for name, head, _, _ in _COLUMNS
+        for name, head, _, _ in columns
         if name != "accuracy_high"
     ]
     rows = [
-        tag("tr", _name_cell(cell, looks), *_number_cells(outcome.summaries[cell]))
+        tag("tr", _name_cell(cell, looks), *_number_cells(outcome.summaries[cell], columns))
         for cell in outcome.cells(dataset).values()
     ]
     head = tag("thead", tag("tr", tag("td", ""), *groups), tag("tr", tag("th", "method", scope="col"), *heads))
@@ -92,6 +95,8 @@ def tables_markdown(outcome: Outcome) -> str:
     heads = ["data set", "method", "runs", "accuracy % [95 % interval]", "std", "loss", "paper: accuracy %",
              "paper: loss", "difference, points", "in std. errors"]  # fmt: skip
     results = [[cell.dataset, cell.name, *_markdown_cells(summary)] for cell, summary in outcome.summaries.items()]
+    if not outcome.plan.published:
+        heads, *results = (row[:6] for row in (heads, *results))
     paired = ["data set", "method − reference", "reference is", "difference, points [95 % interval]",
               "won / tied / lost", "Wilcoxon p"]  # fmt: skip
     differences = [_markdown_difference(comparison) for comparison in outcome.comparisons]
@@ -112,9 +117,9 @@ def _name_cell(cell: Cell, looks: Mapping[str, Look]) -> Html:
     return tag("th", tag("span", swatch(looks[cell.name]), cell.name, class_="name"), scope="row")
 
 
-def _number_cells(summary: CellSummary) -> list[Html]:
+def _number_cells(summary: CellSummary, columns: Sequence[Column]) -> list[Html]:
     cells = []
-    for name, _, value, shown in _COLUMNS:
+    for name, _, value, shown in columns:
         number = _known(value(summary))
         if name == "accuracy_high":
             continue

@@ -14,7 +14,7 @@ from fishergcn.studies._candidates import CANDIDATES, GENERAL
 from fishergcn.studies._data_table import data_table, write_data_table
 from fishergcn.studies._export import export
 from fishergcn.studies._plan import Cell, Plan
-from fishergcn.studies._planning import make_plan
+from fishergcn.studies._planning import make_comparison, make_plan
 from fishergcn.studies._preset import Preset, Published, available_presets, load_preset
 from fishergcn.studies._resampling import Estimate, cluster_bootstrap, estimate, interval_source, paired_difference
 from fishergcn.studies._runner import run
@@ -25,8 +25,9 @@ from fishergcn.studies._store import RunStore, open_runs
 from fishergcn.studies._tuning import PAPER_GRID, Trial, Tuning, tune
 
 __all__ = [
-    "ATTACKS", "CANDIDATES", "GENERAL", "PAPER_GRID", "TITLES", "UNITS", "Band", "Cell", "CellSummary", "Comparison", "Estimate", "Plan",
-    "Preset", "Published", "RunStore", "Runs", "Signals", "Stopped", "Trial", "Tuning", "available_presets",
-    "cluster_bootstrap", "compare", "data_table", "estimate", "export", "fit", "interval_source", "load_preset", "make_plan",
-    "open_runs", "paired_difference", "run", "summarize", "tune", "write_archive", "write_data_table",
+    "ATTACKS", "CANDIDATES", "GENERAL", "PAPER_GRID", "TITLES", "UNITS", "Band", "Cell", "CellSummary", "Comparison",
+    "Estimate", "Plan", "Preset", "Published", "RunStore", "Runs", "Signals", "Stopped", "Trial", "Tuning",
+    "available_presets", "cluster_bootstrap", "compare", "data_table", "estimate", "export", "fit", "interval_source",
+    "load_preset", "make_comparison", "make_plan", "open_runs", "paired_difference", "run", "summarize", "tune",
+    "write_archive", "write_data_table",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fishergcn._base.checks import check_real
+from fishergcn._base.choices import Scaling
 from fishergcn._base.npz import read_arrays, write_arrays
 from fishergcn._base.seeds import FIRST_SEED
 from fishergcn._base.types import AnyArray
@@ -97,7 +98,8 @@ def fit(
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> labels = np.repeat([0, 1], 20)
-    >>> links = [(i, j) for i in range(40) for j in range(i) if rng.random() < (0.3 if labels[i] == labels[j] else 0.02)]
+    >>> likely = np.where(labels[:, None] == labels, 0.3, 0.02)
+    >>> links = np.argwhere(np.triu(rng.random((40, 40)) < likely, 1))
     >>> graph = Graph.from_edges(links, features=rng.random((40, 5)), labels=labels, name="two groups")
     >>> model = fit(graph, device="cpu", workers=1, methods=["majority", "mlp", "gcn"])
     >>> model.selection.chosen, model.selection.gain > 0
@@ -157,9 +159,8 @@ class _Choice:
         names, count = self._affordable(costs)
         cells = {name: configs[name] for name in names}
         inner = inner_splits(self.graph, self.split, count)
-        self._say(
-            f"{len(cells)} candidates on {count} inner split{'s' * (count > 1)}, about {sum(costs[name] for name in names) * count:.0f} s."
-        )
+        about = count * sum(costs[name] for name in names)
+        self._say(f"{len(cells)} candidates on {count} inner split{'s' * (count > 1)}, about {about:.0f} s.")
         records = self._runs("candidates", cells, inner, keep=True)
         scores = {name: _scores(some) for name, some in records.items() if _scores(some)}
         if not scores:
@@ -176,7 +177,7 @@ class _Choice:
 
     # Which candidates, with which scaling
 
-    def _scalings(self, networks: Sequence[str], pace: float) -> dict[str, str]:
+    def _scalings(self, networks: Sequence[str], pace: float) -> dict[str, Scaling]:
         """Compare the scalings of features in a few epochs, with the links and without them."""
         known = scalings_of(self.graph)
         families = {_family(name): "gcn" if _family(name) == "graph" else "mlp" for name in networks}
@@ -192,10 +193,10 @@ class _Choice:
         self._say(f"how to scale the features: {len(cells)} short trials on {count} inner split{'s' * (count > 1)}.")
         found = self._runs("scalings", cells, inner_splits(self.graph, self.split, count))
         scores = {name: _scores(some) for name, some in found.items() if _scores(some)}
-        chosen = {}
+        chosen: dict[str, Scaling] = {}
         for family, method in families.items():
-            some = {name: values for name, values in scores.items() if name.startswith(f"{method} ")}
-            chosen[family] = best_candidate(some).rpartition(" ")[2] if some else known[0]
+            some = {scaling: scores[f"{method} {scaling}"] for scaling in known if f"{method} {scaling}" in scores}
+            chosen[family] = next((scaling for scaling in known if some and scaling == best_candidate(some)), known[0])
         return chosen
 
     def _cores(self) -> int:
@@ -268,7 +269,7 @@ class _Choice:
             return {cell.name: list(runs.of_cell(cell)) for cell in plan.cells}
 
     def _model(self, name: str, config: TrainConfig) -> TrainedModel:
-        """Return the model of the chosen candidate on the split itself: its weights were kept, or it is trained again."""
+        """Return the chosen model on the split itself: its weights were kept, or it is trained again."""
         with contextlib.suppress(FisherGCNError, OSError):
             return _kept(self.folder / "candidates", name, self.graph, self.split)
         records = train(self.graph, name, self.split, [self.seed], config, self.device, keep_weights=True)
@@ -287,13 +288,11 @@ class _Choice:
         for name in self.methods:
             some = scores.get(name, {})
             known = {"scaling": cells[name].scaling} if name in cells and parse_method(name).trained else {}
-            means = [
-                float(np.mean([getattr(each, value) for each in some.values()])) if some else math.nan
-                for value in ("accuracy", "cross_entropy")
-            ]
+            accuracy = float(np.mean([each.accuracy for each in some.values()])) if some else math.nan
+            entropy = float(np.mean([each.cross_entropy for each in some.values()])) if some else math.nan
             seconds = sum(record.seconds for record in records.get(name, ()))
             why = self.left_out.get(name, "" if some else "it diverged or failed")
-            candidates.append(Candidate(name, name, known, *means, len(some), seconds, why))
+            candidates.append(Candidate(name, name, known, accuracy, entropy, len(some), seconds, why))
         gain = self._gain(best, scores)
         homophily = self._homophily()
         low, high = (math.nan, math.nan) if gain is None else (gain.low, gain.high)
@@ -310,20 +309,12 @@ class _Choice:
 
     def _gain(self, best: str, scores: Mapping[str, Mapping[object, Score]]) -> Estimate | None:
         """Compare a network that uses the links with the same one without them, run by run."""
-        pairs = []
         for name in (best, *sorted(scores, key=lambda name: -_mean(scores[name]))):
             free = graph_free_of(name, GENERAL)
-            if free in scores:
-                pairs.append((name, free))
-        if not pairs:
-            return None
-        name, free = pairs[0]
-        both: Any = scores[name].keys() & scores[free].keys()
-        return (
-            estimate({key: scores[name][key].accuracy - scores[free][key].accuracy for key in sorted(both)})
-            if both
-            else None
-        )
+            both: Any = scores[name].keys() & scores[free].keys() if free is not None and free in scores else ()
+            if free is not None and both:
+                return estimate({key: scores[name][key].accuracy - scores[free][key].accuracy for key in sorted(both)})
+        return None
 
     def _homophily(self) -> float:
         """Return the share of links within a class, among nodes whose class may be known: not those of the test."""

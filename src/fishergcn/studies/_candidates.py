@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fishergcn._base.choices import Scaling
 from fishergcn._base.types import CSRArray, FloatArray
 from fishergcn.execution import find_device
 from fishergcn.graph import Graph
@@ -22,7 +23,7 @@ from fishergcn.training import Method, Run, TrainConfig, parse_method, prepare, 
 GENERAL = TrainConfig(
     scaling="none", bias=True, stopping="patience", patience=40, test_at="best-val", max_epochs=200, threshold=1e-3
 )
-SCALINGS = ("none", "rows", "columns")
+SCALINGS: tuple[Scaling, ...] = ("none", "rows", "columns")
 #: The methods among which ``fit`` chooses, simplest first: of two that cannot be told apart the first is taken.
 CANDIDATES = ("majority", "lp", "mlp", "gcn", "gcn-t", "mlp-x5-c", "gcn-x5-c", "gcn-t-x5-c")
 _ROWS = 64  # sampled to estimate the size of the high-order matrix
@@ -80,7 +81,7 @@ def _within_one_error(scores: Mapping[str, Scores], value: str, sign: float) -> 
     return staying
 
 
-def scalings_of(graph: Graph) -> tuple[str, ...]:
+def scalings_of(graph: Graph) -> tuple[Scaling, ...]:
     """Return the scalings that make a difference on a graph: rows are not divided where features are negative.
 
     Examples

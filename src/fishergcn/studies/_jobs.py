@@ -135,7 +135,7 @@ class _Shared:
 
     def __init__(self, plan: Plan, store: RunStore, dataset: str) -> None:
         self.store, self.graph = store, _graph(plan, dataset)
-        self.splits = {name: splits.parse(self.graph, name) for name in plan.splits}
+        self.splits = _splits(plan, dataset, self.graph)
         self._matrices: dict[object, CSRArray] = {}
         self._spectra: dict[object, Spectrum] = {}
         self._checked = False
@@ -144,7 +144,9 @@ class _Shared:
     def problem(self, cell: Cell) -> Problem:
         """Return the problem of a cell, computing only what no cell before it had."""
         method, config = parse_method(cell.method), cell.config
-        matrix = (config.order, config.threshold) if method.high_order else "renormalized"
+        matrix: object = (config.order, config.threshold) if method.high_order else "renormalized"
+        if method.base not in ("gcn", "fishergcn"):
+            matrix = method.base  # has one of its own
         spectrum = (matrix, config.rank, config.directions)
         problem = prepare(
             self.graph,
@@ -172,3 +174,12 @@ def _graph(plan: Plan, dataset: str) -> Graph:
     if graph.digest != plan.digests.get(dataset):
         raise InputError(f"the graph {dataset!r} is not the one of the plan, whose content has another digest.")
     return graph
+
+
+def _splits(plan: Plan, dataset: str, graph: Graph) -> dict[str, splits.Split]:
+    """Return the splits of a data set by name."""
+    own = {split.name: split for split in plan.own_splits.get(dataset, ())}
+    if f"{dataset}, splits" in plan.digests and not own:
+        advice = "give them with the plan: make_plan(..., splits=...)"
+        raise InputError(f"the study has splits of its own on {dataset!r}; {advice}.")
+    return {name: own.get(name) or splits.parse(graph, name) for name in plan.splits}
