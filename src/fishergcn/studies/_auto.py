@@ -196,7 +196,7 @@ class _Choice:
         chosen: dict[str, Scaling] = {}
         for family, method in families.items():
             some = {scaling: scores[f"{method} {scaling}"] for scaling in known if f"{method} {scaling}" in scores}
-            chosen[family] = next((scaling for scaling in known if some and scaling == best_candidate(some)), known[0])
+            chosen[family] = best_candidate(some) if some else known[0]
         return chosen
 
     def _cores(self) -> int:

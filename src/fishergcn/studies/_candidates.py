@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -39,9 +40,10 @@ class Score:
 
 
 Scores = Mapping[object, Score]  # by (split, seed)
+Name = TypeVar("Name", bound=str)
 
 
-def best_candidate(scores: Mapping[str, Scores]) -> str:
+def best_candidate(scores: Mapping[Name, Scores]) -> Name:
     """Return the candidate that validation prefers; of those that cannot be told apart, the first.
 
     A candidate stays in the race while its mean accuracy is within one standard error of the best (of the difference,
@@ -66,7 +68,7 @@ def best_candidate(scores: Mapping[str, Scores]) -> str:
     return staying[0]
 
 
-def _within_one_error(scores: Mapping[str, Scores], value: str, sign: float) -> list[str]:
+def _within_one_error(scores: Mapping[Name, Scores], value: str, sign: float) -> list[Name]:
     means = {
         name: sign * float(np.mean([getattr(each, value) for each in some.values()])) for name, some in scores.items()
     }
