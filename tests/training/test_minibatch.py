@@ -16,8 +16,7 @@ from fishergcn.nn._view import reach
 from fishergcn.splits import Split
 from fishergcn.training import BatchSettings, Run, _batch_problem, prepare_batches
 from fishergcn.training._methods import parse_method
-from fishergcn.training._minibatch import MiniBatchTrainer
-from fishergcn.training._minibatch import train_minibatch as train_batches
+from fishergcn.training._minibatch import MiniBatchTrainer, train_prepared
 
 NODES = 90
 CONFIG = TrainConfig(max_epochs=4, hidden=(8,), dtype="float64", rank=3, samples=3, stopping="none")
@@ -42,6 +41,12 @@ def graph(request):
 @pytest.fixture(scope="module")
 def split():
     return Split("some", np.arange(0, 45), np.arange(45, 60), np.arange(60, 90))
+
+
+def train_batches(graph, method, split, seed=2019, config=CONFIG, *, batch_size, fanout, **options):
+    problem, basis = prepare_batches(graph, parse_method(method), config)
+    settings = BatchSettings(batch_size, fanout)
+    return train_prepared(problem, basis, Run(split, seed), settings, torch.device("cpu"), **options)
 
 
 def covers(graph, split):
