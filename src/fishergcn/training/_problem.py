@@ -223,7 +223,7 @@ def check_runs(problem: Problem, runs: Sequence[Run]) -> None:
     >>> problem = prepare(graph, parse_method("gcn"), fishergcn.TrainConfig())
     >>> check_runs(problem, [Run(Split("mine", train=[0, 2], val=[1], test=[9]), 2019)])
     Traceback (most recent call last):
-    fishergcn.errors.InputError: ...
+    fishergcn.errors.InputError: test of split 'mine' must list nodes below 3, got 9.
     """
     labels, classes = problem.graph.labels, problem.graph.num_classes
     if labels is None:
