@@ -47,8 +47,8 @@ def test_mini_batches_are_those_of_one_run_after_the_other(graph):
     chosen = [splits.per_class(graph, 3, 2, seed=seed) for seed in (0, 1)]
     settings = BatchSettings(4, (3, -1))
     found = train(graph, "fishergcn", chosen, [7], CONFIG, batches=settings, keep_weights=True)
+    problem, basis = prepare_batches(graph, parse_method("fishergcn"), CONFIG)
     for split, record in zip(chosen, found, strict=True):
-        problem, basis = prepare_batches(graph, parse_method("fishergcn"), CONFIG)
         expected = train_prepared(problem, basis, Run(split, 7), settings, torch.device("cpu"))
         assert bare([record]) == bare([expected])
         assert len(record.weights) == 2

@@ -9,8 +9,6 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-__all__ = ["in_derivative", "kernel"]
-
 Kernel = TypeVar("Kernel", bound=type[torch.autograd.Function])
 
 

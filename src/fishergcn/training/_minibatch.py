@@ -37,18 +37,7 @@ from fishergcn.training._stack import Stack
 class MiniBatchTrainer:
     """One run on a large graph: epochs of mini-batches, and scores of nodes by exact inference.
 
-    Parameters
-    ----------
-    problem, basis
-        From :func:`prepare_batches`.
-    run
-        A split and a seed.
-    settings
-        Batch size and fanout.
-    device
-        Where.
-    group
-        The processes among which batches are shared out.
+    The arguments are those of :func:`train_prepared`.
     """
 
     def __init__(
@@ -188,27 +177,29 @@ def train_prepared(
     keep_weights: bool = False,
     on_epoch: Callable[[Progress], None] | None = None,
 ) -> RunRecord:
-    """Train one run in mini-batches, on what :func:`prepare_batches` returned.
+    """Train one run in mini-batches; an epoch visits every training node once.
 
     Parameters
     ----------
     problem, basis
-        The graph, made ready for a method.
+        From :func:`prepare_batches`.
     run
-        What to train.
+        A split and a seed.
     settings
-        Batch size and fanout; an epoch visits every training node once.
+        Batch size and fanout.
     device
         Where.
     group
-        The processes that train together.
-    keep_weights, on_epoch
-        As for :func:`train_chunk`.
+        The processes among which batches are shared out; by default this one alone.
+    keep_weights
+        Attach the tested weights to the record.
+    on_epoch
+        Called after every epoch.
 
     Examples
     --------
     >>> from fishergcn import TrainConfig, datasets, splits
-    >>> from fishergcn.training import BatchSettings, Run, parse_method, prepare_batches
+    >>> from fishergcn.training import parse_method, prepare_batches
     >>> cora, config = datasets.load("cora"), TrainConfig(max_epochs=2)
     >>> problem, basis = prepare_batches(cora, parse_method("gcn"), config)
     >>> run, settings = Run(splits.public(cora), 2019), BatchSettings(70, (10, 10))
