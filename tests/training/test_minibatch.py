@@ -49,12 +49,6 @@ def split():
     return Split("some", np.arange(0, 45), np.arange(45, 60), np.arange(60, 90))
 
 
-def train_batches(graph, method, split, seed=2019, config=CONFIG, *, batch_size, fanout, **options):
-    problem, basis = prepare_batches(graph, parse_method(method), config)
-    settings = BatchSettings(batch_size, fanout)
-    return train_prepared(problem, basis, Run(split, seed), settings, torch.device("cpu"), **options)
-
-
 def covers(graph, split):
     """Whether every node is a neighbor of a training node, so that a full batch's blocks read all nodes."""
     return len(reach(renormalized(graph.adjacency), split.train, 1)[0]) == graph.num_nodes
