@@ -19,7 +19,6 @@ from typing import Any
 
 import torch
 
-import fishergcn
 from fishergcn._base.npz import read_arrays
 from fishergcn._base.provenance import versions
 from fishergcn.errors import FisherGCNError, reason
@@ -244,7 +243,7 @@ class ProcessExecutor:
                 worker.stdin.close()
 
     def _start(self, stop: threading.Event) -> subprocess.Popen[str]:
-        source = str(Path(fishergcn.__file__).resolve().parents[1])
+        source = str(Path(__file__).resolve().parents[2])
         paths = [source, *filter(None, sys.path)]  # a worker finds the measures that this process finds
         threads = dict.fromkeys((f"{name}_NUM_THREADS" for name in ("OMP", "MKL", "OPENBLAS", "NUMBA")), "1")
         with self._lock:

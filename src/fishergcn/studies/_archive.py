@@ -203,7 +203,7 @@ def _record(
         seed=int(line["seed"]),
         status=line["status"],
         epochs=int(line["epochs"]),
-        **{name: float(line[name] or "nan") for name in _SCORES},
+        **{name: float(line[name]) if line[name] else math.nan for name in _SCORES},
         curves=curves,
         shape=[float(value) for value in line["shape"].split()],
         seconds=float(line["seconds"]),
