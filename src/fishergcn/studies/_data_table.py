@@ -26,13 +26,7 @@ _QUANTITIES = {
 
 
 def data_table(preset: Preset) -> list[dict[str, Any]]:
-    """Return one row per data set and quantity: ``computed``, ``published``, and if they print ``equal``.
-
-    Parameters
-    ----------
-    preset
-        One of kind ``"data"``.
-    """
+    """Return a row for each data set and quantity: ``computed``, ``published``, and whether they print ``equal``."""
     rows = []
     for facts in preset.facts:
         computed = _computed(datasets.load(facts["dataset"]), preset)
