@@ -106,15 +106,7 @@ class NeighborSampler:
         self._diagonal[owner[at]] = at
 
     def blocks(self, nodes: IntArray, step: int) -> list[Block]:
-        """Return the blocks of a batch, first layer first.
-
-        Parameters
-        ----------
-        nodes
-            The batch, without repetitions.
-        step
-            The number of the step: each draws anew.
-        """
+        """Return the blocks of a batch of distinct nodes, first layer first; each step draws anew."""
         found: list[Block] = []
         reached = np.sort(nodes)
         for hop, fanout in enumerate(self.fanout):
