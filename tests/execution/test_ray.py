@@ -10,6 +10,7 @@ import pytest
 
 from fishergcn import studies
 from fishergcn.errors import MissingExtraError
+from fishergcn.execution import Listener
 from fishergcn.execution._jobs import Job, measure_name, problem_key, run_to_dict
 from fishergcn.execution._ray import _problem, _problems, _to_files, _train_files
 from fishergcn.studies import make_plan
