@@ -54,11 +54,7 @@ def means_table(results: Results, title: str) -> Table:
         row = [fact["method"], f"{fact['runs']}{diverged}"]
         row += [_mean(column, fact[_SCORES[column]]) for column in scores]
         rows.append([*row, f"{fact['epochs']['mean']:.0f}", f"{fact['seconds']['mean']:.1f}"])
-    return table(
-        f"Mean ± standard deviation on {title}",
-        ["method", "runs", *scores, "epochs", "sec."],
-        rows,
-    )
+    return table(f"Mean ± standard deviation on {title}", ["method", "runs", *scores, "epochs", "sec."], rows)
 
 
 def differences_table(results: Results, config: TrainConfig) -> Table | None:

@@ -58,11 +58,7 @@ def check_model_target(folder: str | os.PathLike[str], *, overwrite: bool) -> Pa
 
 
 def write_folder(
-    folder: str | os.PathLike[str],
-    models: Mapping[str, TrainedModel],
-    runs: Iterable[RunRecord],
-    *,
-    overwrite: bool,
+    folder: str | os.PathLike[str], models: Mapping[str, TrainedModel], runs: Iterable[RunRecord], *, overwrite: bool
 ) -> None:
     """Write models, each to the folder of its name inside (the folder itself for ""), and all runs."""
     values = [record.to_dict() for record in runs]
@@ -122,11 +118,7 @@ def _is_embedded(graph: Graph) -> bool:
     if graph.name not in datasets.available():
         return False
     shipped = datasets.load(graph.name)
-    return (graph.digest, graph.node_ids, graph.class_names) == (
-        shipped.digest,
-        shipped.node_ids,
-        shipped.class_names,
-    )
+    return (graph.digest, graph.node_ids, graph.class_names) == (shipped.digest, shipped.node_ids, shipped.class_names)
 
 
 def _check_sum(folder: Path, name: str, facts: Facts) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 from scipy import sparse
 
@@ -19,12 +21,7 @@ _MOST_HIGH_ORDER = 100_000  # nodes; the matrix of higher order holds hundreds o
 
 
 def prepare_batches(
-    graph: Graph,
-    method: Method,
-    config: TrainConfig,
-    *,
-    spectrum: Spectrum | None = None,
-    group: Group | None = None,
+    graph: Graph, method: Method, config: TrainConfig, *, spectrum: Spectrum | None = None, group: Group | None = None
 ) -> tuple[Problem, FloatArray | None]:
     """Make a graph ready for mini-batches: Ã, the neighborhood in its own coordinates, and the basis Ū.
 
@@ -48,14 +45,13 @@ def prepare_batches(
             f"method {method.name!r} needs a graph of at most {_MOST_HIGH_ORDER:,} nodes, got {graph.num_nodes:,}: the "
             f"high-order matrix would not fit in memory; use {method.name.replace('-t', '')!r}."
         )
-    plain = parse_method(("gcn-t" if method.high_order else "gcn") + "-x2")
-    problem = prepare(graph, plain, config)
+    problem = prepare(graph, parse_method("gcn-t" if method.high_order else "gcn"), config)
     if not method.perturbed or config.radius == 0:
-        return Problem(graph, method, config, problem.propagation, None), None
+        return dataclasses.replace(problem, method=method), None
     if spectrum is None or group.size > 1:
         spectrum = _shared_spectrum(problem, spectrum, group)
     neighborhood = _in_own_coordinates(spectrum, config)
-    return Problem(graph, method, config, problem.propagation, neighborhood), spectrum.eigenvectors
+    return dataclasses.replace(problem, method=method, neighborhood=neighborhood), spectrum.eigenvectors
 
 
 def _shared_spectrum(problem: Problem, spectrum: Spectrum | None, group: Group) -> Spectrum:
