@@ -19,15 +19,14 @@ from fishergcn.studies._preset import Preset, Published, available_presets, load
 from fishergcn.studies._resampling import Estimate, cluster_bootstrap, estimate, interval_source, paired_difference
 from fishergcn.studies._runner import run
 from fishergcn.studies._runs import Band, Runs
-from fishergcn.studies._signals import Signals, Stopped
 from fishergcn.studies._statistics import CellSummary, Comparison, compare, summarize
 from fishergcn.studies._store import RunStore, open_runs
 from fishergcn.studies._tuning import PAPER_GRID, Trial, Tuning, tune
 
 __all__ = [
     "ATTACKS", "CANDIDATES", "GENERAL", "PAPER_GRID", "TITLES", "UNITS", "Band", "Cell", "CellSummary", "Comparison",
-    "Estimate", "Plan", "Preset", "Published", "RunStore", "Runs", "Signals", "Stopped", "Trial", "Tuning",
-    "available_presets", "cluster_bootstrap", "compare", "data_table", "estimate", "export", "fit", "interval_source",
-    "load_preset", "make_comparison", "make_plan", "open_runs", "paired_difference", "run", "summarize", "tune",
-    "write_archive", "write_data_table",
+    "Estimate", "Plan", "Preset", "Published", "RunStore", "Runs", "Trial", "Tuning", "available_presets",
+    "cluster_bootstrap", "compare", "data_table", "estimate", "export", "fit", "interval_source", "load_preset",
+    "make_comparison", "make_plan", "open_runs", "paired_difference", "run", "summarize", "tune", "write_archive",
+    "write_data_table",
 ]  # fmt: skip

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any
 
 from fishergcn import datasets
-from fishergcn._base.files import atomic_path, make_folder, write_text
+from fishergcn._base.files import make_folder, write_text
+from fishergcn._base.text import csv_text
 from fishergcn.graph import Graph
 from fishergcn.propagation import high_order, renormalized
 from fishergcn.studies._folders import check_free
@@ -26,13 +26,7 @@ _QUANTITIES = {
 
 
 def data_table(preset: Preset) -> list[dict[str, Any]]:
-    """Return one row per data set and quantity: ``computed``, ``published``, and if they print ``equal``.
-
-    Parameters
-    ----------
-    preset
-        One of kind ``"data"``.
-    """
+    """Return a row for each data set and quantity: ``computed``, ``published``, and whether they print ``equal``."""
     rows = []
     for facts in preset.facts:
         computed = _computed(datasets.load(facts["dataset"]), preset)
@@ -71,10 +65,8 @@ def write_data_table(preset: Preset, rows: list[dict[str, Any]], folder: str | P
     check_free(folder)
     make_folder(folder)
     paths = [folder / f"{preset.name}.csv", folder / f"{preset.name}.md"]
-    with atomic_path(paths[0]) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, ["dataset", "quantity", "computed", "published", "equal"], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    columns = ["dataset", "quantity", "computed", "published", "equal"]
+    write_text(paths[0], csv_text(columns, [[row[name] for name in columns] for row in rows]))
     lines = [f"# {preset.title}", "", "| data set | quantity | computed | published |", "|---|---|---:|---:|"]
     lines += [f"| {row['dataset']} | {row['quantity']} | {row['computed']} | {row['published']} |" for row in rows]
     notes = ["", f"Published: {preset.source}.", *preset.notes, ""]

@@ -229,7 +229,7 @@ class Plan:
 
 def _cell(cell: Entries, base: Mapping[str, Any]) -> Cell:
     method = parse_method(cell.text("method")).name
-    config = TrainConfig.from_dict({**base, **cell.table("config", {})})
+    config = TrainConfig.from_dict({**base, **(cell.table("config", {}) if base else cell.table("config"))})
     options = cell.table("options", {})
     if any(not isinstance(value, str | int | float) for value in options.values()):
         raise InputError(f"'options' of a cell must be texts and numbers, got {dict(options)!r:.80}.")

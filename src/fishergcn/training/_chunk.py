@@ -98,11 +98,6 @@ def train_chunk(
     on_epoch
         Called after every epoch.
 
-    Returns
-    -------
-    list of RunRecord
-        In the order of ``runs``.
-
     Examples
     --------
     >>> import numpy as np, torch, fishergcn
