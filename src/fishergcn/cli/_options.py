@@ -83,8 +83,9 @@ Methods = Annotated[
     list[str] | None,
     _runs(
         "--method",
-        help="gcn, gcn-xM for M dropout samples, fishergcn, gcn-t, gcn-t-xM or fishergcn-t, with suffix -c for "
-        f"consistency; repeat to compare. By default those of the preset; without a preset {DEFAULT_METHOD}.",
+        help="gcn, gcn-xM for M dropout samples, fishergcn, gcn-t, gcn-t-xM or fishergcn-t, without the links mlp or "
+        "mlp-xM, each with suffix -c for consistency; lp for label propagation, majority for the most frequent class; "
+        f"repeat to compare. By default those of the preset; without a preset {DEFAULT_METHOD}.",
     ),
 ]
 Seeds = Annotated[int, _runs(help="How many initializations of each split.")]

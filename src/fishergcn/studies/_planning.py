@@ -85,6 +85,9 @@ def make_plan(
         raise InputError("datasets, methods and attacks must name at least one each.")
     chosen, own = _chosen_splits(graphs, preset.splits if splits is None else splits, preset.split_rule)
     if preset.kind == "attack":
+        blind = [each for each in map(parse_method, named) if not (each.trained and each.uses_graph)]
+        if blind:
+            raise InputError(f"a study of attacks needs networks that read the links, got {blind[0].name!r}.")
         for graph in graphs.values():
             check_feasible(options, graph)
         if any(len(split.test) == 0 for found in chosen.values() for split in found):

@@ -31,6 +31,7 @@ def prepare_batches(
     Examples
     --------
     >>> from fishergcn import TrainConfig, datasets
+    >>> from fishergcn.training import parse_method
     >>> problem, basis = prepare_batches(datasets.load("cora"), parse_method("fishergcn"), TrainConfig())
     >>> basis.shape
     (2708, 10)
@@ -46,7 +47,7 @@ def prepare_batches(
             f"high-order matrix would not fit in memory; use {method.name.replace('-t', '')!r}."
         )
     # Of the unperturbed method: the neighborhood below is another one.
-    plain = dataclasses.replace(method, base="gcn", samples=2) if method.perturbed else method
+    plain = dataclasses.replace(method, base="gcn") if method.perturbed else method
     problem = prepare(graph, plain, config)
     if not method.perturbed or config.radius == 0:
         return dataclasses.replace(problem, method=method), None
