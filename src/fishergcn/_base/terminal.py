@@ -27,6 +27,12 @@ def note(text: str) -> None:
     print(f"fishergcn: {text}", file=sys.stderr, flush=True)
 
 
+def narrow(made: Table) -> Table:
+    """Save blanks in a table, so that it fits on 80 columns."""
+    made.collapse_padding = True
+    return made
+
+
 def table(
     title: str,
     columns: Sequence[str],

@@ -135,6 +135,7 @@ def worst_in_ball(
     >>> bool(found.distance <= 0.1), bool(found.loss > plain.loss)
     (True, True)
     """
+    model.check_network(links=True)
     radius = check_real("radius", radius, minimum=0.0)
     restarts = check_integer("restarts", restarts, minimum=1)
     steps = check_integer("steps", steps, minimum=0)
@@ -208,7 +209,8 @@ class _Networks:
         deeper = SparsePlusLowRank(self.sparse, self.basis, coefficients.flatten(0, 1))
         first = _SharedInput(self.sparse, self.basis, coefficients)
         operators = (first, *[deeper] * (len(weights) - 1))
-        return logits(weights, View(self.model.features, operators, (None,) * len(weights)))
+        view = View(self.model.features, operators, (None,) * len(weights))
+        return logits(weights, view, biases=self.model.biases)
 
 
 class _SharedInput(SparsePlusLowRank):

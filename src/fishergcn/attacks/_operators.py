@@ -32,6 +32,7 @@ def operator_of(model: TrainedModel, adjacency: CSRArray) -> Operator:
     >>> operator_of(model, add_links(graph.adjacency, 1, seed=0))
     SparseMatrix(3 × 3, 9 entries, torch.float32, cpu)
     """
+    model.check_network()
     config, device = model.config, model.device
     if model.method.high_order and device.type != "cpu" and adjacency.shape[0] <= _DENSE_NODES:
         dense = dense_high_order(adjacency, config.order, config.threshold, device=device)

@@ -111,6 +111,7 @@ def prbcd_flips(
     with warnings.catch_warnings():  # it says on import that it is experimental
         warnings.simplefilter("ignore", UserWarning)
         contrib = require("torch_geometric.contrib.nn.models", extra="pyg", purpose="the PRBCD attack")
+    model.check_network(links=True)
     model = model.only()
     adjacency = model.graph.adjacency
     upper = sparse.coo_array(sparse.triu(adjacency, 1))

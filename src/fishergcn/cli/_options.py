@@ -24,7 +24,9 @@ GraphName = Annotated[str, typer.Argument(help="A data set or a graph file (.npz
 ModelFolder = Annotated[
     Path, typer.Argument(help="A model folder, as written by fishergcn train --out.", metavar="MODEL")
 ]
-RunsFolder = Annotated[Path, typer.Argument(help="A folder made by fishergcn reproduce, compare or robustness.", metavar="DIR")]
+RunsFolder = Annotated[
+    Path, typer.Argument(help="A folder made by fishergcn reproduce, compare or robustness.", metavar="DIR")
+]
 
 Dataset = Annotated[
     list[str] | None,
@@ -96,8 +98,9 @@ Methods = Annotated[
     list[str] | None,
     typer.Option(
         "--method",
-        help="gcn, gcn-xM for M dropout samples, fishergcn, gcn-t, gcn-t-xM or fishergcn-t, with suffix -c for "
-        f"consistency; repeat to compare. By default those of the preset; without a preset {DEFAULT_METHOD}.",
+        help="gcn, gcn-xM for M dropout samples, fishergcn, gcn-t, gcn-t-xM or fishergcn-t, without the links mlp or "
+        "mlp-xM, each with suffix -c for consistency; lp for label propagation, majority for the most frequent class; "
+        f"repeat to compare. By default those of the preset; without a preset {DEFAULT_METHOD}.",
         rich_help_panel=RUNS,
     ),
 ]

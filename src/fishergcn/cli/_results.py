@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fishergcn._base.terminal import table
+from fishergcn._base.terminal import narrow, table
 from fishergcn.training import TrainConfig, control_of
 
 if TYPE_CHECKING:
@@ -19,17 +19,25 @@ if TYPE_CHECKING:
 Results = Mapping[str, "Sequence[RunRecord]"]  # the runs of each method
 _SCORES = {  # column: field of a record
     "test %": "test_accuracy",
+    "bal. %": "test_balanced_accuracy",
+    "F1 %": "test_macro_f1",
     "test loss": "test_loss",
     "cross entropy": "test_cross_entropy",
     "val. %": "val_accuracy",
+    "val. bal. %": "val_balanced_accuracy",
+    "val. F1 %": "val_macro_f1",
     "val. loss": "val_loss",
 }
-_MAIN_SCORES = ("test %", "test loss", "val. %")  # so that the table of means fits a terminal
+# So that the tables fit a terminal; the rest is in the JSON, and validation by class where nothing was tested.
+_BY_CLASS = ("bal. %", "F1 %", "val. bal. %", "val. F1 %")
+_RUN_SCORES = ("test %", "bal. %", "F1 %", "test loss", "cross entropy", "val. %", "val. loss")
+_MEAN_SCORES = ("test %", "bal. %", "F1 %", "test loss", "val. %")
+_UNTESTED_SCORES = ("val. %", "val. bal. %", "val. F1 %", "val. loss")
 
 
 def runs_table(results: Results, title: str) -> Table:
     """Return a table with a row for each run."""
-    scores = {column: name for column, name in _SCORES.items() if _known(results, name)}
+    scores = {column: _SCORES[column] for column in _shown(results, _RUN_SCORES)}
     rows = [
         [
             method,
@@ -46,19 +54,16 @@ def runs_table(results: Results, title: str) -> Table:
 
 
 def means_table(results: Results, title: str) -> Table:
-    """Return a table with a row for each method: mean ± sample standard deviation over its runs."""
-    scores = [column for column in _MAIN_SCORES if _known(results, _SCORES[column])]
+    """Return a table with a row for each method: mean ± sample standard deviation over its runs (means by class)."""
+    scores = _shown(results, _MEAN_SCORES)
     rows = []
     for fact in means(results):
         diverged = f" ({fact['diverged']} diverged)" if fact["diverged"] else ""
         row = [fact["method"], f"{fact['runs']}{diverged}"]
         row += [_mean(column, fact[_SCORES[column]]) for column in scores]
         rows.append([*row, f"{fact['epochs']['mean']:.0f}", f"{fact['seconds']['mean']:.1f}"])
-    return table(
-        f"Mean ± standard deviation on {title}",
-        ["method", "runs", *scores, "epochs", "sec."],
-        rows,
-    )
+    columns = ["method", "runs", *scores, "epochs", "sec."]
+    return narrow(table(f"Mean ± standard deviation on {title}", columns, rows))
 
 
 def differences_table(results: Results, config: TrainConfig) -> Table | None:
@@ -123,6 +128,12 @@ def differences(results: Results, config: TrainConfig) -> list[dict[str, Any]]:
     return found
 
 
+def _shown(results: Results, columns: Sequence[str]) -> list[str]:
+    """Return the columns that have numbers: those of validation where nothing was tested."""
+    wanted = columns if _known(results, "test_accuracy") else _UNTESTED_SCORES
+    return [column for column in wanted if _known(results, _SCORES[column])]
+
+
 def _known(results: Results, name: str) -> bool:
     """Say whether any run has this score: without test nodes, none has been tested."""
     return any(not math.isnan(getattr(record, name)) for records in results.values() for record in records)
@@ -147,6 +158,6 @@ def _number(column: str, value: float | None) -> str:
 
 
 def _mean(column: str, found: Mapping[str, float | None]) -> str:
-    if found["std"] is None:
+    if found["std"] is None or column in _BY_CLASS:
         return _number(column, found["mean"])
     return f"{_number(column, found['mean'])}±{_number(column, found['std'])}"

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fishergcn._base.terminal import console, table
+from fishergcn._base.terminal import console, narrow, table
 from fishergcn.cli import _options as shared
 from fishergcn.cli._common import print_json
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from fishergcn.studies import CellSummary, Comparison, Runs
 
 app = typer.Typer(help="List, show and export the runs of a study.", no_args_is_help=True)
@@ -24,7 +26,8 @@ def list_(folder: shared.RunsFolder, json: shared.Json = False) -> None:
     """Show every run: what it is, how it ended, its scores."""
     from fishergcn.studies import open_runs
 
-    scores = ("split", "seed", "status", "epochs", "test_accuracy", "test_loss", "seconds")
+    percents = ("test_accuracy", "test_balanced_accuracy", "test_macro_f1")
+    scores = ("split", "seed", "status", "epochs", *percents, "test_loss", "seconds")
     found = []
     with open_runs(folder) as runs:
         for cell, record in runs.entries():
@@ -37,13 +40,13 @@ def list_(folder: shared.RunsFolder, json: shared.Json = False) -> None:
     rows = [
         [
             *(str(each[name]) for name in ("dataset", "cell", "split", "seed", "status", "epochs")),
-            "-" if each["test_accuracy"] is None else f"{each['test_accuracy']:.2%}",
+            *("-" if each[name] is None else f"{each[name]:.2%}" for name in percents),
             "-" if each["test_loss"] is None else f"{each['test_loss']:.4f}",
             f"{each['seconds']:.1f}",
         ]
         for each in found
     ]
-    columns = ["data set", "method", *scores[:4], "accuracy", "loss", "seconds"]
+    columns = ["data set", "method", *scores[:4], "accuracy", "balanced", "macro F1", "loss", "seconds"]
     console().print(table(f"{len(rows)} runs in {folder}", columns, rows))
 
 
@@ -114,30 +117,34 @@ def print_results(runs: Runs) -> None:
         rows = [_result_row(each) for each in cells if each.dataset == dataset]
         columns = _RESULT_COLUMNS
         if not plan.published:
-            columns, *rows = ([*row[:3], *row[5:]] for row in (columns, *rows))
-        out.print(_narrow(table(f"{plan.title}: {dataset}", columns, rows)))
+            kept = [at for at, name in enumerate(columns) if name not in ("published", "gap")]
+            columns, *rows = ([row[at] for at in kept] for row in (columns, *rows))
+        out.print(narrow(_filled(f"{plan.title}: {dataset}", columns, rows)))
         rows = [_difference_row(each) for each in compared if each.dataset == dataset]
         if rows:
             title = f"Differences in accuracy on the same splits and seeds: {dataset}"
-            out.print(_narrow(table(title, _DIFFERENCE_COLUMNS, rows)))
+            out.print(narrow(table(title, _DIFFERENCE_COLUMNS, rows)))
     out.print(f"{intervals} p: Wilcoxon signed-rank over {unit}.", soft_wrap=True)
+    if any(each.balanced_accuracy for each in cells):
+        out.print("bal.: balanced accuracy, F1: macro F1, both means over the classes.", soft_wrap=True)
     if not plan.published:
         return
     gap = "(ours - published) / standard error of ours"
     if plan.changed:
         gap = f"left out, since settings are not the preset's ({', '.join(plan.changed)})"
-    out.print(f"Gap: {gap}. In brackets: published.", soft_wrap=True)
+    if plan.published:
+        out.print(f"Gap: {gap}. In brackets: published.", soft_wrap=True)
 
 
 _ATTACK_COLUMNS = ["data set", "attack", "method", "plain", "level", "accuracy", "minus", "points [95 % interval]"]
-_RESULT_COLUMNS = ["method", "accuracy", "interval", "published", "gap", "loss", "runs"]
+_RESULT_COLUMNS = ["method", "accuracy", "interval", "bal.", "F1", "published", "gap", "loss", "runs"]
 _DIFFERENCE_COLUMNS = ["method", "minus", "points", "interval", "p", "won:tied:lost"]
 
 
-def _narrow(made: Any) -> Any:
-    """Save blanks, so that a table fits on 80 columns."""
-    made.collapse_padding = True
-    return made
+def _filled(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """Return a table without the columns of which no row knows anything: old runs have no scores by class."""
+    kept = [place for place in range(len(columns)) if place < 3 or any(row[place] != "-" for row in rows)]
+    return table(title, [columns[place] for place in kept], [[row[place] for place in kept] for row in rows])
 
 
 def _attack_rows(cells: Sequence[CellSummary], compared: Sequence[Comparison]) -> list[list[str]]:
@@ -165,15 +172,18 @@ def _result_row(each: CellSummary) -> list[str]:
     count = f"{each.ok}/{each.planned}" + f", {each.diverged} diverged" * bool(each.diverged)
     count += f", {each.failed} failed" * bool(each.failed)
     if each.accuracy is None:
-        return [each.cell, "-", "-", "-", "-", "-", count]
-    known, loss = each.published, None if each.loss is None else each.loss.mean
+        return [each.cell, *["-"] * (len(_RESULT_COLUMNS) - 2), count]
+    known = each.published
+    by_class = (each.balanced_accuracy, each.macro_f1)
+    loss = _or_dash(None if each.loss is None else each.loss.mean, 1, ".3f")
     return [
         each.cell,
         f"{100 * each.accuracy.mean:.2f}",
         _interval(each.accuracy, ".2f"),
+        *(_or_dash(None if one is None else one.mean, 100, ".2f") for one in by_class),
         _or_dash(known.accuracy if known else None, 100, ".2f"),
         _or_dash(each.accuracy_gap, 1, "+.1f"),
-        _or_dash(loss, 1, ".3f") + (f" ({_or_dash(known.loss, 1, '.2f')})" if known else ""),
+        f"{loss} ({_or_dash(known.loss, 1, '.2f')})" if known else loss,
         count,
     ]
 

@@ -97,7 +97,7 @@ def train(
         check_model_target(out, overwrite=overwrite)
     with warnings_as_notes():
         loaded = Source(dataset, graph, edges, features, labels, header, directed, self_links, name).load()
-        graphs = {each: learnable(found) for each, found in loaded.items()}
+        graphs = {each: learnable(found, map(parse_method, methods)) for each, found in loaded.items()}
         chosen = {each: choose(found, splits) for each, found in graphs.items()}
         results: Results = {}
         for each, found in graphs.items():

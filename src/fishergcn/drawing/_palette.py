@@ -2,7 +2,7 @@
 
 The hues are those of Okabe and Ito, which stay apart for color-blind readers; dashes and markers say the same
 again, for print. A method and its control share the hue: the perturbed one is solid, the control dashed,
-plain training dotted.
+plain training dotted. Methods without links or features are black or gray.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ _COLORS = {
     (False, True): {"perturbed": "#009e73", "control": "#5cc4a4"},
     (True, True): {"perturbed": "#8f6fd1", "control": "#b59ce6"},
 }
+# Without links, without features, without either: no hue.
+_BLACKS = {"mlp": "#4d4d4d", "lp": "#000000", "majority": "#b3b3b3"}
 _OTHERS = ("#1f7fc4", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#4fb0ea", "#8f6fd1", "#8a929c")
 
 
@@ -70,6 +72,8 @@ def _of_method(name: str) -> Look | None:
     except InputError:
         return None
     role = "perturbed" if method.perturbed else "plain" if method.samples == 1 else "control"
+    if method.base in _BLACKS:
+        return Look(_BLACKS[method.base], () if method.consistent else _DASHES[role], _MARKERS[role])
     color = _COLORS[method.high_order, method.consistent][role]
     return Look(color, _DASHES[role], _MARKERS[role])
 

@@ -54,10 +54,13 @@ def train(
     Parameters
     ----------
     graph
-        A graph with labels. One without features gets the identity matrix, and a warning says so.
+        A graph with labels. One without features gets the identity matrix, and a warning says so, unless no method
+        reads features.
     method
         ``gcn``, ``gcn-x5``, ``fishergcn``, ``gcn-t``, ``gcn-t-x5`` or ``fishergcn-t``; with suffix ``-c`` the
-        predictions of the samples are drawn together on all nodes. One of them, or several to compare.
+        predictions of the samples are drawn together on all nodes. Without the links ``mlp``, ``mlp-x5`` and
+        ``mlp-x5-c``; without features ``lp``, label propagation; without either ``majority``. One of them, or several
+        to compare.
     splits
         Which nodes to learn from, to stop by and to test on: splits, their names (``"public"``, ``"shuffled:2019"``,
         …), or a number of them, as :func:`fishergcn.splits.choose` reads them; by default the public split, or one
@@ -113,7 +116,7 @@ def train(
             raise InputError("workers trains full batches side by side; start mini-batches with torchrun instead.")
     elif process_count() > 1:
         raise InputError("the processes of torchrun share mini-batches between them, whose size must be given.")
-    graph = learnable(graph)
+    graph = learnable(graph, methods)
     runs = [Run(split, seed) for split in choose(graph, splits) for seed in numbers]
     listener = progress if isinstance(progress, Listener) else Display() if progress else Listener()
     if batches is not None:

@@ -7,10 +7,25 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from fishergcn.models._facts import SELECTION
-from fishergcn.training import TrainConfig
+from fishergcn.training import RunRecord, TrainConfig
 
 if TYPE_CHECKING:
     from fishergcn.models._trained import TrainedModel
+
+_WHAT = {
+    "gcn": "A graph convolutional network",
+    "fishergcn": "A graph convolutional network",
+    "mlp": "A network that reads features and no links",
+    "lp": "Label propagation, which reads links and no features,",
+    "majority": "The most frequent class of the training nodes",
+}
+_COLUMNS = {
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "macro_f1": "macro F1",
+    "cross_entropy": "cross entropy",
+    "loss": "loss with weight decay",
+}
 
 
 def model_card(model: TrainedModel) -> str:
@@ -29,21 +44,23 @@ def model_card(model: TrainedModel) -> str:
         ("graph's SHA-256", record.graph_digest),
     ]
     scores = [
-        _scores("validation", record.val_accuracy, record.val_cross_entropy, record.val_loss),
-        _scores("test", record.test_accuracy, record.test_cross_entropy, record.test_loss),
+        _scores(record, "validation", "val"),
+        _scores(record, "test", "test"),
     ]
     chosen = "It is the only run." if model.chosen_from == 1 else f"Chosen from {model.chosen_from} runs: {SELECTION}."
     return "\n".join(
         [
             f"# {record.method} on {_cell(record.dataset)}",
             "",
-            "A graph convolutional network that names the class of each node of one graph.",
+            f"{_WHAT[model.method.base]} that names the class of each node of one graph.",
             "",
             *_table(("", ""), facts),
             "",
             "## Scores",
             "",
-            *_table(("nodes", "accuracy", "cross entropy", "loss with weight decay"), scores),
+            *_table(("nodes", *_COLUMNS.values()), scores),
+            "",
+            "Balanced accuracy and macro F1 are means over the classes, the rare ones included.",
             "",
             f"{chosen} {_caution(sizes['test'], model.chosen_from)}",
             "",
@@ -77,10 +94,10 @@ def _settings(config: TrainConfig) -> list[tuple[Any, ...]]:
     return [(name, getattr(config, name), getattr(default, name)) for name in names]
 
 
-def _scores(part: str, accuracy: float, cross_entropy: float, loss: float) -> tuple[str, ...]:
-    if math.isnan(accuracy):
-        return part, "-", "-", "-"
-    return part, f"{accuracy:.2%}", f"{cross_entropy:.4f}", f"{loss:.4f}"
+def _scores(record: RunRecord, title: str, part: str) -> tuple[str, ...]:
+    values = {name: getattr(record, f"{part}_{name}") for name in _COLUMNS}
+    forms = {name: ".4f" if name in ("cross_entropy", "loss") else ".2%" for name in _COLUMNS}
+    return title, *("-" if math.isnan(value) else format(value, forms[name]) for name, value in values.items())
 
 
 def _table(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> list[str]:

@@ -1,6 +1,8 @@
 """A model on disk: a folder of plain files from which predictions can be made again.
 
-``weights.safetensors``, ``model.json`` (all that is needed to rebuild the network, and what is known of its
+``weights.safetensors`` (W^l as ``weights.l``, b^l as ``biases.l``, centers and scales of the columns of features as
+``scaling.center`` and ``scaling.scale``, as far as a model has them; of a method that trains nothing the nodes that it
+learned from as ``train``), ``model.json`` (all that is needed to rebuild the network, and what is known of its
 run), ``README.md`` (the same for people), ``predictions.csv``, ``runs.json`` (all runs from which this one
 was chosen) and, unless the graph ships with the package, ``graph.npz``. Models of several methods stand in
 folders named after them, beside one ``runs.json``. Loading runs no code from the folder, and nothing that the
@@ -17,6 +19,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from scipy import sparse
+
 from fishergcn import datasets
 from fishergcn._base.files import write_text
 from fishergcn._base.folders import atomic_folder, check_target
@@ -24,9 +29,9 @@ from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError
 from fishergcn.graph import Graph
 from fishergcn.models._facts import FORMAT, Facts, read_facts
-from fishergcn.models._weights import read_bytes, read_weights, write_weights
+from fishergcn.models._weights import read_bytes, read_tensors, write_tensors
 from fishergcn.nn import layer_sizes
-from fishergcn.training import RunRecord
+from fishergcn.training import RunRecord, parse_method
 
 if TYPE_CHECKING:
     from fishergcn.models._trained import TrainedModel
@@ -72,14 +77,41 @@ def write_folder(
             _write_model(temporary / name, model)
 
 
-def read_folder(folder: Path) -> tuple[Facts, Graph, tuple[AnyArray, ...]]:
-    """Read what is known of a model, its graph and its weights, and check that they fit together."""
+def read_folder(folder: Path) -> tuple[Facts, Graph, dict[str, AnyArray]]:
+    """Read what is known of a model, its graph and its tensors by name, and check that they fit together."""
     facts = read_facts(folder)
     graph = _read_graph(folder, facts)
-    shapes = list(pairwise(layer_sizes(graph.num_features, facts.config.hidden, graph.num_classes)))
-    weights = read_weights(folder / "weights.safetensors", shapes, facts.config.dtype)
+    tensors = read_tensors(folder / "weights.safetensors", _shapes(graph, facts))
     _check_sum(folder, "weights.safetensors", facts)
-    return facts, graph, weights
+    if "train" in tensors and not np.isin(tensors["train"], np.flatnonzero(np.asarray(graph.labels) >= 0)).all():
+        raise DataFileError(f"{folder / 'weights.safetensors'}: train must hold labeled nodes of the graph.")
+    return facts, graph, tensors
+
+
+def _shapes(graph: Graph, facts: Facts) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Return type and shape of every tensor that a model has, by name."""
+    config = facts.config
+    if not parse_method(facts.record.method).trained:
+        return {"train": ("int64", (facts.split_sizes["train"],))}
+    sizes = layer_sizes(graph.num_features, config.hidden, graph.num_classes)
+    shapes = {f"weights.{layer}": (config.dtype, shape) for layer, shape in enumerate(pairwise(sizes))}
+    found: dict[str, tuple[str, tuple[int, ...]]] = {**shapes}
+    if config.bias:
+        found |= {f"biases.{layer}": (config.dtype, (size,)) for layer, size in enumerate(sizes[1:])}
+    if config.scaling == "columns":
+        names = ("scale",) if sparse.issparse(graph.features) else ("center", "scale")
+        found |= {f"scaling.{name}": ("float64", (graph.num_features,)) for name in names}
+    return found
+
+
+def _tensors(model: TrainedModel) -> dict[str, AnyArray]:
+    """Return all that a model has learned, by name."""
+    if not model.method.trained:
+        return {"train": np.asarray(model._learned_from[0], dtype=np.int64)}
+    parts = {"weights": model.weights, "biases": model.biases}
+    found = {f"{name}.{at}": each[0].cpu().numpy() for name, part in parts.items() for at, each in enumerate(part)}
+    scaling = {"scaling.center": model.scaling.center, "scaling.scale": model.scaling.scale}
+    return found | {name: each for name, each in scaling.items() if each is not None}
 
 
 def class_names_of(graph: Graph) -> tuple[str, ...]:
@@ -90,7 +122,7 @@ def class_names_of(graph: Graph) -> tuple[str, ...]:
 def _write_model(folder: Path, model: TrainedModel) -> None:
     record, graph = model.record, model.graph
     folder.mkdir(exist_ok=True)
-    write_weights(folder / "weights.safetensors", [each[0].cpu().numpy() for each in model.weights])
+    write_tensors(folder / "weights.safetensors", _tensors(model))
     embedded = _is_embedded(graph)
     if not embedded:
         graph.save(folder / "graph.npz")
@@ -111,7 +143,8 @@ def _read_graph(folder: Path, facts: Facts) -> Graph:
         graph = Graph.load(folder / "graph.npz")
     if graph.digest != facts.record.graph_digest:
         raise DataFileError(f"{folder}: the graph is not the one the model was trained on (its digest differs).")
-    if graph.features is None or graph.num_features != facts.num_features:
+    needed = parse_method(facts.record.method).trained
+    if (needed and graph.features is None) or graph.num_features != facts.num_features:
         raise DataFileError(f"{folder}: the graph has {graph.num_features} features, the model {facts.num_features}.")
     if class_names_of(graph) != facts.class_names:
         raise DataFileError(f"{folder}: the classes of the graph are not those in model.json.")

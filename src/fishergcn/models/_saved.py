@@ -15,6 +15,7 @@ from fishergcn.execution import check_records
 from fishergcn.graph import Graph
 from fishergcn.models._folder import read_folder, write_folder
 from fishergcn.models._trained import TrainedModel
+from fishergcn.nn import FeatureScaling
 from fishergcn.splits import Split
 from fishergcn.training import RunRecord, parse_method
 
@@ -106,7 +107,11 @@ def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
     ('gcn', 'public', {'train': 140, 'val': 500, 'test': 1000})
     """
     facts, graph, arrays = read_folder(Path(folder))
-    weights = tuple(torch.from_numpy(each.copy()).unsqueeze(0) for each in arrays)
+    weights, biases = (
+        tuple(torch.from_numpy(each.copy()).unsqueeze(0) for name, each in arrays.items() if name.startswith(part))
+        for part in ("weights.", "biases.")
+    )
+    scale = arrays.get("scaling.scale")
     return TrainedModel(
         graph,
         parse_method(facts.record.method),
@@ -114,7 +119,10 @@ def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
         weights,
         (facts.record,),
         chosen_from=facts.chosen_from,
+        biases=biases,
         _sizes=(facts.split_sizes,),
+        _learned_from=(arrays["train"],) if "train" in arrays else (),
+        _scaling=None if scale is None else FeatureScaling(center=arrays.get("scaling.center"), scale=scale),
     )
 
 

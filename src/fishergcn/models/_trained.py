@@ -1,8 +1,9 @@
 """A trained model: networks of one method, side by side, with the graph that they were trained on.
 
-    logits = Ã σ(… σ(Ã X W⁰) …) W^{L-1},   p = softmax(logits)
+    logits = Ã σ(… σ(Ã X W⁰ + b⁰) …) W^{L-1} + b^{L-1},   p = softmax(logits)
 
-on the graph itself, without perturbation and without dropout.
+on the graph itself, without perturbation and without dropout. A method that trains nothing is what it makes of the
+nodes that it learned from: its logits are log p.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from fishergcn.training import (
     RunRecord,
     Targets,
     TrainConfig,
+    log_probabilities,
     parse_method,
     propagation_of,
     scores,
@@ -51,7 +53,7 @@ _PARTS = ("train", "val", "test")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TrainedModel:
-    """R ≥ 1 networks of one method on one graph.
+    """R ≥ 1 networks of one method on one graph, or what ``lp`` or ``majority`` say without any.
 
     :meth:`from_records` makes one of what :func:`fishergcn.train` returns, :func:`load_model` of a folder, and
     :meth:`from_network` of a network that was trained elsewhere. Geometry and attacks take it from there.
@@ -65,7 +67,9 @@ class TrainedModel:
     config : TrainConfig
         All settings. Of a network that was trained elsewhere only ``scaling`` is known.
     weights : tuple of Tensor
-        W^l of each layer, shape (R, d_l, d_{l+1}); empty for a function.
+        W^l of each layer, shape (R, d_l, d_{l+1}); empty for a function, and for a method that trains nothing.
+    biases : tuple of Tensor
+        b^l of each layer, shape (R, d_{l+1}); empty for a network without.
     records : tuple of RunRecord
         What came out of training: scores, epochs, seconds, versions.
     runs : tuple of Run
@@ -98,6 +102,9 @@ class TrainedModel:
     records: tuple[RunRecord, ...] = ()
     runs: tuple[Run, ...] = ()
     chosen_from: int = 1
+    biases: tuple[Tensor, ...] = ()
+    _learned_from: tuple[IntArray, ...] = ()  # the training nodes, for a method that trains nothing
+    _scaling: FeatureScaling | None = None
     _sizes: tuple[Mapping[str, int], ...] = ()
     _function: Callable[[Any], Tensor] | None = None
     _matrix: CSRArray | None = None
@@ -109,9 +116,9 @@ class TrainedModel:
     ) -> TrainedModel:
         """Gather networks that were trained on one problem; a run that diverged is an error, it has no network."""
         splits = {run.split.name: run.split for run in runs}.values()
-        return dataclasses.replace(
-            cls.from_records(problem.graph, records, splits, device), _matrix=problem.propagation
-        )
+        scaling = problem.scaling if problem.method.trained else None
+        made = cls.from_records(problem.graph, records, splits, device)
+        return dataclasses.replace(made, _matrix=problem.propagation, _scaling=scaling)
 
     @classmethod
     def from_records(
@@ -135,13 +142,17 @@ class TrainedModel:
                 raise InputError(f"{record.method} on {record.dataset}, split {record.split}: {record.status}.")
             if record.weights is None:
                 raise InputError("the record has no weights; train with keep_weights=True.")
-        config = TrainConfig.from_dict(first.config)
-        options: dict[str, Any] = {"dtype": getattr(torch, config.dtype), "device": device}
-        layers = zip(*(record.weights or () for record in found), strict=True)
-        weights = tuple(torch.as_tensor(np.stack(layer), **options) for layer in layers)
+        config, method = TrainConfig.from_dict(first.config), parse_method(first.method)
+        arrays = list(zip(*(record.weights or () for record in found), strict=True))
         runs = tuple(Run(named[record.split], record.seed) for record in found)
         sizes = tuple({part: len(getattr(run.split, part)) for part in _PARTS} for run in runs)
-        return cls(graph, parse_method(first.method), config, weights, tuple(found), runs, _sizes=sizes)
+        made = cls(graph, method, config, (), tuple(found), runs, _sizes=sizes)
+        if not method.trained:
+            return dataclasses.replace(made, _learned_from=tuple(arrays[0]))
+        options: dict[str, Any] = {"dtype": getattr(torch, config.dtype), "device": device}
+        tensors = tuple(torch.as_tensor(np.stack(each), **options) for each in arrays)
+        depth = len(config.hidden) + 1
+        return dataclasses.replace(made, weights=tensors[:depth], biases=tensors[depth:])
 
     @classmethod
     def from_network(
@@ -168,13 +179,14 @@ class TrainedModel:
         graph = check_graph(graph)
         if not callable(network):
             raise InputError(f"network must be a GCN or map an operator to logits, got {type(network).__name__}.")
-        layers = network.weights if isinstance(network, GCN) else ()
-        weights = tuple(each.detach().clone().unsqueeze(0) for each in layers)
+        layers = (network.weights, network.biases) if isinstance(network, GCN) else ((), ())
+        weights, biases = (tuple(each.detach().clone().unsqueeze(0) for each in part) for part in layers)
         made = cls(
             graph,
             parse_method("gcn"),
             TrainConfig(scaling=scaling),
             weights,
+            biases=biases,
             _function=None if weights else network,
             _matrix=None if propagation is None else _checked_matrix(graph, propagation),
             _matrix_is_given=propagation is not None,
@@ -186,7 +198,7 @@ class TrainedModel:
         return made
 
     def __len__(self) -> int:
-        return len(self.weights[0]) if self.weights else 1
+        return len(self.weights[0]) if self.weights else len(self._learned_from) or 1
 
     def __repr__(self) -> str:
         size = f"{self.graph.num_nodes} nodes, {self.num_classes} classes"
@@ -209,6 +221,8 @@ class TrainedModel:
         return dataclasses.replace(
             self,
             weights=tuple(each[at] for each in self.weights),
+            biases=tuple(each[at] for each in self.biases),
+            _learned_from=self._learned_from[at],
             records=self.records[at],
             runs=self.runs[at],
             _sizes=self._sizes[at],
@@ -219,8 +233,8 @@ class TrainedModel:
         """Return the model on a device, in a precision; features are prepared anew in it."""
         if (torch.device(device), dtype) == (self.device, self.dtype):
             return self
-        weights = tuple(each.to(device, dtype) for each in self.weights)
-        return dataclasses.replace(self, weights=weights, _matrix=self.propagation)
+        weights, biases = (tuple(each.to(device, dtype) for each in part) for part in (self.weights, self.biases))
+        return dataclasses.replace(self, weights=weights, biases=biases, _matrix=self.propagation)
 
     @property
     def device(self) -> torch.device:
@@ -272,7 +286,7 @@ class TrainedModel:
     @cached_property
     def scaling(self) -> FeatureScaling:
         """How features are scaled: as those of the graph were in training."""
-        return FeatureScaling.learn(self.graph.features, self.config.scaling)
+        return self._scaling or FeatureScaling.learn(self.graph.features, self.config.scaling)
 
     @cached_property
     def features(self) -> Features:
@@ -301,6 +315,7 @@ class TrainedModel:
 
     def prepare_features(self, features: Any) -> Features:
         """Return other features as the networks want them, e.g. for :meth:`test`."""
+        self.check_network()
         return make_features(features, scaling=self.scaling, device=self.device, dtype=self.dtype)
 
     def features_of(self, graph: Graph) -> Features:
@@ -311,9 +326,11 @@ class TrainedModel:
     def logits(self, operator: Any = None, features: Features | None = None) -> Tensor:
         """Return the logits (n, R, C), over another operator than Ã or of other features if they are given."""
         operator = self.operator if operator is None else operator
+        if not self.method.trained:
+            return log_probabilities(self.method, operator, *self._known_labels(self.graph), self.num_classes)
         if self._function is None:
             view = full_view(self.features if features is None else features, operator, len(self.weights))
-            return network_logits(self.weights, view)
+            return network_logits(self.weights, view, biases=self.biases)
         out, nodes = self._function(operator), self.graph.num_nodes
         if not isinstance(out, Tensor) or out.ndim != 2 or out.shape[0] != nodes:
             got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
@@ -333,15 +350,20 @@ class TrainedModel:
         ----------
         graph : Graph, optional
             Another graph; its nodes may be others and other in number. Its features are matched by the names of their
-            columns if both graphs have them, else by number. It has a propagation matrix of its own, by the method and
-            the settings of the model. Its labels are not looked at.
+            columns if both graphs have them, else by number, and keep the centers and scales that they had in training.
+            It has a propagation matrix of its own, by the method and the settings of the model. Its labels are not
+            looked at. Label propagation knows the labels of its training nodes, which it finds there by name.
         """
+        one = self.only()
         if graph is None:
-            out = self.only().logits()
-        else:
+            out = one.logits()
+        elif one.method.trained:
             # Features first: they are refused at once, and an operator may take long.
-            features = self.features_of(check_graph(graph))
-            out = self.only().logits(self.operator_of(graph), features)
+            features = one.features_of(check_graph(graph))
+            out = one.logits(one.operator_of(graph), features)
+        else:
+            known = one._known_labels(check_graph(graph))
+            out = log_probabilities(one.method, one.operator_of(graph), *known, one.num_classes)
         found: FloatArray = torch.softmax(out[:, 0].double(), dim=1).cpu().numpy()
         return found
 
@@ -371,13 +393,22 @@ class TrainedModel:
 
     def network(self) -> GCN:
         """Return the only network as a module of torch, ready to predict."""
-        first, *_ = weights = [each[0] for each in self.only().weights]
-        hidden = [each.shape[1] for each in weights[:-1]]
+        self.check_network()
+        one = self.only()
+        hidden = [each.shape[2] for each in one.weights[:-1]]
         # The initial weights are replaced below; a generator of their own leaves the user's alone.
-        options: dict[str, Any] = {"generator": torch.Generator(), "dtype": self.dtype}
-        made = GCN(len(first), hidden, self.num_classes, self.config.dropout, **options)
-        made.load_state_dict({f"weights.{layer}": each for layer, each in enumerate(weights)})
+        options: dict[str, Any] = {"generator": torch.Generator(), "dtype": self.dtype, "bias": bool(self.biases)}
+        made = GCN(one.weights[0].shape[1], hidden, self.num_classes, self.config.dropout, **options)
+        parts = {"weights": one.weights, "biases": one.biases}
+        made.load_state_dict({f"{name}.{at}": each[0] for name, part in parts.items() for at, each in enumerate(part)})
         return made.to(self.device).eval()
+
+    def check_network(self, *, links: bool = False) -> None:
+        """Raise if there is no network or, where links matter, none that reads them."""
+        if not self.method.trained:
+            raise InputError(f"method {self.method.name!r} trains no network, which is needed here.")
+        if links and not self.method.uses_graph:
+            raise InputError(f"method {self.method.name!r} does not read the links, which is needed here.")
 
     def card(self) -> str:
         """Return what a person wants to know before using the only network, in Markdown."""
@@ -397,6 +428,28 @@ class TrainedModel:
         """
         model = dataclasses.replace(self, chosen_from=len(runs) or self.chosen_from)
         write_folder(folder, {"": model}, runs or [self.record], overwrite=overwrite)
+
+    def _known_labels(self, graph: Graph) -> tuple[IntArray, tuple[IntArray, ...]]:
+        """Return labels of the nodes of a graph, and the training nodes of each run among them.
+
+        The majority class is that of the training nodes wherever they are; label propagation finds them by name.
+        """
+        labels, nodes = self.graph.labels, self._learned_from
+        if labels is None:
+            raise AssertionError("prepare() refuses graphs without labels")
+        if graph is self.graph or self.method.base == "majority":
+            return labels, nodes
+        places = {name: place for place, name in enumerate(node_names_of(graph))}
+        moved = np.full(graph.num_nodes, -1, dtype=np.int64)
+        found = []
+        for each in nodes:
+            there = [(places[self.node_names[node]], node) for node in each if self.node_names[node] in places]
+            if not there:
+                raise InputError("label propagation needs a training node in the graph, and none is there by name.")
+            new, old = np.array(there).T
+            moved[new] = labels[old]
+            found.append(new)
+        return moved, tuple(found)
 
 
 def _checked_matrix(graph: Graph, propagation: SparseMatrix | MatrixLike) -> CSRArray:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,32 +17,32 @@ from fishergcn.errors import DataFileError, reason
 
 _LARGEST_HEADER = 1 << 20
 _LARGEST_FILE = 8 << 30
-_TYPES = {"float32": "F32", "float64": "F64"}
+_TYPES = {"float32": "F32", "float64": "F64", "int64": "I64"}
 
 
-def write_weights(path: Path, weights: Sequence[AnyArray]) -> None:
-    """Write W^l as the tensors ``weights.0``, ``weights.1`` and so on, the names in ``GCN.state_dict``."""
+def write_tensors(path: Path, tensors: Mapping[str, AnyArray]) -> None:
+    """Write tensors by name; those of a network have the names in ``GCN.state_dict``."""
     from safetensors.numpy import save
 
-    data = save({_name(layer): np.ascontiguousarray(each) for layer, each in enumerate(weights)})
+    data = save({name: np.ascontiguousarray(each) for name, each in tensors.items()})
     with atomic_path(path) as temporary:  # has the mode that the umask says; safetensors' own files have 0600
         temporary.write_bytes(data)
 
 
-def read_weights(path: Path, shapes: Sequence[tuple[int, int]], dtype: str) -> tuple[AnyArray, ...]:
-    """Read weights of exactly these shapes and this type; anything else is refused with one sentence."""
+def read_tensors(path: Path, shapes: Mapping[str, tuple[str, tuple[int, ...]]]) -> dict[str, AnyArray]:
+    """Read tensors of exactly these types and shapes; anything else is refused with one sentence."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
-    expected = sum(rows * columns for rows, columns in shapes) * np.dtype(dtype).itemsize
+    expected = sum(np.dtype(dtype).itemsize * math.prod(shape) for dtype, shape in shapes.values())
     data = read_bytes(path, limit=min(expected + 8 + _LARGEST_HEADER, _LARGEST_FILE))
     declared = _header(path, data)
-    for layer, shape in enumerate(shapes):
-        entry = declared.pop(_name(layer), None)
+    for name, (dtype, shape) in shapes.items():
+        entry = declared.pop(name, None)
         kind = entry if isinstance(entry, dict) else {}
         if (kind.get("dtype"), kind.get("shape")) != (_TYPES[dtype], list(shape)):
             raise DataFileError(
-                f"{path}: {_name(layer)} must be {_TYPES[dtype]} of shape {list(shape)}, "
+                f"{path}: {name} must be {_TYPES[dtype]} of shape {list(shape)}, "
                 f"got {kind.get('dtype')} of shape {kind.get('shape')}."
             )
     if declared:
@@ -50,11 +51,10 @@ def read_weights(path: Path, shapes: Sequence[tuple[int, int]], dtype: str) -> t
         arrays = load(data)
     except (SafetensorError, ValueError, KeyError) as error:
         raise DataFileError(f"{path} is damaged or truncated ({reason(error)}).") from error
-    weights = tuple(arrays[_name(layer)] for layer in range(len(shapes)))
-    for layer, each in enumerate(weights):
-        if not np.isfinite(each).all():
-            raise DataFileError(f"{path}: {_name(layer)} must be finite, but holds NaN or infinity.")
-    return weights
+    for name in shapes:
+        if not np.isfinite(arrays[name]).all():
+            raise DataFileError(f"{path}: {name} must be finite, but holds NaN or infinity.")
+    return {name: arrays[name] for name in shapes}
 
 
 def read_bytes(path: Path, *, limit: int) -> bytes:
@@ -86,7 +86,3 @@ def _header(path: Path, data: bytes) -> dict[str, Any]:
         raise DataFileError(f"{path} is damaged: its header is not a JSON object.")
     header.pop("__metadata__", None)
     return header
-
-
-def _name(layer: int) -> str:
-    return f"weights.{layer}"

@@ -6,7 +6,9 @@ RESULTS = (
     "Test accuracy is the share of test nodes whose class was predicted correctly. The 95 % interval says how "
     "well the mean is known; it comes from {source}, because runs that share a split are not independent. "
     " “std” is the spread of single runs, as papers report it, and says nothing about the error of "
-    "the mean. The loss contains the weight-decay term, as published losses do."
+    "the mean. Balanced accuracy and macro F1 are means over the classes, in which rare classes count as much as "
+    "frequent ones; runs of earlier versions did not measure them. The loss contains the weight-decay term, as "
+    "published losses do."
 )
 
 PUBLISHED = (

@@ -28,8 +28,8 @@ def _accuracy(part: str) -> Callable[[CellSummary], float | None]:
     return lambda summary: float(getattr(summary.accuracy, part))
 
 
-def _loss(part: str) -> Callable[[CellSummary], float | None]:
-    return lambda summary: float(getattr(summary.loss, part))
+def _mean(score: str) -> Callable[[CellSummary], float | None]:
+    return lambda summary: getattr(getattr(summary, score), "mean", None)
 
 
 def _difference(summary: CellSummary) -> float | None:
@@ -49,16 +49,18 @@ _COLUMNS: tuple[Column, ...] = (
     ("accuracy_low", "low", _accuracy("low"), _percent),
     ("accuracy_high", "high", _accuracy("high"), _percent),
     ("accuracy_std", "std", _accuracy("std"), _percent),
-    ("loss", "loss", _loss("mean"), lambda value: f"{value:.3f}"),
+    ("balanced_accuracy", "balanced %", _mean("balanced_accuracy"), _percent),
+    ("macro_f1", "macro F1 %", _mean("macro_f1"), _percent),
+    ("loss", "loss", _mean("loss"), lambda value: f"{value:.3f}"),
     ("published_accuracy", "accuracy %", _published("accuracy"), _percent),
     ("published_accuracy_std", "std", _published("accuracy_std"), lambda value: f"{100 * value:.1f}"),
     ("published_loss", "loss", _published("loss"), lambda value: f"{value:.2f}"),
     ("accuracy_difference", "points", _difference, signed_points),
     ("accuracy_gap", "std. errors", lambda summary: summary.accuracy_gap, _signed),
 )
-_GROUPS = (("", 1), ("ours", 4), ("paper", 3), ("ours − paper", 2))  # low and high share a column
+_GROUPS = (("", 1), ("ours", 6), ("paper", 3), ("ours − paper", 2))  # low and high share a column
 _COMPARED = ("published_accuracy", "published_accuracy_std", "published_loss", "accuracy_difference", "accuracy_gap")
-_SOFT = frozenset({"runs", "accuracy_low", "accuracy_high", "accuracy_std"})
+_SOFT = frozenset({"runs", "accuracy_low", "accuracy_high", "accuracy_std", "balanced_accuracy", "macro_f1"})
 
 
 def result_table(outcome: Outcome, dataset: str, looks: Mapping[str, Look]) -> Html:
@@ -92,11 +94,11 @@ def tables_csv(outcome: Outcome) -> str:
 
 def tables_markdown(outcome: Outcome) -> str:
     """Return results and paired differences as Markdown."""
-    heads = ["data set", "method", "runs", "accuracy % [95 % interval]", "std", "loss", "paper: accuracy %",
-             "paper: loss", "difference, points", "in std. errors"]  # fmt: skip
+    heads = ["data set", "method", "runs", "accuracy % [95 % interval]", "std", "balanced accuracy %", "macro F1 %",
+             "loss", "paper: accuracy %", "paper: loss", "difference, points", "in std. errors"]  # fmt: skip
     results = [[cell.dataset, cell.name, *_markdown_cells(summary)] for cell, summary in outcome.summaries.items()]
     if not outcome.plan.published:
-        heads, *results = (row[:6] for row in (heads, *results))
+        heads, *results = (row[:8] for row in (heads, *results))
     paired = ["data set", "method − reference", "reference is", "difference, points [95 % interval]",
               "won / tied / lost", "Wilcoxon p"]  # fmt: skip
     differences = [_markdown_difference(comparison) for comparison in outcome.comparisons]
@@ -151,8 +153,9 @@ def _markdown_cells(summary: CellSummary) -> list[str]:
     if shown["published_accuracy_std"] != "–":
         paper += f" ± {shown['published_accuracy_std']}"
     interval = f"{shown['accuracy']} [{shown['accuracy_low']}, {shown['accuracy_high']}]"
-    return [shown["runs"], interval, shown["accuracy_std"], shown["loss"], paper, shown["published_loss"],
-            shown["accuracy_difference"], shown["accuracy_gap"]]  # fmt: skip
+    return [shown["runs"], interval, shown["accuracy_std"], shown["balanced_accuracy"], shown["macro_f1"],
+            shown["loss"], paper, shown["published_loss"], shown["accuracy_difference"],
+            shown["accuracy_gap"]]  # fmt: skip
 
 
 def _markdown_difference(comparison: Comparison) -> list[str]:

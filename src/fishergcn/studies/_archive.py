@@ -26,12 +26,11 @@ from fishergcn._version import __version__
 from fishergcn.errors import DataFileError, FisherGCNError, reason
 from fishergcn.studies._plan import Cell, Plan
 from fishergcn.studies._runs import CURVES, Band, Runs
-from fishergcn.training import RunRecord
+from fishergcn.training import SCORES, RunRecord
 
-FORMAT = 2  # version 0.1 wrote 1, without facts and the column `extra`; both are read
+FORMAT = 3  # 1, of version 0.1, has no facts and no column `extra`, and 2 no scores by class; all are read
 Curves = Literal["mean", "none", "all"]
-_SCORES = tuple(f"{part}_{name}" for part in ("test", "val") for name in ("accuracy", "loss", "cross_entropy"))
-_RUN_COLUMNS = ("dataset", "cell", "split", "seed", "status", "epochs", *_SCORES, "seconds", "made", "shape", "extra")
+_OLD_SCORES = tuple(name for name in SCORES if "balanced" not in name and "f1" not in name)
 _CURVE_COLUMNS = ("dataset", "cell", "curve", "epoch", "mean", "low", "high", "runs")
 
 
@@ -66,7 +65,7 @@ def write_archive(folder: str | Path, runs: Runs, *, curves: Curves = "mean", ep
     make_folder(folder)
     made: dict[str, int] = {}  # device and versions, as JSON, numbered
     lines = (_line(cell, record, made) for cell in runs.plan.cells for record in runs.of_cell(cell))
-    _write_csv(folder / "runs.csv", _RUN_COLUMNS, lines)
+    _write_csv(folder / "runs.csv", _run_columns(FORMAT), lines)
     places = [json.loads(text) for text in made]
     for name in ("curves.csv", "curves.npz"):
         (folder / name).unlink(missing_ok=True)  # of an earlier archive
@@ -78,6 +77,11 @@ def write_archive(folder: str | Path, runs: Runs, *, curves: Curves = "mean", ep
     # Last, since an archive is there when its plan is.
     more = {"facts": dict(runs.facts), "format": FORMAT, "made": places}
     write_text(folder / "plan.json", _json(runs.plan.to_dict() | more))
+
+
+def _run_columns(version: int) -> tuple[str, ...]:
+    scores, last = (SCORES if version > 2 else _OLD_SCORES), (("extra",) if version > 1 else ())
+    return "dataset", "cell", "split", "seed", "status", "epochs", *scores, "seconds", "made", "shape", *last
 
 
 def _json(values: Mapping[str, Any]) -> str:
@@ -103,7 +107,7 @@ def _write_csv(path: Path, columns: tuple[str, ...], lines: Iterator[list[Any]])
 
 def _line(cell: Cell, record: RunRecord, made: dict[str, int]) -> list[Any]:
     place = json.dumps({"device": record.device, "versions": record.versions})
-    scores = ["" if math.isnan(getattr(record, name)) else repr(getattr(record, name)) for name in _SCORES]
+    scores = ["" if math.isnan(getattr(record, name)) else repr(getattr(record, name)) for name in SCORES]
     shape = " ".join(f"{value:.5g}" for value in record.shape)
     extra = " ".join(f"{name}={value!r}" for name, value in record.extra.items() if name not in cell.options)
     first = [record.dataset, cell.name, record.split, record.seed, record.status, record.epochs]
@@ -175,7 +179,7 @@ def read_archive(folder: str | Path) -> Archive:
             )
         plan = Plan.from_dict(values, str(folder / "plan.json"))
         cells = {(cell.dataset, cell.name): cell for cell in plan.cells}
-        lines = _read_csv(folder / "runs.csv", _RUN_COLUMNS if version > 1 else _RUN_COLUMNS[:-1])
+        lines = _read_csv(folder / "runs.csv", _run_columns(version))
         curves = _read_all_curves(folder / "curves.npz", len(lines))
         records: dict[Identity, list[RunRecord]] = {}
         for line, each in zip(lines, curves, strict=True):
@@ -209,7 +213,7 @@ def _record(
         seed=int(line["seed"]),
         status=line["status"],
         epochs=int(line["epochs"]),
-        **{name: float(line[name] or "nan") for name in _SCORES},
+        **{name: float(line.get(name) or "nan") for name in SCORES},
         curves=curves,
         shape=[float(value) for value in line["shape"].split()],
         seconds=float(line["seconds"]),

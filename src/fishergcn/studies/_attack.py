@@ -35,7 +35,7 @@ from fishergcn.nn import Features
 from fishergcn.operators import Operator
 from fishergcn.perturbation import Neighborhood
 from fishergcn.streams import run_key
-from fishergcn.training import Problem, Progress, RunRecord, prepare, propagation_of
+from fishergcn.training import SCORES, Problem, Progress, RunRecord, prepare, propagation_of
 
 Scores = tuple[float, Sequence[Sequence[float]]]  # size of the change; accuracy and cross entropy of each run
 Options = Mapping[str, Any]
@@ -116,9 +116,10 @@ class _Attacked:
 
     def _record(self, record: RunRecord, options: Options, size: float | None = None, *scores: float) -> RunRecord:
         """Return the record of a network as an attack left it: tested and not validated, and without its curves."""
-        unknown = dict.fromkeys(("test_loss", "val_accuracy", "val_loss", "val_cross_entropy"), math.nan)
+        names = ("test_accuracy", "test_cross_entropy", "seconds")
+        unknown = {name: math.nan for name in SCORES if name not in names}
         bare: dict[str, Any] = {"curves": {}, "shape": [], "weights": None, "graph_digest": self.graph.digest}
-        measured = dict(zip(("test_accuracy", "test_cross_entropy", "seconds"), scores, strict=False))
+        measured = dict(zip(names, scores, strict=False))
         extra = {**options} if size is None else {**options, "size": size}
         return dataclasses.replace(record, **(unknown | bare | measured), extra=extra)
 

@@ -131,7 +131,7 @@ class _Shared:
     """What cells on one data set share: the graph, its splits, propagation matrices and spectra."""
 
     def __init__(self, plan: Plan, store: RunStore, dataset: str) -> None:
-        self.store, self.graph = store, _graph(plan, dataset)
+        self.plan, self.store, self.graph = plan, store, _graph(plan, dataset)
         self.splits = _splits(plan, dataset, self.graph)
         self._matrices: dict[object, CSRArray] = {}
         self._spectra: dict[object, Spectrum] = {}
@@ -141,9 +141,7 @@ class _Shared:
     def problem(self, cell: Cell) -> Problem:
         """Return the problem of a cell, computing only what no cell before it had."""
         method, config = parse_method(cell.method), cell.config
-        matrix: object = (config.order, config.threshold) if method.high_order else "renormalized"
-        if method.base not in ("gcn", "fishergcn"):
-            matrix = method.base  # has one of its own
+        matrix = self.plan.matrix(cell)
         spectrum = (matrix, config.rank, config.directions)
         problem = prepare(
             self.graph,

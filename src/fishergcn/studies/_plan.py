@@ -17,6 +17,7 @@ from fishergcn.training import TrainConfig, control_of, parse_method
 
 BASELINE = "gcn"
 Role = Literal["baseline", "control"]
+_NO_CONSISTENCY = {name: getattr(TrainConfig(), name) for name in ("consistency", "temperature")}
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,11 @@ class Cell:
     variant: str
     config: TrainConfig
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        if not parse_method(self.method).consistent:
+            # λ and τ of a term that is not there make no difference between cells, whatever the default was once.
+            object.__setattr__(self, "config", dataclasses.replace(self.config, **_NO_CONSISTENCY))
 
     @property
     def control(self) -> str | None:
@@ -160,8 +166,9 @@ class Plan:
 
     def matrix(self, cell: Cell) -> str:
         """Return a name for the propagation matrix of a cell among those on its data set."""
-        if not parse_method(cell.method).high_order:
-            return "renormalized"
+        method = parse_method(cell.method)
+        if not method.high_order:
+            return "labels" if method.base == "lp" else "renormalized" if method.uses_graph else "identity"
         order, usual = ((each.config.order, each.config.threshold) for each in (cell, self.cells[0]))
         return "high-order" if order == usual else f"high-order {order[0]} {order[1]:g}"
 

@@ -85,6 +85,9 @@ def make_plan(
         raise InputError("datasets, methods and attacks must name at least one each.")
     chosen, own = _chosen_splits(graphs, preset.splits if splits is None else splits, preset.split_rule)
     if preset.kind == "attack":
+        blind = [each for each in map(parse_method, named) if not (each.trained and each.uses_graph)]
+        if blind:
+            raise InputError(f"a study of attacks needs networks that read the links, got {blind[0].name!r}.")
         for graph in graphs.values():
             check_feasible(options, graph)
         if any(len(split.test) == 0 for found in chosen.values() for split in found):
@@ -166,7 +169,9 @@ def _chosen_splits(
     """Return the splits of each graph, and those among them that no name can make."""
     if isinstance(wanted, Mapping):
         if set(wanted) != set(graphs):
-            raise InputError(f"splits must be given for each of {', '.join(graphs)}, got {', '.join(wanted) or 'none'}.")
+            raise InputError(
+                f"splits must be given for each of {', '.join(graphs)}, got {', '.join(wanted) or 'none'}."
+            )
         given = {name: _listed(wanted[name]) for name in graphs}
     else:
         given = dict.fromkeys(graphs, _listed(wanted))

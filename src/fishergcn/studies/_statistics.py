@@ -17,7 +17,7 @@ from fishergcn.studies._plan import Cell, Role
 from fishergcn.studies._preset import Published
 from fishergcn.studies._resampling import Estimate, Key, estimate, paired_difference
 from fishergcn.studies._runs import Runs
-from fishergcn.training import RunRecord
+from fishergcn.training import SCORES, RunRecord
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,9 @@ class CellSummary:
     ----------
     dataset, cell, method, variant, options
         Which; see :class:`Cell`.
-    accuracy, loss, cross_entropy
-        On the test nodes, over the runs that ended well; None if there are none, or if it was not measured. The loss
-        contains the weight decay.
+    accuracy, balanced_accuracy, macro_f1, loss, cross_entropy
+        On the test nodes, over the runs that ended well; None if there are none, or if it was not measured. Balanced
+        accuracy and macro F1 are means over the classes. The loss contains the weight decay.
     epochs
         Mean number of steps.
     ok, diverged, failed, planned
@@ -96,6 +96,8 @@ class CellSummary:
     variant: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     accuracy: Estimate | None = None
+    balanced_accuracy: Estimate | None = None
+    macro_f1: Estimate | None = None
     loss: Estimate | None = None
     cross_entropy: Estimate | None = None
     epochs: float = math.nan
@@ -141,7 +143,9 @@ def summarize(runs: Runs) -> list[CellSummary]:
 def _summary(cell: Cell, records: list[RunRecord], planned: int, published: Published | None) -> CellSummary:
     fine = [record for record in records if record.status == "ok"]
     diverged = sum(record.status == "diverged" for record in records)
-    accuracy, loss, cross_entropy = (_estimate(fine, f"test_{name}") for name in ("accuracy", "loss", "cross_entropy"))
+    tested: dict[str, Any] = {
+        name.removeprefix("test_"): _estimate(fine, name) for name in SCORES if name.startswith("test_")
+    }
     numbers = {name for record in fine for name in record.extra if name not in cell.options}
     return CellSummary(
         dataset=cell.dataset,
@@ -149,9 +153,7 @@ def _summary(cell: Cell, records: list[RunRecord], planned: int, published: Publ
         method=cell.method,
         variant=cell.variant,
         options=cell.options,
-        accuracy=accuracy,
-        loss=loss,
-        cross_entropy=cross_entropy,
+        **tested,
         epochs=float(np.mean([record.epochs for record in fine])) if fine else math.nan,
         ok=len(fine),
         diverged=diverged,
@@ -159,8 +161,8 @@ def _summary(cell: Cell, records: list[RunRecord], planned: int, published: Publ
         planned=planned,
         extra={name: sum(record.extra[name] for record in fine) / len(fine) for name in sorted(numbers)},
         published=published,
-        accuracy_gap=_gap(accuracy, published.accuracy if published else None),
-        loss_gap=_gap(loss, published.loss if published else None),
+        accuracy_gap=_gap(tested["accuracy"], published.accuracy if published else None),
+        loss_gap=_gap(tested["loss"], published.loss if published else None),
     )
 
 
@@ -191,7 +193,7 @@ def compare(runs: Runs, metric: str = "test_accuracy") -> list[Comparison]:
     runs
         See :func:`open_runs`.
     metric
-        A number of :class:`fishergcn.RunRecord`, such as ``"test_accuracy"`` or ``"test_loss"``.
+        A number of :class:`fishergcn.RunRecord`, such as ``"test_accuracy"``, ``"test_macro_f1"`` or ``"test_loss"``.
 
     Returns
     -------
@@ -208,7 +210,7 @@ def compare(runs: Runs, metric: str = "test_accuracy") -> list[Comparison]:
     >>> found.cell, found.reference, found.role, found.metric, found.won + found.tied + found.lost
     ('gcn-x5', 'gcn', 'baseline', 'test_loss', 2)
     """
-    if metric not in RunRecord.__dataclass_fields__ or not metric.startswith(("test_", "val_")):
+    if metric not in SCORES:
         raise InputError(f"metric must be a score of a run, such as 'test_accuracy' or 'val_loss', got {metric!r}.")
     plan = runs.plan
     values = {(cell.dataset, cell.name): _values(runs.of_cell(cell), metric) for cell in plan.cells}

@@ -28,5 +28,5 @@ class CurveWriter:
                     for epoch, value in enumerate(values, start=1):
                         writer.add_scalar(name, value, epoch)
                 if record.status == "ok":
-                    writer.add_scalar("test_accuracy", record.test_accuracy, record.epochs)
-                    writer.add_scalar("test_loss", record.test_loss, record.epochs)
+                    for name in ("test_accuracy", "test_balanced_accuracy", "test_macro_f1", "test_loss"):
+                        writer.add_scalar(name, getattr(record, name), record.epochs)

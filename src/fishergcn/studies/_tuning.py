@@ -171,7 +171,7 @@ def tune(
     wanted = wanted if space is None else min(wanted, points)
     parsed = parse_method(method)
     if not parsed.trained:
-        raise InputError(f"method {method!r} trains nothing, so there are no settings to search.")
+        raise InputError(f"method {parsed.name!r} trains nothing, so there is nothing to tune.")
     base = prepare(graph, parsed, config)
     graph, numbers = base.graph, check_seeds(seeds)
     runs = [Run(split, number) for split in map(_without_test, choose(graph, splits)) for number in numbers]

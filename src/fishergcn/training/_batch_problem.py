@@ -36,6 +36,7 @@ def prepare_batches(
     Examples
     --------
     >>> from fishergcn import TrainConfig, datasets
+    >>> from fishergcn.training import parse_method
     >>> problem, basis = prepare_batches(datasets.load("cora"), parse_method("fishergcn"), TrainConfig())
     >>> basis.shape
     (2708, 10)

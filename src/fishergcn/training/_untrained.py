@@ -56,9 +56,9 @@ def log_probabilities(
     >>> path = SparseMatrix.from_scipy(propagation.normalized_adjacency([[0, 1, 0], [1, 0, 1], [0, 1, 0]]))
     >>> learned = np.array([0, 0, 1]), [np.array([0])], 2
     >>> log_probabilities(parse_method("lp"), path, *learned).exp()[:, 0].round(decimals=3)
-    tensor([[1.0000, 0.0000],
-            [1.0000, 0.0000],
-            [1.0000, 0.0000]], dtype=torch.float64)
+    tensor([[1., 0.],
+            [1., 0.],
+            [1., 0.]], dtype=torch.float64)
     >>> log_probabilities(parse_method("majority"), path, *learned).exp()[2, 0].round(decimals=3)
     tensor([0.6670, 0.3330], dtype=torch.float64)
     """

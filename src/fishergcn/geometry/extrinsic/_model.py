@@ -16,13 +16,14 @@ from fishergcn.models import TrainedModel
 from fishergcn.perturbation import Neighborhood
 
 
-def one_network(model: Any) -> TrainedModel:
-    """Return a model of one network in float64 on the CPU; a function works as it is."""
+def one_network(model: Any, *, links: bool = True) -> TrainedModel:
+    """Return a model of one network in float64 on the CPU, one that reads the links; a function works as it is."""
     if not isinstance(model, TrainedModel):
         raise InputError(
             f"model must be a TrainedModel, got {type(model).__name__}; "
             "TrainedModel.from_network(network, graph) makes one."
         )
+    model.check_network(links=links)
     return model.only().to("cpu", torch.float64)
 
 

@@ -74,7 +74,7 @@ class WeightFisher(sparse_linalg.LinearOperator):
         weights = list(self._model.weights)
         weights[self._layer] = weight.unsqueeze(0)
         view = full_view(self._model.features, self._model.operator, len(weights))
-        return network_logits(weights, view)[self._rows, 0]
+        return network_logits(weights, view, biases=self._model.biases)[self._rows, 0]
 
     def _labels(self) -> Tensor:
         return targets(self._model, self._logits, self._rows.numpy())
@@ -149,7 +149,7 @@ def weight_fisher(
     >>> G.shape, bool(np.allclose(G @ np.ones(6), G.todense().sum(axis=1)))
     ((6, 6), True)
     """
-    labeled, network = check_kind(kind), one_network(model)
+    labeled, network = check_kind(kind), one_network(model, links=False)
     chosen = check_nodes(network, nodes, labeled=labeled)
     if not network.weights:
         raise InputError("model must be of a GCN, whose layers have weights, got a function.")
@@ -248,7 +248,7 @@ def natural_gradient_step(
     rate = check_real("learning_rate", learning_rate, above=0)
     tolerance = check_real("tolerance", tolerance, above=0, below=1)
     limit = check_integer("max_iterations", max_iterations, minimum=1)
-    network = one_network(model)
+    network = one_network(model, links=False)
     chosen = check_nodes(network, nodes, labeled=True)
     fisher = weight_fisher(network, layer, kind, chosen, samples=samples, seed=seed)
     gradient = fisher.loss_gradient()

@@ -16,7 +16,7 @@ from fishergcn.execution import train
 from fishergcn.graph import Graph, largest_component
 from fishergcn.integrations.sklearn._data import UNKNOWN, known_labels, same_rows, without_validation
 from fishergcn.integrations.sklearn._new_nodes import join, probabilities
-from fishergcn.integrations.sklearn._scaling import SCALINGS, Scaling
+from fishergcn.integrations.sklearn._scaling import SCALINGS, Kind, Scaling
 from fishergcn.propagation import high_order_rows, renormalized_rows
 from fishergcn.splits import held_out
 from fishergcn.training import TrainConfig, parse_method, propagation_of
@@ -52,7 +52,7 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
         linked if one is among the ``n_neighbors`` nearest of the other. A given matrix does not follow when
         ``cross_val_score`` or ``GridSearchCV`` take rows out of X; they need the kNN graph.
     method : str
-        ``fishergcn-t``, or another of :data:`fishergcn.METHODS`.
+        ``fishergcn-t``, or another of :data:`fishergcn.METHODS`; also ``mlp``, which does not read the graph.
     n_neighbors : int
         Of the kNN graph, and of new nodes; all others, with a warning, where there are fewer.
     metric : str
@@ -119,7 +119,7 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
         method: str = "fishergcn-t",
         n_neighbors: int = 7,
         metric: str = "minkowski",
-        scaling: str = "global",
+        scaling: Kind = "global",
         hidden: tuple[int, ...] = (64,),
         learning_rate: float = 0.01,
         dropout: float = 0.5,
@@ -171,6 +171,10 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
             Itself.
         """
         method, config = parse_method(self.method), self._config()
+        if not method.trained:
+            raise InputError(
+                f"method {method.name!r} trains no network; use sklearn's LabelSpreading or DummyClassifier."
+            )
         X, y = validation.validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, ensure_min_samples=2)
         known = known_labels(y)
         multiclass.check_classification_targets(y[known])
@@ -216,7 +220,9 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
                 )
             return self.label_distributions_.copy()
         matrix = self._nearest(X) if links is None else self._checked_links(links, X.shape[0])
-        if self._walks is None:
+        if not parse_method(self.method).uses_graph:
+            rows, own = sparse.csr_array(matrix.shape), np.ones(matrix.shape[0])
+        elif self._walks is None:
             rows, own = renormalized_rows(matrix, self.graph_)
         else:
             rows, own = high_order_rows(matrix, self.graph_, self._propagation, *self._walks)

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from scipy import sparse
 
-from fishergcn._base.types import FloatArray
+from fishergcn.nn import FeatureScaling
 
-SCALINGS = ("global", "columns", "rows", "none")
+Kind: TypeAlias = Literal["global", "columns", "rows", "none"]
+SCALINGS: tuple[Kind, ...] = get_args(Kind)
 
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """(x_ij - center_j) / scale_j and a column of ones or, by rows, x_ij / Σ_j |x_ij|; sparse stays sparse.
+    """Features on a common scale, those by columns with a column of ones.
 
     The ones give the first layer a bias, without which features of both signs are hard to tell apart.
 
     Attributes
     ----------
-    center, scale : ndarray of shape (D,)
-        Of the columns.
-    by_rows : bool
-        Whether each row is divided by the sum of its magnitudes instead.
+    features : FeatureScaling
+        By rows, by columns, or none.
     ones : bool
         Whether a column of ones is added.
 
@@ -36,43 +35,29 @@ class Scaling:
     array([[ 0.25, -0.75]])
     """
 
-    center: FloatArray
-    scale: FloatArray
-    by_rows: bool = False
+    features: FeatureScaling
     ones: bool = False
 
     @classmethod
-    def learn(cls, features: Any, kind: str) -> Scaling:
+    def learn(cls, features: Any, kind: Kind) -> Scaling:
         """Take means and scales from X; those of a sparse X are 0 and root mean squares."""
-        columns = features.shape[1]
-        center = np.zeros(columns)
-        if kind in ("rows", "none"):
-            return cls(center, np.ones(columns), by_rows=kind == "rows")
-        if sparse.issparse(features):
-            squares: Any = features.multiply(features)  # type: ignore[attr-defined]
-        else:
-            center = features.mean(axis=0)
-            squares = (features - center) ** 2
+        dense = not sparse.issparse(features)
+        if kind in ("rows", "none") or (kind == "columns" and dense):
+            return cls(FeatureScaling.learn(features, kind), ones=kind == "columns")
+        center = features.mean(axis=0) if dense else None
+        squares: Any = (features - center) ** 2 if dense else features.multiply(features)
         variances = np.asarray(squares.mean(axis=0), dtype=np.float64).reshape(-1)
         if kind == "global":
-            variances = np.full(columns, variances.mean())
-        return cls(center, np.where(variances > 0, np.sqrt(variances), 1.0), ones=True)
+            variances = np.full(len(variances), variances.mean())
+        return cls(FeatureScaling(center=center, scale=np.where(variances > 0, np.sqrt(variances), 1.0)), ones=True)
 
     def apply(self, features: Any) -> Any:
         """Return what the network sees, in float64."""
-        ones = np.ones((features.shape[0], int(self.ones)))
-        if not sparse.issparse(features):
-            if self.by_rows:
-                return features / _row_sums(features)[:, None]
-            return np.hstack([(features - self.center) / self.scale, ones])
-        matrix: Any = features
-        if self.by_rows:
-            return sparse.csr_array(sparse.diags_array(1.0 / _row_sums(matrix)) @ matrix)
-        columns: list[Any] = [matrix @ sparse.diags_array(1.0 / self.scale), sparse.csr_array(ones)]
-        return sparse.csr_array(sparse.hstack(columns))
-
-
-def _row_sums(features: Any) -> FloatArray:
-    """Return Σ_j |x_ij|, and 1 for empty rows."""
-    sums = np.asarray(abs(features).sum(axis=1), dtype=np.float64).reshape(-1)
-    return np.where(sums > 0, sums, 1.0)
+        scaled = self.features.apply(features)
+        if not self.ones:
+            return scaled
+        ones = np.ones((features.shape[0], 1))
+        if sparse.issparse(scaled):
+            columns: list[Any] = [scaled, sparse.csr_array(ones)]
+            return sparse.csr_array(sparse.hstack(columns))
+        return np.hstack([scaled, ones])
