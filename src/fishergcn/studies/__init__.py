@@ -25,6 +25,7 @@ from fishergcn.studies._tuning import PAPER_GRID, Trial, Tuning, tune
 __all__ = [
     "ATTACKS", "PAPER_GRID", "TITLES", "UNITS", "Band", "Cell", "CellSummary", "Comparison", "Estimate", "Plan",
     "Preset", "Published", "RunStore", "Runs", "Signals", "Stopped", "Trial", "Tuning", "available_presets",
-    "cluster_bootstrap", "compare", "data_table", "estimate", "export", "interval_source", "load_preset", "make_comparison",
-    "make_plan", "open_runs", "paired_difference", "run", "summarize", "tune", "write_archive", "write_data_table",
+    "cluster_bootstrap", "compare", "data_table", "estimate", "export", "interval_source", "load_preset",
+    "make_comparison", "make_plan", "open_runs", "paired_difference", "run", "summarize", "tune", "write_archive",
+    "write_data_table",
 ]  # fmt: skip

@@ -53,7 +53,7 @@ def confusion(logits: Tensor, targets: Targets) -> Tensor:
     predicted = logits[targets.rows, run].argmax(-1)
     place = (run * classes + targets.labels) * classes + predicted
     counts = torch.bincount(place.flatten(), (targets.shares > 0).double().flatten(), minlength=runs * classes**2)
-    return counts.view(runs, classes, classes)
+    return counts.double().view(runs, classes, classes)  # torch counts no nodes in whole numbers
 
 
 def class_scores(counts: FloatArray) -> tuple[FloatArray, FloatArray]:
