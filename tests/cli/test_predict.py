@@ -139,7 +139,9 @@ def test_nodes_of_cora_that_were_not_there_at_training(tmp_path):
     cora = datasets.load("cora")
     names = [f"paper {node}" for node in range(cora.num_nodes)]
     columns = [f"word {column}" for column in range(cora.num_features)]
-    whole = cora.replace(node_ids=names, feature_names=columns, features=cora.features, standard_split=None, name="all")
+    whole = cora.replace(
+        node_ids=names, feature_names=columns, features=cora.features, standard_split=None, name="all", class_names=None
+    )
     dense = whole.features.toarray()
     rows = [f"{name},{','.join(f'{value:g}' for value in row)}" for name, row in zip(names, dense, strict=True)]
     (tmp_path / "nodes.csv").write_text("\n".join([",".join(["id", *columns]), *rows]))
