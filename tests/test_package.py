@@ -9,7 +9,7 @@ import pytest
 
 import fishergcn
 
-MODULES = ["errors", "experiments", "geometry", "integrations", "perturbation", "report", "robustness", "training"]
+MODULES = ["attacks", "errors", "geometry", "integrations", "report", "studies"]
 
 
 def test_modules_come_at_their_first_use() -> None:

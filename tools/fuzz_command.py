@@ -39,8 +39,8 @@ COMMANDS = [
     "geometry fisher {model} --rank 2 --kind exact --distance 0.1 --random 3 --json --plot out/f.svg --keep",
     "geometry links {model} --node 3 --links all --top 4 --json",
     "geometry embed {npz} --dim 2 --order 2 --threshold 0.01 --out out/e.csv --json",
-    "robustness --dataset {npz} --preset quick --method gcn --attack links-added --attack features --out out/study "
-    "-- --splits held-out:50%:0 --epochs 1",
+    "robustness --dataset {npz} --preset robustness-quick --method gcn --attack links-added --attack features "
+    "--out out/study -- --splits held-out:50%:0 --epochs 1",
     "reproduce {preset} --out out/runs --method gcn --dataset cora -- --splits 1 --seeds 1 --epochs 1 --workers 1",
 ]
 SLIPS = [

@@ -83,13 +83,38 @@ def _read_model(folder: Path, _: random.Random) -> None:
     assert load_model(folder).predictions_csv().count("\n") == 13
 
 
+@functools.cache
+def _geometry() -> Files:
+    from fishergcn.geometry.extrinsic import GeometryRecord, NodeLinks
+
+    links = NodeLinks("a", "red", 0.9, (("a", "b", True, -0.25),), {"a": 0, "b": 1})
+    record = GeometryRecord("gcn on mine", (2.0, 1.0), (0.5, 0.1, -0.6), 0.01, (0.2, 0.1), (0.05,), links)
+    return {"geometry.json": json.dumps(record.to_dict()).encode()}
+
+
+def _spoil_geometry(rng: random.Random, files: Files) -> Files:
+    if rng.random() < 0.2:
+        return spoil_one(rng, files)
+    return {"geometry.json": to_json(spoil_value(rng, json.loads(files["geometry.json"])), rng)}
+
+
+def _read_geometry(folder: Path, rng: random.Random) -> None:
+    from fishergcn.drawing import draw_fisher, draw_links
+    from fishergcn.geometry.extrinsic import GeometryRecord
+
+    record = GeometryRecord.load(folder / "geometry.json")
+    pictures = draw_fisher(record), draw_links(record.links)
+    if rng.random() < 0.2:  # it takes a while
+        assert all(picture.svg for picture in pictures)
+
+
 # Runs
 
 
 @functools.cache
 def _made_up_runs() -> Any:
     from fishergcn import studies
-    from fishergcn.studies._plan import make_plan
+    from fishergcn.studies import make_plan
     from fishergcn.training import RunRecord
 
     plan = make_plan(studies.load_preset("quick"), splits=2, seeds=2, epochs=3)
@@ -201,21 +226,21 @@ def _spoil_archive(rng: random.Random, files: Files) -> Files:
 
 def _read_runs(folder: Path, rng: random.Random) -> None:
     from fishergcn.studies import _statistics as statistics
-    from fishergcn.studies._export import export_runs
-    from fishergcn.studies._plan import Plan
+    from fishergcn.studies import export
     from fishergcn.studies._store import open_runs
 
-    with contextlib.closing(open_runs(folder)) as runs:
+    with open_runs(folder) as runs:
         for _, record in runs.entries():
             assert record.to_dict()
-        for cell in Plan.from_dict(runs.plan).cells:
+        for cell in runs.plan.cells:
             runs.bands(cell.dataset, cell.name)
         statistics.summarize(runs)
         statistics.compare(runs)
-        export_runs(runs, folder / rng.choice(("out.csv", "out.json", "out.parquet")))
+        export(runs, folder / rng.choice(("out.csv", "out.json", "out.parquet")))
 
 
 TARGETS = {
+    "geometry": Target(_geometry, _spoil_geometry, _read_geometry),
     "model": Target(_model, _spoil_model, _read_model),
     "database": Target(_database, _spoil_database, _read_runs),
     "archive": Target(_archive, _spoil_archive, _read_runs),

@@ -297,7 +297,7 @@ def _read_planetoid(folder: Path, _: random.Random) -> None:
 def _preset() -> Files:
     from importlib import resources
 
-    names = ("quick", "ablation", "table1")
+    names = ("quick", "ablation", "table1", "robustness-quick")
     folder = resources.files("fishergcn.studies") / "presets"
     return {f"{name}.toml": (folder / f"{name}.toml").read_bytes() for name in names}
 
@@ -345,8 +345,8 @@ def _spoil_preset(rng: random.Random, files: Files) -> Files:
 
 def _read_preset(folder: Path, _: random.Random) -> None:
     from fishergcn import studies
+    from fishergcn.studies import Plan, make_plan
     from fishergcn.studies._data_table import _QUANTITIES, _shown
-    from fishergcn.studies._plan import Plan, make_plan
 
     for path in folder.glob("*.toml"):
         found = studies.load_preset(path)

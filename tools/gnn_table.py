@@ -4,8 +4,8 @@
     fishergcn runs archive DIR --out results/gnn --curves none
     python tools/gnn_table.py --table results/gnn --into docs/gnn_table.md
 
-The first command is a study with a measure of its own. It can be interrupted and repeated: what DIR/runs.sqlite holds is
-not trained again. One training loop keeps a GPU idle most of the time, waiting for the next small kernel, so several
+The first command is a study with a measure of its own. It can be interrupted and repeated: what DIR/runs.sqlite holds
+is not trained again. One training loop keeps a GPU idle most of the time, waiting for the next small kernel, so several
 processes share it.
 """
 

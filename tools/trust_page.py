@@ -24,6 +24,7 @@ WORDS = {
     "planetoid": "Planetoid (`Graph.from_planetoid`)",
     "preset": "presets (`experiments.preset.load`, `make_plan`)",
     "model": "model folders (`models.load_model`, predictions)",
+    "geometry": "records of a model's geometry (`GeometryRecord.load`, pictures)",
     "database": "run databases (`open_runs`, statistics, export)",
     "archive": "archives of runs (`read_archive`, statistics, export)",
     "command": "the command line (argument lists and hostile files)",

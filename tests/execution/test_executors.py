@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import math
 import os
 import signal
+from pathlib import Path
 
 import pytest
 import torch
 
 import fishergcn
-from fishergcn.errors import FisherGCNError
-from fishergcn.execution import _training
+from fishergcn.errors import FisherGCNError, InputError
+from fishergcn.execution import _training as training
 from fishergcn.execution._executors import LocalExecutor, ProcessExecutor, StopWork, failed_records
-from fishergcn.execution._jobs import Job
+from fishergcn.execution._jobs import Job, measure_name
 from fishergcn.splits import Split
 from fishergcn.training import Run, TrainConfig
 from fishergcn.training._methods import parse_method
@@ -137,7 +139,7 @@ def test_a_failing_job_in_this_process(problem, split, monkeypatch, keep_going):
     def broken(*_, **__):
         raise RuntimeError("no")
 
-    monkeypatch.setattr(_training, "train_chunk", broken)
+    monkeypatch.setattr(training, "train_chunk", broken)
     executor = LocalExecutor(torch.device("cpu"), keep_going=keep_going)
     if keep_going:
         [(_, [record])] = executor.run(jobs_of(problem, split, 1))
@@ -151,13 +153,13 @@ def test_stopping_is_not_a_failure(problem, split, monkeypatch):
     def stopped(*_, **__):
         raise StopWork
 
-    monkeypatch.setattr(_training, "train_chunk", stopped)
+    monkeypatch.setattr(training, "train_chunk", stopped)
     with pytest.raises(StopWork):
         list(LocalExecutor(torch.device("cpu"), keep_going=True).run(jobs_of(problem, split, 1)))
 
 
 def test_a_chunk_too_large_for_the_memory_is_halved(problem, split, monkeypatch):
-    real, sizes = _training.train_chunk, []
+    real, sizes = training.train_chunk, []
 
     def limited(problem, runs, *rest, **options):
         sizes.append(len(runs))
@@ -166,7 +168,52 @@ def test_a_chunk_too_large_for_the_memory_is_halved(problem, split, monkeypatch)
         return real(problem, runs, *rest, **options)
 
     job = Job(problem, tuple(Run(split, seed) for seed in range(5)))
-    monkeypatch.setattr(_training, "train_chunk", limited)
+    monkeypatch.setattr(training, "train_chunk", limited)
     [(_, records)] = LocalExecutor(torch.device("cpu")).run([job])
     assert sizes == [5, 2, 3, 1, 2]
     assert [record.seed for record in records] == [0, 1, 2, 3, 4]
+
+
+@pytest.fixture
+def measure(monkeypatch):
+    """Measures in a module that this process finds, and so do its workers."""
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+    return importlib.import_module("parts_measure")
+
+
+def test_a_measure_may_give_its_records_in_parts(problem, split, measure):
+    job = Job(problem, tuple(Run(split, seed) for seed in range(3)), measure=measure.one_by_one, task={"from": 10})
+    for executor in (LocalExecutor(torch.device("cpu")), ProcessExecutor(1)):
+        try:
+            found = [[(record.seed, record.extra) for record in records] for _, records in executor.run([job])]
+        finally:
+            executor.close()
+        assert found == [[(0, {"number": 10})], [(1, {"number": 11})], [(2, {"number": 12})]]
+
+
+@pytest.mark.parametrize("local", [True, False])
+def test_what_a_job_gave_before_it_failed_is_kept(problem, split, measure, local):
+    job = Job(problem, tuple(Run(split, seed) for seed in range(3)), measure=measure.broken_after_one)
+    executor = LocalExecutor(torch.device("cpu"), keep_going=True) if local else ProcessExecutor(1, keep_going=True)
+    try:
+        found = [[record.status for record in records] for _, records in executor.run([job])]
+    finally:
+        executor.close()
+    assert found == [["ok"], ["failed: no more"] * 3]
+
+
+def test_a_job_that_is_repeated_gives_no_list_twice(problem, split, measure, tmp_path):
+    task = {"from": 0, "dies": str(tmp_path / "died")}  # after its first list, once
+    job = Job(problem, tuple(Run(split, seed) for seed in range(2)), measure=measure.one_by_one, task=task)
+    executor = ProcessExecutor(1)
+    try:
+        found = [[record.seed for record in records] for _, records in executor.run([job])]
+    finally:
+        executor.close()
+    assert (tmp_path / "died").exists()
+    assert found == [[0], [1]]
+
+
+def test_a_measure_that_others_cannot_import_is_refused():
+    with pytest.raises(InputError, match="a function on the top level of a module"):
+        measure_name(lambda job, device, on_epoch=None: iter(()))

@@ -13,7 +13,9 @@ from fishergcn.errors import MissingExtraError
 from fishergcn.execution import Listener
 from fishergcn.execution._jobs import Job, measure_name, problem_key, run_to_dict
 from fishergcn.execution._ray import _problem, _problems, _to_files, _train_files
-from fishergcn.studies import make_plan, open_runs, run
+from fishergcn.studies import make_plan
+from fishergcn.studies._runner import run
+from fishergcn.studies._store import open_runs
 
 SMALL = 80 * 2**20  # bytes of shared memory, the least that Ray takes is 75 MB
 
@@ -48,7 +50,8 @@ def test_what_a_node_does(plan, tmp_path):
     files, key = _to_files(job.problem), problem_key(job.problem)
     assert {array.dtype.name for array in files.values()} == {"uint8"}
     runs = json.dumps([run_to_dict(run) for run in job.runs])
-    [(answer, [weights])] = _train_files(key, files, runs, False, True, measure_name(job.measure), "{}")
+    what = (measure_name(job.measure), json.dumps(job.task))
+    [(answer, [weights])] = _train_files(key, files, runs, False, True, *what)
     assert _problem(key, {}) is _problems[key]  # kept: the second task of a cell reads nothing
     [expected] = fishergcn.train(graph, "fishergcn", job.runs[0].split, [1], config)
     [found] = (fishergcn.RunRecord.from_dict(values) for values in json.loads(answer))

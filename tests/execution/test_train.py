@@ -6,10 +6,11 @@ import dataclasses
 
 import numpy as np
 import pytest
+import torch
 
 from fishergcn import Graph, TrainConfig, splits, train
 from fishergcn.errors import InputError
-from fishergcn.training import BatchSettings, train_minibatch
+from fishergcn.training import BatchSettings, Run, parse_method, prepare_batches, train_prepared
 
 CONFIG = TrainConfig(max_epochs=2, hidden=4, rank=3)
 
@@ -46,8 +47,9 @@ def test_mini_batches_are_those_of_one_run_after_the_other(graph):
     chosen = [splits.per_class(graph, 3, 2, seed=seed) for seed in (0, 1)]
     settings = BatchSettings(4, (3, -1))
     found = train(graph, "fishergcn", chosen, [7], CONFIG, batches=settings, keep_weights=True)
+    problem, basis = prepare_batches(graph, parse_method("fishergcn"), CONFIG)
     for split, record in zip(chosen, found, strict=True):
-        expected = train_minibatch(graph, "fishergcn", split, 7, CONFIG, batch_size=4, fanout=(3, -1))
+        expected = train_prepared(problem, basis, Run(split, 7), settings, torch.device("cpu"))
         assert bare([record]) == bare([expected])
         assert len(record.weights) == 2
 

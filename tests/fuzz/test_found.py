@@ -16,8 +16,8 @@ from fishergcn.graph import Graph
 from fishergcn.models import load_model
 from fishergcn.models._weights import read_bytes
 from fishergcn.studies import _store as store
+from fishergcn.studies import make_plan
 from fishergcn.studies._archive import read_archive, write_archive
-from fishergcn.studies._plan import make_plan
 from fishergcn.studies._store import RunStore, open_runs
 from fishergcn.training import RunRecord
 

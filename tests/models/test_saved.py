@@ -287,8 +287,8 @@ class TestRefusedToSave:
             from_records(GRAPH, records, SPLIT).save(tmp_path / "m")
         with pytest.raises(InputError, match="graph must be a Graph, got str"):
             from_records("cora", records[0], SPLIT).save(tmp_path / "m")
-        with pytest.raises(InputError, match="a split must be a Split or its name"):
-            from_records(GRAPH, records[0], None).save(tmp_path / "m")
+        with pytest.raises(InputError, match="a split must be a Split, its name"):
+            from_records(GRAPH, records[0], [None]).save(tmp_path / "m")
         assert os.listdir(tmp_path) == []
 
     def test_not_of_one_run(self, tmp_path, records):

@@ -12,6 +12,7 @@ import torch
 import fishergcn
 from fishergcn.errors import InputError
 from fishergcn.perturbation import Neighborhood, SpectralAdversary
+from fishergcn.streams import noise_block
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +120,61 @@ def test_without_adversary_xi_stays(neighborhood):
     assert torch.equal(adversary.xi, before)
     twin = SpectralAdversary(neighborhood)
     assert torch.equal(twin.xi, before)
+
+
+def test_without_adversary_the_noise_is_isotropic(neighborhood):
+    """ϕ = ε·1, whatever ξ is."""
+    for keys, rows in ((None, ()), (torch.tensor([7, 8]), (2,))):
+        adversary = SpectralAdversary(neighborhood, adversarial=False, keys=keys)
+        assert torch.equal(adversary.shape, torch.full((*rows, 6), 0.4, dtype=torch.float64))
+        assert not adversary.draw(0).requires_grad
+    plain = SpectralAdversary(neighborhood, adversarial=False)
+    state = plain.get_generator_state()
+    generator = torch.Generator()
+    generator.set_state(state)
+    torch.testing.assert_close(plain.draw(), neighborhood.sample(5, generator), rtol=0, atol=0)
+
+
+class TestRunsSideBySide:
+    KEYS = torch.tensor([3, 5, 11])
+
+    def test_shapes(self, neighborhood):
+        adversary = SpectralAdversary(neighborhood, samples=4, keys=self.KEYS)
+        assert adversary.xi.shape == (3, 6)
+        assert adversary.shape.shape == (3, 6)
+        assert adversary.noise(0).shape == adversary.draw(0).shape == (3, 4, 6)
+        assert adversary(0).batch_shape == (3, 4)
+        assert adversary.eval()(0).batch_shape == ()
+
+    def test_company_and_order_do_not_matter(self, neighborhood):
+        together = SpectralAdversary(neighborhood, samples=4, keys=self.KEYS)
+        for index in range(3):
+            alone = SpectralAdversary(neighborhood, samples=4, keys=self.KEYS[index : index + 1])
+            for step in (60, 0, 7):
+                torch.testing.assert_close(alone.draw(step)[0], together.draw(step)[index], rtol=1e-14, atol=0)
+
+    def test_noise_is_that_of_the_streams(self, neighborhood):
+        adversary = SpectralAdversary(neighborhood, samples=4, keys=self.KEYS)
+        expected = noise_block(self.KEYS, range(40, 61), 4, 6, "uniform")
+        for step in (40, 49, 60):
+            np.testing.assert_array_equal(adversary.noise(step), expected[step - 40])
+
+    @pytest.mark.parametrize("adversarial", [True, False])
+    def test_runs_leave(self, neighborhood, adversarial):
+        options = {"samples": 4, "adversarial": adversarial}
+        adversary = SpectralAdversary(neighborhood, **options, keys=self.KEYS)
+        adversary.draw(0)
+        adversary.keep(torch.tensor([0, 2]))
+        rest = SpectralAdversary(neighborhood, **options, keys=self.KEYS[[0, 2]])
+        assert adversary.xi.requires_grad == adversarial
+        for step in (0, 99):
+            assert torch.equal(adversary.draw(step), rest.draw(step))
+
+    def test_refusals(self, neighborhood):
+        with pytest.raises(InputError, match="needs the number of the step, got None"):
+            SpectralAdversary(neighborhood, keys=self.KEYS)()
+        with pytest.raises(InputError, match="only an adversary with keys has runs to keep"):
+            SpectralAdversary(neighborhood).keep(torch.tensor([0]))
 
 
 def test_draws_repeat_and_resume(neighborhood):

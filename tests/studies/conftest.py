@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fishergcn import studies
-from fishergcn.studies._plan import make_plan
+from fishergcn.studies import make_plan
 from fishergcn.studies._store import RunStore
 from fishergcn.training import RunRecord
 

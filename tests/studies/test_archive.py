@@ -26,7 +26,7 @@ def test_the_same_results_from_either(filled, tmp_path):
     assert statistics.compare(archive) == statistics.compare(runs)
     assert list(map(bare, archive.records())) == list(map(bare, runs.records()))
     assert [name for name, _ in archive.entries()] == [name for name, _ in runs.entries()]
-    assert {key: archive.plan[key] for key in runs.plan} == runs.plan
+    assert (archive.plan, archive.facts) == (runs.plan, runs.facts)
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["curves.csv", "plan.json", "runs.csv"]
 
 
@@ -85,7 +85,7 @@ def test_a_line_is_small(filled, tmp_path):
 @pytest.mark.parametrize(
     ("name", "old", "new", "message"),
     [
-        ("plan.json", '"format": 1', '"format": 9', "archive format 9"),
+        ("plan.json", '"format": 2', '"format": 9', "archive format 9, .* a later version made it; update"),
         ("plan.json", "{", "", "not a readable archive"),
         ("runs.csv", "dataset,", "data,", "must have the columns"),
         ("runs.csv", "cora,gcn,", "cora,gnc,", "not a readable archive"),

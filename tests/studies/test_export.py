@@ -9,7 +9,7 @@ import json
 import pytest
 
 from fishergcn.errors import InputError
-from fishergcn.studies._export import export_runs
+from fishergcn.studies import export
 from fishergcn.studies._store import RunStore, open_runs
 from fishergcn.training import RunRecord
 
@@ -22,7 +22,7 @@ def expected(filled):
 
 
 def test_csv(filled, expected, tmp_path):
-    assert export_runs(open_runs(filled), tmp_path / "r.csv") == len(expected)
+    assert export(open_runs(filled), tmp_path / "r.csv") == len(expected)
     with (tmp_path / "r.csv").open(newline="") as stream:
         reader = csv.DictReader(stream)
         rows = list(reader)
@@ -35,18 +35,18 @@ def test_csv(filled, expected, tmp_path):
 
 
 def test_json(filled, expected, tmp_path):
-    export_runs(open_runs(filled), tmp_path / "r.json")
+    export(open_runs(filled), tmp_path / "r.json")
     rows = json.loads((tmp_path / "r.json").read_text())
     assert [(row.pop("cell"), RunRecord.from_dict(row)) for row in rows] == expected
 
 
 def test_parquet(filled, expected, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
-    export_runs(open_runs(filled), tmp_path / "r.parquet")
+    export(open_runs(filled), tmp_path / "r.parquet")
     table = parquet.read_table(tmp_path / "r.parquet")
     assert table.column_names == COLUMNS
     for row, (cell, record) in zip(table.to_pylist(), expected, strict=True):
-        row |= {name: json.loads(row[name]) for name in ("versions", "config")}
+        row |= {name: json.loads(row[name]) for name in ("versions", "config", "extra")}
         assert (row.pop("cell"), RunRecord.from_dict(row)) == (cell, record)
 
 
@@ -56,7 +56,7 @@ def test_a_failed_run(tmp_path, plan, make_record, ending):
     with RunStore(tmp_path, writable=True) as store:
         store.begin(plan)
         store.add(cell, [make_record(cell, "shuffled:2019", 1, "failed: x")])
-        assert export_runs(store, tmp_path / f"r.{ending}") == 1
+        assert export(store, tmp_path / f"r.{ending}") == 1
     if ending == "csv":
         [row] = csv.DictReader((tmp_path / "r.csv").open())
         assert row["test_accuracy"] == ""
@@ -69,5 +69,5 @@ def test_a_failed_run(tmp_path, plan, make_record, ending):
 
 def test_an_unknown_ending(filled, tmp_path):
     with pytest.raises(InputError, match=r"must end in \.csv, \.json, \.parquet, got 'r.xlsx'"):
-        export_runs(open_runs(filled), tmp_path / "r.xlsx")
+        export(open_runs(filled), tmp_path / "r.xlsx")
     assert not (tmp_path / "r.xlsx").exists()

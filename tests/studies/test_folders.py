@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fishergcn.errors import DataFileError
-from fishergcn.studies._folders import check_free, holds_robustness, holds_runs, no_runs
+from fishergcn.studies._folders import check_free, no_runs
 from fishergcn.studies._store import open_runs
 
 
@@ -14,15 +14,16 @@ from fishergcn.studies._store import open_runs
     [
         ([], "holds no runs: neither runs.sqlite nor plan.json; make some with: fishergcn reproduce quick --out {}"),
         (["photo.jpg"], "make some with: fishergcn reproduce quick --out new-folder"),
-        (["model.json"], "holds a model and no runs of an experiment; use it with: fishergcn predict {}"),
-        (["gcn/model.json"], "holds models and no runs of an experiment; use one with: fishergcn predict {}/gcn"),
-        (["study.sqlite", "tuning.json"], "holds a search by fishergcn tune and no runs of an experiment; its trials"),
-        (["study.sqlite"], "holds a search by fishergcn tune and no runs of an experiment; it has not ended."),
+        (["model.json"], "holds a model and no runs of a study; use it with: fishergcn predict {}"),
+        (["gcn/model.json"], "holds models and no runs of a study; use one with: fishergcn predict {}/gcn"),
+        (["study.sqlite", "tuning.json"], "holds a search by fishergcn tune and no runs of a study; its trials"),
+        (["study.sqlite"], "holds a search by fishergcn tune and no runs of a study; it has not ended."),
         (
-            ["points.csv", "study.json", "cora/points.jsonl"],
-            "a study of robustness and no runs of an experiment; a page",
+            ["points.csv", "study.json"],
+            "holds a study of robustness made by fishergcn 0.1, whose files this version does not read, and no runs of "
+            "a study; make it again with: fishergcn robustness --out new-folder, or read it with that version.",
         ),
-        (["cora/points.jsonl"], "a study of robustness that has not ended and no runs"),
+        (["cora/points.jsonl"], "holds a study of robustness made by fishergcn 0.1"),
         (["table1.csv", "table1.md"], "holds a table of the data, where nothing is trained, and no runs"),
     ],
 )
@@ -34,8 +35,6 @@ def test_what_a_folder_holds_is_told(tmp_path, files, words):
         open_runs(tmp_path)
     assert words.format(tmp_path) in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert not holds_runs(tmp_path)
-    assert holds_robustness(tmp_path) == ("points.csv" in files)
 
 
 def test_what_is_no_folder(tmp_path):
@@ -53,4 +52,8 @@ def test_a_model_beside_runs_is_no_obstacle(tmp_path):
         check_free(tmp_path)
     (tmp_path / "runs.sqlite").write_text("")
     check_free(tmp_path)
+    (tmp_path / "old" / "cora").mkdir(parents=True)
+    (tmp_path / "old" / "cora" / "points.jsonl").write_text("")
+    with pytest.raises(DataFileError, match=r"made by fishergcn 0\.1, .*; take another folder for the runs of a study"):
+        check_free(tmp_path / "old")
     check_free(tmp_path / "nowhere")

@@ -9,9 +9,8 @@ import pytest
 
 from fishergcn import studies
 from fishergcn.errors import DataFileError, InputError
-from fishergcn.studies import _preset
-from fishergcn.studies._plan import control_of, make_plan
-from fishergcn.training import TrainConfig
+from fishergcn.studies import _preset, make_plan
+from fishergcn.training import TrainConfig, control_of
 
 # accuracy (Cora, CiteSeer, PubMed), then loss, copied from the paper and from its reference code
 PUBLISHED = {
@@ -57,11 +56,12 @@ def test_the_example_on_the_page(tmp_path):
     assert [cell.config.hidden for cell in plan.cells] == [(16,), (16,), (16,), (64,)]
     assert (len(plan), len(plan.published), plan.changed) == (24, 1, ())
     listed = set(re.findall(r"`\[*(\w+)\]*`", "".join(re.findall(r"^\| (`.*?) \|", text, flags=re.MULTILINE))))
-    assert listed >= _preset._KEYS  # every entry is described
+    assert listed >= set(_preset._KEYS)  # every entry is described
 
 
 def test_all_are_there():
     expected = {"ablation", "curves", "quick", "table1", "table2", "table3", "three-layers"}
+    expected |= {"robustness", "robustness-quick"}
     assert set(studies.available_presets()) == expected
 
 
@@ -77,7 +77,10 @@ def test_every_preset_is_valid(name):
         return
     plan = make_plan(found)
     assert len({(cell.dataset, cell.name) for cell in plan.cells}) == len(plan.cells)
-    assert len(plan) == len(plan.cells) * found.splits * found.seeds
+    alone = sum("runs" in cell.options for cell in plan.cells)  # the attack on one network after the other
+    assert (alone > 0) == (found.kind == "attack")
+    every = found.splits * found.seeds
+    assert len(plan) == len(plan.cells) * every - alone * (every - found.attacks.get("prbcd", {"runs": every})["runs"])
 
 
 @pytest.mark.parametrize("name", [name for name in studies.available_presets() if name != "table1"])
@@ -85,9 +88,10 @@ def test_every_comparison_has_its_references(name):
     found = studies.load_preset(name)
     plan = make_plan(found)
     for cell in plan.cells:
-        names = {other.name for other in plan.cells if other.dataset == cell.dataset}
-        assert "gcn" in names
-        assert cell.control is None or cell.control in names
+        references = {other.method: role for other, role in plan.references(cell).items()}
+        assert "gcn" in references or cell.method == "gcn"
+        assert cell.control is None or references[cell.control] == "control"
+        assert all(other.options == cell.options for other in plan.references(cell))
     # Written in the file itself, not only added by the plan.
     listed = {control_of(method, found.config) for method in found.methods} - {None}
     assert {"gcn", *listed} <= set(found.methods)

@@ -7,18 +7,24 @@ import os
 import signal
 
 import pytest
+import torch
 
 from fishergcn import studies
 from fishergcn.errors import DataFileError, InputError
+from fishergcn.execution import Listener, LocalExecutor, train_job
 from fishergcn.execution import _executors as executors
+from fishergcn.execution import _training as training
+from fishergcn.studies import _jobs as jobs
 from fishergcn.studies import _runner as runner
+from fishergcn.studies import make_plan
 from fishergcn.studies._lock import folder_lock
-from fishergcn.studies._plan import make_plan
 from fishergcn.studies._signals import Signals, Stopped
 from fishergcn.studies._store import RunStore, open_runs
 
+CPU = torch.device("cpu")
 
-class Ear:
+
+class Ear(Listener):
     """A listener that remembers, and may do something at a certain moment."""
 
     def __init__(self, action=None, after=1):
@@ -26,17 +32,17 @@ class Ear:
         self.cells = []
         self.action, self.after = action, after
 
-    def begin(self, plan, store):
-        self.before = store.counts()
+    def begin(self, title, planned, before=()):
+        self.before = len(list(before))
 
-    def started(self, cell, runs):
+    def started(self, name, runs):
         self.started_runs += runs
 
     def epoch(self, progress):
         self.epochs += 1
 
-    def finished(self, cell, records):
-        self.cells += [cell.name] * len(records)
+    def finished(self, name, records):
+        self.cells += [name[1]] * len(records)
         if self.action is not None and len(self.cells) == self.after:
             self.action()
 
@@ -47,7 +53,8 @@ def small():
 
 
 def run(plan, folder, **options):
-    return runner.run(plan, folder, device="cpu", workers=1, **options)
+    with runner.run(plan, folder, **{"device": "cpu", "workers": 1, **options}) as runs:
+        return runs.counts()
 
 
 def table(folder):
@@ -70,10 +77,10 @@ def test_everything_is_run_in_order(small, undisturbed):
 
 def test_a_second_start_has_nothing_to_do(small, tmp_path, monkeypatch):
     run(small, tmp_path)
-    monkeypatch.setattr(runner, "prepare", None)  # not even that
+    monkeypatch.setattr(jobs, "prepare", None)  # not even that
     ear = Ear()
     assert run(small, tmp_path, listener=ear) == {"ok": 12}
-    assert (ear.before, ear.started_runs, ear.cells) == ({"ok": 12}, 0, [])
+    assert (ear.before, ear.started_runs, ear.cells) == (12, 0, [])
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -120,14 +127,14 @@ def test_a_second_signal_does_not_break_the_cleaning_up():
 
 
 def test_failed_runs_are_recorded_and_tried_again(small, tmp_path, monkeypatch, undisturbed):
-    real = executors.train_chunk
+    real = training.train_chunk
 
     def breaking(problem, runs, *rest, **options):
         if problem.method.name == "gcn-x5" and runs[0].seed == 2020:
             raise RuntimeError("out of luck\nmore lines")
         return real(problem, runs, *rest, **options)
 
-    monkeypatch.setattr(executors, "train_chunk", breaking)
+    monkeypatch.setattr(training, "train_chunk", breaking)
     assert run(small, tmp_path) == {"ok": 10, "failed": 2}
     failed = [(name, record) for name, record in table(tmp_path) if record.status != "ok"]
     assert {(name, record.seed, record.status) for name, record in failed} == {
@@ -169,8 +176,8 @@ def test_jobs_are_made_as_they_are_taken(tmp_path):
     ear = Ear()
     with RunStore(tmp_path, writable=True) as store:
         store.begin(plan)
-        jobs = iter(runner._Jobs(plan, store, lambda *_: 1, ear))
-        taken = [next(jobs) for _ in range(3)]
+        missing = iter(jobs.Jobs(plan, store, train_job, LocalExecutor(CPU), ear, "chunk"))
+        taken = [next(missing) for _ in range(3)]
     assert ear.started_runs == 3
     assert taken[0].problem is taken[2].problem
 
@@ -181,8 +188,10 @@ def test_chunks_stay_as_they_were_cut(small, tmp_path, make_record):
     with RunStore(tmp_path, writable=True) as store:
         store.begin(small)
         store.add(cell, [make_record(cell, "shuffled:2019", 2019)])
-        jobs = list(runner._Jobs(small, store, lambda *_: 2, Ear()))
-    assert [len(job.runs) for job in jobs] == [1, 2, 2, 2, 2, 2]
+        executor = LocalExecutor(CPU)
+        executor.chunk_size = lambda problem: 2
+        missing = list(jobs.Jobs(small, store, train_job, executor, Ear(), "chunk"))
+    assert [len(job.runs) for job in missing] == [1, 2, 2, 2, 2, 2]
 
 
 def test_a_second_runner_is_refused(small, tmp_path):
@@ -240,7 +249,7 @@ def test_tensorboard_is_an_extra(small, tmp_path, monkeypatch):
 )
 def test_bad_options(small, tmp_path, options, message):
     with pytest.raises(InputError, match=message):
-        run(small, tmp_path, **{"device": "cpu", "workers": 1, **options})
+        run(small, tmp_path, **options)
 
 
 def test_a_folder_that_cannot_be_made(small, tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from fishergcn import studies
 from fishergcn.errors import InputError
 from fishergcn.studies import _statistics as statistics
-from fishergcn.studies._plan import make_plan
+from fishergcn.studies import make_plan
 from fishergcn.studies._store import RunStore, open_runs
 
 
@@ -23,7 +23,7 @@ def test_summary(filled):
     assert found.accuracy.mean == pytest.approx(np.mean(accuracies), abs=1e-15)
     assert found.accuracy.std == pytest.approx(np.std(accuracies, ddof=1), rel=1e-12)
     assert (found.ok, found.diverged, found.failed, found.planned) == (8, 0, 0, 8)
-    assert found.published["accuracy"] == 0.8052
+    assert found.published.accuracy == 0.8052
     expected = (found.accuracy.mean - 0.8052) / found.accuracy.standard_error
     assert found.accuracy_gap == pytest.approx(expected, rel=1e-12)
     assert found.loss_gap == pytest.approx((found.loss.mean - 1.07) / found.loss.standard_error, rel=1e-12)
@@ -41,7 +41,7 @@ def test_published_numbers_have_no_gap_to_other_settings(tmp_path, plan, make_re
             store.add(cell, [make_record(cell, split, seed) for split, seed in asked.runs()])
     for found in statistics.summarize(open_runs(tmp_path)):
         assert (found.comparable, found.accuracy_gap, found.loss_gap) == (False, None, None)
-        assert found.cell == "gcn-x5" or found.published["accuracy"] > 0.8
+        assert found.cell == "gcn-x5" or found.published.accuracy > 0.8
 
 
 def test_every_cell_has_its_two_references(filled):

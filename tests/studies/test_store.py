@@ -10,7 +10,7 @@ import pytest
 
 from fishergcn import studies
 from fishergcn.errors import DataFileError
-from fishergcn.studies._plan import Plan, make_plan
+from fishergcn.studies import make_plan
 from fishergcn.studies._store import DATABASE, RunStore, open_runs
 
 
@@ -19,8 +19,8 @@ def test_what_goes_in_comes_out(filled, plan, make_record):
     runs = open_runs(filled)
     assert list(runs.entries()) == expected
     assert list(runs.records()) == [record for _, record in expected]
-    assert Plan.from_dict(runs.plan) == plan
-    assert runs.plan["command"] == "fishergcn reproduce quick"
+    assert runs.plan == plan
+    assert runs.facts["command"] == "fishergcn reproduce quick"
     assert {name for name, _ in runs.entries("cora", "gcn-x5")} == {"gcn-x5"}
     assert list(runs.entries("pubmed")) == []
     runs.close()
@@ -75,15 +75,17 @@ def test_other_settings_are_refused(filled):
 def test_the_same_settings_go_on_with_the_first_command(filled, plan):
     with RunStore(filled, writable=True) as store:
         store.begin(plan, command="another")
-        assert store.plan["command"] == "fishergcn reproduce quick"
+        assert store.facts["command"] == "fishergcn reproduce quick"
 
 
 def test_facts_are_kept(tmp_path, plan):
     with RunStore(tmp_path, writable=True) as store:
         store.begin(plan)
-        assert store.remember("chunk", 7) == 7
+        assert store.remember("chunk", lambda: 7) == 7
+        assert store.remember("nothing", lambda: None) is None
     with RunStore(tmp_path, writable=True) as store:
-        assert store.remember("chunk", 9) == 7
+        assert store.remember("chunk", lambda: 9) == 7
+        assert store.facts == {"chunk": 7}
 
 
 def test_write_ahead_and_durable(tmp_path):
@@ -152,8 +154,8 @@ def test_another_database_is_not_taken(tmp_path):
 
 
 def test_another_schema_is_named(filled, monkeypatch):
-    monkeypatch.setattr("fishergcn.studies._store.SCHEMA", 2)
-    with pytest.raises(DataFileError, match=r"has schema version 1, and this version of fishergcn reads 2"):
+    monkeypatch.setattr("fishergcn.studies._store.SCHEMA", 1)
+    with pytest.raises(DataFileError, match=r"has schema version 2, and fishergcn .* reads up to 1: a later version"):
         open_runs(filled)
 
 
@@ -219,11 +221,11 @@ def test_a_copy_made_while_the_log_is_open(filled, tmp_path):
     copy = tmp_path / "copy"
     copy.mkdir()
     store = RunStore(filled, writable=True)
-    store.remember("late", 1)
+    store.remember("late", lambda: 1)
     for path in filled.iterdir():
         shutil.copy(path, copy)
     store.close()
     assert (copy / f"{DATABASE}-wal").stat().st_size > 0
     with RunStore(copy, writable=True) as recovered:
-        assert recovered.remember("late", 2) == 1
+        assert recovered.remember("late", lambda: 2) == 1
         assert recovered.counts() == {"ok": 24}

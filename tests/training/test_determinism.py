@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from fishergcn.studies._export import export_runs
+from fishergcn.studies import export
 from fishergcn.studies._store import open_runs
 
 
@@ -25,7 +25,7 @@ def reproduce(folder, workers):
 
 def records(folder):
     """Every record as the bytes of an export, the time it took left out."""
-    assert export_runs(open_runs(folder), folder / "runs.json") == 6
+    assert export(open_runs(folder), folder / "runs.json") == 6
     found = json.loads((folder / "runs.json").read_text())
     for record in found:
         assert record.pop("seconds") > 0

@@ -13,12 +13,12 @@ import pytest
 import torch
 from scipy import sparse
 
-from fishergcn import Graph
+from fishergcn import Graph, train
 from fishergcn.errors import InputError
 from fishergcn.splits import Split
 from fishergcn.training._config import TrainConfig
 from fishergcn.training._distributed import Group, is_first_process, process_count, process_group
-from fishergcn.training._minibatch import train_minibatch
+from fishergcn.training._sampling import BatchSettings
 
 
 def make_graph():
@@ -56,7 +56,7 @@ def test_two_processes_equal_one(tmp_path):
     split = Split("public", *graph.standard_split.values())
     for method in ("gcn-x2", "fishergcn"):
         config = TrainConfig(**options)
-        one = train_minibatch(graph, method, split, config=config, batch_size=16, fanout=(4, 3))
+        [one] = train(graph, method, split, config=config, device="cpu", batches=BatchSettings(16, (4, 3)))
         for name, values in one.curves.items():
             np.testing.assert_allclose(found[method]["curves"][name], values, rtol=1e-11, err_msg=name)
         assert found[method]["test_loss"] == pytest.approx(one.test_loss, rel=1e-11)

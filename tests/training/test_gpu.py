@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from fishergcn import TrainConfig, datasets, splits, train
-from fishergcn.studies._export import export_runs
+from fishergcn.studies import export
 from fishergcn.studies._store import open_runs
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -68,7 +68,7 @@ def test_the_same_command_gives_the_same_bytes(tmp_path):
             [*command, "--device", "cuda", "--epochs", "40"], capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
-        export_runs(open_runs(tmp_path / name), tmp_path / name / "runs.json")
+        export(open_runs(tmp_path / name), tmp_path / name / "runs.json")
         records = json.loads((tmp_path / name / "runs.json").read_text())
         found.append([{key: value for key, value in record.items() if key != "seconds"} for record in records])
     assert len(found[0]) > 0

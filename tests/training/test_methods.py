@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fishergcn.errors import InputError
-from fishergcn.training._methods import METHODS, parse_method
+from fishergcn.training._config import TrainConfig
+from fishergcn.training._methods import METHODS, control_of, parse_method
 
 MEANING = {
     # high order, perturbed, samples, consistent
@@ -36,18 +37,28 @@ def test_the_six_of_the_paper():
 
 
 @pytest.mark.parametrize(
-    ("name", "control"),
+    ("name", "samples", "control"),
     [
-        ("fishergcn", "gcn-x5"),
-        ("fishergcn-t", "gcn-t-x5"),
-        ("fishergcn-c", "gcn-x5-c"),
-        ("fishergcn-t-c", "gcn-t-x5-c"),
-        ("gcn-x3", "gcn-x3"),
+        ("fishergcn", 5, "gcn-x5"),
+        ("fishergcn", 3, "gcn-x3"),
+        ("fishergcn", 1, "gcn"),
+        ("fishergcn-t", 5, "gcn-t-x5"),
+        ("fishergcn-t", 1, "gcn-t"),
+        ("fishergcn-c", 5, "gcn-x5-c"),
+        ("fishergcn-t-c", 3, "gcn-t-x3-c"),
+        ("gcn-x3-c", 5, "gcn-x3"),
+        ("gcn-t-x2-c", 1, "gcn-t-x2"),
     ],
 )
-def test_controls(name, control):
-    assert parse_method(name).control == control
+def test_controls(name, samples, control):
+    """The same graph and as many samples, without what is being studied."""
+    assert control_of(name, TrainConfig(samples=samples)) == control
     assert not parse_method(control).perturbed
+
+
+@pytest.mark.parametrize("name", ["gcn", "gcn-x3", "gcn-t", "gcn-t-x5"])
+def test_plain_methods_are_controls_themselves(name):
+    assert control_of(name, TrainConfig(samples=3)) is None
 
 
 @pytest.mark.parametrize("name", ["", "GCN", "gcn-x0", "gcn-x5-t", "gcn-c-t", "fishergcn-x5", "gcn ", "gat", 5, None])

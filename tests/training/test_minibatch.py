@@ -16,11 +16,16 @@ from fishergcn.nn._view import reach
 from fishergcn.splits import Split
 from fishergcn.training import BatchSettings, Run, _batch_problem, prepare_batches
 from fishergcn.training._methods import parse_method
-from fishergcn.training._minibatch import MiniBatchTrainer
-from fishergcn.training._minibatch import train_minibatch as train_batches
+from fishergcn.training._minibatch import MiniBatchTrainer, train_prepared
 
 NODES = 90
 CONFIG = TrainConfig(max_epochs=4, hidden=(8,), dtype="float64", rank=3, samples=3, stopping="none")
+
+
+def train_batches(graph, method, split, seed=2019, config=CONFIG, *, batch_size, fanout, keep_weights=False):
+    settings = BatchSettings(batch_size, tuple(fanout))
+    problem, basis = prepare_batches(graph, parse_method(method), config)
+    return train_prepared(problem, basis, Run(split, seed), settings, torch.device("cpu"), keep_weights=keep_weights)
 
 
 def make_graph(*, dense=False, seed=0):
@@ -150,6 +155,16 @@ class TestTraining:
         record = train_batches(graph, "gcn", split, config=CONFIG, batch_size=20, fanout=(3, 2))
         assert math.isnan(record.test_accuracy)
         assert math.isfinite(record.val_accuracy)
+
+    def test_negative_features_are_not_divided_by_their_sum(self, split):
+        graph = make_graph(dense=True)
+        signed = graph.replace(features=graph.features - 0.5)
+        with pytest.warns(UserWarning, match="some features are negative"):
+            [expected] = train(signed, "gcn", split, config=CONFIG)
+        with pytest.warns(UserWarning, match="some features are negative"):
+            found = train_batches(signed, "gcn", split, batch_size=45, fanout=(-1, -1))
+        np.testing.assert_allclose(found.curves["train_loss"], expected.curves["train_loss"], rtol=1e-11)
+        assert found.config == expected.config
 
     def test_divergence_is_told(self, graph, split):
         config = TrainConfig(**{**CONFIG.to_dict(), "learning_rate": 1e200, "max_epochs": 6})

@@ -34,11 +34,7 @@ def narrow(made: Table) -> Table:
 
 
 def table(
-    title: str,
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    justify: Literal["left", "right"] = "right",
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, justify: Literal["left", "right"] = "right"
 ) -> Table:
     """Return a table whose first column is text and whose others are numbers, unless justified left."""
     from rich import box

@@ -70,12 +70,7 @@ class _Product:
 
 
 def prbcd_flips(
-    model: TrainedModel,
-    budget: int,
-    *,
-    block_size: int = 50_000,
-    steps: int = 50,
-    seed: int = 0,
+    model: TrainedModel, budget: int, *, block_size: int = 50_000, steps: int = 50, seed: int = 0
 ) -> IntArray:
     """Look for the links whose flipping harms one network most.
 

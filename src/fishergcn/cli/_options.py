@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -17,6 +18,7 @@ DATA, RUNS, SEARCH = "Data", "Runs and results", "Search"
 SETTINGS = "Settings (the paper's by default)"
 LARGE = "Large graphs (also in several processes: torchrun --nproc-per-node 2 -m fishergcn train ...)"
 DEFAULT_METHOD = "fishergcn-t"
+_data, _runs, _large = (partial(typer.Option, rich_help_panel=panel) for panel in (DATA, RUNS, LARGE))
 
 # What is read
 
@@ -29,110 +31,82 @@ RunsFolder = Annotated[
 ]
 
 Dataset = Annotated[
-    list[str] | None,
-    typer.Option(help="A data set that ships with the package, or a graph file (.npz).", rich_help_panel=DATA),
+    list[str] | None, _data(help="A data set that ships with the package, or a graph file (.npz); may be repeated.")
 ]
-Graph = Annotated[Path | None, typer.Option(help="A graph file (.npz).", rich_help_panel=DATA)]
-Graphs = Annotated[
-    list[Path] | None, typer.Option("--graph", help="A graph file (.npz); may be repeated.", rich_help_panel=DATA)
-]
+Graph = Annotated[Path | None, _data(help="A graph file (.npz).")]
+Graphs = Annotated[list[Path] | None, _data("--graph", help="A graph file (.npz); may be repeated.")]
 _LINKS = "Links: CSV or TSV with two node ids and, optionally, a weight on each line."
-Edges = Annotated[Path | None, typer.Option(help=_LINKS, rich_help_panel=DATA)]
-RequiredEdges = Annotated[Path, typer.Option(help=_LINKS, rich_help_panel=DATA)]
+Edges = Annotated[Path | None, _data(help=_LINKS)]
+RequiredEdges = Annotated[Path, _data(help=_LINKS)]
 Features = Annotated[
     Path | None,
-    typer.Option(
+    _data(
         help="Features: CSV with a node id and numbers on each line, or .npz in node order. Without features, each "
-        "node gets one of its own.",
-        rich_help_panel=DATA,
+        "node gets one of its own."
     ),
 ]
 Labels = Annotated[
     Path | None,
-    typer.Option(
-        help="Labels: CSV with a node id and a class name on each line; leave out unlabeled nodes, or their class.",
-        rich_help_panel=DATA,
-    ),
+    _data(help="Labels: CSV with a node id and a class name on each line; leave out unlabeled nodes, or their class."),
 ]
 Header = Annotated[
     str | None,
-    typer.Option(
+    _data(
         help="Which files begin with a header: all, some of edges,features,labels, or none, which reads a first line "
         "as data even if it looks like a header. By default no header is expected, and what looks like one is refused.",
         metavar="FILES",
-        rich_help_panel=DATA,
     ),
 ]
 DirectedWord = Literal["undirected", "symmetrize", "refuse"]
 Directed = Annotated[
     DirectedWord,
-    typer.Option(
-        help="A line of --edges is a link (undirected), an arc to mirror (symmetrize), or one of two arcs (refuse).",
-        rich_help_panel=DATA,
-    ),
+    _data(help="A line of --edges is a link (undirected), an arc to mirror (symmetrize), or one of two arcs (refuse)."),
 ]
 SelfLinksWord = Literal["keep", "drop"]
-SelfLinks = Annotated[
-    SelfLinksWord, typer.Option(help="What to do with links from a node to itself.", rich_help_panel=DATA)
-]
-Name = Annotated[
-    str | None,
-    typer.Option(help="A name for the graph of --edges; by default that of the file.", rich_help_panel=DATA),
-]
+SelfLinks = Annotated[SelfLinksWord, _data(help="What to do with links from a node to itself.")]
+Name = Annotated[str | None, _data(help="A name for the graph of --edges; by default that of the file.")]
 
 # What is trained
 
 Splits = Annotated[
     list[str] | None,
-    typer.Option(
+    _data(
         help="How many splits (a number n: mask:0, ..., if masks came with the data; else shuffled:2019, ..., or "
         "per-class:20+30:2019, ... where there is no public split; or by the rule of the preset), or which: public, "
         "mask:NUMBER, shuffled:SEED, per-class:SEED, per-class:TRAIN+VAL:SEED or held-out:PERCENT%:SEED; may be "
         "repeated. By default those of the preset; without a preset the public split, the first mask, or "
         "held-out:20%:0 for a graph that has neither.",
         metavar="N|NAME",
-        rich_help_panel=DATA,
     ),
 ]
 Methods = Annotated[
     list[str] | None,
-    typer.Option(
+    _runs(
         "--method",
         help="gcn, gcn-xM for M dropout samples, fishergcn, gcn-t, gcn-t-xM or fishergcn-t, without the links mlp or "
         "mlp-xM, each with suffix -c for consistency; lp for label propagation, majority for the most frequent class; "
         f"repeat to compare. By default those of the preset; without a preset {DEFAULT_METHOD}.",
-        rich_help_panel=RUNS,
     ),
 ]
-Seeds = Annotated[int, typer.Option(help="How many initializations of each split.", rich_help_panel=RUNS)]
+Seeds = Annotated[int, _runs(help="How many initializations of each split.")]
 PresetSeeds = Annotated[
-    int | None,
-    typer.Option(help="How many initializations of each split; by default those of the preset.", rich_help_panel=RUNS),
+    int | None, _runs(help="How many initializations of each split; by default those of the preset.")
 ]
 AttackWord = Literal["links-added", "links-removed", "bures-ball", "prbcd", "features", "training-links"]
 Attacks = Annotated[
     list[str] | None,  # Typer knows no list of literals: the library checks them
-    typer.Option(
+    _runs(
         "--attack",
         metavar=f"[{'|'.join(get_args(AttackWord))}]",
         help="How the graph changes; may be repeated. By default in all ways of the preset.",
-        rich_help_panel=RUNS,
     ),
 ]
-FirstSeed = Annotated[int, typer.Option(help="The first seed.", rich_help_panel=RUNS)]
-Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:N, or auto: a GPU if there is one.", rich_help_panel=RUNS)]
-Workers = Annotated[int, typer.Option(help="Processes on the CPU.", rich_help_panel=RUNS)]
-AllWorkers = Annotated[
-    int | None, typer.Option(help="Processes on the CPU; by default one for each core.", rich_help_panel=RUNS)
-]
-Cluster = Annotated[
-    str | None,
-    typer.Option(help="Run on a Ray cluster: auto, or its address.", metavar="auto|ADDRESS", rich_help_panel=RUNS),
-]
-TensorBoard = Annotated[
-    Path | None,
-    typer.Option(help="Write learning curves for TensorBoard there.", metavar="DIR", rich_help_panel=RUNS),
-]
+FirstSeed = Annotated[int, _runs(help="The first seed.")]
+Device = Annotated[str, _runs(help="cpu, cuda, cuda:N, or auto: a GPU if there is one.")]
+Workers = Annotated[int, _runs(help="Processes on the CPU.")]
+AllWorkers = Annotated[int | None, _runs(help="Processes on the CPU; by default one for each core.")]
+Cluster = Annotated[str | None, _runs(help="Run on a Ray cluster: auto, or its address.", metavar="auto|ADDRESS")]
+TensorBoard = Annotated[Path | None, _runs(help="Write learning curves for TensorBoard there.", metavar="DIR")]
 
 
 def _setting(name: str, help_text: str, *names: str) -> Any:
@@ -144,8 +118,7 @@ def _setting(name: str, help_text: str, *names: str) -> Any:
 
 Epochs = Annotated[int | None, _setting("max_epochs", "The most epochs of a run.", "--epochs")]
 PresetEpochs = Annotated[
-    int | None,
-    typer.Option("--epochs", help="The most epochs of a run; by default those of the preset.", rich_help_panel=RUNS),
+    int | None, _runs("--epochs", help="The most epochs of a run; by default those of the preset.")
 ]
 Hidden = Annotated[str | None, _setting("hidden", "Sizes of the hidden layers, such as 64 or 64,64.")]
 LearningRate = Annotated[float | None, _setting("learning_rate", "Learning rate.", "--lr")]
@@ -168,27 +141,20 @@ OtherSettings = Annotated[
         rich_help_panel=SETTINGS,
     ),
 ]
-BatchSize = Annotated[
-    int | None,
-    typer.Option(help="Train in mini-batches of this many nodes.", rich_help_panel=LARGE),
-]
+BatchSize = Annotated[int | None, _large(help="Train in mini-batches of this many nodes.")]
 Fanout = Annotated[
     str | None,
-    typer.Option(
+    _large(
         help="How many neighbors each node of a batch draws in each layer, the last layer first, such as 10,10; "
-        "-1 for all.",
-        rich_help_panel=LARGE,
+        "-1 for all."
     ),
 ]
 
 # What is shown and written
 
-StudyOut = Annotated[
-    Path,
-    typer.Option(help="The folder for the results; work begun there is taken up.", metavar="DIR", rich_help_panel=RUNS),
-]
+StudyOut = Annotated[Path, _runs(help="The folder for the results; work begun there is taken up.", metavar="DIR")]
 Plot = Annotated[Path | None, typer.Option(help="Draw a picture to this file (.png, .svg or .pdf).")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.", rich_help_panel=RUNS)]
+Quiet = Annotated[bool, _runs("--quiet", help="Show no progress.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what --out names if it exists.")]
 

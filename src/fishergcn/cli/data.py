@@ -51,11 +51,7 @@ def list_(json: shared.Json = False) -> None:
 def info(
     name: shared.GraphName,
     high_order: Annotated[
-        bool,
-        typer.Option(
-            "--high-order",
-            help="Also count the high-order propagation matrix; slow on large graphs.",
-        ),
+        bool, typer.Option("--high-order", help="Also count the high-order propagation matrix; slow on large graphs.")
     ] = False,
     json: shared.Json = False,
 ) -> None:
@@ -79,8 +75,7 @@ def import_(
     directed: shared.Directed = "undirected",
     self_links: shared.SelfLinks = "keep",
     name: Annotated[
-        str | None,
-        typer.Option(help="A name for the graph; by default that of --out.", rich_help_panel=shared.DATA),
+        str | None, typer.Option(help="A name for the graph; by default that of --out.", rich_help_panel=shared.DATA)
     ] = None,
     overwrite: shared.Overwrite = False,
 ) -> None:

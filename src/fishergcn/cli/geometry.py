@@ -79,13 +79,13 @@ def neighborhood(
     json: shared.Json = False,
 ) -> None:
     """Draw perturbations of a graph and show how far they move it."""
-    import fishergcn
+    from fishergcn import propagation
     from fishergcn.drawing import check_picture, draw_distances
     from fishergcn.perturbation import Neighborhood
 
     check_picture(plot)
     graph = load_graph(name)
-    propagate = fishergcn.high_order if high_order else fishergcn.renormalized
+    propagate = propagation.high_order if high_order else propagation.renormalized
     around = Neighborhood(propagate(graph.adjacency), rank=rank, radius=radius, noise=noise, seed=seed)
     phi = around.sample(samples)
     distances: FloatArray = around.distance(phi).numpy()
@@ -144,11 +144,7 @@ def _check_same_nodes(graphs: list[Graph], names: list[str], limit: int) -> None
 def _show_distance(a: str, b: str, facts: dict[str, Any]) -> None:
     formats = {"links": ",", "components": ",", "trace": ".6f", "entropy": ".6f"}
     rows = [
-        [
-            key,
-            *(format(value, shown) for value in facts[key]),
-            format(facts[key][1] - facts[key][0], f"+{shown}"),
-        ]
+        [key, *(format(value, shown) for value in facts[key]), format(facts[key][1] - facts[key][0], f"+{shown}")]
         for key, shown in formats.items()
     ]
     rows += [

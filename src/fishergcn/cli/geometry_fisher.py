@@ -26,8 +26,7 @@ def fisher(
         typer.Option(help="Over which labels the expectation is taken: all, those of the data, or drawn ones."),
     ] = "exact",
     distance: Annotated[
-        float | None,
-        typer.Option(help="Bures distance at which losses are compared; by default as in training."),
+        float | None, typer.Option(help="Bures distance at which losses are compared; by default as in training.")
     ] = None,
     random: Annotated[int, typer.Option(help="How many random directions to compare with.")] = 100,
     seed: Annotated[int, typer.Option(help="Seed of the random directions and of drawn labels.")] = 0,

@@ -17,8 +17,7 @@ def links(
     folder: shared.ModelFolder,
     node: Annotated[str, typer.Option(help="The id of the node whose prediction is asked about.")],
     label: Annotated[
-        str | None,
-        typer.Option("--class", help="The class that is asked about; by default the predicted one."),
+        str | None, typer.Option("--class", help="The class that is asked about; by default the predicted one.")
     ] = None,
     which: Annotated[
         Literal["present", "absent", "all"],

@@ -9,7 +9,7 @@ import typer
 
 from fishergcn._base.terminal import console, note
 from fishergcn.cli import _options as shared
-from fishergcn.cli._common import this_command, told_when_stopped, warnings_as_notes
+from fishergcn.cli._common import load_graph, this_command, told_when_stopped, warnings_as_notes
 
 if TYPE_CHECKING:
     from fishergcn.studies import Plan, Preset
@@ -47,7 +47,8 @@ def reproduce(
     if chosen.kind == "data":
         _data_table(chosen, out)
         return
-    plan = studies.make_plan(chosen, datasets=dataset, methods=method, splits=splits, seeds=seeds, epochs=epochs)
+    graphs = None if dataset is None else [load_graph(name) for name in dict.fromkeys(dataset)]
+    plan = studies.make_plan(chosen, datasets=graphs, methods=method, splits=splits, seeds=seeds, epochs=epochs)
     options = {"device": device, "workers": workers, "cluster": cluster, "tensorboard": tensorboard}
     run_plan(plan, out, quiet=quiet, **options)
 

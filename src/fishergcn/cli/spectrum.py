@@ -28,16 +28,18 @@ def spectrum(
     json: shared.Json = False,
 ) -> None:
     """Show the k largest eigenvalues of the Laplacian L = I - Ã and how much of its trace they carry."""
-    import fishergcn
     from fishergcn.drawing import check_picture, draw_spectrum
+    from fishergcn.propagation import high_order as high_order_of
+    from fishergcn.propagation import renormalized
+    from fishergcn.spectrum import top_spectrum
 
     check_picture(plot)
     loaded = load_graph(graph)
     if high_order:
-        propagation = fishergcn.high_order(loaded.adjacency, order=order, threshold=threshold)
+        propagation = high_order_of(loaded.adjacency, order=order, threshold=threshold)
     else:
-        propagation = fishergcn.renormalized(loaded.adjacency)
-    found = fishergcn.top_spectrum(propagation, rank=rank, seed=seed, component=component)
+        propagation = renormalized(loaded.adjacency)
+    found = top_spectrum(propagation, rank=rank, seed=seed, component=component)
     title = f"{loaded.name or graph}, {'high-order' if high_order else 'renormalized'} propagation"
     if plot is not None:
         draw_spectrum(title, found.eigenvalues).save(plot)

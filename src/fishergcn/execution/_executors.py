@@ -19,7 +19,6 @@ from typing import Any
 
 import torch
 
-import fishergcn
 from fishergcn._base.npz import read_arrays
 from fishergcn._base.provenance import versions
 from fishergcn.errors import FisherGCNError, reason
@@ -59,11 +58,7 @@ class LocalExecutor:
     """
 
     def __init__(
-        self,
-        device: torch.device,
-        on_epoch: Callable[[Progress], None] | None = None,
-        *,
-        keep_going: bool = False,
+        self, device: torch.device, on_epoch: Callable[[Progress], None] | None = None, *, keep_going: bool = False
     ) -> None:
         self.device = device
         self.gpu = device.type == "cuda"
@@ -221,12 +216,7 @@ class ProcessExecutor:
                 worker.wait()
             self._alive.clear()
 
-    def _serve(
-        self,
-        waiting: queue.SimpleQueue[Job | None],
-        finished: _Answers,
-        stop: threading.Event,
-    ) -> None:
+    def _serve(self, waiting: queue.SimpleQueue[Job | None], finished: _Answers, stop: threading.Event) -> None:
         worker: subprocess.Popen[str] | None = None
         while (job := waiting.get()) is not None and not stop.is_set():
             told = 0  # lists of records that this job has given, which it gives again when it is repeated
@@ -251,7 +241,7 @@ class ProcessExecutor:
                 worker.stdin.close()
 
     def _start(self, stop: threading.Event) -> subprocess.Popen[str]:
-        source = str(Path(fishergcn.__file__).resolve().parents[1])
+        source = str(Path(__file__).resolve().parents[2])
         paths = [source, *filter(None, sys.path)]  # a worker finds the measures that this process finds
         threads = dict.fromkeys((f"{name}_NUM_THREADS" for name in ("OMP", "MKL", "OPENBLAS", "NUMBA")), "1")
         with self._lock:

@@ -63,11 +63,7 @@ def check_model_target(folder: str | os.PathLike[str], *, overwrite: bool) -> Pa
 
 
 def write_folder(
-    folder: str | os.PathLike[str],
-    models: Mapping[str, TrainedModel],
-    runs: Iterable[RunRecord],
-    *,
-    overwrite: bool,
+    folder: str | os.PathLike[str], models: Mapping[str, TrainedModel], runs: Iterable[RunRecord], *, overwrite: bool
 ) -> None:
     """Write models, each to the folder of its name inside (the folder itself for ""), and all runs."""
     values = [record.to_dict() for record in runs]

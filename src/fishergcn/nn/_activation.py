@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fishergcn._base.autograd import in_derivative, kernel
 from fishergcn._base.backend import backend_of
 from fishergcn.streams import keep_probability, unpack
 
@@ -63,6 +64,7 @@ def reference(values: Tensor, rows: Tensor | None, words: Tensor, dropout: float
     return torch.relu(values) * kept.movedim(0, 1) / keep_probability(dropout)
 
 
+@kernel
 class _Activation(torch.autograd.Function):
     """A unit passes its gradient exactly if its output is positive, so the mask need not be kept."""
 
@@ -93,7 +95,7 @@ class _Activation(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return _gate(grad, ctx.saved_tensors[0], ctx.scale), None, None, None
+        return in_derivative(_Gate, grad, ctx.saved_tensors[0], ctx.scale), None, None, None
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, *_: None) -> Tensor:
@@ -112,6 +114,7 @@ def _gate(grad: Tensor, result: Tensor, scale: float) -> Tensor:
     return gated
 
 
+@kernel
 class _Gate(torch.autograd.Function):
     """scale · G where a unit's output is positive, else 0: linear in G, and constant around the unit's output."""
 
@@ -138,7 +141,7 @@ class _Gate(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return _gate(grad, ctx.saved_tensors[0], ctx.scale), None, None
+        return in_derivative(_Gate, grad, ctx.saved_tensors[0], ctx.scale), None, None
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor | None, *_: Any) -> Tensor | None:

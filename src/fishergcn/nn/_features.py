@@ -16,6 +16,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from fishergcn._base.autograd import in_derivative, kernel
 from fishergcn._base.backend import backend_of
 from fishergcn._base.checks import check_choice
 from fishergcn._base.choices import Scaling
@@ -210,6 +211,7 @@ def _product(*arguments: Any) -> Tensor:
     return result
 
 
+@kernel
 class _Product(torch.autograd.Function):
     """X W or, transposed, Xᵀ G: each is linear, and the other's derivative."""
 
@@ -223,7 +225,7 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return _product(grad, *ctx.options, not ctx.transposed), *(None,) * 5
+        return in_derivative(_Product, grad, *ctx.options, not ctx.transposed), *(None,) * 5
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, *_: None) -> Tensor:
@@ -233,7 +235,8 @@ class _Product(torch.autograd.Function):
     def vmap(info: Any, in_dims: tuple[Any, ...], dense: Tensor, *options: Any) -> tuple[Tensor, int]:
         """The mapped dimension joins the columns, each of which is multiplied by itself."""
         wide = dense.movedim(in_dims[0], 3)
-        return _product(wide.flatten(2), *options).view(-1, *wide.shape[1:]), 3
+        out = _product(wide.flatten(2), *options)
+        return out.view(*out.shape[:2], *wide.shape[2:]), 3
 
 
 def _launch(

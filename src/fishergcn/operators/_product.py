@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor
 
+from fishergcn._base.autograd import in_derivative, kernel
 from fishergcn._base.backend import backend_of
 from fishergcn.errors import InputError
 
@@ -98,6 +99,7 @@ def _differentiable(*arguments: Any) -> tuple[Tensor, ...]:
     return cast("tuple[Tensor, ...]", _Product.apply(*arguments))  # type: ignore[no-untyped-call]
 
 
+@kernel
 class _Product(torch.autograd.Function):
     """Y and, where the product is perturbed, the moments M = Rᵀ Z, which the derivative in c needs.
 
@@ -124,11 +126,12 @@ class _Product(torch.autograd.Function):
         *_, dense_wanted, coefficients_wanted, _, _ = ctx.needs_input_grad
         if not ctx.saved_tensors:
             if grad is not None:
-                for_dense = _differentiable(ctx.matrix, not ctx.transposed, grad, None, None, None)[0]
+                for_dense = in_derivative(_Product, ctx.matrix, not ctx.transposed, grad, None, None, None)[0]
             return None, None, for_dense, None, None, None
         coefficients, left, right, moments = ctx.saved_tensors
         if grad is not None and dense_wanted:
-            for_dense, found = _differentiable(ctx.matrix, not ctx.transposed, grad, coefficients, right, left)
+            arguments = ctx.matrix, not ctx.transposed, grad, coefficients, right, left
+            for_dense, found = in_derivative(_Product, *arguments)
             for_dense = _sum_to(for_dense, ctx.batch, 1)
         elif grad is not None:
             found = _moments(left, grad)

@@ -58,11 +58,7 @@ class SparseMatrix(Placed):
 
     @classmethod
     def from_scipy(
-        cls,
-        matrix: MatrixLike,
-        *,
-        device: torch.device | str = "cpu",
-        dtype: torch.dtype = torch.float64,
+        cls, matrix: MatrixLike, *, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float64
     ) -> SparseMatrix:
         """Take a SciPy sparse matrix, or anything ``scipy.sparse.csr_array`` accepts.
 

@@ -240,10 +240,7 @@ class Neighborhood:
         return scale * e / self.projected_spectrum.sqrt()
 
     def sample(
-        self,
-        samples: int,
-        generator: torch.Generator | None = None,
-        shape: ArrayOrTensor | float | None = None,
+        self, samples: int, generator: torch.Generator | None = None, shape: ArrayOrTensor | float | None = None
     ) -> Tensor:
         """Draw M perturbations φ, shape (M, k): :meth:`phi` of :meth:`noise`."""
         return self.phi(self.noise(samples, generator), shape)

@@ -213,7 +213,7 @@ def _record(
         seed=int(line["seed"]),
         status=line["status"],
         epochs=int(line["epochs"]),
-        **{name: float(line.get(name) or "nan") for name in SCORES},
+        **{name: float(line[name]) if line.get(name) else math.nan for name in SCORES},
         curves=curves,
         shape=[float(value) for value in line["shape"].split()],
         seconds=float(line["seconds"]),

@@ -53,17 +53,6 @@ def check_free(folder: Path) -> None:
         raise DataFileError(f"{folder} holds an archive of runs, to which none can be added; take another folder.")
 
 
-def holds_runs(folder: Path) -> bool:
-    """Whether a folder holds runs of a study: a database or an archive.
-
-    Examples
-    --------
-    >>> holds_runs(Path("nowhere"))
-    False
-    """
-    return any(_has(folder, name) for name in _OURS)
-
-
 def _described(folder: Path) -> tuple[str, str] | None:
     """Return what a folder holds, and what to do with it; None if we do not know."""
     if _has(folder, "table1.md"):

@@ -262,5 +262,5 @@ def _shown(value: Any) -> str:
 
 def _named(here: Mapping[str, Cell], there: Mapping[str, Cell]) -> str:
     """Return the names of some cells; of many, those that others have not."""
-    names = list(here) if len(here) < 9 else [name for name in here if name not in there]
+    names = list(here) if max(len(here), len(there)) < 9 else [name for name in here if name not in there]
     return ", ".join(names[:5]) + (f" … ({len(names)})" if len(names) > 5 else "") if names else "none"

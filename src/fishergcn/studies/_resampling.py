@@ -78,12 +78,7 @@ class Estimate:
 
 
 def cluster_bootstrap(
-    values: npt.ArrayLike,
-    groups: Sequence[Hashable],
-    *,
-    level: float = 0.95,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
+    values: npt.ArrayLike, groups: Sequence[Hashable], *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
 ) -> tuple[float, float, float]:
     """Return the standard error of a mean and its confidence interval, resampling whole groups.
 

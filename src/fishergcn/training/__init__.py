@@ -8,7 +8,7 @@ from fishergcn.training._chunk import Progress, train_chunk
 from fishergcn.training._config import TrainConfig
 from fishergcn.training._distributed import Group, is_first_process, process_count, process_group
 from fishergcn.training._methods import METHODS, Method, control_of, graph_free_of, parse_method, samples_of
-from fishergcn.training._minibatch import train_minibatch, train_prepared
+from fishergcn.training._minibatch import train_prepared
 from fishergcn.training._objective import Targets, scores
 from fishergcn.training._problem import Problem, Run, check_runs, learnable, prepare, propagation_of
 from fishergcn.training._records import SCORES, RunRecord
@@ -19,5 +19,5 @@ __all__ = [
     "FIRST_SEED", "METHODS", "SCORES", "BatchSettings", "Group", "Method", "Problem", "Progress", "Run", "RunRecord",
     "Targets", "TrainConfig", "check_fanout", "check_runs", "control_of", "graph_free_of", "is_first_process",
     "learnable", "log_probabilities", "parse_method", "prepare", "prepare_batches", "process_count", "process_group",
-    "propagation_of", "samples_of", "scores", "train_chunk", "train_minibatch", "train_prepared",
+    "propagation_of", "samples_of", "scores", "train_chunk", "train_prepared",
 ]  # fmt: skip

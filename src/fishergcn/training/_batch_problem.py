@@ -21,12 +21,7 @@ _MOST_HIGH_ORDER = 100_000  # nodes; the matrix of higher order holds hundreds o
 
 
 def prepare_batches(
-    graph: Graph,
-    method: Method,
-    config: TrainConfig,
-    *,
-    spectrum: Spectrum | None = None,
-    group: Group | None = None,
+    graph: Graph, method: Method, config: TrainConfig, *, spectrum: Spectrum | None = None, group: Group | None = None
 ) -> tuple[Problem, FloatArray | None]:
     """Make a graph ready for mini-batches: Ã, the neighborhood in its own coordinates, and the basis Ū.
 
@@ -52,7 +47,7 @@ def prepare_batches(
             f"high-order matrix would not fit in memory; use {method.name.replace('-t', '')!r}."
         )
     # Of the unperturbed method: the neighborhood below is another one.
-    plain = dataclasses.replace(method, base="gcn", samples=2) if method.perturbed else method
+    plain = dataclasses.replace(method, base="gcn") if method.perturbed else method
     problem = prepare(graph, plain, config)
     if not method.perturbed or config.radius == 0:
         return dataclasses.replace(problem, method=method), None

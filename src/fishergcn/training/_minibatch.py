@@ -21,20 +21,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from fishergcn._base.checks import check_integer
-from fishergcn._base.seeds import FIRST_SEED
 from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.errors import InputError
-from fishergcn.graph import Graph
 from fishergcn.nn import Dropout, LocalDropout, View, blockwise_view, logits
 from fishergcn.operators import BlockOperator, Operator, SparseMatrix
-from fishergcn.spectrum import Spectrum
-from fishergcn.splits import Split
-from fishergcn.training._batch_problem import prepare_batches
 from fishergcn.training._chunk import Progress, train_epochs, untrained
-from fishergcn.training._config import TrainConfig
 from fishergcn.training._distributed import Group
-from fishergcn.training._methods import parse_method
 from fishergcn.training._metrics import MEASURED, class_scores
 from fishergcn.training._objective import penalty
 from fishergcn.training._problem import Problem, Run, check_runs
@@ -46,18 +38,7 @@ from fishergcn.training._stack import Stack
 class MiniBatchTrainer:
     """One run on a large graph: epochs of mini-batches, and scores of nodes by exact inference.
 
-    Parameters
-    ----------
-    problem, basis
-        From :func:`prepare_batches`.
-    run
-        A split and a seed.
-    settings
-        Batch size and fanout.
-    device
-        Where.
-    group
-        The processes among which batches are shared out.
+    The arguments are those of :func:`train_prepared`.
     """
 
     def __init__(
@@ -204,71 +185,6 @@ class MiniBatchTrainer:
         return self._views[part]
 
 
-def train_minibatch(
-    graph: Graph,
-    method: str,
-    split: Split,
-    seed: int = FIRST_SEED,
-    config: TrainConfig | None = None,
-    *,
-    batch_size: int,
-    fanout: Sequence[int],
-    device: torch.device | str = "cpu",
-    spectrum: Spectrum | None = None,
-    group: Group | None = None,
-    keep_weights: bool = False,
-    on_epoch: Callable[[Progress], None] | None = None,
-) -> RunRecord:
-    """Train one run in mini-batches.
-
-    Parameters
-    ----------
-    graph
-        A graph with features and labels.
-    method
-        ``gcn``, ``gcn-xM`` or ``fishergcn``; the high-order methods on graphs of moderate size.
-    split, seed
-        What to learn from and which random numbers to use.
-    config
-        All other settings; an epoch visits every training node once.
-    batch_size
-        Training nodes a step, at most.
-    fanout
-        Neighbors that a node draws, for each layer, that next to the batch (the last) first; -1 for all.
-    device
-        Where.
-    spectrum
-        Eigenpairs that are known already, for ``fishergcn``.
-    group
-        The processes that train together.
-    keep_weights
-        Attach the tested weights to the record.
-    on_epoch
-        Called after every epoch.
-
-    Returns
-    -------
-    RunRecord
-
-    Examples
-    --------
-    >>> from fishergcn import TrainConfig, datasets, splits
-    >>> cora = datasets.load("cora")
-    >>> config = TrainConfig(max_epochs=2)
-    >>> record = train_minibatch(cora, "gcn", splits.public(cora), config=config, batch_size=70, fanout=(10, 10))
-    >>> record.epochs
-    2
-    """
-    config = TrainConfig() if config is None else config
-    settings = BatchSettings(batch_size, tuple(fanout))
-    check_fanout(settings.fanout, len(config.hidden) + 1)
-    problem, basis = prepare_batches(graph, parse_method(method), config, spectrum=spectrum, group=group)
-    run = Run(split, check_integer("seed", seed, minimum=0))
-    return train_prepared(
-        problem, basis, run, settings, torch.device(device), group, keep_weights=keep_weights, on_epoch=on_epoch
-    )
-
-
 def train_prepared(
     problem: Problem,
     basis: FloatArray | None,
@@ -280,11 +196,29 @@ def train_prepared(
     keep_weights: bool = False,
     on_epoch: Callable[[Progress], None] | None = None,
 ) -> RunRecord:
-    """Train one run on what :func:`prepare_batches` returned; see :func:`train_minibatch`.
+    """Train one run in mini-batches; an epoch visits every training node once.
+
+    Parameters
+    ----------
+    problem, basis
+        From :func:`prepare_batches`.
+    run
+        A split and a seed.
+    settings
+        Batch size and fanout.
+    device
+        Where.
+    group
+        The processes among which batches are shared out; by default this one alone.
+    keep_weights
+        Attach the tested weights to the record.
+    on_epoch
+        Called after every epoch.
 
     Examples
     --------
     >>> from fishergcn import TrainConfig, datasets, splits
+    >>> from fishergcn.training import parse_method, prepare_batches
     >>> cora, config = datasets.load("cora"), TrainConfig(max_epochs=2)
     >>> problem, basis = prepare_batches(cora, parse_method("gcn"), config)
     >>> run, settings = Run(splits.public(cora), 2019), BatchSettings(70, (10, 10))

@@ -231,9 +231,10 @@ def check_runs(problem: Problem, runs: Sequence[Run]) -> None:
     >>> from fishergcn.training import Run, parse_method, prepare
     >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2)], features=np.eye(3), labels=[0, 0, 1])
     >>> problem = prepare(graph, parse_method("gcn"), fishergcn.TrainConfig())
-    >>> check_runs(problem, [Run(Split("mine", train=[0, 2], val=[9]), 2019)])
+    >>> check_runs(problem, [Run(Split("mine", train=[0, 2], val=[9], test=[]), 2019)])
     Traceback (most recent call last):
-    fishergcn.errors.InputError: ...
+    ...
+    fishergcn.errors.InputError: val of split 'mine' must list nodes below 3, got 9.
     """
     labels, classes = problem.graph.labels, problem.graph.num_classes
     if labels is None:

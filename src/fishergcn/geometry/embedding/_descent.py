@@ -95,6 +95,7 @@ def descend(
         if norm <= tolerance:
             raise StopIteration
 
+    limits = {"maxiter": max_iterations, "maxfun": 20 * max_iterations}
     result = optimize.minimize(
         objective,
         coordinates.variables(Y).ravel(),
@@ -102,14 +103,7 @@ def descend(
         method="L-BFGS-B",
         callback=after_iteration,
         # The rule above decides when to stop; the built-in ones, on other scales, are switched off.
-        options={
-            "maxiter": max_iterations,
-            "maxfun": 20 * max_iterations,
-            "ftol": 0.0,
-            "gtol": 0.0,
-            "maxcor": MEMORY,
-            "maxls": 40,
-        },
+        options={"ftol": 0.0, "gtol": 0.0, "maxcor": MEMORY, "maxls": 40} | limits,
     )
     return coordinates.positions(result.x.reshape(shape)), iteration
 

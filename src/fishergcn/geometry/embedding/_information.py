@@ -115,19 +115,11 @@ def fisher_operator(
 
     Parameters
     ----------
-    W : array_like or SciPy sparse, shape (n, n)
-        Similarities; see :func:`~fishergcn.geometry.embedding.similarities`.
-    Y : array_like, shape (n, d)
-        Positions of the nodes.
+    W, Y, memory_limit
+        As in :func:`divergence`.
     kind : {"expected", "observed"}
         The expected information is positive semi-definite everywhere; the observed one is the Hessian of
         KL(W : P(Y)). They agree where W = P(Y).
-    memory_limit : int
-        Bytes for the row blocks in which P(Y) is visited.
-
-    Returns
-    -------
-    FisherOperator
 
     Examples
     --------
@@ -161,8 +153,8 @@ def fisher_blocks(
         Positions.
     k, l : int
         Columns of Y, from 0; ``l`` is ``k`` by default.
-    kind : {"observed", "expected"}
-        Which information.
+    kind
+        As in :func:`fisher_operator`.
 
     Returns
     -------
@@ -205,12 +197,10 @@ def length(
 
     Parameters
     ----------
-    W, Y, memory_limit
-        As in :func:`divergence`.
+    W, Y, kind, memory_limit
+        As in :func:`fisher_operator`.
     motion : array_like, shape (n, d)
         How each node moves.
-    kind : {"expected", "observed"}
-        Which information.
 
     Examples
     --------

@@ -95,10 +95,6 @@ def extreme_motions(
     tolerance : float
         Accuracy asked of the eigenvectors, relative to the largest value.
 
-    Returns
-    -------
-    ExtremeMotions
-
     Raises
     ------
     ConvergenceError

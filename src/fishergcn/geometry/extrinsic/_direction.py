@@ -135,10 +135,9 @@ def adversarial_direction(
 
     Examples
     --------
-    >>> import numpy as np, torch, fishergcn
+    >>> import numpy as np, fishergcn
     >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)], features=np.eye(4))
-    >>> network = fishergcn.GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
-    >>> model = fishergcn.TrainedModel.from_network(network, graph)
+    >>> model = fishergcn.TrainedModel.from_network(fishergcn.GCN(4, (3,), 2), graph)
     >>> found = adversarial_direction(model, Neighborhood(model.propagation, rank=3))
     >>> found.eigenvalues.shape, bool(found.eigenvalues[0] >= found.eigenvalues[1])
     ((2,), True)

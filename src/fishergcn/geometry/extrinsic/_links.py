@@ -42,10 +42,6 @@ class LinkScores:
         i, j = links.T
         return np.asarray(np.where(i == j, self.diagonal[i], (self.left[i] * self.right[j]).sum(axis=1)))
 
-    def block(self, start: int, stop: int) -> FloatArray:
-        """Return the scores of nodes start, …, stop-1 with all nodes from ``start`` on."""
-        return np.asarray(self.left[start:stop] @ self.right[start:].T)
-
 
 def entry_scores(gradient: GraphGradient) -> LinkScores:
     """∂ℓ/∂ã_ij for a change of both ã_ij and ã_ji: S_i·Z_j + Z_i·S_j, and S_i·Z_i on the diagonal."""
@@ -79,25 +75,15 @@ def largest(
 ) -> tuple[IntArray, FloatArray]:
     """Return the ``count`` links i < j of largest score and their scores, largest first; ties by (i, j).
 
-    Parameters
-    ----------
-    scores : LinkScores
-        Of all n(n-1)/2 pairs.
-    count : int
-        K.
-    order : {"magnitude", "increase", "decrease"}
-        Rank by |score|, by score, or by -score.
-    excluded : csr_array of shape (n, n), optional
-        Pairs stored here are left out.
-    memory_limit : int
-        Bytes for one block of scores and its copies.
+    Of all n(n-1)/2 pairs, those stored in ``excluded`` are left out. A block of scores and its copies take at most
+    ``memory_limit`` bytes.
     """
     nodes = len(scores.left)
     rows = max(1, memory_limit // (40 * nodes))  # a block, its keys, a mask, and the indices found in it
     keys, values = np.empty(0), np.empty(0)
     links = np.empty((0, 2), dtype=np.int64)
     for start in range(0, nodes, rows):
-        block = scores.block(start, min(start + rows, nodes))
+        block = scores.left[start : start + rows] @ scores.right[start:].T  # with all nodes from `start` on
         key = ranking(order)(block)
         _leave_out(key, start, excluded)
         bar = keys[-1] if len(keys) == count else -np.inf

@@ -129,10 +129,9 @@ def link_sensitivity(
 
     Examples
     --------
-    >>> import numpy as np, torch, fishergcn
+    >>> import numpy as np, fishergcn
     >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4), labels=[0, 0, 1, 1])
-    >>> network = fishergcn.GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
-    >>> model = fishergcn.TrainedModel.from_network(network, graph)
+    >>> model = fishergcn.TrainedModel.from_network(fishergcn.GCN(4, (3,), 2), graph)
     >>> link_sensitivity(model).links.tolist()
     [[0, 1], [1, 2], [2, 3]]
     >>> len(link_sensitivity(model, links="absent", top=2))

@@ -12,12 +12,7 @@ from torch import Tensor
 from fishergcn._base.checks import check_integer, check_real
 from fishergcn._base.types import AnyArray, FloatArray
 from fishergcn.errors import InputError
-from fishergcn.geometry.extrinsic._direction import (
-    adversarial_direction,
-    check_metric,
-    intrinsic_metric,
-    tangent_basis,
-)
+from fishergcn.geometry.extrinsic._direction import adversarial_direction, check_metric, intrinsic_metric, tangent_basis
 from fishergcn.geometry.extrinsic._model import check_nodes, in_neighborhood, loss
 from fishergcn.models import TrainedModel
 from fishergcn.perturbation import Neighborhood
@@ -47,10 +42,7 @@ class Sharpness:
     >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3), (0, 2)], features=np.eye(4), labels=[0, 0, 1, 1])
     >>> network = fishergcn.GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
     >>> model = fishergcn.TrainedModel.from_network(network, graph)
-    >>> around = fishergcn.Neighborhood(model.propagation, rank=3)
-    >>> found = sharpness(model, around, distance=1e-3, random=20)
-    >>> found.adversarial.shape, found.random.shape
-    ((2, 2), (20, 2))
+    >>> found = sharpness(model, fishergcn.Neighborhood(model.propagation, rank=3), distance=1e-3, random=20)
     >>> round(float(found.adversarial_change[0].mean() / found.foretold[0]), 2), found.rank_of_change
     (1.0, 1.0)
     """
@@ -120,16 +112,11 @@ def sharpness(
     random, seed : int
         How many random directions, and their seed.
 
-    Returns
-    -------
-    Sharpness
-
     Examples
     --------
-    >>> import numpy as np, torch, fishergcn
+    >>> import numpy as np, fishergcn
     >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3), (0, 2)], features=np.eye(4), labels=[0, 0, 1, 1])
-    >>> network = fishergcn.GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
-    >>> model = fishergcn.TrainedModel.from_network(network, graph)
+    >>> model = fishergcn.TrainedModel.from_network(fishergcn.GCN(4, (3,), 2), graph)
     >>> found = sharpness(model, Neighborhood(model.propagation, rank=3), random=20)
     >>> found.adversarial.shape, found.random.shape
     ((2, 2), (20, 2))

@@ -28,18 +28,7 @@ class WeightFisher(sparse_linalg.LinearOperator):
     """G = (1/N) Σ_i J_iᵀ F_i J_i with J_i = ∂logits_i/∂vec W^l, as products.
 
     ``G @ v`` is one forward-mode pass (J v), the metric of the outputs (F), and one backward pass (Jᵀ): a
-    Gauss-Newton product. vec runs through W^l row by row, as ``numpy.ravel`` does.
-
-    Parameters
-    ----------
-    model : TrainedModel
-        One network with weights, in float64.
-    layer : int
-        l, from 0.
-    nodes : ndarray of int
-        The N nodes.
-    kind, samples, seed
-        Which labels the outer product is averaged over; see :func:`weight_fisher`.
+    Gauss-Newton product. vec runs through W^l row by row, as ``numpy.ravel`` does. Made by :func:`weight_fisher`.
 
     Attributes
     ----------
@@ -50,10 +39,9 @@ class WeightFisher(sparse_linalg.LinearOperator):
 
     Examples
     --------
-    >>> import numpy as np, torch, fishergcn
-    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3), (0, 2)], features=np.eye(4), labels=[0, 0, 1, 1])
-    >>> network = fishergcn.GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
-    >>> G = weight_fisher(fishergcn.TrainedModel.from_network(network, graph), layer=1)
+    >>> import numpy as np, fishergcn
+    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3), (0, 2)], features=np.eye(4))
+    >>> G = weight_fisher(fishergcn.TrainedModel.from_network(fishergcn.GCN(4, (3,), 2), graph), layer=1)
     >>> G.shape, G.weight_shape
     ((6, 6), (3, 2))
     >>> step = np.full(G.weight_shape, 0.1).ravel()
@@ -127,12 +115,8 @@ def weight_fisher(
         One network with weights; its graph has labels for the empirical kind.
     layer : int
         l, from 0.
-    kind : {"exact", "empirical", "monte-carlo"}
-        y drawn from the network itself (the expectation, or a mean over ``samples`` labels), or as observed.
-    nodes : sequence of int, optional
-        The N nodes; all by default, or all labeled ones for the empirical kind.
-    samples, seed : int
-        Of the Monte Carlo estimate.
+    kind, nodes, samples, seed
+        As in :func:`fisher_information`.
 
     Returns
     -------
@@ -142,10 +126,9 @@ def weight_fisher(
 
     Examples
     --------
-    >>> import numpy as np, torch, fishergcn
+    >>> import numpy as np, fishergcn
     >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4))
-    >>> network = fishergcn.GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
-    >>> G = weight_fisher(fishergcn.TrainedModel.from_network(network, graph), layer=1)
+    >>> G = weight_fisher(fishergcn.TrainedModel.from_network(fishergcn.GCN(4, (3,), 2), graph), layer=1)
     >>> G.shape, bool(np.allclose(G @ np.ones(6), G.todense().sum(axis=1)))
     ((6, 6), True)
     """
@@ -225,10 +208,6 @@ def natural_gradient_step(
         Of the relative residual.
     max_iterations : int
         Products with G before it gives up.
-
-    Returns
-    -------
-    NaturalGradientStep
 
     Raises
     ------

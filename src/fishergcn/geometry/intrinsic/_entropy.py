@@ -21,17 +21,9 @@ from fishergcn.spectrum import trace_samples
 
 
 def von_neumann_entropy(rho: MatrixLike) -> float:
-    """Von Neumann entropy H = -Σ λ_i log λ_i in nats, with 0 log 0 = 0.
+    """Von Neumann entropy H = -Σ λ_i log λ_i of a density matrix, in nats, between 0 and log n; 0 log 0 = 0.
 
-    Parameters
-    ----------
-    rho : (n, n) array or SciPy sparse matrix
-        A density matrix, n up to :data:`DENSE_LIMIT`; see :func:`estimate_entropy` beyond.
-
-    Returns
-    -------
-    float
-        H, between 0 and log n.
+    ``rho`` is as in :func:`density_spectrum`; for larger graphs there is :func:`estimate_entropy`.
 
     Examples
     --------
@@ -89,11 +81,6 @@ def estimate_entropy(laplacian: MatrixLike, probes: int = 30, steps: int = 60, s
     seed : int
         Seed of the probes; the same seed gives the same estimate.
 
-    Returns
-    -------
-    EntropyEstimate
-        Value and standard error.
-
     Examples
     --------
     >>> from scipy import sparse
@@ -133,8 +120,8 @@ def power(rho: MatrixLike, omega: float) -> FloatArray:
 
     Parameters
     ----------
-    rho : (n, n) array or SciPy sparse matrix
-        A density matrix, n up to :data:`DENSE_LIMIT`.
+    rho
+        As in :func:`density_spectrum`.
     omega : float
         ω > 0.
 

@@ -21,37 +21,34 @@ LAPLACIANS: tuple[Laplacian, ...] = get_args(Laplacian)
 def graph_laplacian(adjacency: MatrixLike, kind: Laplacian = "renormalized") -> CSRArray:
     """Build a graph Laplacian.
 
-        =================  ================================================================
-        ``kind``           L
-        =================  ================================================================
-        ``renormalized``   I - (D+I)^-½ (A+I) (D+I)^-½, what a GCN propagates with
-        ``high-order``     I - Ã of Algorithm 1 (five-step random walks, thresholded)
-        ``normalized``     I - D^-½ A D^-½, a zero row for a node without links
-        ``combinatorial``  D - A
-        =================  ================================================================
+    =================  ================================================================
+    ``kind``           L
+    =================  ================================================================
+    ``renormalized``   I - (D+I)^-½ (A+I) (D+I)^-½, what a GCN propagates with
+    ``high-order``     I - Ã of Algorithm 1 (five-step random walks, thresholded)
+    ``normalized``     I - D^-½ A D^-½, a zero row for a node without links
+    ``combinatorial``  D - A
+    =================  ================================================================
 
-        The density matrix of all but the first is unchanged when all link weights are multiplied by one number.
+    The density matrix of all but the first is unchanged when all link weights are multiplied by one number.
 
     Parameters
     ----------
-        adjacency : (n, n) array or SciPy sparse matrix
-            A, symmetric and non-negative.
-        kind : str
-            One of :data:`LAPLACIANS`.
+    adjacency : (n, n) array or SciPy sparse matrix
+        A, symmetric and non-negative.
+    kind : str
+        One of :data:`LAPLACIANS`.
 
     Returns
     -------
-        (n, n) csr_array
-            L, symmetric and positive semi-definite.
+    (n, n) csr_array
+        L, symmetric and positive semi-definite.
 
     Examples
     --------
-        >>> from typing import Literal, TypeAlias, get_args
-
-    import numpy as np
-        >>> graph_laplacian(np.array([[0, 1], [1, 0]]), "combinatorial").toarray()
-        array([[ 1., -1.],
-               [-1.,  1.]])
+    >>> graph_laplacian([[0, 1], [1, 0]], "combinatorial").toarray()
+    array([[ 1., -1.],
+           [-1.,  1.]])
     """
     check_choice("kind", kind, LAPLACIANS)
     matrix = check_adjacency(adjacency)

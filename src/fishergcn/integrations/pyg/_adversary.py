@@ -14,12 +14,7 @@ from torch import Tensor, nn
 from fishergcn._base.checks import check_integer
 from fishergcn._base.choices import Noise
 from fishergcn.errors import InputError
-from fishergcn.integrations.pyg._graph import (
-    BASIS,
-    data_propagation,
-    learned_propagation,
-    stored_spectrum,
-)
+from fishergcn.integrations.pyg._graph import BASIS, data_propagation, learned_propagation, stored_spectrum
 from fishergcn.integrations.pyg._layers import Layer, find_layers
 from fishergcn.perturbation import Neighborhood, PerturbationWarning, SpectralAdversary
 

@@ -1,0 +1,61 @@
+"""What the runner notes about the data is what a report would have to compute."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from fishergcn import datasets, studies
+from fishergcn.propagation import high_order, renormalized
+from fishergcn.spectrum import top_spectrum
+from fishergcn.studies import _facts as facts
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    plan = studies.make_plan("quick", methods=["fishergcn", "fishergcn-t"], splits=1, seeds=1, epochs=1)
+    wider = [
+        dataclasses.replace(
+            cell, name="fishergcn wide", variant="wide", config=dataclasses.replace(cell.config, rank=12)
+        )
+        for cell in plan.cells
+        if cell.method == "fishergcn"
+    ]
+    other = [
+        dataclasses.replace(
+            cell, name="fishergcn-t far", variant="far", config=dataclasses.replace(cell.config, order=2)
+        )
+        for cell in plan.cells
+        if cell.method == "fishergcn-t"
+    ]
+    plan = dataclasses.replace(plan, cells=(*plan.cells, *wider, *other))
+    with studies.run(plan, tmp_path_factory.mktemp("runs"), device="cpu", workers=1) as runs:
+        yield runs
+
+
+def test_eigenvalues_of_every_matrix(runs):
+    cora, cells = datasets.load("cora"), {cell.name: cell for cell in runs.plan.cells}
+    plain, far = renormalized(cora.adjacency), high_order(cora.adjacency, order=2, threshold=1e-4)
+    for name, matrix, rank in (("fishergcn", plain, 10), ("fishergcn wide", plain, 12), ("fishergcn-t far", far, 10)):
+        found = runs.spectrum(cells[name])
+        assert len(found) == 3 * rank
+        np.testing.assert_allclose(found, top_spectrum(matrix, rank=3 * rank).eigenvalues, rtol=1e-8)
+    noted = sorted(name for name in runs.facts if name.startswith("spectrum"))
+    assert noted == [f"spectrum cora {matrix}" for matrix in ("high-order", "high-order 2 0.0001", "renormalized")]
+    assert len(runs.facts["spectrum cora renormalized"]) == 36  # for the cell that perturbs most
+
+
+def test_sizes(runs):
+    assert runs.facts["data cora"] == {"nodes": 2708, "links": 5278, "features": 1433, "classes": 7}
+
+
+def test_nothing_is_computed_twice_and_only_what_is_needed(runs, tmp_path, monkeypatch):
+    folder = runs.path.parent
+    monkeypatch.setattr(facts, "top_spectrum", None)  # would fail if called
+    studies.run(runs.plan, folder, device="cpu", workers=1).close()
+    plan = studies.make_plan("quick", methods=["gcn-x5"], splits=1, seeds=1, epochs=1)
+    with studies.run(plan, tmp_path, device="cpu", workers=1) as others:
+        assert "spectrum cora renormalized" not in others.facts
+        assert others.spectrum(others.plan.cells[0]) is None

@@ -1,0 +1,127 @@
+"""What version 0.1 wrote is opened, with defaults for what it did not know; what comes later is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import sqlite3
+import zlib
+from pathlib import Path
+
+import pytest
+
+from fishergcn.errors import DataFileError
+from fishergcn.studies import _store as store
+from fishergcn.studies import compare, make_plan, open_runs, run, summarize, write_archive
+from fishergcn.studies._store import DATABASE, RunStore
+
+RESULTS = Path(__file__).resolve().parents[2] / "results"
+
+
+def old_plan(plan):
+    """The plain values of a plan as version 0.1 wrote them."""
+    values = plan.to_dict()
+    for name in ("measure", "config"):
+        del values[name]
+    cells = [
+        {**{name: getattr(cell, name) for name in ("dataset", "name", "method", "variant", "control")},
+         "config": cell.config.to_dict(), "digest": "0123456789abcdef"}
+        for cell in plan.cells
+    ]  # fmt: skip
+    made = {"command": "fishergcn reproduce quick", "created": "2026-01-01T00:00:00+00:00"}
+    return {**values, "datasets": list(plan.datasets), "methods": list(plan.methods), "cells": cells, **made}
+
+
+@pytest.fixture
+def old(filled, plan):
+    """A database as version 0.1 wrote it: schema 1, the command in the plan, records without extra."""
+    with sqlite3.connect(filled / DATABASE) as connection:
+        connection.execute("DELETE FROM facts")
+        rows = connection.execute("SELECT * FROM runs").fetchall()
+        connection.execute("DELETE FROM runs")
+        for *key, blob, _ in rows:
+            values = json.loads(zlib.decompress(blob))
+            del values["extra"]
+            blob = zlib.compress(json.dumps(values).encode(), 6)
+            row = (*key, blob, store._checksum(tuple(key), blob))
+            connection.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        for name, value in (("schema", 1), ("plan", old_plan(plan)), ("fact chunk", 7)):
+            connection.execute("INSERT INTO facts VALUES (?, ?)", (name, store._sealed(value)))
+    return filled
+
+
+def test_a_database_is_opened(old, plan, make_record):
+    with open_runs(old) as runs:
+        assert runs.plan == plan
+        assert runs.plan.measure == "training"
+        assert runs.facts == {
+            "command": "fishergcn reproduce quick",
+            "created": "2026-01-01T00:00:00+00:00",
+            "chunk": 7,
+        }
+        assert list(runs.records()) == [make_record(cell, *key) for cell in plan.cells for key in plan.runs()]
+        assert len(compare(runs)) == 3
+        assert runs.spectrum(plan.cells[2]) is None
+
+
+def test_a_database_is_completed(old, plan, make_record):
+    with RunStore(old, writable=True) as writable:
+        writable.begin(plan, command="now")
+        writable.add(plan.cells[0], [make_record(plan.cells[0], *plan.runs()[0])])
+        assert writable.counts() == {"ok": 24}
+        assert writable.facts["command"] == "fishergcn reproduce quick"
+    with sqlite3.connect(old / DATABASE) as connection:
+        [(sealed,)] = connection.execute("SELECT value FROM facts WHERE name = 'schema'")
+    assert sealed.endswith(" 2")  # version 0.1 could not read what is added
+    # The fixture's plan is not quite that of the preset, whose settings its `changed` would tell of.
+    with run(make_plan("quick", splits=4, seeds=2, epochs=6), old, device="cpu", workers=1) as runs:
+        assert runs.counts() == {"ok": 24}
+
+
+def test_an_archive_is_opened(filled, plan, tmp_path):
+    with open_runs(filled) as runs:
+        write_archive(tmp_path / "a", runs)
+        expected = summarize(runs), [dataclasses.replace(each, curves={}, shape=[]) for each in runs.records()]
+    path = tmp_path / "a" / "plan.json"
+    made = json.loads(path.read_text())["made"]
+    path.write_text(json.dumps({**old_plan(plan), "format": 1, "made": made}))
+    lines = (tmp_path / "a" / "runs.csv").read_text().splitlines()
+    (tmp_path / "a" / "runs.csv").write_text("\n".join(line.rpartition(",")[0] for line in lines) + "\n")
+    with open_runs(tmp_path / "a") as runs:
+        assert runs.plan == plan
+        assert runs.facts["command"] == "fishergcn reproduce quick"
+        assert (summarize(runs), [dataclasses.replace(each, shape=[]) for each in runs.records()]) == expected
+
+
+@pytest.mark.parametrize("name", ["curves", "table2", "table3", "three-layers"])
+def test_the_archives_that_are_kept_are_opened(name):
+    plan = json.loads((RESULTS / name / "plan.json").read_text(encoding="utf-8"))
+    assert plan["format"] == 1
+    with open_runs(RESULTS / name) as runs:
+        assert len(list(runs.records())) == len(runs.plan)
+        for cell in runs.plan.cells:
+            assert (cell.method, cell.control) in {(each["method"], each["control"]) for each in plan["cells"]}
+            if cell.method.startswith("fishergcn"):
+                assert len(runs.spectrum(cell)) == 30
+
+
+@pytest.mark.parametrize("name", ["robustness", "gnn"])
+def test_the_archives_of_other_measures_are_in_the_same_form(name):
+    with open_runs(RESULTS / name) as runs:
+        assert runs.counts() == {"ok": len(runs.plan)}
+        assert runs.plan.measure == {"robustness": "attack", "gnn": "networks"}[name]
+    if name == "robustness":
+        assert runs.plan == make_plan("robustness")
+
+
+def test_what_a_later_version_made_is_refused(filled, tmp_path):
+    with sqlite3.connect(filled / DATABASE) as connection:
+        connection.execute("UPDATE facts SET value = ? WHERE name = 'schema'", (store._sealed(3),))
+    with pytest.raises(DataFileError, match=r"schema version 3, .* a later version made it; update fishergcn"):
+        open_runs(filled)
+    shutil.copytree(RESULTS / "gnn", tmp_path / "gnn")
+    text = (tmp_path / "gnn" / "plan.json").read_text(encoding="utf-8")
+    (tmp_path / "gnn" / "plan.json").write_text(text.replace('"format": 2', '"format": 3'), encoding="utf-8")
+    with pytest.raises(DataFileError, match=r"archive format 3, .* a later version made it; update fishergcn"):
+        open_runs(tmp_path / "gnn")
