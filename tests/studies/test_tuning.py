@@ -119,7 +119,7 @@ def test_rows_of_negative_features_are_never_divided(graph, split, tmp_path):
 
 
 def test_nothing_to_search(graph, split, tmp_path):
-    with pytest.raises(InputError, match="method 'lp' trains nothing, so there are no settings to search"):
+    with pytest.raises(InputError, match="method 'lp' trains nothing, so there is nothing to tune"):
         tune(graph, "lp", split, tmp_path / "new")
     assert not (tmp_path / "new").exists()
 

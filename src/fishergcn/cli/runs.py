@@ -118,7 +118,8 @@ def print_results(runs: Runs) -> None:
         rows = [_result_row(each) for each in cells if each.dataset == dataset]
         columns = _RESULT_COLUMNS
         if not plan.published:
-            columns, *rows = ([*row[:5], *row[7:]] for row in (columns, *rows))
+            kept = [at for at, name in enumerate(columns) if name not in ("published", "gap")]
+            columns, *rows = ([row[at] for at in kept] for row in (columns, *rows))
         out.print(narrow(_filled(f"{plan.title}: {dataset}", columns, rows)))
         rows = [_difference_row(each) for each in compared if each.dataset == dataset]
         if rows:

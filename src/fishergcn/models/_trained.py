@@ -353,9 +353,9 @@ class TrainedModel:
         ----------
         graph : Graph, optional
             Another graph; its nodes may be others and other in number. Its features are matched by the names of their
-            columns if both graphs have them, else by number; columns keep the centers and scales that they had in
-            training. It has a propagation matrix of its own, by the method and the settings of the model. Its labels
-            are not looked at. Label propagation knows the labels of its training nodes, which it finds there by name.
+            columns if both graphs have them, else by number, and keep the centers and scales that they had in training.
+            It has a propagation matrix of its own, by the method and the settings of the model. Its labels are not
+            looked at. Label propagation knows the labels of its training nodes, which it finds there by name.
         """
         one = self.only()
         if graph is None:

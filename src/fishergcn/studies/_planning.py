@@ -169,9 +169,8 @@ def _chosen_splits(
     """Return the splits of each graph, and those among them that no name can make."""
     if isinstance(wanted, Mapping):
         if set(wanted) != set(graphs):
-            raise InputError(
-                f"splits must be given for each of {', '.join(graphs)}, got {', '.join(wanted) or 'none'}."
-            )
+            got = ", ".join(wanted) or "none"
+            raise InputError(f"splits must be given for each of {', '.join(graphs)}, got those of {got}.")
         given = {name: _listed(wanted[name]) for name in graphs}
     else:
         given = dict.fromkeys(graphs, _listed(wanted))

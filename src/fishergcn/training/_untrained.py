@@ -4,8 +4,9 @@ Label propagation (Zhou et al. 2004) spreads the labels Y of the training nodes 
 
     F ← α S F + (1 - α) Y,   which converges to   (1 - α) (I - α S)^-1 Y
 
-from F = Y, in as many steps for every graph: a run must not depend on those beside it. P is F with its rows divided by their sums, mixed with a little of the classes' shares among the training nodes: those
-are all that is known of a node that no label reaches, and no class has probability 0.
+from F = Y, in as many steps for every graph: a run must not depend on those beside it. P is F with its rows divided by
+their sums, mixed with a little of the classes' shares among the training nodes: those are all that is known of a node
+that no label reaches, and no class has probability 0.
 """
 
 from __future__ import annotations
