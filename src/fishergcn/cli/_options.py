@@ -85,8 +85,12 @@ Methods = Annotated[
         "--method",
         help="gcn, gcn-xM for M dropout samples, fishergcn, gcn-t, gcn-t-xM or fishergcn-t, without the links mlp or "
         "mlp-xM, each with suffix -c for consistency; lp for label propagation, majority for the most frequent class; "
-        f"repeat to compare. By default those of the preset; without a preset {DEFAULT_METHOD}.",
+        "repeat to compare. By default those of the preset; train chooses one by validation, tune takes "
+        f"{DEFAULT_METHOD}.",
     ),
+]
+TimeLimit = Annotated[
+    float | None, _runs(help="Seconds that the choice of a method may take; it aims at two minutes otherwise.")
 ]
 Seeds = Annotated[int, _runs(help="How many initializations of each split.")]
 PresetSeeds = Annotated[

@@ -57,23 +57,28 @@ def train(
     rank: shared.Rank = None,
     radius: shared.Radius = None,
     set_: shared.OtherSettings = None,
+    time_limit: shared.TimeLimit = None,
     batch_size: shared.BatchSize = None,
     fanout: shared.Fanout = None,
 ) -> None:
-    """Train graph convolutional networks on a data set or on your own files.
+    """Train a model for a data set or for your own files.
 
+    Without --method it is chosen: networks with and without the links, of first and high order, with and without
+    consistency on unlabeled nodes are compared on validation nodes, and the best is trained.
     Own data in one command:
     fishergcn train --edges links.csv --features nodes.csv --labels labels.csv --out model
     """
     from fishergcn import execution
+    from fishergcn.cli._auto import choose_models
     from fishergcn.cli._own_data import Source
-    from fishergcn.cli._settings import make_config, parse_batches
+    from fishergcn.cli._settings import given_settings, make_config, parse_batches
+    from fishergcn.errors import InputError
     from fishergcn.models import check_model_target, save_models
     from fishergcn.splits import choose
     from fishergcn.training import is_first_process, learnable, parse_method
 
     # All that can be wrong with the options is found before the work begins.
-    methods = [parse_method(each).name for each in method or [shared.DEFAULT_METHOD]]
+    methods = [parse_method(each).name for each in method or ()]
     execution.find_device(device)
     batches = parse_batches(batch_size, fanout)
     numbers = check_seeds(seeds, first_seed)
@@ -91,10 +96,20 @@ def train(
         "radius": radius,
     }
     config = make_config(options, set_)
+    if time_limit is not None and methods:
+        raise InputError("--time-limit is for the choice of a method, and --method names one.")
+    if batches is not None and not methods:
+        raise InputError("--batch-size needs a --method, such as gcn: candidates are compared on whole graphs.")
     if out is not None:
         check_model_target(out, overwrite=overwrite)
+    source = Source(dataset, graph, edges, features, labels, header, directed, self_links, name)
+    if not methods:
+        choose_models(
+            source, splits, given_settings(options, set_), device, first_seed, out, overwrite, quiet, json, time_limit
+        )
+        return
     with warnings_as_notes():
-        loaded = Source(dataset, graph, edges, features, labels, header, directed, self_links, name).load()
+        loaded = source.load()
         graphs = {each: learnable(found, map(parse_method, methods)) for each, found in loaded.items()}
         chosen = {each: choose(found, splits) for each, found in graphs.items()}
         results: Results = {}

@@ -51,6 +51,7 @@ def fit(
     device: str = "auto",
     *,
     methods: Sequence[str] | None = None,
+    settings: Mapping[str, Any] | None = None,
     workers: int | None = None,
     time_limit: float | None = None,
     folder: str | Path | None = None,
@@ -75,6 +76,9 @@ def fit(
         ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
     methods
         Other candidates than the usual ones.
+    settings
+        Settings that all candidates share, by name; others are those of ``fishergcn.studies.GENERAL``. A scaling that
+        is given is not chosen.
     workers
         Processes on the CPU; by default one for each core.
     time_limit
@@ -113,7 +117,9 @@ def fit(
     names = CANDIDATES if methods is None else tuple(parse_method(name).name for name in methods)
     listener = progress if isinstance(progress, Listener) else Display() if progress else Listener()
     with _place(folder) as place, listener:
-        return _Choice(graph, chosen, device, workers, limit, place, listener, seed, names).made()
+        general = TrainConfig.from_dict(GENERAL.to_dict() | dict(settings or {}))
+        fixed = "scaling" in (settings or {})
+        return _Choice(graph, chosen, device, workers, limit, place, listener, seed, names, general, fixed).made()
 
 
 @contextlib.contextmanager
@@ -139,9 +145,12 @@ class _Choice:
         listener: Listener,
         seed: int,
         methods: tuple[str, ...],
+        general: TrainConfig,
+        scaled: bool,
     ) -> None:
         self.graph, self.split, self.device, self.workers = graph, split, device, workers
         self.limit, self.folder, self.listener, self.seed, self.methods = limit, folder, listener, seed, methods
+        self.general, self.scaled = general, scaled
         self.dataset = graph.name or graph.digest
         self.started = time.monotonic()
         self.left_out: dict[str, str] = {}
@@ -152,7 +161,8 @@ class _Choice:
         pace = epoch_seconds(self.graph, self.split, self.device) if networks else 0.0
         scalings = self._scalings(networks, pace)
         configs = {
-            name: dataclasses.replace(GENERAL, scaling=scalings.get(_family(name), "none")) for name in self.methods
+            name: dataclasses.replace(self.general, scaling=scalings.get(_family(name), self.general.scaling))
+            for name in self.methods
         }
         costs = {name: self._cost(name, configs[name], pace) for name in self.methods}
         names, count = self._affordable(costs)
@@ -180,10 +190,10 @@ class _Choice:
         """Compare the scalings of features in a few epochs, with the links and without them."""
         known = scalings_of(self.graph)
         families = {_family(name): "gcn" if _family(name) == "graph" else "mlp" for name in networks}
-        if len(known) == 1 or not families:
-            return dict.fromkeys(families, known[0])
+        if self.scaled or not families:
+            return {}
         count = 2 if 4 * len(known) * pace * _FIRST_LOOK < self.limit * self._cores() / 3 else 1
-        config = dataclasses.replace(GENERAL, max_epochs=_FIRST_LOOK)
+        config = dataclasses.replace(self.general, max_epochs=min(_FIRST_LOOK, self.general.max_epochs))
         cells = {
             f"{method} {scaling}": (method, dataclasses.replace(config, scaling=scaling))
             for method in families.values()
