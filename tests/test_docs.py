@@ -170,3 +170,9 @@ def test_numbers_come_from_the_results(tool: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_files_to_touch_are_there() -> None:
+    named = re.findall(r"`((?:src|tests)/[^`]+)`", (DOCS / "where.md").read_text(encoding="utf-8"))
+    assert len(named) > 25
+    assert [name for name in named if not (ROOT / name).exists()] == []

@@ -11,10 +11,10 @@ from importlib import resources
 import pytest
 
 from fishergcn import studies
+from fishergcn._base.files import read_bytes
 from fishergcn.errors import DataFileError, InputError
 from fishergcn.graph import Graph
 from fishergcn.models import load_model
-from fishergcn.models._weights import read_bytes
 from fishergcn.studies import _store as store
 from fishergcn.studies import make_plan
 from fishergcn.studies._archive import read_archive, write_archive

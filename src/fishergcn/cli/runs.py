@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from fishergcn._base.json import plain
 from fishergcn._base.terminal import console, table
 from fishergcn.cli import _options as shared
 from fishergcn.cli._common import print_json
@@ -60,7 +61,7 @@ def show(folder: shared.RunsFolder, json: shared.Json = False) -> None:
             return
         compared = [asdict(each) for each in compare(runs)]
         cells = [asdict(each) for each in summarize(runs)]
-        print_json(_plain({"plan": runs.plan.to_dict(), "cells": cells, "comparisons": compared}))
+        print_json(plain({"plan": runs.plan.to_dict(), "cells": cells, "comparisons": compared}))
 
 
 @app.command()
@@ -192,12 +193,3 @@ def _interval(found: Any, form: str) -> str:
 
 def _or_dash(value: float | None, factor: float, form: str) -> str:
     return "-" if value is None else format(factor * value, form)
-
-
-def _plain(value: Any) -> Any:
-    """Replace NaN, which JSON does not know, by None."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and value != value else value

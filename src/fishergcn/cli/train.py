@@ -13,8 +13,6 @@ from fishergcn.cli import _options as shared
 from fishergcn.cli._common import print_json, told_when_stopped, warnings_as_notes
 
 if TYPE_CHECKING:
-    from fishergcn.graph import Graph
-    from fishergcn.splits import Split
     from fishergcn.training import RunRecord, TrainConfig
 
     Results = dict[str, dict[str, list[RunRecord]]]  # of each data set, of each method
@@ -70,7 +68,7 @@ def train(
     from fishergcn import execution
     from fishergcn.cli._own_data import Source
     from fishergcn.cli._settings import make_config, parse_batches
-    from fishergcn.models import check_model_target
+    from fishergcn.models import check_model_target, save_models
     from fishergcn.splits import choose
     from fishergcn.training import is_first_process, learnable, parse_method
 
@@ -120,7 +118,11 @@ def train(
     if out is not None:
         for each, found in graphs.items():
             place = out / each if len(graphs) > 1 else out
-            _save(place, found, chosen[each], results[each], overwrite=overwrite)
+            every = [record for records in results[each].values() for record in records]
+            for folder, model in save_models(place, found, every, chosen[each], overwrite=overwrite).items():
+                best, runs = model.record, model.chosen_from
+                rule = f", the best of {runs} by validation accuracy" if runs > 1 else ""
+                note(f"saved {folder}: {best.method}, split {best.split}, seed {best.seed}{rule}.")
 
 
 def _show(results: Results, config: TrainConfig, *, as_json: bool) -> None:
@@ -142,20 +144,3 @@ def _show(results: Results, config: TrainConfig, *, as_json: bool) -> None:
         compared = differences_table(found, config)
         if compared is not None:
             screen.print(compared)
-
-
-def _save(
-    out: Path,
-    graph: Graph,
-    splits: list[Split],
-    results: dict[str, list[RunRecord]],
-    *,
-    overwrite: bool,
-) -> None:
-    from fishergcn.models import save_models
-
-    records = [record for each in results.values() for record in each]
-    for place, model in save_models(out, graph, records, splits, overwrite=overwrite).items():
-        best, runs = model.record, model.chosen_from
-        rule = f", the best of {runs} by validation accuracy" if runs > 1 else ""
-        note(f"saved {place}: {best.method}, split {best.split}, seed {best.seed}{rule}.")

@@ -338,7 +338,7 @@ class Graph:
         >>> Graph.from_planetoid("no-such-folder", "cora")
         Traceback (most recent call last):
         ...
-        fishergcn.errors.DataFileError: Cannot read no-such-folder/ind.cora.x: No such file or directory.
+        fishergcn.errors.DataFileError: no-such-folder/ind.cora.x does not exist or is not a file.
         """
         from fishergcn.graph._formats._planetoid import planetoid_arguments
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from fishergcn._base.files import read_bytes
 from fishergcn._base.json import parse_json
 from fishergcn._version import __version__
 from fishergcn.errors import DataFileError, InputError, reason
-from fishergcn.models._weights import read_bytes
 from fishergcn.training import RunRecord, TrainConfig, parse_method
 
 FORMAT = "fishergcn-model"

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fishergcn import datasets
-from fishergcn._base.files import write_text
+from fishergcn._base.files import read_bytes, write_text
 from fishergcn._base.folders import atomic_folder, check_target
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError
 from fishergcn.graph import Graph
 from fishergcn.models._facts import FORMAT, Facts, read_facts
-from fishergcn.models._weights import read_bytes, read_weights, write_weights
+from fishergcn.models._weights import read_weights, write_weights
 from fishergcn.nn import layer_sizes
 from fishergcn.training import RunRecord
 
@@ -33,14 +33,8 @@ if TYPE_CHECKING:
 
 # Of these, geometry.json is what `fishergcn geometry fisher MODEL --keep` adds.
 _FILES = (
-    "weights.safetensors",
-    "model.json",
-    "README.md",
-    "predictions.csv",
-    "runs.json",
-    "graph.npz",
-    "geometry.json",
-)
+    "weights.safetensors", "model.json", "README.md", "predictions.csv", "runs.json", "graph.npz", "geometry.json",
+)  # fmt: skip
 _LARGEST_GRAPH_FILE = 8 << 30
 
 

@@ -7,9 +7,7 @@ on the graph itself, without perturbation and without dropout.
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +20,7 @@ from torch import Tensor
 
 from fishergcn._base.checks import check_integer
 from fishergcn._base.matrices import as_square_csr
+from fishergcn._base.text import csv_text
 from fishergcn._base.types import CSRArray, FloatArray, IntArray, MatrixLike
 from fishergcn.errors import InputError
 from fishergcn.execution import check_graph, check_records
@@ -342,13 +341,10 @@ class TrainedModel:
     def predictions_csv(self, graph: Graph | None = None) -> str:
         """Return a table as CSV: node id, name of the most probable class, probability of each class."""
         probabilities, names = self.probabilities(graph), self.class_names
-        text = io.StringIO(newline="")
-        table = csv.writer(text, lineterminator="\n")
-        table.writerow(["node", "class", *(f"p:{name}" for name in names)])
         nodes = _node_names(self.graph if graph is None else graph)
-        for node, row, best in zip(nodes, probabilities, probabilities.argmax(axis=1), strict=True):
-            table.writerow([node, names[best], *(f"{each:.9g}" for each in row)])
-        return text.getvalue()
+        found = zip(nodes, probabilities, probabilities.argmax(axis=1), strict=True)
+        rows = [[node, names[best], *(f"{each:.9g}" for each in row)] for node, row, best in found]
+        return csv_text(["node", "class", *(f"p:{name}" for name in names)], rows)
 
     def network(self) -> GCN:
         """Return the only network as a module of torch, ready to predict."""

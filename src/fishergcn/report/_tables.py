@@ -20,16 +20,8 @@ def _percent(value: float) -> str:
     return f"{100 * value:.2f}"
 
 
-def _published(key: str) -> Callable[[CellSummary], float | None]:
-    return lambda summary: getattr(summary.published, key, None)
-
-
-def _accuracy(part: str) -> Callable[[CellSummary], float | None]:
-    return lambda summary: float(getattr(summary.accuracy, part))
-
-
-def _loss(part: str) -> Callable[[CellSummary], float | None]:
-    return lambda summary: float(getattr(summary.loss, part))
+def _part(name: str, part: str) -> Callable[[CellSummary], float | None]:
+    return lambda summary: getattr(getattr(summary, name), part, None)
 
 
 def _difference(summary: CellSummary) -> float | None:
@@ -45,14 +37,14 @@ def _signed(value: float) -> str:
 # Name in files, head on the page, value, how it is shown. Accuracies are fractions, shown in percent.
 _COLUMNS: tuple[Column, ...] = (
     ("runs", "runs", lambda summary: summary.ok, lambda value: f"{value:,.0f}"),
-    ("accuracy", "accuracy %", _accuracy("mean"), _percent),
-    ("accuracy_low", "low", _accuracy("low"), _percent),
-    ("accuracy_high", "high", _accuracy("high"), _percent),
-    ("accuracy_std", "std", _accuracy("std"), _percent),
-    ("loss", "loss", _loss("mean"), lambda value: f"{value:.3f}"),
-    ("published_accuracy", "accuracy %", _published("accuracy"), _percent),
-    ("published_accuracy_std", "std", _published("accuracy_std"), lambda value: f"{100 * value:.1f}"),
-    ("published_loss", "loss", _published("loss"), lambda value: f"{value:.2f}"),
+    ("accuracy", "accuracy %", _part("accuracy", "mean"), _percent),
+    ("accuracy_low", "low", _part("accuracy", "low"), _percent),
+    ("accuracy_high", "high", _part("accuracy", "high"), _percent),
+    ("accuracy_std", "std", _part("accuracy", "std"), _percent),
+    ("loss", "loss", _part("loss", "mean"), lambda value: f"{value:.3f}"),
+    ("published_accuracy", "accuracy %", _part("published", "accuracy"), _percent),
+    ("published_accuracy_std", "std", _part("published", "accuracy_std"), lambda value: f"{100 * value:.1f}"),
+    ("published_loss", "loss", _part("published", "loss"), lambda value: f"{value:.2f}"),
     ("accuracy_difference", "points", _difference, signed_points),
     ("accuracy_gap", "std. errors", lambda summary: summary.accuracy_gap, _signed),
 )
@@ -128,7 +120,7 @@ def _number_cells(summary: CellSummary) -> list[Html]:
 
 
 def _interval_cell(summary: CellSummary) -> Html:
-    low, high = _known(_accuracy("low")(summary)), _known(_accuracy("high")(summary))
+    low, high = (_known(getattr(summary.accuracy, part, None)) for part in ("low", "high"))
     text = "–" if low is None or high is None else f"{_percent(low)} – {_percent(high)}"
     return tag("td", text, class_="number published", data_column="interval", data_low=low, data_high=high)
 

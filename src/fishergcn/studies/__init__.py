@@ -17,14 +17,13 @@ from fishergcn.studies._preset import Preset, Published, available_presets, load
 from fishergcn.studies._resampling import Estimate, cluster_bootstrap, estimate, interval_source, paired_difference
 from fishergcn.studies._runner import run
 from fishergcn.studies._runs import Band, Runs
-from fishergcn.studies._signals import Stopped
 from fishergcn.studies._statistics import CellSummary, Comparison, compare, summarize
 from fishergcn.studies._store import open_runs
 from fishergcn.studies._tuning import PAPER_GRID, Trial, Tuning, tune
 
 __all__ = [
     "ATTACKS", "PAPER_GRID", "TITLES", "UNITS", "Band", "Cell", "CellSummary", "Comparison", "Estimate", "Plan",
-    "Preset", "Published", "Runs", "Stopped", "Trial", "Tuning", "available_presets", "cluster_bootstrap", "compare",
+    "Preset", "Published", "Runs", "Trial", "Tuning", "available_presets", "cluster_bootstrap", "compare",
     "estimate", "export", "interval_source", "load_preset", "make_plan", "open_runs", "paired_difference", "run",
     "summarize", "tune", "write_archive", "write_data_table",
 ]  # fmt: skip

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from fishergcn._base.seeds import FIRST_SEED
 from fishergcn.training._batch_problem import prepare_batches
 from fishergcn.training._chunk import Progress, train_chunk
 from fishergcn.training._config import TrainConfig
-from fishergcn.training._distributed import Group, is_first_process, process_count, process_group
-from fishergcn.training._methods import METHODS, Method, control_of, parse_method, samples_of
+from fishergcn.training._distributed import is_first_process, process_count, process_group
+from fishergcn.training._methods import METHODS, Method, control_of, parse_method
 from fishergcn.training._minibatch import train_prepared
 from fishergcn.training._objective import Targets, scores
 from fishergcn.training._problem import Problem, Run, check_runs, learnable, prepare, propagation_of
@@ -15,8 +14,7 @@ from fishergcn.training._records import RunRecord
 from fishergcn.training._sampling import BatchSettings, check_fanout
 
 __all__ = [
-    "FIRST_SEED", "METHODS", "BatchSettings", "Group", "Method", "Problem", "Progress", "Run", "RunRecord", "Targets",
-    "TrainConfig", "check_fanout", "check_runs", "control_of", "is_first_process", "learnable", "parse_method",
-    "prepare", "prepare_batches", "process_count", "process_group", "propagation_of", "samples_of", "scores",
-    "train_chunk", "train_prepared",
+    "METHODS", "BatchSettings", "Method", "Problem", "Progress", "Run", "RunRecord", "Targets", "TrainConfig",
+    "check_fanout", "check_runs", "control_of", "is_first_process", "learnable", "parse_method", "prepare",
+    "prepare_batches", "process_count", "process_group", "propagation_of", "scores", "train_chunk", "train_prepared",
 ]  # fmt: skip

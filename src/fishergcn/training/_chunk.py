@@ -79,7 +79,7 @@ def train_chunk(
     keep_weights: bool = False,
     on_epoch: Callable[[Progress], None] | None = None,
 ) -> list[RunRecord]:
-    """Train runs side by side.
+    """Train runs side by side; their records come in the same order.
 
     Parameters
     ----------
@@ -93,11 +93,6 @@ def train_chunk(
         Attach the tested weights to the records.
     on_epoch
         Called after every epoch.
-
-    Returns
-    -------
-    list of RunRecord
-        In the order of ``runs``.
 
     Examples
     --------

@@ -64,7 +64,7 @@ def load_graph(path: str | os.PathLike[str]) -> Graph:
             upper + sparse.triu(upper, 1).T,
             features,
             arrays.get("labels"),
-            name=_text_or_none(description.get("name")),
+            name=description.get("name"),
             node_ids=_texts_or_none(description.get("node_ids")),
             class_names=_texts_or_none(description.get("class_names")),
             standard_split=split or None,
@@ -73,12 +73,6 @@ def load_graph(path: str | os.PathLike[str]) -> Graph:
         raise DataFileError(f"{source} is not a valid graph file: {error} is missing.") from error
     except (InputError, ValueError, TypeError, OverflowError, IndexError) as error:
         raise DataFileError(f"{source} is not a valid graph file: {reason(error)}.") from error
-
-
-def _text_or_none(value: Any) -> str | None:
-    if value is not None and not isinstance(value, str):
-        raise DataFileError(f"a name must be text, got {value!r}")
-    return value
 
 
 def _texts_or_none(value: Any) -> list[str] | None:
