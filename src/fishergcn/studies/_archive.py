@@ -181,7 +181,7 @@ def read_archive(folder: str | Path) -> Archive:
             record = _record(line, values["made"][int(line["made"])], plan.digests[key[0]], cells[key], each)
             records.setdefault(key, []).append(record)
         old = {name: values[name] for name in ("command", "created") if name in values}  # of version 0.1
-        return Archive(plan, old | dict(values.get("facts", {})), records, _read_bands(folder / "curves.csv"))
+        return Archive(plan, {**old, **values.get("facts", {})}, records, _read_bands(folder / "curves.csv"))
     except FisherGCNError:
         raise
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, csv.Error) as error:

@@ -72,7 +72,7 @@ def run(
 
     Raises
     ------
-    Stopped
+    StopWork
         On SIGINT or SIGTERM, after what had ended was written down.
 
     Examples
