@@ -287,7 +287,8 @@ class TestHelpers:
 
     def test_setting(self):
         assert parse_setting("hidden=64,32") == ("hidden", (64, 32))
-        assert parse_setting(" normalize-features = False ") == ("normalize_features", False)
+        assert parse_setting(" adversarial = False ") == ("adversarial", False)
+        assert parse_setting("class-weight=balanced") == ("class_weight", "balanced")
         assert parse_setting("stopping=none") == ("stopping", "none")
 
     def test_diverged_runs_are_counted_and_left_out(self):

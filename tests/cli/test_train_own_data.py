@@ -116,7 +116,7 @@ class TestOwnData:
         result = own(files, "--method", "gcn", "--method", "gcn-x2", *FEW, "--out", files / "m")
         assert result.stderr.count("some features are negative, so their rows are not divided by their sum") == 1
         found = load_model(files / "m" / "gcn")
-        assert found.config.normalize_features is False
+        assert found.config.scaling == "none"
         [record] = train(found.graph, "gcn", config=TrainConfig(max_epochs=2, hidden=4))  # the same from Python
         assert (record.val_loss, record.config) == (found.record.val_loss, found.record.config)
 

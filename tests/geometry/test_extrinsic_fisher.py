@@ -208,7 +208,7 @@ def test_features_may_come_unnormalized_and_models_in_single_precision():
     model = network(graph, (4,))
     rows = graph.features.astype(np.float64)
     scaled = graph.replace(features=(rows / rows.sum(1, keepdims=True)).astype(np.float32))
-    found = fisher_information(on(model, scaled, normalize_features=False), around(graph))
+    found = fisher_information(on(model, scaled, scaling="none"), around(graph))
     np.testing.assert_allclose(found, fisher_information(on(model, graph), around(graph)), rtol=1e-5)
     single = network(graph, (4,)).float()
     np.testing.assert_allclose(fisher_information(on(single, graph), around(graph)), found, rtol=1e-4, atol=1e-9)

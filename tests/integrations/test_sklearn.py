@@ -177,7 +177,7 @@ def test_all_labels_are_learned_from_without_validation(blobs) -> None:
     labels[89] = 1
     graph = fishergcn.Graph(model.graph_, X, labels, name="estimator")
     split = fishergcn.splits.Split("all-labels", np.arange(18), np.array([89]), np.array([], dtype=int))
-    config = fishergcn.TrainConfig(**QUICK, dropout=0.0, stopping="none", normalize_features=False)
+    config = fishergcn.TrainConfig(**QUICK, dropout=0.0, stopping="none", scaling="none")
     seed = int(np.random.RandomState(0).randint(np.iinfo(np.int32).max))
     [record] = fishergcn.train(graph, "fishergcn-t", split, [seed], config, keep_weights=True)
     np.testing.assert_allclose(model.loss_curve_, record.curves["train_loss"], rtol=1e-4)

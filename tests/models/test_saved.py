@@ -337,7 +337,7 @@ class TestRefusedToSave:
         def fail(*_, **__):
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(folder_module, "write_weights", fail)
+        monkeypatch.setattr(folder_module, "write_tensors", fail)
         with pytest.raises(DataFileError, match="No space left on device"):
             from_records(GRAPH, records[1], SPLIT).save(folder, overwrite=True)
         assert os.listdir(folder.parent) == ["model"]

@@ -9,9 +9,12 @@ import pytest
 import torch
 from scipy import sparse
 
-from fishergcn import GCN, Graph, TrainConfig, TrainedModel, high_order, renormalized, splits, train
+from fishergcn import GCN, Graph, TrainConfig, TrainedModel, attacks, high_order, renormalized, splits, train
 from fishergcn.errors import InputError
+from fishergcn.geometry import extrinsic
+from fishergcn.models import load_model
 from fishergcn.operators import SparseMatrix
+from fishergcn.perturbation import Neighborhood
 from fishergcn.training import Run, parse_method, prepare
 
 CONFIG = TrainConfig(max_epochs=20, hidden=(6, 5), order=3, threshold=1e-3, dtype="float64")
@@ -155,10 +158,122 @@ class TestNewNodes:
             model.probabilities("cora")
 
 
+class TestSettings:
+    @pytest.mark.parametrize("method", ["gcn", "gcn-t", "mlp"])
+    @pytest.mark.parametrize("dense", [False, True])
+    def test_biases_and_columns(self, tmp_path, method, dense):
+        """Another graph has its own matrix, and its columns keep the centers and scales of training."""
+        config = dataclasses.replace(CONFIG, bias=True, scaling="columns")
+        graph = GRAPH.replace(features=GRAPH.features.toarray()) if dense else GRAPH
+        records = train(graph, method, SPLITS[0], 2, config, keep_weights=True)
+        models = TrainedModel.from_records(graph, records, SPLITS[0])
+        assert [each.shape for each in models.biases] == [(2, 6), (2, 5), (2, 3)]
+        np.testing.assert_allclose(models.test()[0], [record.test_cross_entropy for record in records], rtol=1e-12)
+        x = GRAPH.features.toarray().astype(np.float64)
+        center, scale = x.mean(axis=0) if dense else 0.0, x.std(axis=0)
+        other = make_graph(17, seed=7).replace(labels=None)
+        other = other.replace(features=other.features.toarray()) if dense else other
+        given = other.features if dense else other.features.toarray()
+        matrix = {"gcn": renormalized, "gcn-t": lambda a: high_order(a, order=3, threshold=1e-3)}.get(
+            method, lambda a: sparse.eye_array(a.shape[0])
+        )(other.adjacency)
+        hidden, layers = (given - center) / scale, records[1].weights
+        for layer, (weight, bias) in enumerate(zip(layers[:3], layers[3:], strict=True)):
+            hidden = matrix.toarray() @ (hidden if layer == 0 else np.maximum(hidden, 0)) @ weight + bias
+        model = models.only(1)
+        np.testing.assert_allclose(model.probabilities(other), softmax(hidden), atol=1e-10)
+        model.save(tmp_path / "m")
+        loaded = load_model(tmp_path / "m")
+        for ask in (None, other):
+            np.testing.assert_array_equal(loaded.probabilities(ask), model.probabilities(ask))
+        network = loaded.network()
+        assert all(torch.equal(one, two[0]) for one, two in zip(network.biases, model.biases, strict=True))
+
+
+class TestWithoutANetwork:
+    @pytest.fixture(params=["lp", "majority"])
+    def models(self, request):
+        records = train(GRAPH, request.param, SPLITS, 2, CONFIG, keep_weights=True)
+        return records, TrainedModel.from_records(GRAPH, records, SPLITS)
+
+    def test_it_scores_as_in_training(self, models):
+        records, model = models
+        assert (len(model), model.weights, model.num_classes) == (4, (), 3)
+        loss, accuracy = model.test()
+        assert accuracy.tolist() == [record.test_accuracy for record in records]
+        np.testing.assert_allclose(loss, [record.test_cross_entropy for record in records], rtol=1e-12)
+        np.testing.assert_allclose(model.only(2).probabilities().sum(axis=1), 1.0)
+
+    def test_saved_and_loaded_it_says_the_same(self, models, tmp_path):
+        model = models[1].only(3)
+        model.save(tmp_path / "m")
+        loaded = load_model(tmp_path / "m")
+        np.testing.assert_array_equal(loaded.probabilities(), model.probabilities())
+        assert (loaded.method.name, loaded.record.epochs) == (model.method.name, 0)
+        assert "names the class of each node" in loaded.card()
+        load_model(tmp_path / "m").save(tmp_path / "again")
+        name = "weights.safetensors"
+        assert (tmp_path / "m" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+
+    def test_without_features(self, tmp_path):
+        bare = GRAPH.replace(features=None)
+        records = train(bare, "lp", SPLITS[0], keep_weights=True)
+        TrainedModel.from_records(bare, records, SPLITS[0]).save(tmp_path / "m")
+        assert load_model(tmp_path / "m").probabilities().shape == (30, 3)
+
+    def test_what_needs_a_network_says_so(self, models):
+        model = models[1].only(0)
+        around = Neighborhood(renormalized(GRAPH.adjacency), rank=3)
+        asked = [
+            model.network,
+            lambda: model.prepare_features(GRAPH.features),
+            lambda: attacks.worst_in_ball(model, around, 0.1),
+            lambda: attacks.operator_of(model, GRAPH.adjacency),
+            lambda: extrinsic.fisher_information(model, around),
+            lambda: extrinsic.link_sensitivity(model),
+            lambda: extrinsic.weight_fisher(model, 0),
+        ]
+        for ask in asked:
+            with pytest.raises(InputError, match=f"method '{model.method.name}' trains no network, which is needed"):
+                ask()
+
+    def test_another_graph(self):
+        """The majority class is the same everywhere; labels spread from training nodes that are there by name."""
+        known = [TrainedModel.from_records(GRAPH, train(GRAPH, name, SPLITS[0], keep_weights=True), SPLITS[0])
+                 for name in ("lp", "majority")]  # fmt: skip
+        propagated, majority = known
+        order = np.random.default_rng(0).permutation(30)
+        shuffled = Graph(
+            GRAPH.adjacency[order][:, order], labels=None, node_ids=[GRAPH.node_ids[node] for node in order]
+        )
+        np.testing.assert_allclose(propagated.probabilities(shuffled), propagated.probabilities()[order], rtol=1e-6)
+        stranger = make_graph(5).replace(labels=None)
+        np.testing.assert_array_equal(majority.probabilities(stranger), majority.probabilities()[:5])
+        with pytest.raises(InputError, match="needs a training node in the graph, and none is there by name"):
+            propagated.probabilities(stranger)
+
+
+def test_an_mlp_does_not_read_the_links():
+    [record] = train(GRAPH, "mlp", SPLITS[0], config=CONFIG, keep_weights=True)
+    model = TrainedModel.from_records(GRAPH, record, SPLITS[0])
+    around = Neighborhood(renormalized(GRAPH.adjacency), rank=3)
+    for ask in (
+        lambda: attacks.worst_in_ball(model, around, 0.1),
+        lambda: extrinsic.fisher_information(model, around),
+        lambda: extrinsic.link_sensitivity(model),
+    ):
+        with pytest.raises(InputError, match="method 'mlp' does not read the links, which is needed here"):
+            ask()
+    assert extrinsic.weight_fisher(model, 2).shape == (15, 15)
+    cut = GRAPH.replace(adjacency=sparse.csr_array((30, 30)))
+    np.testing.assert_array_equal(model.probabilities(cut), model.probabilities())
+
+
 class TestNetworksFromElsewhere:
     def test_a_network_predicts_as_it_does_itself(self):
         network = GCN(8, (4,), 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64).eval()
-        model = TrainedModel.from_network(network, GRAPH, normalize_features=False)
+        model = TrainedModel.from_network(network, GRAPH, scaling="none")
+        assert model.biases == ()
         expected = network(GRAPH.features, renormalized(GRAPH.adjacency)).detach()
         np.testing.assert_allclose(model.logits()[:, 0], expected, atol=1e-13)
         other = make_graph(12, seed=4)

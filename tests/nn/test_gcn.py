@@ -48,6 +48,7 @@ def dense(model, x, operator):
     hidden = torch.as_tensor(x)
     for layer, weight in enumerate(model.weights):
         hidden = operator @ ((torch.relu(hidden) if layer else hidden) @ weight)
+        hidden = hidden + model.biases[layer] if len(model.biases) else hidden
     return hidden
 
 
@@ -58,6 +59,40 @@ def test_prediction_is_the_dense_formula(x, operator, hidden):
     assert expected.shape == (NODES, CLASSES)
     for given in (operator, sparse.coo_array(operator), SparseMatrix.from_scipy(operator)):
         torch.testing.assert_close(model(x, given), expected, **CLOSE)
+
+
+@pytest.mark.parametrize("hidden", [(), (7,), (7, 16)])
+def test_biases(x, operator, hidden):
+    """At first they are 0; then they are added after the propagation, in each of many perturbed graphs."""
+    model = network(hidden, bias=True).eval()
+    plain = network(hidden).eval()
+    torch.testing.assert_close(model(x, operator), plain(x, operator), rtol=0, atol=0)
+    assert [each.shape for each in model.biases] == [(weight.shape[1],) for weight in model.weights]
+    assert len(plain.biases) == 0
+    assert "biases.0" in model.state_dict()
+    generator = torch.Generator().manual_seed(1)
+    for each in model.biases:
+        torch.nn.init.normal_(each, generator=generator)
+    torch.testing.assert_close(model(x, operator), dense(model, x, torch.tensor(operator.toarray())), **CLOSE)
+    neighborhood = Neighborhood(operator, rank=3, radius=2.0)
+    batched = neighborhood.operator(neighborhood.sample(4))
+    torch.testing.assert_close(model(x, batched), dense(model, x, batched.to_dense()), **CLOSE)
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+def test_gradients_of_weights_and_biases(x, operator, samples):
+    """Two networks with their own biases, with dropout, against finite differences."""
+    view = full_view(make_features(sparse.csr_array(x), dtype=torch.float64), SparseMatrix.from_scipy(operator), 2)
+    dropout = Dropout(torch.tensor([7, 8]), samples, 0, 0.5)
+    generator = torch.Generator().manual_seed(0)
+    shapes = ((2, FEATURES, 4), (2, 4, CLASSES), (2, 4), (2, CLASSES))
+    leaves = [torch.randn(shape, generator=generator, dtype=torch.float64).requires_grad_() for shape in shapes]
+
+    def run(*parameters):
+        return logits(parameters[:2], view, dropout, biases=parameters[2:])
+
+    assert torch.autograd.gradcheck(run, leaves)
+    assert run(*leaves).shape == (NODES, 2 * samples, CLASSES)
 
 
 def test_every_kind_of_features(x, operator):

@@ -9,7 +9,15 @@ from scipy import sparse
 
 from fishergcn import renormalized
 from fishergcn.nn import GCN
-from fishergcn.operators import BlockOperator, DenseOperator, LinkOperator, SparseMatrix, SparsePlusLowRank
+from fishergcn.operators import (
+    BlockOperator,
+    DenseOperator,
+    IdentityOperator,
+    LinkOperator,
+    SparseMatrix,
+    SparsePlusLowRank,
+    as_operator,
+)
 
 NODES, BATCH, WIDTH = 9, 3, 4
 
@@ -61,7 +69,12 @@ def dense():
     return DenseOperator(matrix), matrix.expand(BATCH, 5, NODES)
 
 
-@pytest.fixture(params=[sparse_matrix, low_rank, block, links, dense], ids=lambda make: make.__name__)
+def identity():
+    operator = as_operator(sparse.eye_array(NODES, format="csr"), device="cpu", dtype=torch.float64)
+    return operator, torch.eye(NODES, dtype=torch.float64).expand(BATCH, NODES, NODES)
+
+
+@pytest.fixture(params=[sparse_matrix, low_rank, block, links, dense, identity], ids=lambda make: make.__name__)
 def pair(request):
     """An operator and the dense matrices that it stands for."""
     return request.param()
@@ -108,3 +121,10 @@ def test_a_network_takes_it(pair):
     first, second = model.weights
     expected = whole @ torch.relu(whole @ x @ first) @ second
     torch.testing.assert_close(found.expand_as(expected), expected, rtol=0, atol=1e-12)
+
+
+def test_only_the_identity_is_taken_for_it():
+    eye = sparse.eye_array(NODES, format="csr")
+    others = [2 * eye, eye[::-1], sparse.csr_array(eye[:5]), renormalized(graph())]
+    kinds = [type(as_operator(sparse.csr_array(each), device="cpu", dtype=torch.float64)) for each in (eye, *others)]
+    assert kinds == [IdentityOperator] + [SparseMatrix] * len(others)

@@ -23,9 +23,9 @@ def test_defaults_are_the_papers():
     assert (config.max_epochs, config.stopping, config.test_at) == (500, "paper", "last")
     assert (config.samples, config.rank, config.radius, config.noise) == (5, 10, 0.1, "uniform")
     assert (config.order, config.threshold) == (5, 1e-4)
-    assert (config.consistency, config.temperature) == (0.5, 0.7)
+    assert (config.consistency, config.temperature) == (0.7, 0.6)
     assert config.adversarial
-    assert config.normalize_features
+    assert (config.scaling, config.bias, config.class_weight) == ("rows", False, "none")
     assert (config.directions, config.scale, config.perturbation) == ("high", "projected", "spectral")
 
 
@@ -48,7 +48,9 @@ BAD = [
     ),
     ("patience", 0, "patience must be at least 1, got 0."),
     ("test_at", "best", "test_at must be one of 'last', 'best-val', got 'best' (did you mean 'best-val'?)."),
-    ("normalize_features", "no", "normalize_features must be True or False, got 'no'."),
+    ("scaling", "row", "scaling must be one of 'rows', 'none', 'columns', got 'row' (did you mean 'rows'?)."),
+    ("bias", 1, "bias must be True or False, got 1."),
+    ("class_weight", None, "class_weight must be one of 'none', 'balanced', got None."),
     ("samples", 0, "samples must be between 1 and 1024, got 0."),
     ("samples", True, "samples must be a whole number, got True."),
     ("rank", 0, "rank must be at least 1, got 0."),
@@ -98,6 +100,17 @@ def test_round_trip_through_json():
     assert again.hidden == (8, 4)
     assert isinstance(again.radius, float)
     assert hash(again) == hash(config)
+
+
+def test_settings_of_version_0_1():
+    old = {name: value for name, value in TrainConfig().to_dict().items() if name != "scaling"}
+    del old["bias"], old["class_weight"]
+    assert TrainConfig.from_dict(old | {"normalize_features": True}) == TrainConfig()
+    assert TrainConfig.from_dict(old | {"normalize_features": False}) == TrainConfig(scaling="none")
+    with pytest.raises(InputError, match=r"normalize_features must be True or False, got 'no'\."):
+        TrainConfig.from_dict({"normalize_features": "no"})
+    with pytest.raises(InputError, match="unknown setting 'normalize_features'"):
+        TrainConfig.from_dict({"normalize_features": True, "scaling": "rows"})
 
 
 def test_settings_cannot_be_changed():

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from fishergcn import Graph, datasets, renormalized, splits
 from fishergcn.errors import InputError
+from fishergcn.operators import IdentityOperator
 from fishergcn.splits import Split
 from fishergcn.training import Run
 from fishergcn.training import _chunk as chunk
@@ -274,7 +275,10 @@ def test_isotropic_noise_is_not_learned(graph):
         {"hidden": (5, 4, 3)},
         {"samples": 1},
         {"dropout": 0.0},
-        {"normalize_features": False},
+        {"scaling": "none"},
+        {"scaling": "columns"},
+        {"bias": True},
+        {"class_weight": "balanced"},
         {"perturbation": "link-flip", "link_rate": 0.2},
         {"perturbation": "link-drop", "link_rate": 0.2},
     ],
@@ -285,6 +289,49 @@ def test_every_setting_trains_and_matters(graph, settings):
     assert record.status == "ok"
     assert all(math.isfinite(each) for each in record.curves["train_loss"])
     assert record.curves["train_loss"] != plain.curves["train_loss"]
+
+
+@pytest.mark.parametrize("suffix", ["", "-x3", "-x3-c"])
+@pytest.mark.parametrize("settings", [{}, {"bias": True, "scaling": "columns", "hidden": (7, 5)}])
+def test_an_mlp_is_the_network_on_a_graph_without_links(graph, suffix, settings):
+    config = changed(**settings)
+    bare = graph.replace(adjacency=sparse.csr_array((NODES, NODES)))
+    alone = train(graph, f"mlp{suffix}", config=config, keep_weights=True)
+    for left, right in zip(alone, train(bare, f"gcn{suffix}", config=config, keep_weights=True), strict=True):
+        assert_same_run(left, right, 0)
+        assert all(np.array_equal(*pair) for pair in zip(left.weights, right.weights, strict=True))
+    trainer = Trainer(prepare(graph, parse_method(f"mlp{suffix}"), config), RUNS, CPU)
+    for view in (trainer.train_view, trainer.val_view):
+        assert {type(each) for each in view.operators} == {IdentityOperator}  # no product with the links
+
+
+@pytest.mark.parametrize("method", ["gcn-x3", "fishergcn", "mlp-x3-c"])
+def test_biases_train_without_weight_decay(graph, method):
+    config = changed(bias=True, weight_decay=1e3, learning_rate=0.05)
+    record = train(graph, method, config=config, keep_weights=True)[0]
+    assert [each.shape for each in record.weights] == [(12, 7), (7, CLASSES), (7,), (CLASSES,)]
+    trainer = Trainer(prepare(graph, parse_method(method), config), RUNS, CPU)
+    assert all((each == 0).all() for each in trainer.stack.biases)
+    for each in trainer.stack.biases:
+        torch.nn.init.ones_(each)
+    trainer.step(0)
+    gradient = trainer.stack.biases[-1].grad
+    # The gradient of an output bias is a mean of p - y: it sums to 0 over the classes, which decay would not.
+    torch.testing.assert_close(gradient.sum(-1), torch.zeros(len(RUNS), dtype=torch.float64), rtol=0, atol=1e-12)
+
+
+def test_balanced_classes_are_found_where_they_are_rare(graph):
+    """Nine nodes of one class and one of each other: the weights make up for it in training, not in the scores."""
+    order = np.argsort(graph.labels, kind="stable")
+    rare = Split("rare", train=np.append(order[:9], [order[20], order[40]]), val=order[9:20], test=order[21:40])
+    plain, balanced = (
+        train(graph, "gcn", [Run(rare, 1)], changed(max_epochs=60, class_weight=each))[0]
+        for each in ("none", "balanced")
+    )
+    assert balanced.test_accuracy > plain.test_accuracy
+    assert balanced.curves["train_loss"][0] != plain.curves["train_loss"][0]
+    assert balanced.curves["train_accuracy"][0] == plain.curves["train_accuracy"][0]
+    assert balanced.val_cross_entropy == pytest.approx(balanced.val_loss, abs=0.2)
 
 
 def test_links_at_rate_zero_are_the_control(graph):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional
 
 from fishergcn.nn._view import View
 from fishergcn.training._objective import Targets, penalty, scores, scores_reference
@@ -28,6 +29,26 @@ def test_scores_and_their_gradient_equal_the_reference(samples):
         outcomes.append((loss.detach(), accuracy, gradient))
     for ours, theirs in zip(*outcomes, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-13, atol=1e-14)
+
+
+def test_balanced_shares_are_the_class_weights_of_torch():
+    """Σ_i w_i l_i / Σ_i w_i with w = N/(C N_c), whatever is constant in w; classes without nodes play no part."""
+    rng = np.random.default_rng(3)
+    labels = rng.integers(0, 4, 30)
+    nodes = [rng.choice(30, 20, replace=False), np.flatnonzero(labels < 2)]
+    targets = Targets.of(nodes, labels, None, torch.device("cpu"), torch.float64, balanced=True)
+    logits = torch.from_numpy(rng.standard_normal((30, 2, 4))).requires_grad_()
+    loss, accuracy = scores(logits, targets)
+    for run, own in enumerate(nodes):
+        counts = np.bincount(labels[own], minlength=4)
+        weight = len(own) / (np.count_nonzero(counts) * np.maximum(counts, 1))
+        truth = torch.from_numpy(labels[own])
+        expected = functional.cross_entropy(logits[own, run], truth, weight=torch.from_numpy(weight))
+        torch.testing.assert_close(loss[run], expected, rtol=1e-12, atol=0)
+        ours, theirs = (torch.autograd.grad(each, logits, retain_graph=True)[0] for each in (loss[run], expected))
+        torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-15)
+        hits = (logits[own, run].argmax(-1) == truth).double().mean()
+        torch.testing.assert_close(accuracy[run], hits)  # which counts nodes, not classes
 
 
 def test_large_logits_do_not_overflow():

@@ -57,15 +57,14 @@ def test_nothing_to_learn(labels, message):
 
 
 @pytest.mark.parametrize(
-    ("name", "normalize", "warned"), [("negative", True, 1), ("negative", False, 0), ("positive", True, 0)]
+    ("name", "scaling", "warned"), [("negative", "rows", 1), ("negative", "columns", 0), ("positive", "rows", 0)]
 )
-def test_negative_features_are_not_divided_and_a_warning_says_so_at_the_line_of_the_caller(name, normalize, warned):
-    config = TrainConfig(max_epochs=2, normalize_features=normalize)
+def test_negative_features_are_not_divided_and_a_warning_says_so_at_the_line_of_the_caller(name, scaling, warned):
+    config = TrainConfig(max_epochs=2, scaling=scaling)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         records = train(graph(ROWS[name]), "gcn", SPLIT, 2, config)
-    divided = normalize and name == "positive"
-    assert [record.config["normalize_features"] for record in records] == [divided, divided]
-    found = [each for each in caught if "normalize_features=False" in str(each.message)]
+    assert [record.config["scaling"] for record in records] == ["none" if warned else scaling] * 2
+    found = [each for each in caught if "scaling='none'" in str(each.message)]
     assert len(found) == warned
     assert all(each.filename == __file__ and each.category is UserWarning for each in found)

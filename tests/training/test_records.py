@@ -11,7 +11,7 @@ import pytest
 
 from fishergcn.errors import DataFileError
 from fishergcn.training._config import TrainConfig
-from fishergcn.training._records import RunRecord
+from fishergcn.training._records import SCORES, RunRecord
 
 
 def record(**changes):
@@ -23,9 +23,13 @@ def record(**changes):
         "status": "ok",
         "epochs": 2,
         "test_accuracy": 0.8,
+        "test_balanced_accuracy": 0.75,
+        "test_macro_f1": 0.7,
         "test_loss": 1.1,
         "test_cross_entropy": 0.9,
         "val_accuracy": 0.79,
+        "val_balanced_accuracy": 0.74,
+        "val_macro_f1": 0.69,
         "val_loss": 1.2,
         "val_cross_entropy": 1.0,
         "curves": {"train_loss": [2.0, 1.5], "val_loss": [2.1, 1.7]},
@@ -48,8 +52,16 @@ def test_round_trip():
     assert record().identity == ("cora", "fishergcn", "shuffled:2019", 2020)
 
 
+def test_a_record_of_version_0_1_has_no_scores_by_class():
+    names = [f"{part}_{score}" for part in ("test", "val") for score in ("balanced_accuracy", "macro_f1")]
+    old = {name: value for name, value in record().to_dict().items() if name not in (*names, "extra")}
+    again = RunRecord.from_dict(old)
+    assert all(math.isnan(getattr(again, name)) for name in names)
+    assert again.test_accuracy == 0.8
+
+
 def test_round_trip_of_a_run_that_diverged():
-    names = [f"{part}_{score}" for part in ("test", "val") for score in ("loss", "accuracy", "cross_entropy")]
+    names = SCORES
     broken = record(
         status="diverged",
         curves={"train_loss": [2.0, math.nan], "val_loss": [math.inf, 1.0]},

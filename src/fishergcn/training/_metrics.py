@@ -52,8 +52,8 @@ def confusion(logits: Tensor, targets: Targets) -> Tensor:
     run = torch.arange(runs, device=logits.device).unsqueeze(1)
     predicted = logits[targets.rows, run].argmax(-1)
     place = (run * classes + targets.labels) * classes + predicted
-    counts = torch.bincount(place.flatten(), (targets.shares > 0).double().flatten(), minlength=runs * classes**2)
-    return counts.double().view(runs, classes, classes)  # torch counts no nodes in whole numbers
+    counts = torch.bincount(place[targets.shares > 0], minlength=runs * classes**2)
+    return counts.view(runs, classes, classes).double()
 
 
 def class_scores(counts: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -1,0 +1,48 @@
+"""Scores by class, against scikit-learn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from fishergcn.training._metrics import MEASURED, measure
+from fishergcn.training._objective import Targets
+
+metrics = pytest.importorskip("sklearn.metrics")
+CPU = torch.device("cpu")
+
+
+def scored(classes, nodes, labels, seed=0):
+    logits = torch.from_numpy(np.random.default_rng(seed).standard_normal((len(labels), len(nodes), classes)))
+    targets = Targets.of(nodes, labels, None, CPU, torch.float64)
+    return logits, measure(logits, targets, torch.full((len(nodes),), 0.25, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("classes", [2, 3, 7])
+def test_every_score_is_that_of_scikit_learn(classes):
+    rng = np.random.default_rng(classes)
+    labels = rng.integers(0, classes, 200)
+    nodes = [rng.choice(200, size, replace=False) for size in (5, 90, 200)]  # five nodes do not have seven classes
+    logits, found = scored(classes, nodes, labels)
+    assert tuple(found) == MEASURED
+    for run, own in enumerate(nodes):
+        true, guess = labels[own], logits[own, run].argmax(-1).numpy()
+        present = np.unique(true)
+        expected = {
+            "accuracy": metrics.accuracy_score(true, guess),
+            "balanced_accuracy": metrics.recall_score(true, guess, labels=present, average="macro", zero_division=0),
+            "macro_f1": metrics.f1_score(true, guess, labels=present, average="macro", zero_division=0),
+            "cross_entropy": metrics.log_loss(true, torch.softmax(logits[own, run], -1), labels=np.arange(classes)),
+        }
+        expected["loss"] = expected["cross_entropy"] + 0.25
+        for name, value in expected.items():
+            assert found[name][run] == pytest.approx(value, rel=1e-12), name
+        if len(present) == classes:
+            assert found["balanced_accuracy"][run] == pytest.approx(metrics.balanced_accuracy_score(true, guess))
+
+
+def test_a_run_without_nodes_has_no_scores():
+    labels = np.array([0, 1, 1])
+    _, found = scored(2, [np.array([], dtype=np.int64), np.array([0, 1])], labels)
+    assert all(np.isnan(values[0]) and np.isfinite(values[1]) for values in found.values())
