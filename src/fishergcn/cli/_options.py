@@ -74,8 +74,8 @@ Splits = Annotated[
         help="How many splits (a number n: mask:0, ..., if masks came with the data; else shuffled:2019, ..., or "
         "per-class:20+30:2019, ... where there is no public split; or by the rule of the preset), or which: public, "
         "mask:NUMBER, shuffled:SEED, per-class:SEED, per-class:TRAIN+VAL:SEED or held-out:PERCENT%:SEED; may be "
-        "repeated. By default those of the preset; without a preset the public split, the first mask, or "
-        "held-out:20%:0 for a graph that has neither.",
+        "repeated. By default those of the preset; of compare ten, or all masks; otherwise the public split, the first "
+        "mask, or held-out:20%:0 for a graph that has neither.",
         metavar="N|NAME",
     ),
 ]

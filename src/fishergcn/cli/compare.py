@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from fishergcn._base.seeds import FIRST_SEED, check_seeds
 from fishergcn.cli import _options as shared
 from fishergcn.cli._common import warnings_as_notes
@@ -23,16 +19,7 @@ def compare(
     directed: shared.Directed = "undirected",
     self_links: shared.SelfLinks = "keep",
     name: shared.Name = None,
-    splits: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="How many splits (by the rule that all graphs admit: their masks, shuffled:2019, ..., or "
-            "per-class:20+30:2019, ...), or which, with the names of fishergcn train --splits; may be repeated. By "
-            "default ten, or all masks if there are fewer.",
-            metavar="N|NAME",
-            rich_help_panel=shared.DATA,
-        ),
-    ] = None,
+    splits: shared.Splits = None,
     method: shared.Methods = None,
     seeds: shared.Seeds = 1,
     first_seed: shared.FirstSeed = FIRST_SEED,

@@ -60,8 +60,10 @@ def tune(
     epochs: shared.Epochs = None,
     set_: shared.OtherSettings = None,
 ) -> None:
-    """Search for the settings with the best validation accuracy: learning rate, dropout, weight decay, hidden units,
-    scaling of features and bias, and what the method has besides (radius, order, consistency).
+    """Search for the settings with the best validation accuracy.
+
+    Learning rate, dropout, weight decay, hidden units, scaling of features and bias; for fishergcn the radius, with
+    suffix -t the order, with suffix -c weight and temperature of the consistency term.
 
     Test nodes are never looked at: fishergcn tune --dataset cora --method fishergcn --grid paper --out study
     """
