@@ -19,8 +19,8 @@ from fishergcn.training import METHODS, RunRecord, TrainConfig
 
 __all__ = [
     "GCN", "METHODS", "Graph", "Neighborhood", "RunRecord", "SparsePlusLowRank", "SpectralAdversary", "Spectrum",
-    "TrainConfig", "TrainedModel", "__version__", "best_run", "datasets", "fit", "high_order", "load_model", "renormalized",
-    "save_models", "splits", "top_spectrum", "train",
+    "TrainConfig", "TrainedModel", "__version__", "best_run", "datasets", "fit", "high_order", "load_model",
+    "renormalized", "save_models", "splits", "top_spectrum", "train",
 ]  # fmt: skip
 
 if TYPE_CHECKING:

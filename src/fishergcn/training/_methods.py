@@ -92,7 +92,13 @@ def parse_method(name: str) -> Method:
 
 
 def samples_of(method: Method, config: TrainConfig) -> int:
-    """Return M: what the method's name says, else what the configuration says."""
+    """Return M: what the method's name says, else what the configuration says.
+
+    Examples
+    --------
+    >>> samples_of(parse_method("gcn-x3"), TrainConfig()), samples_of(parse_method("fishergcn"), TrainConfig())
+    (3, 5)
+    """
     return config.samples if method.samples is None else method.samples
 
 
