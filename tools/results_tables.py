@@ -233,8 +233,8 @@ def consistency() -> str:
     runs, seconds = sum(cell.ok for cell in found.cells), sum(found.seconds.values())
     return (
         markdown(["test accuracy, %", *NAMES.values()], rows)
-        + f"\n\n{runs:,} runs, {found.cells[0].planned} a cell, trained in {seconds:.0f} seconds on {found.place}. Made by "
-        "`fishergcn reproduce consistency --device cuda --out consistency`."
+        + f"\n\n{runs:,} runs, {found.cells[0].planned} a cell, trained in {seconds:.0f} seconds on {found.place}. "
+        "Made by `fishergcn reproduce consistency --device cuda --out consistency`."
     )
 
 
