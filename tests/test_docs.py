@@ -148,7 +148,8 @@ def test_python_blocks_run(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
 def test_commands_of_the_guide_to_own_data_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = DOCS / "guide_own_data.md"
     monkeypatch.chdir(tmp_path)
-    exec(compile(blocks(page, "python")[0], "make_club.py", "exec"), {})
+    for code in blocks(page, "python")[:2]:  # the files of the club, and those with a new member
+        exec(compile(code, "make_club.py", "exec"), {})
     given = commands(page)
     assert len(given) >= 6
     for words in given:
@@ -158,6 +159,8 @@ def test_commands_of_the_guide_to_own_data_run(tmp_path: Path, monkeypatch: pyte
     lines = (tmp_path / "predictions.csv").read_text(encoding="utf-8").splitlines()
     assert lines[0] == "node,class,p:chess,p:rowing,p:theater"
     assert len(lines) == 181
+    lines = (tmp_path / "predictions-now.csv").read_text(encoding="utf-8").splitlines()
+    assert lines[-1].startswith("Ada,")
 
 
 @pytest.mark.parametrize("tool", ["results_tables", "robustness_tables", "trust_page"])
@@ -170,3 +173,9 @@ def test_numbers_come_from_the_results(tool: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_files_to_touch_are_there() -> None:
+    named = re.findall(r"`((?:src|tests)/[^`]+)`", (DOCS / "where.md").read_text(encoding="utf-8"))
+    assert len(named) > 25
+    assert [name for name in named if not (ROOT / name).exists()] == []

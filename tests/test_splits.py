@@ -183,7 +183,7 @@ def test_parse_misses_the_percent_sign(text, meant):
 
 
 def test_parse_does_not_suggest_what_is_there():
-    with pytest.raises(InputError, match=r"or 'held-out:PERCENT%:SEED', got 'held-out'\."):
+    with pytest.raises(InputError, match=r"or 'mask:NUMBER', got 'held-out'\."):
         splits.parse(datasets.load("cora"), "held-out")
 
 
@@ -353,5 +353,46 @@ class TestChoose:
             "a class with one labeled node is learned but not validated: 'one'.",
         ]
         assert {each.filename for each in caught} == {__file__}
-        with pytest.raises(InputError, match="needs a graph that comes with a standard split"):
+        with pytest.raises(InputError, match=r"at least train \+ val = 50 nodes, but class 0 \(many\) has 5"):
             splits.choose(graph, 2)
+
+
+class TestMasks:
+    """Splits that came with the data as rows of booleans."""
+
+    @staticmethod
+    def graph(**arguments):
+        rows = np.eye(4, dtype=bool)
+        masks = {"train": rows[:2], "val": rows[[2, 2]], "test": rows[[3, 0]]}
+        return Graph.from_edges([(0, 1), (1, 2), (2, 3)], labels=[0, 1, 0, 1], masks=masks, **arguments)
+
+    def test_all_of_them_by_name_and_by_number(self):
+        graph = self.graph()
+        first, second = splits.masks(graph)
+        assert first == Split("mask:0", [0], [2], [3])
+        assert second == Split("mask:1", [1], [2], [0])
+        assert splits.parse(graph, "mask:1") == second
+        assert splits.choose(graph, 2) == splits.choose(graph, ["mask:0", "mask:1"]) == [first, second]
+        assert splits.named(3, "mask") == ["mask:0", "mask:1", "mask:2"]
+
+    def test_by_default_the_first_and_before_it_the_public_split(self):
+        assert splits.choose(self.graph()) == [splits.parse(self.graph(), "mask:0")]
+        both = self.graph(standard_split={"train": [3], "val": [1], "test": [0]})
+        assert splits.choose(both) == [splits.public(both)]
+        assert splits.usual_rule(both) == "mask"
+
+    def test_a_rule_for_several_graphs(self):
+        cora, masked, bare = datasets.load("cora"), self.graph(), Graph.from_edges([(0, 1)])
+        assert splits.usual_rule(masked, masked) == "mask"
+        assert splits.usual_rule(cora, cora) == "shuffled"
+        assert splits.usual_rule(cora, masked) == splits.usual_rule(bare) == "per-class"
+
+    def test_refused(self):
+        with pytest.raises(InputError, match="Split 'mask:2' is not there: graph 'given' comes with the masks 0 to 1"):
+            splits.choose(self.graph(), 3)
+        for call in (
+            lambda: splits.masks(datasets.load("cora")),
+            lambda: splits.parse(datasets.load("cora"), "mask:0"),
+        ):
+            with pytest.raises(InputError, match="graph 'cora' comes with no masks"):
+                call()

@@ -27,6 +27,8 @@ COMMANDS = [
     "train --graph {npz} --method gcn-t --set radius=0.5 --lr 0.1 --dropout 0 --quiet -- --epochs 1 --hidden 3",
     "predict {model} --out out/p.csv",
     "predict {model}",
+    "predict {model} --edges {csv}/edges.csv --features {csv}/features.csv --out out/p.csv",
+    "compare --graph {npz} --method gcn-x2-c --out out/study --quiet -- --splits held-out:50%:0 --epochs 1 --workers 1",
     "runs list {database} --json",
     "runs show {database}",
     "runs show {archive} --json",

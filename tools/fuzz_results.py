@@ -148,6 +148,7 @@ def _database() -> Files:
     with tempfile.TemporaryDirectory() as folder:
         with RunStore(folder, writable=True) as store:
             store.begin(plan, command="fishergcn reproduce quick", created="2026-01-01T00:00:00+00:00")
+            store.remember("spectrum cora renormalized", lambda: [1.5, 1.25, 1.0])
             for cell, records in cells:
                 store.add(cell, records)
         return {"runs.sqlite": Path(folder, "runs.sqlite").read_bytes()}
@@ -234,6 +235,7 @@ def _read_runs(folder: Path, rng: random.Random) -> None:
             assert record.to_dict()
         for cell in runs.plan.cells:
             runs.bands(cell.dataset, cell.name)
+            runs.spectrum(cell)
         statistics.summarize(runs)
         statistics.compare(runs)
         export(runs, folder / rng.choice(("out.csv", "out.json", "out.parquet")))

@@ -142,8 +142,16 @@ def graph(**changes: Any) -> Any:
 @functools.cache
 def _graph_files() -> Files:
     with tempfile.TemporaryDirectory() as folder:
-        graph().save(f"{folder}/graph.npz")
-        return {"graph.npz": Path(folder, "graph.npz").read_bytes()}
+        known = graph()
+        known.save(f"{folder}/graph.npz")
+        links, x = np.argwhere(np.triu(known.adjacency.toarray())), sparse.csr_array(known.features)
+        masks = {
+            f"{part}_masks": np.eye(known.num_nodes, dtype=bool)[2 * at : 2 * at + 2]
+            for at, part in enumerate(("train", "val", "test"))
+        }
+        rows = {"x_indptr": x.indptr, "x_indices": x.indices, "x_data": x.data, "x_shape": np.array(x.shape)}
+        np.savez(f"{folder}/plain.npz", edges=links, labels=known.labels, **rows, **masks)
+        return {name: Path(folder, name).read_bytes() for name in ("graph.npz", "plain.npz")}
 
 
 def _odd_array(rng: random.Random, array: Any) -> bytes:
@@ -197,12 +205,18 @@ def spoil_npz(rng: random.Random, data: bytes) -> bytes:
     return spoil_bytes(rng, spoiled) if rng.random() < 0.1 else spoiled
 
 
+def _spoil_one(rng: random.Random, files: Files) -> Files:
+    name = rng.choice(sorted(files))
+    return files | {name: spoil_npz(rng, files[name])}
+
+
 def _read_graph(folder: Path, _: random.Random) -> None:
     from fishergcn.graph import Graph
 
-    found = Graph.load(folder / "graph.npz")
-    found.save(folder / "again.npz")
-    assert Graph.load(folder / "again.npz").digest == found.digest
+    for name in ("graph.npz", "plain.npz"):
+        found = Graph.load(folder / name)
+        found.save(folder / "again.npz")
+        assert Graph.load(folder / "again.npz").digest == found.digest
 
 
 # Text tables
@@ -358,7 +372,7 @@ def _read_preset(folder: Path, _: random.Random) -> None:
 
 
 TARGETS = {
-    "npz": Target(_graph_files, lambda rng, files: {"graph.npz": spoil_npz(rng, files["graph.npz"])}, _read_graph),
+    "npz": Target(_graph_files, _spoil_one, _read_graph),
     "csv": Target(_tables, _spoil_tables, _read_tables),
     "planetoid": Target(_planetoid, _spoil_planetoid, _read_planetoid),
     "preset": Target(_preset, _spoil_preset, _read_preset),

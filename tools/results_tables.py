@@ -220,7 +220,26 @@ def made_by() -> str:
     )
 
 
+def consistency() -> str:
+    """Consistency on unlabeled nodes: means, and what the term adds to its control."""
+    found = study("consistency")
+    cells = {(cell.dataset, cell.cell): cell for cell in found.cells}
+    rows = []
+    for method in ("gcn", "gcn-x5", "gcn-x5-c", "gcn-t-x5", "gcn-t-x5-c", "fishergcn-t-c"):
+        means = [cells[dataset, method].accuracy for dataset in NAMES]
+        rows.append([f"`{method}`", *(f"{100 * mean.mean:.2f}" for mean in means if mean is not None)])
+    for cell, reference in (("gcn-x5-c", "gcn-x5"), ("gcn-t-x5-c", "gcn-t-x5"), ("fishergcn-t-c", "gcn-t-x5-c")):
+        rows.append([f"`{cell}` − `{reference}`", *(found.gain(dataset, cell, reference) for dataset in NAMES)])
+    runs, seconds = sum(cell.ok for cell in found.cells), sum(found.seconds.values())
+    return (
+        markdown(["test accuracy, %", *NAMES.values()], rows)
+        + f"\n\n{runs:,} runs, {found.cells[0].planned} a cell, trained in {seconds:.0f} seconds on {found.place}. "
+        "Made by `fishergcn reproduce consistency --device cuda --out consistency`."
+    )
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
+    "consistency": consistency,
     "headline": headline,
     "made-by": made_by,
     "verdict": verdict,

@@ -19,8 +19,8 @@ from fishergcn.training import METHODS, RunRecord, TrainConfig
 
 __all__ = [
     "GCN", "METHODS", "Graph", "Neighborhood", "RunRecord", "SparsePlusLowRank", "SpectralAdversary", "Spectrum",
-    "TrainConfig", "TrainedModel", "__version__", "best_run", "datasets", "high_order", "load_model", "renormalized",
-    "save_models", "splits", "top_spectrum", "train",
+    "TrainConfig", "TrainedModel", "__version__", "best_run", "datasets", "fit", "high_order", "load_model",
+    "renormalized", "save_models", "splits", "top_spectrum", "train",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fishergcn import integrations as integrations
     from fishergcn import report as report
     from fishergcn import studies as studies
+    from fishergcn.studies import fit as fit
 else:
     # Hidden from type checkers, for which any misspelled name would be a module otherwise.
     _MODULES = ("attacks", "errors", "geometry", "integrations", "report", "studies")
@@ -38,6 +39,8 @@ else:
         """Import a package at its first use, so that ``import fishergcn`` stays quick."""
         if name in _MODULES:
             return importlib.import_module(f"{__name__}.{name}")
+        if name == "fit":
+            return importlib.import_module(f"{__name__}.studies").fit
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__() -> list[str]:

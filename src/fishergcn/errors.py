@@ -10,14 +10,8 @@ import difflib
 from collections.abc import Iterable
 
 __all__ = [
-    "ConvergenceError",
-    "DataFileError",
-    "FisherGCNError",
-    "InputError",
-    "MissingExtraError",
-    "reason",
-    "suggestion",
-]
+    "ConvergenceError", "DataFileError", "FisherGCNError", "InputError", "MissingExtraError", "reason", "suggestion",
+]  # fmt: skip
 
 
 class FisherGCNError(Exception):

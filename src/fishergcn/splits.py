@@ -3,7 +3,7 @@
 A split is three disjoint lists of node indices. The two protocols of the paper are :func:`public` (the fixed
 Planetoid split) and :func:`shuffled` (the same nodes, dealt again at random); :func:`per_class` draws a
 split that is balanced by class on any labeled graph; :func:`held_out` is for one's own data, where all labels
-are there to learn from.
+are there to learn from; :func:`masks` are several splits that came with the data.
 """
 
 from __future__ import annotations
@@ -25,14 +25,19 @@ from fishergcn.errors import InputError, suggestion
 if TYPE_CHECKING:
     from fishergcn.graph import Graph
 
-__all__ = ["Rule", "Split", "choose", "held_out", "named", "parse", "per_class", "public", "shuffled"]
+__all__ = [
+    "Rule", "Split", "choose", "held_out", "masks", "named", "parse", "per_class", "public", "shuffled", "usual_rule",
+]  # fmt: skip
 
-#: How a number of splits is drawn: the public split (of which there is one), or with the seeds 2019, 2020, ….
-Rule = Literal["public", "shuffled", "per-class"]
+#: How a number of splits is drawn: the public split (of which there is one), with the seeds 2019, 2020, …, or the first
+#: of the masks that came with the data.
+Rule = Literal["public", "shuffled", "per-class", "mask"]
 
 _PARTS = ("train", "val", "test")
 _MAX_SEED = 2**32 - 1
-_FORMS = "'public', 'shuffled:SEED', 'per-class:SEED', 'per-class:TRAIN+VAL:SEED' or 'held-out:PERCENT%:SEED'"
+_FORMS = (
+    "'public', 'shuffled:SEED', 'per-class:SEED', 'per-class:TRAIN+VAL:SEED', 'held-out:PERCENT%:SEED' or 'mask:NUMBER'"
+)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -225,6 +230,29 @@ def held_out(graph: Graph, percent: int = 20, *, seed: int = 0) -> Split:
     return Split(f"held-out:{percent}%:{seed}", np.sort(np.concatenate(train)), held, np.empty(0, dtype=np.int64))
 
 
+def masks(graph: Graph) -> list[Split]:
+    """Return the splits that came with the data, ``mask:0``, ``mask:1``, ….
+
+    Examples
+    --------
+    >>> from fishergcn import Graph
+    >>> parts = {"train": [[1, 0, 0], [0, 1, 0]], "val": [[0, 1, 0], [1, 0, 0]], "test": [[0, 0, 1], [0, 0, 1]]}
+    >>> arrays = {part: np.array(rows, dtype=bool) for part, rows in parts.items()}
+    >>> masks(Graph.from_edges([(0, 1), (1, 2)], masks=arrays))
+    [Split('mask:0', train=1, val=1, test=1), Split('mask:1', train=1, val=1, test=1)]
+    """
+    count = 1 if graph.masks is None else len(graph.masks["train"])  # a graph without masks is refused
+    return [_mask(graph, number) for number in range(count)]
+
+
+def _mask(graph: Graph, number: int) -> Split:
+    count = 0 if graph.masks is None else len(graph.masks["train"])
+    if graph.masks is None or number >= count:
+        known = f"the masks 0 to {count - 1}" if count else "no masks"
+        raise InputError(f"Split 'mask:{number}' is not there: graph {graph.name or 'given'!r} comes with {known}.")
+    return Split(f"mask:{number}", **{part: np.flatnonzero(graph.masks[part][number]) for part in _PARTS})
+
+
 def parse(graph: Graph, text: str) -> Split:
     """Make the split that ``text`` names; the ``name`` of every split made here is such a text.
 
@@ -233,7 +261,7 @@ def parse(graph: Graph, text: str) -> Split:
     graph
         The graph to split.
     text
-        ``"public"``, ``"shuffled:SEED"``, ``"per-class:SEED"`` (20 + 30 nodes per class),
+        ``"public"``, ``"mask:NUMBER"``, ``"shuffled:SEED"``, ``"per-class:SEED"`` (20 + 30 nodes per class),
         ``"per-class:TRAIN+VAL:SEED"``, ``"held-out:SEED"`` (20 %) or ``"held-out:PERCENT%:SEED"``.
 
     Examples
@@ -246,6 +274,8 @@ def parse(graph: Graph, text: str) -> Split:
         raise InputError(f"A split must be named by a string, {_FORMS}, got {text!r}.")
     if text == "public":
         return public(graph)
+    if match := re.fullmatch(r"mask:([0-9]{1,9})", text):
+        return _mask(graph, int(match[1]))
     if match := re.fullmatch(r"shuffled:([0-9]{1,10})", text):
         return shuffled(graph, int(match[1]))
     if match := re.fullmatch(r"per-class:(?:([0-9]{1,9})\+([0-9]{1,9}):)?([0-9]{1,10})", text):
@@ -257,7 +287,7 @@ def parse(graph: Graph, text: str) -> Split:
     if match := re.fullmatch(r"held-out:([0-9]{1,2}):([0-9]{1,10})", text):
         raise InputError(f"The share of a held-out split needs a percent sign: 'held-out:{match[1]}%:{match[2]}'.")
     form = text.partition(":")[0]
-    known = ("public", "shuffled", "per-class", "held-out")
+    known = ("public", "mask", "shuffled", "per-class", "held-out")
     hint = "" if form in known else suggestion(form, known)
     raise InputError(f"A split must be {_FORMS}, got {text!r}{hint}.")
 
@@ -271,7 +301,7 @@ def named(wanted: int | str | Iterable[int | str], rule: Rule = "shuffled") -> l
         A name as :func:`parse` reads it, a number n of splits, or several of these; a number may be given as text.
     rule
         How n splits are drawn: ``"shuffled"`` or ``"per-class"`` (20 + 30 nodes a class), with the seeds 2019, …,
-        2018 + n; or ``"public"``, of which there is one.
+        2018 + n; ``"mask"``, numbers 0, …, n - 1; or ``"public"``, of which there is one.
 
     Examples
     --------
@@ -287,8 +317,24 @@ def named(wanted: int | str | Iterable[int | str], rule: Rule = "shuffled") -> l
     return found
 
 
+def usual_rule(*graphs: Graph) -> Rule:
+    """Return the rule by which a number of splits is drawn that all these graphs admit.
+
+    ``"mask"`` if all come with masks; ``"shuffled"`` if all come with a standard split; else ``"per-class"``.
+
+    Examples
+    --------
+    >>> from fishergcn import Graph, datasets
+    >>> usual_rule(datasets.load("cora")), usual_rule(datasets.load("cora"), Graph.from_edges([(0, 1)]))
+    ('shuffled', 'per-class')
+    """
+    if all(graph.masks is not None for graph in graphs):
+        return "mask"
+    return "shuffled" if all(graph.standard_split is not None for graph in graphs) else "per-class"
+
+
 def choose(
-    graph: Graph, wanted: Split | int | str | Iterable[Split | int | str] | None = None, *, rule: Rule = "shuffled"
+    graph: Graph, wanted: Split | int | str | Iterable[Split | int | str] | None = None, *, rule: Rule | None = None
 ) -> list[Split]:
     """Return the splits that are asked for, or else those that suit the graph.
 
@@ -297,10 +343,11 @@ def choose(
     graph
         The graph to split.
     wanted
-        Splits, their names, or a number of them: see :func:`named`. By default the public split; for a graph that has
-        none, 20 % of the labeled nodes of each class are held out for validation, and a warning says so.
+        Splits, their names, or a number of them: see :func:`named`. By default the public split, or else the first
+        mask; for a graph that has neither, 20 % of the labeled nodes of each class are held out for validation, and a
+        warning says so.
     rule
-        How a number of splits is drawn.
+        How a number of splits is drawn; by default as :func:`usual_rule` says.
 
     Examples
     --------
@@ -313,6 +360,7 @@ def choose(
     if wanted is None:
         return [_default(graph)]
     found: list[Split] = []
+    rule = usual_rule(graph) if rule is None else rule
     for each in _several(wanted):
         found += [each] if isinstance(each, Split) else [parse(graph, name) for name in named([each], rule)]
     return found
@@ -335,6 +383,8 @@ def _drawn(count: int, rule: Rule) -> list[str]:
         if count != 1:
             raise InputError(f"splits must be 1, since there is one public split, got {count}.")
         return ["public"]
+    if rule == "mask":
+        return [f"mask:{number}" for number in range(count)]
     form = "per-class:20+30" if rule == "per-class" else rule
     return [f"{form}:{seed}" for seed in check_seeds(count)]
 
@@ -342,6 +392,8 @@ def _drawn(count: int, rule: Rule) -> list[str]:
 def _default(graph: Graph) -> Split:
     if graph.standard_split is not None:
         return public(graph)
+    if graph.masks is not None:
+        return _mask(graph, 0)
     held = held_out(graph)
     warn(
         f"{len(held.val)} of {len(held.train) + len(held.val)} labeled nodes are held out for validation "

@@ -50,7 +50,7 @@ def test_is_declared_once(option):
 
 
 def test_the_words_that_architecture_asks_for():
-    training = {("train",), ("tune",), ("reproduce",), ("robustness",)}
+    training = {("train",), ("tune",), ("reproduce",), ("robustness",), ("compare",)}
     for option in ("--method", "--dataset", "--splits"):
         assert set(OPTIONS[option]) == training
         assert all(each.multiple for each in OPTIONS[option].values())

@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 from fishergcn import Graph
 from fishergcn.cli import app
 from fishergcn.errors import DataFileError, InputError
-from fishergcn.studies import RunStore, open_runs
+from fishergcn.studies import open_runs
+from fishergcn.studies._store import RunStore
 
 
 def run(*arguments, command="robustness"):

@@ -320,7 +320,7 @@ def test_the_help_shows_the_defaults_of_the_configuration():
         if isinstance(getattr(parameter, "show_default", None), str)
     }
     defaults = TrainConfig().to_dict()
-    assert len(shown) == 11
+    assert len(shown) == 14
     for name, text in shown.items():
         value = defaults[name][0] if name == "hidden" else defaults[name]
         assert text == str(value), name

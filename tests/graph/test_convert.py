@@ -111,11 +111,13 @@ class TestPyg:
         assert set(graph.adjacency.data) == {1.0}
 
     def test_label_column_sparse_x_and_many_masks(self):
-        masks = {f"{part}_mask": torch.ones(3, 10, dtype=torch.bool) for part in ("train", "val", "test")}
+        rows = torch.eye(3, dtype=torch.bool)[:, :, None].expand(3, 3, 10)
+        masks = {f"{part}_mask": rows[number] for number, part in enumerate(("train", "val", "test"))}
         graph = Graph.from_pyg(self.data(x=torch.eye(3).to_sparse(), y=torch.tensor([[0], [1], [1]]), **masks))
         np.testing.assert_array_equal(graph.features, np.eye(3))
         np.testing.assert_array_equal(graph.labels, [0, 1, 1])
         assert graph.standard_split is None
+        assert [len(graph.masks[part]) for part in ("train", "val", "test")] == [10, 10, 10]
 
     def test_gradients_do_not_matter(self):
         assert Graph.from_pyg(self.data(x=torch.eye(3, requires_grad=True))).num_features == 3

@@ -362,3 +362,21 @@ def test_unknown_header_kind(file):
 def test_arguments_pass_through(file):
     graph = Graph.from_files(file("e.csv", "a,b\n"), name="mine")
     assert graph.name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("head", "names"),
+    [
+        ("id,height,weight", ("height", "weight")),
+        ("height,weight", ("height", "weight")),  # nothing above the node ids, as data frames write it
+        ("id,height,height", None),
+        ("id,height,", None),
+        ("a table of members", None),
+    ],
+)
+def test_a_header_names_the_features(tmp_path, head, names):
+    (tmp_path / "links.csv").write_text("a,b\n")
+    (tmp_path / "nodes.csv").write_text(f"{head}\na,1,2\nb,3,4\n")
+    graph = Graph.from_files(tmp_path / "links.csv", tmp_path / "nodes.csv", header=["features"])
+    assert graph.feature_names == names
+    assert graph.features.tolist() == [[1, 2], [3, 4]]

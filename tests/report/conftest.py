@@ -10,7 +10,8 @@ import pytest
 from fishergcn import datasets
 from fishergcn.geometry.extrinsic import GeometryRecord, NodeLinks
 from fishergcn.report import write_report
-from fishergcn.studies import Cell, Plan, Published, RunStore
+from fishergcn.studies import Cell, Plan, Published
+from fishergcn.studies._store import RunStore
 from fishergcn.training._config import TrainConfig
 from fishergcn.training._records import RunRecord
 

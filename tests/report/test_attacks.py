@@ -13,7 +13,8 @@ from fishergcn.errors import InputError
 from fishergcn.report import write_report
 from fishergcn.report._attacks import attack_points
 from fishergcn.report._outcome import read_outcome
-from fishergcn.studies import Cell, Plan, RunStore, open_runs
+from fishergcn.studies import Cell, Plan, open_runs
+from fishergcn.studies._store import RunStore
 from fishergcn.training import RunRecord, TrainConfig
 
 NAME = "<b>mine</b>"

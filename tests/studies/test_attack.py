@@ -94,7 +94,7 @@ def test_every_run_is_there_once_with_the_size_of_its_change(done, plan, graph):
         assert len(here) == 3 * runs * (1 + len(LEVELS[attack]))  # the method, its control and the baseline
     assert len(found) == len(plan) == len({(name, record.split, record.seed) for name, record in found})
     sizes = {(record.extra["attack"], record.extra["level"]): record.extra["size"] for _, record in found}
-    links = graph.num_edges - graph.num_self_links
+    links = graph.num_links - graph.num_self_links
     assert sizes["links-added", 0.2] == round(0.2 * links)
     assert 0 < sizes["prbcd", 0.1] <= round(0.1 * links)
     assert all(math.isnan(record.val_accuracy) and record.curves == {} for _, record in found)

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from fishergcn import datasets, studies
+from fishergcn.errors import DataFileError
 from fishergcn.propagation import high_order, renormalized
 from fishergcn.spectrum import top_spectrum
 from fishergcn.studies import _facts as facts
+from fishergcn.studies._store import RunStore
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +47,14 @@ def test_eigenvalues_of_every_matrix(runs):
     noted = sorted(name for name in runs.facts if name.startswith("spectrum"))
     assert noted == [f"spectrum cora {matrix}" for matrix in ("high-order", "high-order 2 0.0001", "renormalized")]
     assert len(runs.facts["spectrum cora renormalized"]) == 36  # for the cell that perturbs most
+
+
+@pytest.mark.parametrize("value", ["x", [1.0, "x"], {"a": 1}, [None]])
+def test_damaged_eigenvalues_are_refused(filled, value):
+    with RunStore(filled, writable=True) as store:
+        store.remember("spectrum cora renormalized", lambda: value)
+        with pytest.raises(DataFileError, match="'spectrum cora renormalized' of the facts must be"):
+            store.spectrum(store.plan.cells[2])
 
 
 def test_sizes(runs):

@@ -70,7 +70,7 @@ def test_a_graph_of_ones_own(tmp_path):
     with studies.run(plan, tmp_path / "runs", device="cpu", workers=1) as runs:
         assert runs.counts() == {"ok": 1}
         kept = runs.plan
-        assert runs.facts["data mine"] == {"nodes": 40, "links": graph.num_edges, "features": 6, "classes": 2}
+        assert runs.facts["data mine"] == {"nodes": 40, "links": graph.num_links, "features": 6, "classes": 2}
     assert kept == plan
     with pytest.raises(InputError, match="'mine' does not ship with the package; give it with the plan"):
         studies.run(kept, tmp_path / "runs", device="cpu", workers=1)

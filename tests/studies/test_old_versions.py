@@ -125,6 +125,6 @@ def test_what_a_later_version_made_is_refused(filled, tmp_path):
         open_runs(filled)
     shutil.copytree(RESULTS / "gnn", tmp_path / "gnn")
     text = (tmp_path / "gnn" / "plan.json").read_text(encoding="utf-8")
-    (tmp_path / "gnn" / "plan.json").write_text(text.replace('"format": 2', '"format": 3'), encoding="utf-8")
-    with pytest.raises(DataFileError, match=r"archive format 3, .* a later version made it; update fishergcn"):
+    (tmp_path / "gnn" / "plan.json").write_text(text.replace('"format": 2', '"format": 4'), encoding="utf-8")
+    with pytest.raises(DataFileError, match=r"archive format 4, .* a later version made it; update fishergcn"):
         open_runs(tmp_path / "gnn")

@@ -87,13 +87,41 @@ def test_values_are_the_mean_of_real_runs_without_test_nodes(graph, split, tmp_p
     found = tune(graph, "fishergcn", [split, other], tmp_path, seeds=(3, 4), config=FEW, trials=1)
     assert tested == [0] * 4
     settings = found.best.settings
-    assert set(settings) == {"learning_rate", "dropout", "weight_decay", "hidden", "radius"}
+    assert set(settings) == {"learning_rate", "dropout", "weight_decay", "hidden", "scaling", "bias", "radius"}
+    assert 0.01 <= settings["radius"] <= 0.3
     config = TrainConfig(**{**FEW.to_dict(), **settings})
     expected = train(graph, "fishergcn", [split, other], (3, 4), config)
     assert found.best.val_accuracy == pytest.approx(np.mean([each.val_accuracy for each in expected]), rel=1e-12)
     assert found.best.val_loss == pytest.approx(np.mean([each.val_loss for each in expected]), rel=1e-6)
     written = (tmp_path / "tuning.json").read_text(encoding="utf-8")
     assert not any(f"test_{score}" in written for score in ("accuracy", "loss", "cross_entropy"))
+
+
+def test_order_and_consistency_are_searched_where_the_method_has_them(graph, split, tmp_path):
+    found = tune(graph, "gcn-t-x2-c", split, tmp_path, seeds=(3,), config=FEW, trials=4)
+    plain = {"learning_rate", "dropout", "weight_decay", "hidden", "scaling", "bias"}
+    for trial in found.trials:
+        assert set(trial.settings) == plain | {"order", "consistency", "temperature"}
+        assert 2 <= trial.settings["order"] <= 8
+        # Each with the matrix of its own order: the same as a run that was not part of a search.
+        config = TrainConfig.from_dict({**FEW.to_dict(), **trial.settings})
+        [record] = train(graph, "gcn-t-x2-c", split, (3,), config)
+        assert trial.val_loss == pytest.approx(record.val_loss, rel=1e-6)
+    assert len({trial.settings["order"] for trial in found.trials}) > 1
+
+
+def test_rows_of_negative_features_are_never_divided(graph, split, tmp_path):
+    shifted = graph.replace(features=graph.features - 1.0)
+    with pytest.warns(UserWarning, match="some features are negative") as caught:
+        found = tune(shifted, "gcn", split, tmp_path, config=FEW, trials=6)
+    assert len(caught) == 1
+    assert {trial.settings["scaling"] for trial in found.trials} <= {"none", "columns"}
+
+
+def test_nothing_to_search(graph, split, tmp_path):
+    with pytest.raises(InputError, match="method 'lp' trains nothing, so there is nothing to tune"):
+        tune(graph, "lp", split, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
 
 
 def test_goes_on_where_it_was(graph, split, tmp_path, monkeypatch):

@@ -15,7 +15,10 @@ import torch
 pytest.importorskip("torch_geometric")
 from torch_geometric.data import Data
 
-from fishergcn.errors import InputError
+from fishergcn import RunRecord, datasets, splits
+from fishergcn.errors import DataFileError, InputError
+from fishergcn.studies import open_runs
+from fishergcn.studies._store import RunStore
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -67,53 +70,68 @@ def test_the_chosen_epoch_has_the_lowest_validation_loss(ring):
     assert prefixes[best - 1]["test_accuracy"] == prefixes[-1]["test_accuracy"]
 
 
-def test_a_stopped_run_gives_nothing(ring):
-    assert networks.train(*ring, "gcn", "plain", 0, 3, stopped=lambda: True) is None
+def options(*words):
+    return tool.parser().parse_args(list(words))
 
 
-def test_training_from_the_command_line_and_going_on(tmp_path, capsys):
-    out = tmp_path / "runs.csv"
-    command = ["--out", str(out), "--models", "gcn", "--datasets", "cora", "--splits", "1", "--seeds", "1"]
-    command += ["--epochs", "2", "--processes", "1"]
+def test_training_from_the_command_line_and_going_on(tmp_path):
+    command = ["--out", str(tmp_path), "--models", "gcn", "--datasets", "cora", "--splits", "1", "--seeds", "1"]
+    command += ["--epochs", "2", "--processes", "2"]
     assert tool.main(command) == 0
-    rows = page.read_rows(out)
-    assert {row["mode"] for row in rows} == {"plain", "x5", "adversary"}
-    assert all(0 < float(row["test_accuracy"]) < 1 and row["split"] == "shuffled:2019" for row in rows)
-    assert [path.name for path in tmp_path.iterdir()] == ["runs.csv"]
-    before = out.read_bytes()
-    capsys.readouterr()
+    with open_runs(tmp_path) as runs:
+        before = list(runs.records())
+    assert [record.method for record in before] == ["gcn", "gcn-x5", "fishergcn"]
+    assert all(0 < record.test_accuracy < 1 and record.split == "shuffled:2019" for record in before)
+    assert all(record.extra["network"] == "gcn" and record.extra["best_epoch"] in (1, 2) for record in before)
+    assert all("torch_geometric" in record.versions for record in before)
     assert tool.main(command) == 0
-    assert "to train" not in capsys.readouterr().out
-    assert out.read_bytes() == before
+    with open_runs(tmp_path) as runs:
+        assert list(map(repr, runs.records())) == list(map(repr, before))
+    with pytest.raises(DataFileError, match="max_epochs 3 instead of 2"):
+        tool.main([*command, "--epochs", "3"])
 
 
-def test_tasks_come_split_by_split_and_longest_first():
-    options = tool.parser().parse_args(["--splits", "3", "--seeds", "2", "--datasets", "cora", "pubmed"])
-    tasks = tool.tasks_of(options)
-    assert len({page.key_of(task) for task in tasks}) == len(tasks) == 3 * 2 * 2 * 5 * 3
-    assert [task["split"] for task in tasks] == sorted(task["split"] for task in tasks)
-    assert (tasks[0]["model"], tasks[0]["mode"]) == ("gcnii", "adversary")
-    assert (tasks[-1]["model"], tasks[-1]["mode"]) == ("gcn", "plain")
+def test_a_run_in_a_study_is_that_of_its_network(tmp_path):
+    command = ["--models", "sage", "--datasets", "cora", "--splits", "1", "--seeds", "1", "--epochs", "2"]
+    assert tool.main([*command, "--out", str(tmp_path), "--processes", "1"]) == 0
+    cora, device = datasets.load("cora"), torch.device("cpu")
+    split = splits.parse(cora, "shuffled:2019")
+    parts = {name: torch.tensor(getattr(split, name)) for name in ("train", "val", "test")}
+    with open_runs(tmp_path) as runs:
+        for name, record in runs.entries():
+            alone = networks.train(networks.prepared(cora, device), parts, "sage", name.split()[1], 0, 2)
+            assert record.test_accuracy == alone["test_accuracy"]
+            assert record.val_cross_entropy == pytest.approx(alone["val_loss"], abs=1e-6)
 
 
-def row(dataset="cora", model="gcn", mode="plain", split=2019, seed=0, accuracy=0.8, epochs=200):
-    values = (dataset, model, mode, f"shuffled:{split}", seed, epochs, 10, 0.5, accuracy, 2.0, "cpu", "2", "2.8")
-    return {name: str(value) for name, value in zip(page.COLUMNS, values, strict=True)}
+def test_modes_are_methods_so_that_each_finds_its_control():
+    plan = tool.plan_of(options("--splits", "3", "--seeds", "2", "--datasets", "cora", "pubmed"))
+    assert (len(plan), plan.measure, plan.seeds) == (3 * 2 * 2 * 5 * 3, "networks", (0, 1))
+    cells = {(cell.dataset, cell.name): cell for cell in plan.cells}
+    found = {other.name: role for other, role in plan.references(cells["pubmed", "gat adversary"]).items()}
+    assert found == {"gat plain": "baseline", "gat x5": "control"}
+    assert plan.references(cells["cora", "gat x5"]) == {cells["cora", "gat plain"]: "baseline"}
 
 
-def write(path, rows):
-    path.write_text(page.csv_text(rows, header=True), encoding="utf-8")
-    return path
+def row(mode="plain", split=2019, seed=0, accuracy=0.8):
+    return mode, f"shuffled:{split}", seed, accuracy
 
 
-def test_merging_keeps_whole_lines_and_drops_a_torn_one(tmp_path):
-    out, folder = write(tmp_path / "runs.csv", [row()]), tmp_path / "runs.work"
+def write(folder, rows):
+    """Write made-up runs of the GCN on Cora."""
+    plan = tool.plan_of(options("--datasets", "cora", "--models", "gcn", "--splits", "20"))
+    cells = {cell.name.split()[1]: cell for cell in plan.cells}
     folder.mkdir()
-    torn = page.csv_text([row(mode="adversary")], header=False)[:-3]
-    whole = page.csv_text([row(mode="x5")], header=True)
-    (folder / "part-0.csv").write_text(whole + torn, encoding="utf-8")
-    assert len(tool.merge(out, folder)) == 2
-    assert page.read_rows(out) == [row(), row(mode="x5")]
+    with RunStore(folder, writable=True) as store:
+        store.begin(plan)
+        for mode, split, seed, accuracy in rows:
+            cell, status = cells[mode], "ok" if math.isfinite(accuracy) else "diverged"
+            record = RunRecord(
+                "cora", cell.method, split, seed, status, 200, accuracy, *[math.nan] * 5, {}, [], 2.0, "cpu",
+                {"torch": "2", "torch_geometric": "2.8"}, cell.config.to_dict(), "0", {**cell.options, "best_epoch": 9},
+            )  # fmt: skip
+            store.add(cell, [record])
+    return folder
 
 
 GAINS = {2019: (0.02, 0.01), 2020: (0.00, 0.02), 2021: (0.01, 0.03)}  # x5 - plain, adversary - x5
@@ -130,7 +148,7 @@ def made_up():
 
 
 def test_statistics_of_made_up_runs(tmp_path):
-    text = page.table_block(write(tmp_path / "runs.csv", made_up()))
+    text = page.table_block(write(tmp_path / "runs", made_up()))
     cells = [cell.strip() for cell in text.splitlines()[2].strip("|").split("|")]
     plain = np.array([70, 70.5, 71, 71.5, 72, 72.5])
     assert cells[:3] == ["Cora", "GCN", f"{plain.mean():.2f} ± {plain.std(ddof=1):.2f}"]
@@ -148,7 +166,7 @@ def test_statistics_of_made_up_runs(tmp_path):
 def test_differences_are_paired(tmp_path):
     # A pair without its partner changes the mean of its mode, never a difference.
     lonely = row(mode="adversary", split=2030, accuracy=0.1)
-    differing = page.table_block(write(tmp_path / "runs.csv", [*made_up(), lonely]))
+    differing = page.table_block(write(tmp_path / "runs", [*made_up(), lonely]))
     cells = [cell.strip() for cell in differing.splitlines()[2].strip("|").split("|")]
     assert cells[6].startswith("+2.00 [")
     assert not cells[4].startswith("74.")
@@ -156,34 +174,28 @@ def test_differences_are_paired(tmp_path):
 
 def test_diverged_runs_are_counted_and_left_out(tmp_path):
     rows = [*made_up(), row(mode="x5", split=2022, accuracy=math.nan)]
-    text = page.table_block(write(tmp_path / "runs.csv", rows))
+    text = page.table_block(write(tmp_path / "runs", rows))
     assert "1 of them diverged" in text
     assert "nan" not in text
 
 
-def test_runs_of_different_lengths_are_refused(tmp_path):
-    path = write(tmp_path / "runs.csv", [*made_up(), row(epochs=100)])
-    with pytest.raises(InputError, match="one number of epochs"):
-        page.table_block(path)
-
-
-def test_another_file_is_refused(tmp_path):
-    path = tmp_path / "other.csv"
-    path.write_text("a,b\n1,2\n", encoding="utf-8")
-    with pytest.raises(InputError, match="must have the columns"):
-        page.table_block(path)
+def test_another_study_is_refused(tmp_path):
+    with pytest.raises(InputError, match="must hold a study of networks, got one of measure 'attack'"):
+        page.table_block(ROOT / "results" / "robustness")
+    with pytest.raises(InputError, match="runs of all three modes"):
+        page.table_block(write(tmp_path / "runs", [row(), row(mode="x5")]))
 
 
 def test_the_page_is_rewritten_between_its_marks(tmp_path):
     text = (ROOT / "docs" / "gnn_table.md").read_text(encoding="utf-8")
     target = tmp_path / "page.md"
     target.write_text(text, encoding="utf-8")
-    runs = write(tmp_path / "runs.csv", made_up())
+    runs = write(tmp_path / "runs", made_up())
     assert tool.main(["--table", str(runs), "--into", str(target)]) == 0
     filled = target.read_text(encoding="utf-8")
     assert "+2.00 [" in filled
     assert page.filled(filled, runs) == filled
-    assert "No runs yet" in page.filled(filled, tmp_path / "none.csv")
+    assert "No runs yet" in page.filled(filled, tmp_path / "none")
     outside = re.compile(r"<!-- gnn \w+ -->.*?<!-- end -->", re.DOTALL)
     assert outside.sub("", filled) == outside.sub("", text)
 
@@ -195,6 +207,6 @@ def test_the_settings_on_the_page_are_those_of_the_code():
 
 def test_options_that_do_not_fit_are_refused():
     with pytest.raises(SystemExit):
-        tool.main(["--table", "runs.csv"])
+        tool.main(["--table", "runs"])
     with pytest.raises(SystemExit):
-        tool.main(["--out", "runs.csv", "--epochs", "0"])
+        tool.main(["--out", "runs", "--epochs", "0"])

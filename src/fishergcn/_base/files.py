@@ -1,4 +1,4 @@
-"""Files that are either wholly written or not there."""
+"""Files that are either wholly written or not there, and are read up to a limit."""
 
 from __future__ import annotations
 
@@ -33,6 +33,22 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def read_bytes(path: str | os.PathLike[str], *, limit: int) -> bytes:
+    """Read a regular file of at most ``limit`` bytes."""
+    if not os.path.isfile(path):
+        raise DataFileError(f"{path} does not exist or is not a file.")
+    try:
+        with open(path, "rb") as stream:
+            # Reading reserves what is asked for, so that the size comes first.
+            size = os.fstat(stream.fileno()).st_size
+            data = stream.read(size + 1) if size <= limit else b""
+    except OSError as error:
+        raise DataFileError(f"{path} cannot be read: {error.strerror or reason(error)}.") from error
+    if max(size, len(data)) > limit:
+        raise DataFileError(f"{path} must have at most {limit} bytes, and has more.")
+    return data
 
 
 def make_folder(folder: Path) -> None:

@@ -16,14 +16,7 @@ from fishergcn.errors import DataFileError, reason
 def check_target(folder: str | os.PathLike[str], *, overwrite: bool, ours: Callable[[Path], bool]) -> Path:
     """Return the real path of a folder to write, or raise if something is there that must not be replaced.
 
-    Parameters
-    ----------
-    folder
-        Where to write: a new or an empty folder, or one to replace.
-    overwrite
-        Whether a folder of ours may be replaced.
-    ours
-        Says whether all that a folder holds was written by us.
+    That is a new or an empty folder or, to ``overwrite``, one of which ``ours`` says that we wrote all it holds.
     """
     try:
         target = Path(os.path.realpath(folder))

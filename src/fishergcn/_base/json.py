@@ -1,9 +1,25 @@
-"""JSON from files: what comes out can be written again."""
+"""JSON to files and from files: what is read can be written again."""
 
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
+
+
+def plain(value: Any) -> Any:
+    """Replace numbers that JSON does not know, NaN and infinity, by None, in objects and lists too.
+
+    Examples
+    --------
+    >>> plain({"loss": [0.5, float("nan")]})
+    {'loss': [0.5, None]}
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list) else value
 
 
 def parse_json(text: str | bytes, **options: Any) -> Any:

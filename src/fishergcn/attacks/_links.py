@@ -31,7 +31,7 @@ def count_links(adjacency: CSRArray) -> int:
 
 
 def add_links(adjacency: CSRArray, count: int, seed: int) -> CSRArray:
-    """Link ``count`` pairs of different nodes that are not linked, drawn uniformly without repetition.
+    """Return A with ``count`` more links, drawn uniformly among the pairs of different nodes that are not linked.
 
     Parameters
     ----------
@@ -41,11 +41,6 @@ def add_links(adjacency: CSRArray, count: int, seed: int) -> CSRArray:
         How many links; each gets weight 1.
     seed
         Of the draws.
-
-    Returns
-    -------
-    csr_array
-        The new A.
 
     Examples
     --------

@@ -30,14 +30,8 @@ class LinkWeightGCN(nn.Module):
     """A trained network as a differentiable function of the weights of a list of links.
 
     ``forward(x, edge_index, edge_weight)`` takes both directions of every link between different nodes; links from
-    nodes to themselves are fixed, and so are the features, whatever ``x`` is.
-
-    Parameters
-    ----------
-    model
-        One network.
-    order
-        T for a high-order network, or None for the renormalized graph.
+    nodes to themselves are fixed, and so are the features, whatever ``x`` is. ``order`` is T of a high-order network,
+    None for the renormalized graph.
     """
 
     def __init__(self, model: TrainedModel, order: int | None) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from fishergcn._version import __version__
-from fishergcn.cli import data, geometry, predict, report, reproduce, robustness, runs, spectrum, train, tune
+from fishergcn.cli import compare, data, geometry, predict, report, reproduce, robustness, runs, spectrum, train, tune
 from fishergcn.errors import FisherGCNError
 
 __all__ = ["app", "main"]
@@ -30,6 +30,7 @@ app.command(name="spectrum")(spectrum.spectrum)
 app.command(name="train")(train.train)
 app.command(name="tune")(tune.tune)
 app.command(name="predict")(predict.predict)
+app.command(name="compare")(compare.compare)
 app.command(name="report")(report.report)
 app.command(name="reproduce")(reproduce.reproduce)
 app.command(name="robustness")(robustness.robustness)

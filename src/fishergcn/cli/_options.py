@@ -26,12 +26,15 @@ GraphName = Annotated[str, typer.Argument(help="A data set or a graph file (.npz
 ModelFolder = Annotated[
     Path, typer.Argument(help="A model folder, as written by fishergcn train --out.", metavar="MODEL")
 ]
-RunsFolder = Annotated[Path, typer.Argument(help="A folder made by fishergcn reproduce.", metavar="DIR")]
+RunsFolder = Annotated[
+    Path, typer.Argument(help="A folder made by fishergcn reproduce, compare or robustness.", metavar="DIR")
+]
 
 Dataset = Annotated[
     list[str] | None, _data(help="A data set that ships with the package, or a graph file (.npz); may be repeated.")
 ]
 Graph = Annotated[Path | None, _data(help="A graph file (.npz).")]
+Graphs = Annotated[list[Path] | None, _data("--graph", help="A graph file (.npz); may be repeated.")]
 _LINKS = "Links: CSV or TSV with two node ids and, optionally, a weight on each line."
 Edges = Annotated[Path | None, _data(help=_LINKS)]
 RequiredEdges = Annotated[Path, _data(help=_LINKS)]
@@ -68,9 +71,11 @@ Name = Annotated[str | None, _data(help="A name for the graph of --edges; by def
 Splits = Annotated[
     list[str] | None,
     _data(
-        help="How many splits (a number n: shuffled:2019, ..., or by the rule of the preset), or which: public, "
-        "shuffled:SEED, per-class:SEED, per-class:TRAIN+VAL:SEED or held-out:PERCENT%:SEED; may be repeated. By "
-        "default those of the preset; without a preset the public split, or held-out:20%:0 for a graph that has none.",
+        help="How many splits (a number n: mask:0, ..., if masks came with the data; else shuffled:2019, ..., or "
+        "per-class:20+30:2019, ... where there is no public split; or by the rule of the preset), or which: public, "
+        "mask:NUMBER, shuffled:SEED, per-class:SEED, per-class:TRAIN+VAL:SEED or held-out:PERCENT%:SEED; may be "
+        "repeated. By default those of the preset; of compare ten, or all masks; otherwise the public split, the first "
+        "mask, or held-out:20%:0 for a graph that has neither.",
         metavar="N|NAME",
     ),
 ]
@@ -80,8 +85,12 @@ Methods = Annotated[
         "--method",
         help="gcn, gcn-xM for M dropout samples, fishergcn, gcn-t, gcn-t-xM or fishergcn-t, without the links mlp or "
         "mlp-xM, each with suffix -c for consistency; lp for label propagation, majority for the most frequent class; "
-        f"repeat to compare. By default those of the preset; without a preset {DEFAULT_METHOD}.",
+        "repeat to compare. By default those of the preset; train chooses one by validation, tune takes "
+        f"{DEFAULT_METHOD}.",
     ),
+]
+TimeLimit = Annotated[
+    float | None, _runs(help="Seconds that the choice of a method may take; it aims at two minutes otherwise.")
 ]
 Seeds = Annotated[int, _runs(help="How many initializations of each split.")]
 PresetSeeds = Annotated[
@@ -101,6 +110,7 @@ Device = Annotated[str, _runs(help="cpu, cuda, cuda:N, or auto: a GPU if there i
 Workers = Annotated[int, _runs(help="Processes on the CPU.")]
 AllWorkers = Annotated[int | None, _runs(help="Processes on the CPU; by default one for each core.")]
 Cluster = Annotated[str | None, _runs(help="Run on a Ray cluster: auto, or its address.", metavar="auto|ADDRESS")]
+TensorBoard = Annotated[Path | None, _runs(help="Write learning curves for TensorBoard there.", metavar="DIR")]
 
 
 def _setting(name: str, help_text: str, *names: str) -> Any:
@@ -167,9 +177,14 @@ def check_new_file(path: Path, *, overwrite: bool) -> None:
         raise DataFileError(f"{path} exists already; --overwrite replaces it.")
 
 
+def options_of(command: Callable[..., None]) -> dict[str, Any]:
+    """Return the defaults of a command's options, by the names of its parameters."""
+    return {name: parameter.default for name, parameter in inspect.signature(command).parameters.items()}
+
+
 def words_of(command: Callable[..., None], values: Mapping[str, Any]) -> list[str]:
     """Return options of a command as words, without those that have its defaults."""
-    usual = {name: parameter.default for name, parameter in inspect.signature(command).parameters.items()}
+    usual = options_of(command)
     words: list[str] = []
     for name, value in values.items():
         if value not in (None, usual.get(name)):

@@ -1,4 +1,4 @@
-"""The graphs of ``fishergcn train`` and ``tune``: embedded data sets, a graph file, or text files of one's own."""
+"""The graphs of a command: embedded data sets, graph files, or text files of one's own."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Source:
-    """Where the graphs come from: exactly one of ``dataset``, ``graph`` and ``edges``."""
+    """Where the graphs come from: ``dataset``, ``graph`` or ``edges``."""
 
     dataset: list[str] | None
-    graph: Path | None
+    graph: Path | list[Path] | None
     edges: Path | None
     features: Path | None
     labels: Path | None
@@ -28,37 +28,43 @@ class Source:
     self_links: SelfLinksWord
     name: str | None
 
-    def load(self) -> dict[str, Graph]:
-        """Read the graphs, by name; several are data sets."""
+    def load(self, *, mixed: bool = False) -> dict[str, Graph]:
+        """Read the graphs, by name; unless ``mixed``, they come from one of the three options."""
         from fishergcn.graph import Graph
 
         given = [option for option in ("dataset", "graph", "edges") if getattr(self, option)]
-        if len(given) != 1:
+        if not given or (len(given) > 1 and not mixed):
             got = " and ".join(f"--{option}" for option in given) or "none"
-            raise InputError(f"exactly one of --dataset, --graph and --edges must be given, got {got}.")
+            how = "at least" if mixed else "exactly"
+            raise InputError(f"{how} one of --dataset, --graph and --edges must be given, got {got}.")
         if self.edges is None:
             for option in ("features", "labels"):
                 if getattr(self, option) is not None:
                     raise InputError(f"--{option} goes with --edges, not with --{given[0]}.")
-            graphs = [load_graph(name) for name in self.dataset] if self.dataset else [Graph.load(str(self.graph))]
-            found = {graph.name or graph.digest: graph for graph in graphs}
-            if len(found) != len(graphs):
-                raise InputError(f"--dataset must name distinct graphs, got {', '.join(self.dataset or ())}.")
-            return found
-        if self.labels is None:
+        elif self.labels is None:
             raise InputError("--labels must be given with --edges: a CSV with a node id and a class name on each line.")
-        name = self.name or self.edges.stem
-        return {
-            name: Graph.from_files(
-                self.edges,
-                self.features,
-                self.labels,
-                header=parse_header(self.header),
-                directed=self.directed,
-                self_links=self.self_links,
-                name=name,
-            )
-        }
+        files = self.graph if isinstance(self.graph, list) else [self.graph] if self.graph else []
+        graphs = [*map(load_graph, self.dataset or ()), *map(Graph.load, files)]
+        graphs += [] if self.edges is None else [self.from_files(self.edges)]
+        found = {graph.name or graph.digest: graph for graph in graphs}
+        if len(found) != len(graphs):
+            options, names = " and ".join(f"--{option}" for option in given), [graph.name or "-" for graph in graphs]
+            raise InputError(f"{options} must name distinct graphs, got {', '.join(names)}.")
+        return found
+
+    def from_files(self, edges: Path) -> Graph:
+        """Read the graph of text files."""
+        from fishergcn.graph import Graph
+
+        return Graph.from_files(
+            edges,
+            self.features,
+            self.labels,
+            header=parse_header(self.header),
+            directed=self.directed,
+            self_links=self.self_links,
+            name=self.name or edges.stem,
+        )
 
 
 def parse_header(header: str | None) -> bool | list[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fishergcn._base.json import plain
 from fishergcn._base.terminal import narrow, table
 from fishergcn.training import TrainConfig, control_of
 
@@ -122,7 +123,7 @@ def differences(results: Results, config: TrainConfig) -> list[dict[str, Any]]:
         if reference is None or not values[method].keys() & values[reference].keys():
             continue
         difference, *_ = paired_difference(values[method], values[reference])
-        numbers = {name: _plain(getattr(difference, name)) for name in ("mean", "low", "high")}
+        numbers = {name: plain(getattr(difference, name)) for name in ("mean", "low", "high")}
         names = {"method": method, "reference": reference, "measure": measure, "unit": difference.unit}
         found.append({**names, **numbers})
     return found
@@ -145,10 +146,6 @@ def _spread(values: Sequence[float]) -> dict[str, float | None]:
         "mean": float(known.mean()) if known.size else None,
         "std": float(known.std(ddof=1)) if known.size > 1 else None,
     }
-
-
-def _plain(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _number(column: str, value: float | None) -> str:

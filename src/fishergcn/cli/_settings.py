@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 
 def make_config(options: Mapping[str, Any], settings: Sequence[str] | None) -> TrainConfig:
     """Return the configuration of the options that were given and of ``--set name=value``."""
+    return TrainConfig(**given_settings(options, settings))
+
+
+def given_settings(options: Mapping[str, Any], settings: Sequence[str] | None) -> dict[str, Any]:
+    """Return the settings that were given, by name."""
     values = {name: value for name, value in options.items() if value is not None}
     if "hidden" in values:
         values["hidden"] = _numbers("--hidden", values["hidden"], "sizes of layers such as 64 or 64,64")
@@ -23,7 +28,7 @@ def make_config(options: Mapping[str, Any], settings: Sequence[str] | None) -> T
         if name in values:
             raise InputError(f"{name} must be set once, got it twice.")
         values[name] = value
-    return TrainConfig(**values)
+    return values
 
 
 def parse_setting(text: str) -> tuple[str, Any]:

@@ -10,27 +10,54 @@ import typer
 
 from fishergcn._base.terminal import note
 from fishergcn.cli import _options as shared
+from fishergcn.cli._common import warnings_as_notes
 
 
 def predict(
     folder: shared.ModelFolder,
     graph: Annotated[
         Path | None,
-        typer.Option(help="Predict for the nodes of this graph file (.npz); by default for those of training."),
+        typer.Option(
+            help="Predict for the nodes of this graph file (.npz); by default for those of training.",
+            rich_help_panel=shared.DATA,
+        ),
     ] = None,
+    edges: shared.Edges = None,
+    features: shared.Features = None,
+    header: shared.Header = None,
+    directed: shared.Directed = "undirected",
+    self_links: shared.SelfLinks = "keep",
     out: Annotated[Path | None, typer.Option(help="The CSV file to write; by default standard output.")] = None,
     overwrite: shared.Overwrite = False,
 ) -> None:
-    """Name the class of every node, with probabilities, as CSV."""
+    """Name the class of every node, with probabilities, as CSV.
+
+    New nodes: fishergcn predict model --edges links.csv --features nodes.csv --out predictions.csv, with files of the
+    whole graph as it is now. Nodes are matched by name; features by the names of their columns where the files of
+    training and these begin with a header, else by number.
+    """
     from fishergcn._base.files import write_text
+    from fishergcn.cli._own_data import Source
+    from fishergcn.errors import InputError
     from fishergcn.graph import Graph
     from fishergcn.models import load_model
 
+    if graph is not None and edges is not None:
+        raise InputError("one of --graph and --edges must be given, got both.")
+    if edges is None and features is not None:
+        raise InputError("--features goes with --edges, which is missing.")
     if out is not None:
         shared.check_new_file(out, overwrite=overwrite)
     model = load_model(folder)
-    place = model.graph if graph is None else Graph.load(graph)
-    text = model.predictions_csv(place)
+    with warnings_as_notes():
+        place = model.graph
+        if edges is not None:
+            place = Source(None, None, edges, features, None, header, directed, self_links, None).from_files(edges)
+        elif graph is not None:
+            place = Graph.load(graph)
+        text = model.predictions_csv(None if place is model.graph else place)
+    if place is not model.graph:
+        note(model.nodes_in_words(place))
     if out is None:
         sys.stdout.write(text)
         return

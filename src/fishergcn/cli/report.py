@@ -12,7 +12,7 @@ from fishergcn._base.terminal import console
 
 def report(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A folder made by `fishergcn reproduce` or `robustness`.")
+        Path, typer.Argument(metavar="DIR", help="A folder made by `fishergcn reproduce`, `compare` or `robustness`.")
     ],
     open_page: Annotated[bool, typer.Option("--open", help="Show the page in the browser.")] = False,
 ) -> None:

@@ -19,8 +19,8 @@ def reproduce(
     preset: Annotated[
         str,
         typer.Argument(
-            help="table1, table2, table3, three-layers, curves, ablation, quick, robustness, robustness-quick, or a "
-            ".toml file.",
+            help="table1, table2, table3, three-layers, curves, ablation, consistency, quick, robustness, "
+            "robustness-quick, or a .toml file.",
             metavar="PRESET",
         ),
     ],
@@ -33,10 +33,7 @@ def reproduce(
     device: shared.Device = "auto",
     workers: shared.AllWorkers = None,
     cluster: shared.Cluster = None,
-    tensorboard: Annotated[
-        Path | None,
-        typer.Option(help="Write learning curves for TensorBoard there.", metavar="DIR", rich_help_panel=shared.RUNS),
-    ] = None,
+    tensorboard: shared.TensorBoard = None,
     quiet: shared.Quiet = False,
 ) -> None:
     """Repeat an experiment of the paper.
@@ -83,13 +80,12 @@ def run_plan(plan: Plan, out: Path, *, quiet: bool, **options: Any) -> None:
 
 def _data_table(preset: Preset, out: Path) -> None:
     """Write and print the statistics of the data sets, computed and published."""
-    from fishergcn.studies import data_table, write_data_table
+    from fishergcn.studies import write_data_table
 
-    rows = data_table(preset)
-    written = write_data_table(preset, rows, out)
     shown = console()
-    for row in rows:
+    for row in write_data_table(preset, out):
         verdict = "equal" if row["equal"] else "DIFFERENT"
         values = f"{row['computed']:>14} {row['published']:>14}"
         shown.print(f"{row['dataset']:10} {row['quantity']:28} {values}  {verdict}")
-    shown.print(f"computed, published; written to {' and '.join(map(str, written))}", soft_wrap=True)
+    stem = out / preset.name
+    shown.print(f"computed, published; written to {stem}.csv and {stem}.md", soft_wrap=True)

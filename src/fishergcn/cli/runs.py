@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from fishergcn._base.json import plain
 from fishergcn._base.terminal import console, narrow, table
 from fishergcn.cli import _options as shared
 from fishergcn.cli._common import print_json
@@ -63,7 +64,7 @@ def show(folder: shared.RunsFolder, json: shared.Json = False) -> None:
             return
         compared = [asdict(each) for each in compare(runs)]
         cells = [asdict(each) for each in summarize(runs)]
-        print_json(_plain({"plan": runs.plan.to_dict(), "cells": cells, "comparisons": compared}))
+        print_json(plain({"plan": runs.plan.to_dict(), "cells": cells, "comparisons": compared}))
 
 
 @app.command()
@@ -123,6 +124,8 @@ def print_results(runs: Runs) -> None:
     out.print(f"{intervals} p: Wilcoxon signed-rank over {unit}.", soft_wrap=True)
     if any(each.balanced_accuracy for each in cells):
         out.print("bal.: balanced accuracy, F1: macro F1, both means over the classes.", soft_wrap=True)
+    if not plan.published:
+        return
     gap = "(ours - published) / standard error of ours"
     if plan.changed:
         gap = f"left out, since settings are not the preset's ({', '.join(plan.changed)})"
@@ -206,12 +209,3 @@ def _interval(found: Any, form: str) -> str:
 
 def _or_dash(value: float | None, factor: float, form: str) -> str:
     return "-" if value is None else format(factor * value, form)
-
-
-def _plain(value: Any) -> Any:
-    """Replace NaN, which JSON does not know, by None."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and value != value else value

@@ -13,8 +13,6 @@ from fishergcn.cli import _options as shared
 from fishergcn.cli._common import print_json, told_when_stopped, warnings_as_notes
 
 if TYPE_CHECKING:
-    from fishergcn.graph import Graph
-    from fishergcn.splits import Split
     from fishergcn.training import RunRecord, TrainConfig
 
     Results = dict[str, dict[str, list[RunRecord]]]  # of each data set, of each method
@@ -62,23 +60,28 @@ def train(
     rank: shared.Rank = None,
     radius: shared.Radius = None,
     set_: shared.OtherSettings = None,
+    time_limit: shared.TimeLimit = None,
     batch_size: shared.BatchSize = None,
     fanout: shared.Fanout = None,
 ) -> None:
-    """Train graph convolutional networks on a data set or on your own files.
+    """Train a model for a data set or for your own files.
 
+    Without --method it is chosen: networks with and without the links, of first and high order, with and without
+    consistency on unlabeled nodes are compared on validation nodes, and the best is trained.
     Own data in one command:
     fishergcn train --edges links.csv --features nodes.csv --labels labels.csv --out model
     """
     from fishergcn import execution
+    from fishergcn.cli._auto import choose_models
     from fishergcn.cli._own_data import Source
-    from fishergcn.cli._settings import make_config, parse_batches
-    from fishergcn.models import check_model_target
+    from fishergcn.cli._settings import given_settings, make_config, parse_batches
+    from fishergcn.errors import InputError
+    from fishergcn.models import check_model_target, save_models
     from fishergcn.splits import choose
     from fishergcn.training import is_first_process, learnable, parse_method
 
     # All that can be wrong with the options is found before the work begins.
-    methods = [parse_method(each).name for each in method or [shared.DEFAULT_METHOD]]
+    methods = [parse_method(each).name for each in method or ()]
     execution.find_device(device)
     batches = parse_batches(batch_size, fanout)
     numbers = check_seeds(seeds, first_seed)
@@ -99,10 +102,20 @@ def train(
         "radius": radius,
     }
     config = make_config(options, set_)
+    if time_limit is not None and methods:
+        raise InputError("--time-limit is for the choice of a method, and --method names one.")
+    if batches is not None and not methods:
+        raise InputError("--batch-size needs a --method, such as gcn: candidates are compared on whole graphs.")
     if out is not None:
         check_model_target(out, overwrite=overwrite)
+    source = Source(dataset, graph, edges, features, labels, header, directed, self_links, name)
+    if not methods:
+        choose_models(
+            source, splits, given_settings(options, set_), device, first_seed, out, overwrite, quiet, json, time_limit
+        )
+        return
     with warnings_as_notes():
-        loaded = Source(dataset, graph, edges, features, labels, header, directed, self_links, name).load()
+        loaded = source.load()
         graphs = {each: learnable(found, map(parse_method, methods)) for each, found in loaded.items()}
         chosen = {each: choose(found, splits) for each, found in graphs.items()}
         results: Results = {}
@@ -126,7 +139,11 @@ def train(
     if out is not None:
         for each, found in graphs.items():
             place = out / each if len(graphs) > 1 else out
-            _save(place, found, chosen[each], results[each], overwrite=overwrite)
+            every = [record for records in results[each].values() for record in records]
+            for folder, model in save_models(place, found, every, chosen[each], overwrite=overwrite).items():
+                best, runs = model.record, model.chosen_from
+                rule = f", the best of {runs} by validation accuracy" if runs > 1 else ""
+                note(f"saved {folder}: {best.method}, split {best.split}, seed {best.seed}{rule}.")
 
 
 def _show(results: Results, config: TrainConfig, *, as_json: bool) -> None:
@@ -148,20 +165,3 @@ def _show(results: Results, config: TrainConfig, *, as_json: bool) -> None:
         compared = differences_table(found, config)
         if compared is not None:
             screen.print(compared)
-
-
-def _save(
-    out: Path,
-    graph: Graph,
-    splits: list[Split],
-    results: dict[str, list[RunRecord]],
-    *,
-    overwrite: bool,
-) -> None:
-    from fishergcn.models import save_models
-
-    records = [record for each in results.values() for record in each]
-    for place, model in save_models(out, graph, records, splits, overwrite=overwrite).items():
-        best, runs = model.record, model.chosen_from
-        rule = f", the best of {runs} by validation accuracy" if runs > 1 else ""
-        note(f"saved {place}: {best.method}, split {best.split}, seed {best.seed}{rule}.")

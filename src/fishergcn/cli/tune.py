@@ -60,7 +60,10 @@ def tune(
     epochs: shared.Epochs = None,
     set_: shared.OtherSettings = None,
 ) -> None:
-    """Search for the learning rate, dropout, weight decay and hidden units with the best validation accuracy.
+    """Search for the settings with the best validation accuracy.
+
+    Learning rate, dropout, weight decay, hidden units, scaling of features and bias; for fishergcn the radius, with
+    suffix -t the order, with suffix -c weight and temperature of the consistency term.
 
     Test nodes are never looked at: fishergcn tune --dataset cora --method fishergcn --grid paper --out study
     """
@@ -105,8 +108,9 @@ def tune(
     for place, data, tuning in found:
         _print_table(tuning)
         kept = [text for text in set_ or [] if parse_setting(text)[0] not in tuning.best.settings]
-        options = {**data, "method": [tuning.method], **given, "epochs": epochs, "set_": kept or None}
         best = {"lr" if name == "learning_rate" else name: value for name, value in tuning.best.settings.items()}
+        kept += [f"{name}={_shown(best.pop(name))}" for name in list(best) if name not in shared.options_of(train)]
+        options = {**data, "method": [tuning.method], **given, "epochs": epochs, "set_": kept or None}
         # Trains the best trial again, to the last digit, and then looks at the test nodes.
         command = shlex.join(["fishergcn", "train", *shared.words_of(train, {**options, **best})])
         note(f"all trials are in {place / 'tuning.json'}; train with: {command}")
@@ -119,6 +123,13 @@ def _facts(found: Tuning) -> dict[str, Any]:
 
 
 def _print_table(found: Tuning) -> None:
-    rows = [[name, f"{value:.6g}"] for name, value in found.best.settings.items()]
+    rows = [[name, _shown(value, ".6g")] for name, value in found.best.settings.items()]
     rows.append(["mean validation accuracy", f"{found.best.val_accuracy:.2%}"])
     console().print(table(f"Best of {len(found.trials)} trials, {found.method}", ["setting", "value"], rows))
+
+
+def _shown(value: Any, form: str = "") -> str:
+    """Return a setting as --set reads it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value if isinstance(value, str) else format(value, form)

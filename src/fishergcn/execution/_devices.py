@@ -56,5 +56,11 @@ def chunk_size(problem: Problem, device: torch.device) -> int:
 
 
 def count_cores() -> int:
-    """Return how many cores this process may use."""
+    """Return how many cores this process may use.
+
+    Examples
+    --------
+    >>> count_cores() >= 1
+    True
+    """
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

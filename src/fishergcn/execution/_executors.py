@@ -149,7 +149,7 @@ class ProcessExecutor:
     workers
         How many processes.
     keep_going
-        Whether a job that fails gives records that say so, instead of an error.
+        As in :class:`LocalExecutor`.
     device
         Where they work; a GPU is shared by all of them.
     """

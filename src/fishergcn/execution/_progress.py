@@ -10,7 +10,6 @@ import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 from fishergcn._base.terminal import console, note, table
@@ -55,9 +54,7 @@ class Listener:
     def __enter__(self) -> Listener:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """The work has ended, well or not."""
 
 
@@ -107,14 +104,15 @@ class Display(Listener):
         self._started = self._shown = time.monotonic()
         self._epoch = ""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._live is not None:
             self._live.stop()
 
     def begin(self, title: str, planned: Mapping[Name, int], before: Iterable[tuple[Name, RunRecord]] = ()) -> None:
         """Say how much there is to do, and take over what is there already."""
+        self.__exit__(None, None, None)  # of work before, where several pieces follow each other
+        self._total = self._done = self._done_before = self._failed = self._running = self._told = 0
+        self._started, self._live = time.monotonic(), None
         self._rows = {name: _Row(count) for name, count in planned.items()}
         self._total = sum(planned.values())
         for name, record in before:

@@ -51,26 +51,7 @@ class RayExecutor:
     gpu
         Whether a task needs a GPU; without, it takes one core.
     keep_going
-        Whether a job that fails gives records that say so, instead of an error.
-
-    Examples
-    --------
-    Most often it is made by :func:`fishergcn.studies.run`, which is told of a cluster:
-
-    >>> run(plan, folder, cluster="10.0.0.1:6379")  # doctest: +SKIP
-
-    Work can stay on this machine where no cluster is reached, or where Ray is not installed:
-
-    >>> import torch
-    >>> from fishergcn.errors import FisherGCNError
-    >>> from fishergcn.execution import LocalExecutor
-    >>> try:
-    ...     executor = RayExecutor("head:port")  # not an address yet
-    ... except FisherGCNError:
-    ...     executor = LocalExecutor(torch.device("cpu"))
-    >>> list(executor.run([]))  # a list of (job, records), here of no jobs
-    []
-    >>> executor.close()
+        As in :class:`LocalExecutor`.
     """
 
     def __init__(self, address: str = "auto", *, gpu: bool = False, keep_going: bool = False) -> None:

@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 import sys
-from collections import OrderedDict
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,9 @@ import torch
 
 from fishergcn.errors import FisherGCNError
 from fishergcn.execution._jobs import Job, find_measure, load_problem, run_from_dict
-from fishergcn.training import Problem, Progress
+from fishergcn.training import Progress
 
-_KEPT_PROBLEMS = 2
+_load_problem = lru_cache(maxsize=2)(load_problem)
 
 
 def main() -> None:
@@ -32,7 +32,6 @@ def main() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a stray print must not break the protocol
     torch.set_num_threads(1)
     folder, parent = sys.argv[1], int(sys.argv[2])
-    problems: OrderedDict[str, Problem] = OrderedDict()
 
     def leave_with_parent(_: Progress | None = None) -> None:
         if os.getppid() != parent:
@@ -47,7 +46,7 @@ def main() -> None:
         message = json.loads(line)
         try:
             runs = tuple(run_from_dict(each) for each in message["runs"])
-            problem, weights = _problem(problems, message["problem"]), message["weights"]
+            problem, weights = _load_problem(Path(message["problem"])), message["weights"]
             job = Job(problem, runs, weights is not None, find_measure(message["measure"]), message["task"])
             for records in job.measure(job, torch.device(message["device"]), leave_with_parent):
                 for index, record in enumerate(records):
@@ -58,15 +57,6 @@ def main() -> None:
         except FisherGCNError as error:
             answer({"error": str(error)})
     leave_with_parent()
-
-
-def _problem(problems: OrderedDict[str, Problem], folder: str) -> Problem:
-    if folder not in problems:
-        problems[folder] = load_problem(Path(folder))
-        while len(problems) > _KEPT_PROBLEMS:
-            problems.popitem(last=False)
-    problems.move_to_end(folder)
-    return problems[folder]
 
 
 if __name__ == "__main__":

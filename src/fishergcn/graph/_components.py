@@ -13,16 +13,12 @@ from fishergcn._base.types import BoolArray, IntArray, MatrixLike
 
 
 def components(matrix: MatrixLike) -> IntArray:
-    """Return the number, from 0, of the connected component that each node belongs to.
+    """Return the number, from 0, of the connected component that each node belongs to, shape (n,).
 
     Parameters
     ----------
     matrix : array_like or SciPy sparse, shape (n, n)
         A link is an entry that is not zero; directions are ignored.
-
-    Returns
-    -------
-    ndarray of int, shape (n,)
 
     Examples
     --------

@@ -36,3 +36,5 @@ def _content(graph: Graph) -> Iterator[tuple[str, AnyArray]]:
     if graph.labels is not None:
         yield "labels", graph.labels
     yield from (graph.standard_split or {}).items()
+    for part, mask in (graph.masks or {}).items():  # a graph without masks has the digest that it always had
+        yield f"{part} masks", mask

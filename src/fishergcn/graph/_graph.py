@@ -18,7 +18,7 @@ from fishergcn.errors import InputError
 from fishergcn.graph._components import components
 from fishergcn.graph._digest import graph_digest
 from fishergcn.graph._links import Directed, link_matrix, symmetrized, without_self_links
-from fishergcn.graph._node_data import check_features, check_labels, check_names, check_split, frozen
+from fishergcn.graph._node_data import check_features, check_labels, check_masks, check_names, check_split, frozen
 
 # Whether links from a node to itself stay.
 SelfLinks: TypeAlias = Literal["keep", "drop"]
@@ -40,8 +40,13 @@ class Graph:
         A short name, such as ``"cora"``. It takes part in a training run's identity.
     node_ids, class_names
         What nodes and classes are called outside, if that is not their index.
+    feature_names
+        What the columns of the features are called, if they have names: those of another graph are matched by them.
     standard_split
         Index arrays ``train``, ``val`` and ``test`` that are published with the data.
+    masks
+        Several splits that are published with the data: boolean arrays ``train``, ``val`` and ``test`` of K x n, a row
+        for each split.
     self_links
         ``"keep"`` or ``"drop"`` the diagonal of A.
     directed
@@ -64,7 +69,9 @@ class Graph:
         name: str | None = None,
         node_ids: Sequence[str] | None = None,
         class_names: Sequence[str] | None = None,
+        feature_names: Sequence[str] | None = None,
         standard_split: Mapping[str, Sequence[int] | AnyArray] | None = None,
+        masks: Mapping[str, AnyArray] | None = None,
         self_links: SelfLinks = "keep",
         directed: Literal["refuse", "symmetrize"] = "refuse",
     ) -> None:
@@ -83,7 +90,9 @@ class Graph:
             raise InputError(
                 f"labels go up to {self._largest_label}, but class_names has {len(self.class_names)} names."
             )
+        self.feature_names = check_names("feature_names", feature_names, self.num_features, "columns of features")
         self.standard_split = check_split(standard_split, self.num_nodes)
+        self.masks = check_masks(masks, self.num_nodes)
         self._frozen = True
 
     def __setattr__(self, key: str, value: Any) -> None:
@@ -148,7 +157,7 @@ class Graph:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of links, weights, features, labels and standard split: equal for equal content."""
+        """SHA-256 of links, weights, features, labels and published splits: equal for equal content."""
         return graph_digest(self)
 
     def __repr__(self) -> str:
@@ -163,7 +172,7 @@ class Graph:
         return partial(Graph, **self._extras()), (self._adjacency, self._features, self._labels)
 
     def replace(self, **changes: Any) -> Graph:
-        """Return a new graph with some arguments changed.
+        """Return a new graph with some arguments changed; other features have names only if they are given too.
 
         Examples
         --------
@@ -173,14 +182,17 @@ class Graph:
         <Graph 'pair': 2 nodes, 1 links, 0 features, 0 classes>
         """
         arguments = {"adjacency": self._adjacency, "features": self._features, "labels": self._labels}
-        return Graph(**{**arguments, **self._extras(), **changes})
+        extras = self._extras() | ({"feature_names": None} if "features" in changes else {})
+        return Graph(**{**arguments, **extras, **changes})
 
     def _extras(self) -> dict[str, Any]:
         return {
             "name": self.name,
             "node_ids": self.node_ids,
             "class_names": self.class_names,
+            "feature_names": self.feature_names,
             "standard_split": None if self.standard_split is None else dict(self.standard_split),
+            "masks": None if self.masks is None else dict(self.masks),
         }
 
     @classmethod
@@ -277,8 +289,8 @@ class Graph:
             CSV or TSV, a link a line: two node ids (any text) and, optionally, a weight. Without features,
             these are all nodes, ordered by value if all ids are whole numbers and alphabetically otherwise.
         features
-            CSV or TSV, a node a line: its id, then numbers; this fixes the nodes and their order. Or an
-            ``.npz`` with a SciPy sparse matrix or one 2-d array, whose row i belongs to node id i.
+            CSV or TSV, a node a line: its id, then numbers; this fixes the nodes and their order, and a header names
+            the features. Or an ``.npz`` with a SciPy sparse matrix or one 2-d array, whose row i belongs to node id i.
         labels
             CSV or TSV, a node a line: its id and the name of its class. Nodes may be left out, and an empty
             class or -1 is an unknown one.
@@ -338,7 +350,7 @@ class Graph:
         >>> Graph.from_planetoid("no-such-folder", "cora")
         Traceback (most recent call last):
         ...
-        fishergcn.errors.DataFileError: Cannot read no-such-folder/ind.cora.x: No such file or directory.
+        fishergcn.errors.DataFileError: no-such-folder/ind.cora.x does not exist or is not a file.
         """
         from fishergcn.graph._formats._planetoid import planetoid_arguments
 
@@ -352,7 +364,12 @@ class Graph:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Graph:
-        """Read a graph written by :meth:`save`; anything else is refused with an error.
+        """Read a graph written by :meth:`save`, or one that is kept as plain arrays; anything else is refused.
+
+        Plain arrays in an ``.npz``: ``edges`` (m x 2 node indices); ``x_indptr``, ``x_indices``, ``x_data`` and
+        ``x_shape`` for features in compressed sparse rows; ``labels``, -1 where unknown; and, if splits are published
+        with the data, ``train_masks``, ``val_masks`` and ``test_masks`` (K x n booleans). Features or labels may be
+        missing. The graph is named after the file.
 
         Examples
         --------

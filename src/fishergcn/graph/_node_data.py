@@ -1,9 +1,10 @@
-"""What a graph says about its nodes: features, labels, names, published split; each checked and frozen."""
+"""What a graph says about its nodes: features, labels, names, published splits; each checked and frozen."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from types import MappingProxyType
 from typing import Any
 
@@ -12,7 +13,7 @@ from scipy import sparse
 
 from fishergcn._base.arrays import check_indices
 from fishergcn._base.checks import check_text
-from fishergcn._base.types import AnyArray, IntArray, MatrixLike
+from fishergcn._base.types import AnyArray, BoolArray, IntArray, MatrixLike
 from fishergcn.errors import InputError, reason
 
 PARTS = ("train", "val", "test")
@@ -73,13 +74,15 @@ def check_labels(labels: Sequence[int] | AnyArray, num_nodes: int) -> IntArray:
     return result
 
 
-def check_names(what: str, names: Sequence[str] | None, count: int | None = None) -> tuple[str, ...] | None:
+def check_names(
+    what: str, names: Sequence[str] | None, count: int | None = None, things: str = "nodes"
+) -> tuple[str, ...] | None:
     """Return distinct texts, one for each of ``count`` things if that is given."""
     if names is None:
         return None
     texts = tuple(check_text(what, str(name)) for name in names)
     if count is not None and len(texts) != count:
-        raise InputError(f"{what} must name each of the {count} nodes, got {len(texts)} names.")
+        raise InputError(f"{what} must name each of the {count} {things}, got {len(texts)} names.")
     if len(set(texts)) != len(texts):
         raise InputError(f"{what} must be distinct, got {Counter(texts).most_common(1)[0][0]!r} more than once.")
     return texts
@@ -92,4 +95,26 @@ def check_split(split: Mapping[str, Sequence[int] | AnyArray] | None, num_nodes:
     if set(split) != set(PARTS):
         raise InputError(f"standard_split must have the parts {', '.join(PARTS)}, got {', '.join(map(str, split))}.")
     parts = {part: check_indices(f"standard_split[{part!r}]", split[part], num_nodes) for part in PARTS}
+    return MappingProxyType(parts)
+
+
+def check_masks(masks: Mapping[str, AnyArray] | None, num_nodes: int) -> Mapping[str, BoolArray] | None:
+    """Return K published splits as three boolean K x n arrays, in which no node is in two parts of a split."""
+    if masks is None:
+        return None
+    if set(masks) != set(PARTS):
+        raise InputError(f"masks must have the parts {', '.join(PARTS)}, got {', '.join(map(str, masks))}.")
+    parts = {part: frozen(np.array(masks[part])) for part in PARTS}
+    count = parts["train"].shape[0] if parts["train"].ndim == 2 else 0
+    for part, mask in parts.items():
+        if mask.dtype != np.bool_ or mask.shape != (count, num_nodes) or count == 0:
+            raise InputError(
+                f"masks must be of true and false, a row for each split and a column for each of the {num_nodes} "
+                f"nodes, got {mask.dtype} of shape {mask.shape} for {part}."
+            )
+    for first, second in combinations(PARTS, 2):
+        both = np.argwhere(parts[first] & parts[second])
+        if len(both):
+            row, node = both[0]
+            raise InputError(f"masks must not overlap, but node {node} is in {first} and {second} of mask {row}.")
     return MappingProxyType(parts)

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from fishergcn._base.files import read_bytes
 from fishergcn._base.json import parse_json
 from fishergcn._version import __version__
 from fishergcn.errors import DataFileError, InputError, reason
-from fishergcn.models._weights import read_bytes
+from fishergcn.models._selection import Selection
 from fishergcn.training import RunRecord, TrainConfig, parse_method
 
 FORMAT = "fishergcn-model"
@@ -39,6 +40,8 @@ class Facts:
         Outputs and inputs of the network.
     sums
         SHA-256 of the binary files.
+    choice
+        How method and settings were chosen, if they were.
     """
 
     record: RunRecord
@@ -48,6 +51,7 @@ class Facts:
     class_names: tuple[str, ...]
     num_features: int
     sums: Mapping[str, str]
+    choice: Selection | None = None
 
     @property
     def config(self) -> TrainConfig:
@@ -66,7 +70,7 @@ class Facts:
             "selection": {"rule": SELECTION, "runs": self.chosen_from},
             "sha256": dict(self.sums),
             "run": dataclasses.replace(self.record, curves={}, weights=None).to_dict(),
-        }
+        } | ({} if self.choice is None else {"choice": self.choice.to_dict()})
 
 
 def read_facts(folder: Path) -> Facts:
@@ -118,6 +122,7 @@ def _facts(values: Any) -> Facts:
         class_names=tuple(_typed("class_names", name, str) for name in names),
         num_features=_typed("num_features", values["num_features"], int),
         sums={name: _typed(name, each, str) for name, each in sums.items()},
+        choice=Selection.from_dict(values["choice"]) if "choice" in values else None,
     )
 
 

@@ -23,13 +23,13 @@ import numpy as np
 from scipy import sparse
 
 from fishergcn import datasets
-from fishergcn._base.files import write_text
+from fishergcn._base.files import read_bytes, write_text
 from fishergcn._base.folders import atomic_folder, check_target
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError
 from fishergcn.graph import Graph
 from fishergcn.models._facts import FORMAT, Facts, read_facts
-from fishergcn.models._weights import read_bytes, read_tensors, write_tensors
+from fishergcn.models._weights import read_tensors, write_tensors
 from fishergcn.nn import layer_sizes
 from fishergcn.training import RunRecord, parse_method
 
@@ -38,14 +38,8 @@ if TYPE_CHECKING:
 
 # Of these, geometry.json is what `fishergcn geometry fisher MODEL --keep` adds.
 _FILES = (
-    "weights.safetensors",
-    "model.json",
-    "README.md",
-    "predictions.csv",
-    "runs.json",
-    "graph.npz",
-    "geometry.json",
-)
+    "weights.safetensors", "model.json", "README.md", "predictions.csv", "runs.json", "graph.npz", "geometry.json",
+)  # fmt: skip
 _LARGEST_GRAPH_FILE = 8 << 30
 
 
@@ -123,7 +117,8 @@ def _write_model(folder: Path, model: TrainedModel) -> None:
     if not embedded:
         graph.save(folder / "graph.npz")
     sums = {name: _sum(folder / name) for name in ("weights.safetensors", "graph.npz") if (folder / name).exists()}
-    facts = Facts(record, model.split_sizes, model.chosen_from, embedded, model.class_names, graph.num_features, sums)
+    sizes, names = model.split_sizes, model.class_names
+    facts = Facts(record, sizes, model.chosen_from, embedded, names, graph.num_features, sums, model.selection)
     _write_json(folder / "model.json", facts.to_dict())
     write_text(folder / "predictions.csv", model.predictions_csv())
     write_text(folder / "README.md", model.card())
@@ -151,7 +146,8 @@ def _is_embedded(graph: Graph) -> bool:
     if graph.name not in datasets.available():
         return False
     shipped = datasets.load(graph.name)
-    return (graph.digest, graph.node_ids, graph.class_names) == (shipped.digest, shipped.node_ids, shipped.class_names)
+    names = ("digest", "node_ids", "class_names", "feature_names")
+    return all(getattr(graph, name) == getattr(shipped, name) for name in names)
 
 
 def _check_sum(folder: Path, name: str, facts: Facts) -> None:

@@ -120,6 +120,7 @@ def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
         (facts.record,),
         chosen_from=facts.chosen_from,
         biases=biases,
+        selection=facts.choice,
         _sizes=(facts.split_sizes,),
         _learned_from=(arrays["train"],) if "train" in arrays else (),
         _scaling=None if scale is None else FeatureScaling(center=arrays.get("scaling.center"), scale=scale),

@@ -8,9 +8,7 @@ nodes that it learned from: its logits are log p.
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,12 +22,15 @@ from torch import Tensor
 from fishergcn._base.checks import check_integer
 from fishergcn._base.choices import Scaling
 from fishergcn._base.matrices import as_square_csr
+from fishergcn._base.text import csv_text
 from fishergcn._base.types import CSRArray, FloatArray, IntArray, MatrixLike
 from fishergcn.errors import InputError
 from fishergcn.execution import check_graph, check_records
 from fishergcn.graph import Graph
 from fishergcn.models._card import model_card
 from fishergcn.models._folder import class_names_of, write_folder
+from fishergcn.models._matching import matched_features, node_names_of, nodes_in_words
+from fishergcn.models._selection import Selection
 from fishergcn.nn import GCN, Features, FeatureScaling, full_view, make_features
 from fishergcn.nn import logits as network_logits
 from fishergcn.operators import Operator, SparseMatrix
@@ -75,6 +76,8 @@ class TrainedModel:
         Split and seed of each network. A model folder does not hold its split.
     chosen_from : int
         From how many runs this one was chosen, by validation accuracy.
+    selection : Selection, or None
+        How :func:`fishergcn.fit` chose method and settings.
 
     Examples
     --------
@@ -102,6 +105,7 @@ class TrainedModel:
     runs: tuple[Run, ...] = ()
     chosen_from: int = 1
     biases: tuple[Tensor, ...] = ()
+    selection: Selection | None = None
     _learned_from: tuple[IntArray, ...] = ()  # the training nodes, for a method that trains nothing
     _scaling: FeatureScaling | None = None
     _sizes: tuple[Mapping[str, int], ...] = ()
@@ -191,7 +195,7 @@ class TrainedModel:
             _matrix_is_given=propagation is not None,
         )
         if weights:
-            made._check_features(graph)
+            matched_features(graph, graph, weights[0].shape[1])  # raises where they are too few or too many
             if (known := made.num_classes) < graph.num_classes:
                 raise InputError(f"the network must fit the graph: it knows {known} classes, not {graph.num_classes}.")
         return made
@@ -258,7 +262,7 @@ class TrainedModel:
     @property
     def node_names(self) -> tuple[str, ...]:
         """The names of the nodes; their numbers where they have none."""
-        return _node_names(self.graph)
+        return node_names_of(self.graph)
 
     @property
     def record(self) -> RunRecord:
@@ -304,15 +308,23 @@ class TrainedModel:
 
     def operator_of(self, graph: Graph) -> SparseMatrix:
         """Return Ã of another graph, by the method and the settings of the model, where the networks run."""
-        if self._function is not None or self._matrix_is_given:
-            raise InputError("the model was made with a function or a matrix of its own: it is for its graph alone.")
+        self._check_for_other_graphs()
         matrix = propagation_of(graph, self.method, self.config)
         return SparseMatrix.from_scipy(matrix, device=self.device, dtype=self.dtype)
+
+    def _check_for_other_graphs(self) -> None:
+        if self._function is not None or self._matrix_is_given:
+            raise InputError("the model was made with a function or a matrix of its own: it is for its graph alone.")
 
     def prepare_features(self, features: Any) -> Features:
         """Return other features as the networks want them, e.g. for :meth:`test`."""
         self.check_network()
         return make_features(features, scaling=self.scaling, device=self.device, dtype=self.dtype)
+
+    def features_of(self, graph: Graph) -> Features:
+        """Return the features of another graph as the networks want them, in the columns of training."""
+        self._check_for_other_graphs()
+        return self.prepare_features(matched_features(self.graph, graph, self.weights[0].shape[1]))
 
     def logits(self, operator: Any = None, features: Features | None = None) -> Tensor:
         """Return the logits (n, R, C), over another operator than Ã or of other features if they are given."""
@@ -340,18 +352,18 @@ class TrainedModel:
         Parameters
         ----------
         graph : Graph, optional
-            Another graph, with as many features a node; its nodes may be others and other in number. It has a
-            propagation matrix of its own, by the method and the settings of the model; columns of features keep the
-            centers and scales that they had in training. Its labels are not looked at. Label propagation knows the
-            labels of its training nodes, which it finds there by name.
+            Another graph; its nodes may be others and other in number. Its features are matched by the names of their
+            columns if both graphs have them, else by number, and keep the centers and scales that they had in training.
+            It has a propagation matrix of its own, by the method and the settings of the model. Its labels are not
+            looked at. Label propagation knows the labels of its training nodes, which it finds there by name.
         """
         one = self.only()
         if graph is None:
             out = one.logits()
         elif one.method.trained:
-            operator = one.operator_of(check_graph(graph))
-            one._check_features(graph)
-            out = one.logits(operator, one.prepare_features(graph.features))
+            # Features first: they are refused at once, and an operator may take long.
+            features = one.features_of(check_graph(graph))
+            out = one.logits(one.operator_of(graph), features)
         else:
             known = one._known_labels(check_graph(graph))
             out = log_probabilities(one.method, one.operator_of(graph), *known, one.num_classes)
@@ -365,18 +377,19 @@ class TrainedModel:
     def new_nodes(self, graph: Graph) -> tuple[str, ...]:
         """Return the names of nodes of another graph that this model's graph does not have."""
         known = set(self.node_names)
-        return tuple(name for name in _node_names(graph) if name not in known)
+        return tuple(name for name in node_names_of(graph) if name not in known)
+
+    def nodes_in_words(self, graph: Graph) -> str:
+        """Say in a sentence how many nodes of another graph are known from training, new, or missing."""
+        return nodes_in_words(self.graph, graph)
 
     def predictions_csv(self, graph: Graph | None = None) -> str:
         """Return a table as CSV: node id, name of the most probable class, probability of each class."""
         probabilities, names = self.probabilities(graph), self.class_names
-        text = io.StringIO(newline="")
-        table = csv.writer(text, lineterminator="\n")
-        table.writerow(["node", "class", *(f"p:{name}" for name in names)])
-        nodes = _node_names(self.graph if graph is None else graph)
-        for node, row, best in zip(nodes, probabilities, probabilities.argmax(axis=1), strict=True):
-            table.writerow([node, names[best], *(f"{each:.9g}" for each in row)])
-        return text.getvalue()
+        nodes = node_names_of(self.graph if graph is None else graph)
+        found = zip(nodes, probabilities, probabilities.argmax(axis=1), strict=True)
+        rows = [[node, names[best], *(f"{each:.9g}" for each in row)] for node, row, best in found]
+        return csv_text(["node", "class", *(f"p:{name}" for name in names)], rows)
 
     def network(self) -> GCN:
         """Return the only network as a module of torch, ready to predict."""
@@ -426,7 +439,7 @@ class TrainedModel:
             raise AssertionError("prepare() refuses graphs without labels")
         if graph is self.graph or self.method.base == "majority":
             return labels, nodes
-        places = {name: place for place, name in enumerate(_node_names(graph))}
+        places = {name: place for place, name in enumerate(node_names_of(graph))}
         moved = np.full(graph.num_nodes, -1, dtype=np.int64)
         found = []
         for each in nodes:
@@ -437,17 +450,6 @@ class TrainedModel:
             moved[new] = labels[old]
             found.append(new)
         return moved, tuple(found)
-
-    def _check_features(self, graph: Graph) -> None:
-        if graph.features is None:
-            raise InputError("the graph has no features, which the network needs.")
-        expected = self.weights[0].shape[1]
-        if graph.num_features != expected:
-            raise InputError(f"a node of the graph must have {expected} features, got {graph.num_features}.")
-
-
-def _node_names(graph: Graph) -> tuple[str, ...]:
-    return graph.node_ids or tuple(map(str, range(graph.num_nodes)))
 
 
 def _checked_matrix(graph: Graph, propagation: SparseMatrix | MatrixLike) -> CSRArray:

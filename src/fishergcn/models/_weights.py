@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fishergcn._base.files import atomic_path
+from fishergcn._base.files import atomic_path, read_bytes
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError, reason
 
@@ -55,22 +54,6 @@ def read_tensors(path: Path, shapes: Mapping[str, tuple[str, tuple[int, ...]]]) 
         if not np.isfinite(arrays[name]).all():
             raise DataFileError(f"{path}: {name} must be finite, but holds NaN or infinity.")
     return {name: arrays[name] for name in shapes}
-
-
-def read_bytes(path: Path, *, limit: int) -> bytes:
-    """Read a regular file of at most ``limit`` bytes."""
-    if not os.path.isfile(path):
-        raise DataFileError(f"{path} does not exist or is not a file.")
-    try:
-        with path.open("rb") as stream:
-            # Reading reserves what is asked for, so that the size comes first.
-            size = min(os.fstat(stream.fileno()).st_size, limit)
-            data = stream.read(size + 1)
-    except OSError as error:
-        raise DataFileError(f"{path} cannot be read: {error.strerror or reason(error)}.") from error
-    if len(data) > limit:
-        raise DataFileError(f"{path} must have at most {limit} bytes, and has more.")
-    return data
 
 
 def _header(path: Path, data: bytes) -> dict[str, Any]:

@@ -64,14 +64,7 @@ def make_features(
 
 
 class DenseFeatures:
-    """X as a dense tensor, n x D.
-
-    Examples
-    --------
-    >>> import torch
-    >>> DenseFeatures(torch.eye(3)).times(torch.ones(1, 3, 4), None, samples=1, dropout=0.0).shape
-    torch.Size([3, 1, 4])
-    """
+    """X as a dense tensor, n x D."""
 
     def __init__(self, values: Tensor, rows: Tensor | None = None) -> None:
         self.values = values
@@ -104,16 +97,7 @@ class DenseFeatures:
 
 
 class SparseFeatures:
-    """X in compressed rows, n x D, with its columns for the backward pass on a GPU.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from scipy import sparse
-    >>> rows = SparseFeatures(sparse.eye_array(3, format="csr"))
-    >>> rows.times(torch.ones(1, 3, 4), None, samples=1, dropout=0.0).shape
-    torch.Size([3, 1, 4])
-    """
+    """X in compressed rows, n x D, with its columns for the backward pass on a GPU."""
 
     def __init__(self, matrix: Any, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> None:
         self.shape = (int(matrix.shape[0]), int(matrix.shape[1]))

@@ -33,22 +33,10 @@ def product(
     left: Tensor | None = None,
     right: Tensor | None = None,
 ) -> Tensor:
-    """Multiply a batch of activations.
+    """Return Y, shape (p, B, d), for S of shape (p, n) and Z of shape (n, B, d), or (n, 1, d) for all of the batch.
 
-    Parameters
-    ----------
-    matrix
-        S, shape (p, n).
-    dense
-        Z, shape (n, B, d), or (n, 1, d) for the same Z in the whole batch.
-    coefficients
-        c, shape (B, k) or (1, k); None for the plain product S Z.
-    left, right
-        L and R, shapes (p, k) and (n, k); constants.
-
-    Returns
-    -------
-    Tensor of shape (p, B, d)
+    ``coefficients`` c have shape (B, k) or (1, k), None for the plain product S Z; ``left`` and ``right`` are the
+    constants L and R of shapes (p, k) and (n, k).
     """
     # Compiled code does not check its bounds.
     if dense.ndim != 3 or dense.shape[0] != matrix.shape[1] or dense.dtype != matrix.dtype:

@@ -159,7 +159,7 @@ class SparseMatrix(Placed):
 
 
 def spmm(matrix: SparseMatrix, dense: Tensor) -> Tensor:
-    """Y = S X, for each X in a batch.
+    """Y = S X, shape (..., m, d), for each X in a batch.
 
     Differentiable in X any number of times, in reverse and forward mode, and under ``torch.func.vmap``.
     The values of S are constants and get no gradient.
@@ -170,11 +170,6 @@ def spmm(matrix: SparseMatrix, dense: Tensor) -> Tensor:
         S.
     dense : Tensor of shape (..., n, d)
         X, in the dtype and on the device of the matrix.
-
-    Returns
-    -------
-    Tensor of shape (..., m, d)
-        The products.
 
     Examples
     --------

@@ -133,17 +133,9 @@ class SpectralAdversary(nn.Module):
             self._drawn = self._drawn[0], self._drawn[1][:, runs.cpu().numpy()]
 
     def parameter_group(self, lr: float | None = None) -> dict[str, Any]:
-        """Return the optimizer group that ascends in ξ, without weight decay.
+        """Return the group that ascends in ξ, without weight decay, for any torch optimizer that knows ``maximize``.
 
-        Parameters
-        ----------
-        lr : float, optional
-            Learning rate of ξ; that of the optimizer if not given.
-
-        Returns
-        -------
-        dict
-            For any torch optimizer that knows ``maximize``.
+        ``lr`` is the learning rate of ξ; that of the optimizer if not given.
         """
         group: dict[str, Any] = {"params": [self.xi], "maximize": True, "weight_decay": 0.0}
         return group if lr is None else {**group, "lr": lr}

@@ -38,21 +38,8 @@ def random_spectrum(propagation: CSRArray, rank: int, seed: int) -> Spectrum:
 
     The directions are uniform in the orthogonal complement of the kernel of L = I - Ã on that component, so
     a perturbation along them keeps the kernel. ``eigenvalues`` holds w_i = u_iᵀ L u_i, in descending order:
-    not eigenvalues of L, and ``residual`` (the largest ‖L u_i - w_i u_i‖ / w_1) is of order one.
-
-    Parameters
-    ----------
-    propagation : csr_array of shape (n, n)
-        Ã.
-    rank : int
-        k, less than the size of the component.
-    seed : int
-        Of the random directions.
-
-    Returns
-    -------
-    Spectrum
-        In the place that exact eigenpairs take otherwise.
+    not eigenvalues of L, and ``residual`` (the largest ‖L u_i - w_i u_i‖ / w_1) is of order one. The rank is less than
+    the size of the component.
 
     Examples
     --------

@@ -136,7 +136,7 @@ class Neighborhood:
 
     @classmethod
     def from_spectrum(cls, propagation: MatrixLike, spectrum: Spectrum, **options: Any) -> Neighborhood:
-        """Build a neighborhood on eigenpairs that are known already.
+        """Build a neighborhood on eigenpairs that are known already, of the rank of their spectrum.
 
         Parameters
         ----------
@@ -147,11 +147,6 @@ class Neighborhood:
         **options
             ``radius``, ``noise``, ``directions``, ``scale`` and ``seed``, as for the class; ``directions``
             only records what the spectrum is.
-
-        Returns
-        -------
-        Neighborhood
-            Of the rank of the spectrum.
 
         Examples
         --------
@@ -219,7 +214,7 @@ class Neighborhood:
         return e.to(self.device)
 
     def phi(self, noise: ArrayOrTensor, shape: ArrayOrTensor | float | None = None) -> Tensor:
-        """φ = exp(-θ̄/2) ∘ ϕ ∘ e, differentiable in ϕ and e.
+        """φ = exp(-θ̄/2) ∘ ϕ ∘ e, shape (..., k), in float64, differentiable in ϕ and e.
 
         Parameters
         ----------
@@ -227,11 +222,6 @@ class Neighborhood:
             e.
         shape : array or Tensor of shape (k,), or a number, optional
             ϕ, the scale of each direction; ``radius`` if not given.
-
-        Returns
-        -------
-        Tensor of shape (..., k)
-            φ, in float64.
         """
         e = self._coordinates("noise", noise)
         scale = torch.as_tensor(self.radius if shape is None else shape, dtype=torch.float64, device=self.device)
@@ -266,20 +256,10 @@ class Neighborhood:
         return self._eigenvalues + self.coefficients(phi)
 
     def distance(self, phi: ArrayOrTensor) -> Tensor:
-        """Bures distance D_B(ρ, ρ(φ)) between the density matrices of L and L(φ); not squared.
+        """Bures distance D_B(ρ, ρ(φ)) between the density matrices of L and L(φ), for each φ; not squared.
 
         D_B² = 2 s (1 - Σ_i sqrt(λ̄_i q_i)) = s Σ_i (sqrt(q_i) - sqrt(λ̄_i))², from the second form, which
         keeps its digits as φ → 0. To second order D_B² ≈ (s/4) Var_λ̄(φ).
-
-        Parameters
-        ----------
-        phi : array or Tensor of shape (..., k)
-            φ.
-
-        Returns
-        -------
-        Tensor of shape (...)
-            The distance of each φ.
 
         Raises
         ------

@@ -36,11 +36,6 @@ def renormalized(adjacency: MatrixLike) -> CSRArray:
     csr_array of float64, shape (n, n)
         Ã: exactly symmetric, with spectrum in (-1, 1]. A node without links has Ã_ii = 1.
 
-    Raises
-    ------
-    InputError
-        If ``adjacency`` is not as described.
-
     Examples
     --------
     >>> renormalized([[0, 1], [1, 0]]).toarray()

@@ -16,7 +16,7 @@ from fishergcn.propagation._walk import walk_sum
 def dense_high_order(
     adjacency: MatrixLike, order: int = 5, threshold: float = 1e-4, *, device: torch.device | str = "cpu"
 ) -> Tensor:
-    """Return the matrix of :func:`high_order`, computed with dense matrices.
+    """Return the matrix of :func:`high_order`, dense and in float64, computed with dense matrices.
 
     Entries that equal the threshold up to rounding may fall on the other side of it.
 
@@ -26,11 +26,6 @@ def dense_high_order(
         As in :func:`high_order`.
     device
         Where to compute. About 24 n² bytes are used there.
-
-    Returns
-    -------
-    Tensor of float64, shape (n, n)
-        Ã.
 
     Examples
     --------

@@ -14,17 +14,10 @@ Walkers = TypeVar("Walkers")
 
 
 def walk_sum(first: Walkers, step: Callable[[Walkers], Walkers], order: int) -> Walkers:
-    """Return x + s(x) + s(s(x)) + …, T terms in all.
+    """Return x + s(x) + s(s(x)) + …, T ≥ 1 terms in all.
 
-    Parameters
-    ----------
-    first
-        x, where walkers are after one step: P itself, rows of it or a product with it, sparse or dense, in NumPy or
-        torch.
-    step
-        s, one step more: x ↦ xP, or x ↦ Px.
-    order
-        T ≥ 1.
+    ``first`` is x, where walkers are after one step: P itself, rows of it or a product with it, sparse or dense, in
+    NumPy or torch. ``step`` is s, one step more: x ↦ xP, or x ↦ Px.
 
     Examples
     --------

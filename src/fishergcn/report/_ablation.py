@@ -11,32 +11,19 @@ Point = tuple[float, Estimate]  # value of the setting, accuracy
 FEWEST_POINTS = 3
 
 
-def _changed_settings(cell: Cell, base: Cell) -> dict[str, object]:
-    """Return the settings of a cell that differ from those of another."""
-    ours, theirs = cell.config.to_dict(), base.config.to_dict()
-    return {key: value for key, value in ours.items() if value != theirs[key]}
-
-
 def sweeps(results: Mapping[Cell, Estimate]) -> dict[tuple[str, str], list[Point]]:
-    """Find the settings that were varied alone, with numbers, and return their curves.
+    """Find the settings that were varied alone, with numbers, among the cells of one data set with their accuracies.
 
-    Parameters
-    ----------
-    results
-        The accuracy of each cell on one data set.
-
-    Returns
-    -------
-    dict
-        (method, setting) -> values of the setting, ascending, each with its accuracy; the plain cell
-        is one of them.
+    Return their curves: (method, setting) -> values of the setting, ascending, each with its accuracy; the plain cell
+    is one of them.
     """
     bases = {cell.method: cell for cell in results if not cell.variant}
     found: dict[tuple[str, str], list[Point]] = {}
     for cell, accuracy in results.items():
-        base = bases.get(cell.method)
-        changed = _changed_settings(cell, base) if base and cell.variant else {}
-        if base is None or len(changed) != 1:
+        base = bases.get(cell.method, cell)
+        usual = base.config.to_dict()
+        changed = {key: value for key, value in cell.config.to_dict().items() if value != usual[key]}
+        if len(changed) != 1:
             continue
         ((setting, value),) = changed.items()
         if isinstance(value, bool) or not isinstance(value, int | float):

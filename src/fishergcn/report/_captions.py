@@ -8,9 +8,12 @@ RESULTS = (
     " “std” is the spread of single runs, as papers report it, and says nothing about the error of "
     "the mean. Balanced accuracy and macro F1 are means over the classes, in which rare classes count as much as "
     "frequent ones; runs of earlier versions did not measure them. The loss contains the weight-decay term, as "
-    "published losses do. The last two columns compare with the paper: in percentage points, and in "
-    "standard errors of our mean (the paper’s own error comes on top, so "
-    "small multiples mean agreement)."
+    "published losses do."
+)
+
+PUBLISHED = (
+    " The last two columns compare with the paper: in percentage points, and in standard errors of our mean (the "
+    "paper’s own error comes on top, so small multiples mean agreement)."
 )
 
 CHANGED = (

@@ -43,10 +43,13 @@ def results(outcome: Outcome, looks: Looks) -> Section | None:
     tables = [part for name in outcome.datasets for part in (tag("h3", name), result_table(outcome, name, looks))]
     link = data_link("tables.csv", "tables.csv", tables_csv(outcome))
     words = captions.RESULTS.format(source=_source(outcome))
-    if outcome.plan.changed:
-        words += captions.CHANGED.format(changed=", ".join(outcome.plan.changed))
+    if outcome.plan.published:
+        words += captions.PUBLISHED
+        if outcome.plan.changed:
+            words += captions.CHANGED.format(changed=", ".join(outcome.plan.changed))
     caption = tag("p", words, tag("span", " Data: ", link, class_="data"), class_="caption")
-    return Section("results", "Results beside the paper’s", [*tables, caption])
+    title = "Results beside the paper’s" if outcome.plan.published else "Results"
+    return Section("results", title, [*tables, caption])
 
 
 def forest(outcome: Outcome, looks: Looks) -> Section | None:

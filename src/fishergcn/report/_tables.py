@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from fishergcn._base.text import csv_text, signed_points
 from fishergcn.drawing import Html, Look, tag
@@ -20,16 +20,8 @@ def _percent(value: float) -> str:
     return f"{100 * value:.2f}"
 
 
-def _published(key: str) -> Callable[[CellSummary], float | None]:
-    return lambda summary: getattr(summary.published, key, None)
-
-
-def _accuracy(part: str) -> Callable[[CellSummary], float | None]:
-    return lambda summary: float(getattr(summary.accuracy, part))
-
-
-def _mean(score: str) -> Callable[[CellSummary], float | None]:
-    return lambda summary: getattr(getattr(summary, score), "mean", None)
+def _part(name: str, part: str) -> Callable[[CellSummary], float | None]:
+    return lambda summary: getattr(getattr(summary, name), part, None)
 
 
 def _difference(summary: CellSummary) -> float | None:
@@ -45,33 +37,36 @@ def _signed(value: float) -> str:
 # Name in files, head on the page, value, how it is shown. Accuracies are fractions, shown in percent.
 _COLUMNS: tuple[Column, ...] = (
     ("runs", "runs", lambda summary: summary.ok, lambda value: f"{value:,.0f}"),
-    ("accuracy", "accuracy %", _accuracy("mean"), _percent),
-    ("accuracy_low", "low", _accuracy("low"), _percent),
-    ("accuracy_high", "high", _accuracy("high"), _percent),
-    ("accuracy_std", "std", _accuracy("std"), _percent),
-    ("balanced_accuracy", "balanced %", _mean("balanced_accuracy"), _percent),
-    ("macro_f1", "macro F1 %", _mean("macro_f1"), _percent),
-    ("loss", "loss", _mean("loss"), lambda value: f"{value:.3f}"),
-    ("published_accuracy", "accuracy %", _published("accuracy"), _percent),
-    ("published_accuracy_std", "std", _published("accuracy_std"), lambda value: f"{100 * value:.1f}"),
-    ("published_loss", "loss", _published("loss"), lambda value: f"{value:.2f}"),
+    ("accuracy", "accuracy %", _part("accuracy", "mean"), _percent),
+    ("accuracy_low", "low", _part("accuracy", "low"), _percent),
+    ("accuracy_high", "high", _part("accuracy", "high"), _percent),
+    ("accuracy_std", "std", _part("accuracy", "std"), _percent),
+    ("balanced_accuracy", "balanced %", _part("balanced_accuracy", "mean"), _percent),
+    ("macro_f1", "macro F1 %", _part("macro_f1", "mean"), _percent),
+    ("loss", "loss", _part("loss", "mean"), lambda value: f"{value:.3f}"),
+    ("published_accuracy", "accuracy %", _part("published", "accuracy"), _percent),
+    ("published_accuracy_std", "std", _part("published", "accuracy_std"), lambda value: f"{100 * value:.1f}"),
+    ("published_loss", "loss", _part("published", "loss"), lambda value: f"{value:.2f}"),
     ("accuracy_difference", "points", _difference, signed_points),
     ("accuracy_gap", "std. errors", lambda summary: summary.accuracy_gap, _signed),
 )
 _GROUPS = (("", 1), ("ours", 6), ("paper", 3), ("ours − paper", 2))  # low and high share a column
+_COMPARED = ("published_accuracy", "published_accuracy_std", "published_loss", "accuracy_difference", "accuracy_gap")
 _SOFT = frozenset({"runs", "accuracy_low", "accuracy_high", "accuracy_std", "balanced_accuracy", "macro_f1"})
 
 
 def result_table(outcome: Outcome, dataset: str, looks: Mapping[str, Look]) -> Html:
     """Return the results on one data set; every number cell carries its full value in ``data-value``."""
-    groups = [tag("th", text, class_="group", colspan=str(span), scope="colgroup") for text, span in _GROUPS]
+    columns = [each for each in _COLUMNS if outcome.plan.published or each[0] not in _COMPARED]
+    shown = _GROUPS if outcome.plan.published else _GROUPS[:2]
+    groups = [tag("th", text, class_="group", colspan=str(span), scope="colgroup") for text, span in shown]
     heads = [
         tag("th", "95 % interval" if name == "accuracy_low" else head, class_="number", scope="col")
-        for name, head, _, _ in _COLUMNS
+        for name, head, _, _ in columns
         if name != "accuracy_high"
     ]
     rows = [
-        tag("tr", _name_cell(cell, looks), *_number_cells(outcome.summaries[cell]))
+        tag("tr", _name_cell(cell, looks), *_number_cells(outcome.summaries[cell], columns))
         for cell in outcome.cells(dataset).values()
     ]
     head = tag("thead", tag("tr", tag("td", ""), *groups), tag("tr", tag("th", "method", scope="col"), *heads))
@@ -94,6 +89,8 @@ def tables_markdown(outcome: Outcome) -> str:
     heads = ["data set", "method", "runs", "accuracy % [95 % interval]", "std", "balanced accuracy %", "macro F1 %",
              "loss", "paper: accuracy %", "paper: loss", "difference, points", "in std. errors"]  # fmt: skip
     results = [[cell.dataset, cell.name, *_markdown_cells(summary)] for cell, summary in outcome.summaries.items()]
+    if not outcome.plan.published:
+        heads, *results = (row[:8] for row in (heads, *results))
     paired = ["data set", "method − reference", "reference is", "difference, points [95 % interval]",
               "won / tied / lost", "Wilcoxon p"]  # fmt: skip
     differences = [_markdown_difference(comparison) for comparison in outcome.comparisons]
@@ -114,9 +111,9 @@ def _name_cell(cell: Cell, looks: Mapping[str, Look]) -> Html:
     return tag("th", tag("span", swatch(looks[cell.name]), cell.name, class_="name"), scope="row")
 
 
-def _number_cells(summary: CellSummary) -> list[Html]:
+def _number_cells(summary: CellSummary, columns: Sequence[Column]) -> list[Html]:
     cells = []
-    for name, _, value, shown in _COLUMNS:
+    for name, _, value, shown in columns:
         number = _known(value(summary))
         if name == "accuracy_high":
             continue
@@ -130,7 +127,7 @@ def _number_cells(summary: CellSummary) -> list[Html]:
 
 
 def _interval_cell(summary: CellSummary) -> Html:
-    low, high = _known(_accuracy("low")(summary)), _known(_accuracy("high")(summary))
+    low, high = (_known(getattr(summary.accuracy, part, None)) for part in ("low", "high"))
     text = "–" if low is None or high is None else f"{_percent(low)} – {_percent(high)}"
     return tag("td", text, class_="number published", data_column="interval", data_low=low, data_high=high)
 

@@ -29,23 +29,10 @@ class Eigenpairs(NamedTuple):
 
 
 def largest_eigenpairs(matrix: CSRArray, rank: int, *, seed: int, tolerance: float) -> Eigenpairs:
-    """Return the ``rank`` algebraically largest eigenpairs of a symmetric matrix.
+    """Return the ``rank`` algebraically largest eigenpairs of a symmetric matrix M, the largest of the order of ‖M‖.
 
-    Parameters
-    ----------
-    matrix : csr_array, shape (m, m)
-        Symmetric, with a positive largest eigenvalue of the order of its norm.
-    rank : int
-        k, between 1 and m.
-    seed : int
-        Starting vectors are drawn from it.
-    tolerance : float
-        Largest accepted max_i ‖M u_i - w_i u_i‖ / w_1.
-
-    Raises
-    ------
-    ConvergenceError
-        If none of the solvers reaches the tolerance.
+    Starting vectors are drawn from the seed. If no solver gets max_i ‖M u_i - w_i u_i‖ / w_1 below the tolerance,
+    that is a ConvergenceError.
     """
     size = matrix.shape[0]
     if size <= DENSE_SIZE or 4 * rank >= size:

@@ -50,19 +50,8 @@ def trace_samples(
 def gauss_rule(matrix: CSRArray, start: FloatArray, steps: int) -> tuple[FloatArray, FloatArray]:
     """Nodes θ and weights τ with Σ τ_k p(θ_k) = vᵀ p(M) v for every polynomial p of degree < 2·steps.
 
-    Parameters
-    ----------
-    matrix : (n, n) csr_array
-        M, symmetric.
-    start : (n,) array
-        v, of unit length.
-    steps : int
-        Lanczos iterations; fewer are taken once the Krylov space is exhausted and the rule is exact.
-
-    Returns
-    -------
-    nodes, weights : (m,) arrays
-        Ritz values of M and the squared first components of their vectors, m ≤ steps.
+    M is symmetric and ``start``, v, of unit length. θ are Ritz values of M, τ the squared first components of their
+    vectors; there are fewer than ``steps`` once the Krylov space is exhausted and the rule is exact.
     """
     n = start.size
     steps = min(steps, n)

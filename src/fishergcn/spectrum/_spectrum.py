@@ -162,19 +162,12 @@ def bottom_spectrum(
     rank : int
         k, from 1 to one less than the size of the component.
     seed, tolerance
-        As in :func:`top_spectrum`; residuals are relative to the largest eigenvalue of Ã.
+        As in :func:`top_spectrum`, which raises the same errors; residuals are relative to the largest eigenvalue of Ã.
 
     Returns
     -------
     Spectrum
         Eigenvalues descending, as everywhere: the last one is the smallest.
-
-    Raises
-    ------
-    InputError
-        If an argument is not as described.
-    ConvergenceError
-        If no solver reaches the tolerance.
 
     Examples
     --------

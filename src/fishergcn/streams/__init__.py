@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from fishergcn.streams._masks import draw_words, gather_words, keep_probability, unpack
-from fishergcn.streams._philox import philox, run_key, stream_id, uniforms
-from fishergcn.streams._runs import LINKS, initial_weights, initial_xi, keys_of, noise_block
+from fishergcn.streams._philox import run_key
+from fishergcn.streams._runs import (
+    LINKS,
+    initial_weights,
+    initial_xi,
+    keys_of,
+    node_fractions,
+    noise_block,
+    random_order,
+)  # fmt: skip
 
 __all__ = [
     "LINKS", "draw_words", "gather_words", "initial_weights", "initial_xi", "keep_probability", "keys_of",
-    "noise_block", "philox", "run_key", "stream_id", "uniforms", "unpack",
+    "node_fractions", "noise_block", "random_order", "run_key", "unpack",
 ]  # fmt: skip

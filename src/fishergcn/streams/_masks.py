@@ -96,10 +96,6 @@ def gather_words(
     starts, lengths
         Ranges of elements; bit t of the result is the t-th element of the ranges in their order.
 
-    Returns
-    -------
-    Tensor of shape (R * M, words), int32
-
     Examples
     --------
     >>> import numpy as np, torch

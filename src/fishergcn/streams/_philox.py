@@ -40,24 +40,12 @@ def run_key(*identity: str | int) -> int:
 
 
 def stream_id(purpose: int, sample: int) -> int:
-    """Return the stream of one purpose (a layer's dropout, the perturbation's noise) in one sample.
-
-    Examples
-    --------
-    >>> stream_id(purpose=1, sample=2)
-    65538
-    """
+    """Return the stream of one purpose (a layer's dropout, the perturbation's noise) in one sample."""
     return purpose * 65536 + sample
 
 
 def philox(key: npt.ArrayLike, block: npt.ArrayLike, stream: int, epoch: npt.ArrayLike, plane: int) -> Words:
-    """Return Philox-4x32-10 of keys and counters (block, stream, epoch, plane), broadcast, shape (..., 4).
-
-    Examples
-    --------
-    >>> [f"{word:08x}" for word in philox(0, 0, 0, 0, 0)[0]]  # the first of its authors' test vectors
-    ['6627e8d5', 'e169c58d', 'bc57ac4c', '9b00dbd8']
-    """
+    """Return Philox-4x32-10 of keys and counters (block, stream, epoch, plane), broadcast, shape (..., 4)."""
     mask, shift = np.uint64(0xFFFFFFFF), np.uint64(32)
     keys, counts, epochs = np.broadcast_arrays(
         *(np.atleast_1d(np.asarray(part, dtype=np.uint64)) for part in (key, block, epoch))
@@ -108,13 +96,7 @@ def bernoulli_words(key: int, blocks: npt.ArrayLike, stream: int, epoch: int, pr
 
 
 def uniforms(key: npt.ArrayLike, count: int, stream: int, epoch: npt.ArrayLike) -> FloatArray:
-    """Return ``count`` numbers uniform on the open interval (0, 1) for each (key, epoch): (..., count).
-
-    Examples
-    --------
-    >>> uniforms(run_key("cora"), 3, stream_id(0, 0), [0, 1]).shape
-    (2, 3)
-    """
+    """Return ``count`` numbers uniform on the open interval (0, 1) for each (key, epoch): (..., count)."""
     keys, epochs = (np.asarray(part, dtype=np.uint64)[..., None] for part in (key, epoch))
     words = philox(keys, np.arange((count + 3) // 4), stream, epochs, 0)
     flat = words.reshape(*words.shape[:-2], -1)[..., :count]

@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 
 from fishergcn._base.choices import Noise
-from fishergcn._base.types import FloatArray
+from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.streams._masks import draw_words, unsigned_keys
-from fishergcn.streams._philox import normals, run_key, stream_id, uniforms
+from fishergcn.streams._philox import normals, philox, run_key, stream_id, uniforms
 
 # Purposes 0, 1, 2, … are the dropout masks of the layers.
-_WEIGHTS, _XI, _NOISE = 60000, 61000, 62000
+_WEIGHTS, _XI, _NOISE, _NEIGHBORS, _ORDER = 60000, 61000, 62000, 64000, 65000
 #: The purpose of the streams that random links are drawn from; the next number is that of links which are added.
 LINKS = 63000
 
@@ -82,3 +82,28 @@ def noise_block(keys: Tensor, epochs: range, samples: int, rank: int, kind: Nois
     else:
         drawn = normals(key, count, stream, epoch) / math.sqrt(12.0)
     return drawn.reshape(len(epochs), len(keys), samples, rank)
+
+
+def random_order(key: int, count: int, epoch: int) -> IntArray:
+    """Return the numbers 0..count-1 in a run's order of this epoch.
+
+    Examples
+    --------
+    >>> sorted(random_order(7, 4, epoch=0).tolist())
+    [0, 1, 2, 3]
+    """
+    return np.argsort(uniforms(key, count, stream_id(_ORDER, 0), epoch).ravel(), kind="stable")
+
+
+def node_fractions(key: int, nodes: IntArray, count: int, hop: int, step: int) -> FloatArray:
+    """Return ``count`` numbers uniform on (0, 1) for each node, which depend on run, hop, step and node alone.
+
+    Examples
+    --------
+    >>> node_fractions(7, np.array([3, 90]), 5, hop=0, step=0).shape
+    (2, 5)
+    """
+    stream = stream_id(_NEIGHBORS + hop, 0)
+    words = [philox(key, nodes, stream, step, plane) for plane in range((count + 3) // 4)]
+    fractions: FloatArray = (np.concatenate(words, axis=1)[:, :count] + 0.5) / 2**32
+    return fractions

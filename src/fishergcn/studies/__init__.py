@@ -9,22 +9,23 @@ from __future__ import annotations
 
 from fishergcn.studies._archive import write_archive
 from fishergcn.studies._attacks import ATTACKS, TITLES, UNITS
-from fishergcn.studies._data_table import data_table, write_data_table
+from fishergcn.studies._auto import fit
+from fishergcn.studies._candidates import CANDIDATES, GENERAL
+from fishergcn.studies._data_table import write_data_table
 from fishergcn.studies._export import export
 from fishergcn.studies._plan import Cell, Plan
-from fishergcn.studies._planning import make_plan
+from fishergcn.studies._planning import make_comparison, make_plan
 from fishergcn.studies._preset import Preset, Published, available_presets, load_preset
 from fishergcn.studies._resampling import Estimate, cluster_bootstrap, estimate, interval_source, paired_difference
 from fishergcn.studies._runner import run
 from fishergcn.studies._runs import Band, Runs
-from fishergcn.studies._signals import Signals, Stopped
 from fishergcn.studies._statistics import CellSummary, Comparison, compare, summarize
-from fishergcn.studies._store import RunStore, open_runs
+from fishergcn.studies._store import open_runs
 from fishergcn.studies._tuning import PAPER_GRID, Trial, Tuning, tune
 
 __all__ = [
-    "ATTACKS", "PAPER_GRID", "TITLES", "UNITS", "Band", "Cell", "CellSummary", "Comparison", "Estimate", "Plan",
-    "Preset", "Published", "RunStore", "Runs", "Signals", "Stopped", "Trial", "Tuning", "available_presets",
-    "cluster_bootstrap", "compare", "data_table", "estimate", "export", "interval_source", "load_preset", "make_plan",
+    "ATTACKS", "CANDIDATES", "GENERAL", "PAPER_GRID", "TITLES", "UNITS", "Band", "Cell", "CellSummary", "Comparison",
+    "Estimate", "Plan", "Preset", "Published", "Runs", "Trial", "Tuning", "available_presets", "cluster_bootstrap",
+    "compare", "estimate", "export", "fit", "interval_source", "load_preset", "make_comparison", "make_plan",
     "open_runs", "paired_difference", "run", "summarize", "tune", "write_archive", "write_data_table",
 ]  # fmt: skip

@@ -21,6 +21,7 @@ from fishergcn._base.checks import check_choice, check_integer
 from fishergcn._base.files import atomic_path, make_folder, write_text
 from fishergcn._base.json import parse_json
 from fishergcn._base.npz import read_arrays
+from fishergcn._base.text import csv_text
 from fishergcn._base.types import AnyArray
 from fishergcn._version import __version__
 from fishergcn.errors import DataFileError, FisherGCNError, reason
@@ -28,7 +29,7 @@ from fishergcn.studies._plan import Cell, Plan
 from fishergcn.studies._runs import CURVES, Band, Runs
 from fishergcn.training import SCORES, RunRecord
 
-FORMAT = 2  # version 0.1 wrote 1, without facts and the column `extra`; both are read
+FORMAT = 3  # 1, of version 0.1, has no facts and no column `extra`, and 2 no scores by class; all are read
 Curves = Literal["mean", "none", "all"]
 _RUN_COLUMNS = ("dataset", "cell", "split", "seed", "status", "epochs", *SCORES, "seconds", "made", "shape", "extra")
 _LATER_COLUMNS = ("extra", *(name for name in SCORES if "balanced" in name or "f1" in name))  # old archives lack them
@@ -65,13 +66,13 @@ def write_archive(folder: str | Path, runs: Runs, *, curves: Curves = "mean", ep
     folder = Path(folder)
     make_folder(folder)
     made: dict[str, int] = {}  # device and versions, as JSON, numbered
-    lines = (_line(cell, record, made) for cell in runs.plan.cells for record in runs.of_cell(cell))
-    _write_csv(folder / "runs.csv", _RUN_COLUMNS, lines)
+    lines = [_line(cell, record, made) for cell in runs.plan.cells for record in runs.of_cell(cell)]
+    write_text(folder / "runs.csv", csv_text(_RUN_COLUMNS, lines))
     places = [json.loads(text) for text in made]
     for name in ("curves.csv", "curves.npz"):
         (folder / name).unlink(missing_ok=True)  # of an earlier archive
     if curves != "none":
-        _write_csv(folder / "curves.csv", _CURVE_COLUMNS, _band_lines(runs, epochs))
+        write_text(folder / "curves.csv", csv_text(_CURVE_COLUMNS, list(_band_lines(runs, epochs))))
     if curves == "all":
         with atomic_path(folder / "curves.npz") as temporary:
             np.savez_compressed(temporary, allow_pickle=False, **dict(_all_curves(runs)))
@@ -92,13 +93,6 @@ def _json(values: Mapping[str, Any]) -> str:
         text = f"{left}\n  {inner}\n {right}" if items else json.dumps(value)
         parts.append(f" {json.dumps(name)}: {text}")
     return "{\n" + ",\n".join(parts) + "\n}\n"
-
-
-def _write_csv(path: Path, columns: tuple[str, ...], lines: Iterator[list[Any]]) -> None:
-    with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(lines)
 
 
 def _line(cell: Cell, record: RunRecord, made: dict[str, int]) -> list[Any]:
@@ -183,7 +177,7 @@ def read_archive(folder: str | Path) -> Archive:
             record = _record(line, values["made"][int(line["made"])], plan.digests[key[0]], cells[key], each)
             records.setdefault(key, []).append(record)
         old = {name: values[name] for name in ("command", "created") if name in values}  # of version 0.1
-        return Archive(plan, old | dict(values.get("facts", {})), records, _read_bands(folder / "curves.csv"))
+        return Archive(plan, {**old, **values.get("facts", {})}, records, _read_bands(folder / "curves.csv"))
     except FisherGCNError:
         raise
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, csv.Error) as error:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import csv
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from fishergcn import datasets
-from fishergcn._base.files import atomic_path, make_folder, write_text
+from fishergcn._base.files import make_folder, write_text
+from fishergcn._base.text import csv_text
 from fishergcn.graph import Graph
 from fishergcn.propagation import high_order, renormalized
 from fishergcn.studies._folders import check_free
@@ -25,22 +26,49 @@ _QUANTITIES = {
 }
 
 
-def data_table(preset: Preset) -> list[dict[str, Any]]:
-    """Return one row per data set and quantity: ``computed``, ``published``, and if they print ``equal``.
+def write_data_table(preset: Preset, folder: str | Path) -> list[dict[str, Any]]:
+    """Compute the statistics of data sets and write them beside the published ones, as ``NAME.csv`` and ``NAME.md``.
 
     Parameters
     ----------
     preset
         One of kind ``"data"``.
+    folder
+        Where; made if it is not there.
+
+    Returns
+    -------
+    list of dict
+        One row per data set and quantity: ``computed``, ``published``, and whether they print ``equal``.
+
+    Examples
+    --------
+    >>> import dataclasses, tempfile
+    >>> from fishergcn.studies import load_preset
+    >>> table1 = load_preset("table1")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     rows = write_data_table(dataclasses.replace(table1, facts=table1.facts[:1]), folder)
+    >>> rows[0]
+    {'dataset': 'cora', 'quantity': 'nodes', 'computed': '2,708', 'published': '2,708', 'equal': True}
     """
-    rows = []
-    for facts in preset.facts:
-        computed = _computed(datasets.load(facts["dataset"]), preset)
-        for key, quantity in _QUANTITIES.items():
-            ours, theirs = _shown(key, computed[key]), _shown(key, facts[key])
-            entry = {"dataset": facts["dataset"], "quantity": quantity, "computed": ours, "published": theirs}
-            rows.append({**entry, "equal": ours == theirs})
+    folder = Path(folder)
+    check_free(folder)
+    rows = [row for facts in preset.facts for row in _rows(preset, facts)]
+    make_folder(folder)
+    write_text(folder / f"{preset.name}.csv", csv_text(list(rows[0]), [list(row.values()) for row in rows]))
+    lines = [f"# {preset.title}", "", "| data set | quantity | computed | published |", "|---|---|---:|---:|"]
+    lines += [f"| {row['dataset']} | {row['quantity']} | {row['computed']} | {row['published']} |" for row in rows]
+    notes = ["", f"Published: {preset.source}.", *preset.notes, ""]
+    write_text(folder / f"{preset.name}.md", "\n".join(lines + notes))
     return rows
+
+
+def _rows(preset: Preset, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    computed = _computed(datasets.load(facts["dataset"]), preset)
+    for key, quantity in _QUANTITIES.items():
+        ours, theirs = _shown(key, computed[key]), _shown(key, facts[key])
+        entry = {"dataset": facts["dataset"], "quantity": quantity, "computed": ours, "published": theirs}
+        yield {**entry, "equal": ours == theirs}
 
 
 def _computed(graph: Graph, preset: Preset) -> dict[str, Any]:
@@ -63,20 +91,3 @@ def _shown(key: str, value: Any) -> str:
     if key == "split":
         return ":".join(map(str, value))
     return f"{value:.2f}" if key.startswith("share") else f"{value:,}"
-
-
-def write_data_table(preset: Preset, rows: list[dict[str, Any]], folder: str | Path) -> list[Path]:
-    """Write the rows as ``NAME.csv`` and ``NAME.md`` and return the paths."""
-    folder = Path(folder)
-    check_free(folder)
-    make_folder(folder)
-    paths = [folder / f"{preset.name}.csv", folder / f"{preset.name}.md"]
-    with atomic_path(paths[0]) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, ["dataset", "quantity", "computed", "published", "equal"], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    lines = [f"# {preset.title}", "", "| data set | quantity | computed | published |", "|---|---|---:|---:|"]
-    lines += [f"| {row['dataset']} | {row['quantity']} | {row['computed']} | {row['published']} |" for row in rows]
-    notes = ["", f"Published: {preset.source}.", *preset.notes, ""]
-    write_text(paths[1], "\n".join(lines + notes))
-    return paths

@@ -63,6 +63,10 @@ class Entries:
         """Return a number."""
         return check_real(*self._found(name, _REQUIRED), minimum=minimum)
 
+    def reals(self, name: str) -> tuple[float, ...]:
+        """Return a list of numbers."""
+        return self._list(name, _REQUIRED, check_real)
+
     def real_or_none(self, name: str) -> float | None:
         """Return a number from 0 on, None if there is none."""
         return None if self.values.get(name) is None else self.real(name)

@@ -37,6 +37,8 @@ class Jobs:
     form
         What a job has: ``"chunk"``, some runs of a cell; ``"run"``, one of them; ``"method"``, all open cells of a
         method with all runs of the plan.
+    keep_weights
+        Whether records shall hold the weights.
     """
 
     def __init__(
@@ -47,9 +49,10 @@ class Jobs:
         executor: Executor,
         listener: Listener,
         form: Form,
+        keep_weights: bool = False,
     ) -> None:
         self.plan, self.store, self.measure = plan, store, measure
-        self.executor, self.listener, self.form = executor, listener, form
+        self.executor, self.listener, self.form, self.keep_weights = executor, listener, form, keep_weights
         self._cells: WeakKeyDictionary[Job, list[Cell]] = WeakKeyDictionary()
 
     def __iter__(self) -> Iterator[Job]:
@@ -87,7 +90,7 @@ class Jobs:
                 yield self._job(problem, part, {"options": dict(first.options)}, {first: keys})
 
     def _job(self, problem: Problem, runs: Sequence[Run], task: dict[str, object], missing: Missing) -> Job:
-        job = Job(problem, tuple(runs), measure=self.measure, task=task)
+        job = Job(problem, tuple(runs), self.keep_weights, measure=self.measure, task=task)
         self._cells[job] = [cell for cell, keys in missing.items() if keys]
         for cell, keys in missing.items():
             if keys:
@@ -132,7 +135,7 @@ class _Shared:
 
     def __init__(self, plan: Plan, store: RunStore, dataset: str) -> None:
         self.plan, self.store, self.graph = plan, store, _graph(plan, dataset)
-        self.splits = {name: splits.parse(self.graph, name) for name in plan.splits}
+        self.splits = _splits(plan, dataset, self.graph)
         self._matrices: dict[object, CSRArray] = {}
         self._spectra: dict[object, Spectrum] = {}
         self._checked = False
@@ -169,3 +172,12 @@ def _graph(plan: Plan, dataset: str) -> Graph:
     if graph.digest != plan.digests.get(dataset):
         raise InputError(f"the graph {dataset!r} is not the one of the plan, whose content has another digest.")
     return graph
+
+
+def _splits(plan: Plan, dataset: str, graph: Graph) -> dict[str, splits.Split]:
+    """Return the splits of a data set by name."""
+    own = {split.name: split for split in plan.own_splits.get(dataset, ())}
+    if f"{dataset}, splits" in plan.digests and not own:
+        advice = "give them with the plan: make_plan(..., splits=...)"
+        raise InputError(f"the study has splits of its own on {dataset!r}; {advice}.")
+    return {name: own.get(name) or splits.parse(graph, name) for name in plan.splits}

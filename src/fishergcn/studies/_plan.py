@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from fishergcn.errors import DataFileError, FisherGCNError, InputError
 from fishergcn.graph import Graph
+from fishergcn.splits import Split
 from fishergcn.studies._entries import Entries
 from fishergcn.studies._preset import Published
 from fishergcn.training import TrainConfig, control_of, parse_method
@@ -76,11 +77,11 @@ class Plan:
     cells
         All entries of the table, data set by data set.
     splits
-        Names that :func:`fishergcn.splits.parse` reads.
+        Names that :func:`fishergcn.splits.parse` reads, or those of ``own_splits``; the same for all data sets.
     seeds
         Of the initializations.
     digests
-        SHA-256 of each data set's content.
+        SHA-256 of each data set's content and, under ``"DATASET, splits"``, of its own splits.
     published
         Numbers to compare with.
     changed
@@ -91,6 +92,8 @@ class Plan:
     graphs
         The graphs that do not ship with the package, by name. They are no part of the plain values: a plan that was
         read from a file does not have them.
+    own_splits
+        The splits that no name can make, of each data set; no part of the plain values either.
 
     Examples
     --------
@@ -114,6 +117,7 @@ class Plan:
     changed: tuple[str, ...] = ()
     measure: str = "training"
     graphs: Mapping[str, Graph] = field(default_factory=dict, repr=False, compare=False)
+    own_splits: Mapping[str, tuple[Split, ...]] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.cells or not self.splits or not self.seeds:
@@ -170,7 +174,7 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON; of a cell's settings only those that are not the first cell's."""
-        values = {each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.name != "graphs"}
+        values = {each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.compare}
         base = self.cells[0].config.to_dict()
         cells = []
         for cell in self.cells:
@@ -232,7 +236,7 @@ class Plan:
 
 def _cell(cell: Entries, base: Mapping[str, Any]) -> Cell:
     method = parse_method(cell.text("method")).name
-    config = TrainConfig.from_dict({**base, **cell.table("config", {})})
+    config = TrainConfig.from_dict({**base, **(cell.table("config", {}) if base else cell.table("config"))})
     options = cell.table("options", {})
     if any(not isinstance(value, str | int | float) for value in options.values()):
         raise InputError(f"'options' of a cell must be texts and numbers, got {dict(options)!r:.80}.")

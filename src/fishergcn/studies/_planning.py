@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,14 @@ from fishergcn import splits as split_rules
 from fishergcn._base.seeds import check_seeds
 from fishergcn.errors import InputError
 from fishergcn.graph import Graph
+from fishergcn.splits import Rule, Split
 from fishergcn.studies._attacks import attack_options, check_feasible
 from fishergcn.studies._plan import BASELINE, Cell, Plan, config_differences
 from fishergcn.studies._preset import Preset, load_preset
-from fishergcn.training import TrainConfig, control_of, parse_method
+from fishergcn.training import TrainConfig, control_of, learnable, parse_method
+
+Splits = int | str | Split | Iterable[int | str | Split]
+_COUNT = 10  # splits of a comparison
 
 
 def make_plan(
@@ -23,7 +28,7 @@ def make_plan(
     datasets: Sequence[str | Graph] | None = None,
     methods: Sequence[str] | None = None,
     attacks: Sequence[str] | None = None,
-    splits: int | str | Iterable[int | str] | None = None,
+    splits: Splits | Mapping[str, Splits] | None = None,
     seeds: int | Iterable[int] | None = None,
     epochs: int | None = None,
     samples: int | None = None,
@@ -42,7 +47,8 @@ def make_plan(
     attacks
         Some of the preset's, where it has any. What a graph does not admit is refused.
     splits
-        How many, by the preset's rule, or which by name: see :func:`fishergcn.splits.named`.
+        How many, by the preset's rule, which by name (see :func:`fishergcn.splits.named`), or splits of yours. Those
+        of several graphs are given by the name of the graph, and have the same names on all of them.
     seeds
         How many initializations of each split, or which.
     epochs
@@ -77,29 +83,121 @@ def make_plan(
     ]
     if not cells:
         raise InputError("datasets, methods and attacks must name at least one each.")
-    chosen = tuple(split_rules.named(preset.splits if splits is None else splits, preset.split_rule))
+    chosen, own = _chosen_splits(graphs, preset.splits if splits is None else splits, preset.split_rule)
     if preset.kind == "attack":
         blind = [each for each in map(parse_method, named) if not (each.trained and each.uses_graph)]
         if blind:
             raise InputError(f"a study of attacks needs networks that read the links, got {blind[0].name!r}.")
         for graph in graphs.values():
             check_feasible(options, graph)
-            if any(len(split_rules.parse(graph, name).test) == 0 for name in chosen):
-                raise InputError("a study of attacks needs test nodes in every split.")
+        if any(len(split.test) == 0 for found in chosen.values() for split in found):
+            raise InputError("a study of attacks needs test nodes in every split.")
     return Plan(
         preset=preset.name,
         title=preset.title,
         source=preset.source,
         notes=preset.notes,
         cells=tuple(cells),
-        splits=chosen,
+        splits=tuple(split.name for split in next(iter(chosen.values()))),
         seeds=tuple(check_seeds(preset.seeds if seeds is None else seeds)),
-        digests={name: graph.digest for name, graph in graphs.items()},
+        digests={name: graph.digest for name, graph in graphs.items()}
+        | {f"{name}, splits": _splits_digest(found) for name, found in own.items()},
         published=tuple(entry for entry in preset.published if entry.dataset in graphs),
         changed=tuple(config_differences(config, preset.config)),
         measure=preset.kind,
         graphs={name: graph for name, graph in graphs.items() if graph in given},
+        own_splits=own,
     )
+
+
+def make_comparison(
+    graphs: Sequence[str | Graph],
+    methods: Sequence[str],
+    *,
+    splits: Splits | Mapping[str, Splits] | None = None,
+    seeds: int | Iterable[int] = 1,
+    config: TrainConfig | None = None,
+) -> Plan:
+    """Plan a study of any methods on any graphs: the baseline ``gcn`` and the control of each method are added.
+
+    Parameters
+    ----------
+    graphs
+        Graphs of yours, each with a name, or names of data sets that ship with the package.
+    methods
+        As in :func:`fishergcn.train`.
+    splits
+        Names, splits of yours, or a number of them by the rule that all graphs admit (see
+        :func:`fishergcn.splits.usual_rule`); ten by default, or all masks if there are fewer. See :func:`make_plan`.
+    seeds
+        How many initializations of each split, or which.
+    config
+        The settings of all runs; the paper's by default.
+
+    Examples
+    --------
+    >>> from fishergcn import datasets
+    >>> plan = make_comparison(["cora", "citeseer"], ["gcn-x5-c"], splits=2)
+    >>> [cell.name for cell in plan.cells[:3]], plan.splits, len(plan)
+    (['gcn', 'gcn-x5', 'gcn-x5-c'], ('shuffled:2019', 'shuffled:2020'), 12)
+    """
+    parsed = [parse_method(method) for method in methods]
+    loaded = {name: learnable(graph, parsed) for name, graph in _graphs(graphs).items()}
+    if not loaded:
+        raise InputError("graphs must hold at least one graph, got none.")
+    rule = split_rules.usual_rule(*loaded.values())
+    masks = [len(graph.masks["train"]) for graph in loaded.values() if graph.masks and rule == "mask"]
+    preset = Preset(
+        name="compare",
+        title="Comparison",
+        kind="training",
+        source="Graphs, splits and settings as given",
+        notes=(),
+        datasets=(),
+        methods=tuple(methods),
+        split_rule=rule,
+        splits=min([_COUNT, *masks]),
+        seeds=1,
+        config=TrainConfig() if config is None else config,
+    )
+    return make_plan(preset, datasets=list(loaded.values()), splits=splits, seeds=seeds)
+
+
+def _chosen_splits(
+    graphs: Mapping[str, Graph], wanted: Splits | Mapping[str, Splits], rule: Rule
+) -> tuple[dict[str, list[Split]], dict[str, tuple[Split, ...]]]:
+    """Return the splits of each graph, and those among them that no name can make."""
+    if isinstance(wanted, Mapping):
+        if set(wanted) != set(graphs):
+            got = ", ".join(wanted) or "none"
+            raise InputError(f"splits must be given for each of {', '.join(graphs)}, got those of {got}.")
+        given = {name: _listed(wanted[name]) for name in graphs}
+    else:
+        given = dict.fromkeys(graphs, _listed(wanted))
+        if len(graphs) > 1 and any(isinstance(each, Split) for each in next(iter(given.values()))):
+            raise InputError("splits of your own belong to one graph: for several, give them by the name of the graph.")
+    chosen = {name: split_rules.choose(graph, given[name], rule=rule) for name, graph in graphs.items()}
+    own: dict[str, tuple[Split, ...]] = {}
+    first = next(iter(chosen))
+    for name, found in chosen.items():
+        if [split.name for split in found] != [split.name for split in chosen[first]]:
+            raise InputError(f"splits must have the same names on all graphs, and those of {name!r} are others.")
+        mine = tuple(each.check(graphs[name].num_nodes) for each in given[name] if isinstance(each, Split))
+        own |= {name: mine} if mine else {}
+    return chosen, own
+
+
+def _listed(wanted: Splits) -> list[int | str | Split]:
+    return list(wanted) if isinstance(wanted, Iterable) and not isinstance(wanted, str) else [wanted]
+
+
+def _splits_digest(splits: Iterable[Split]) -> str:
+    total = hashlib.sha256()
+    for split in splits:
+        for part in ("train", "val", "test"):
+            nodes = getattr(split, part)
+            total.update(f"{split.name} {part} {len(nodes)}\n".encode() + nodes.tobytes())
+    return total.hexdigest()
 
 
 def _graphs(chosen: Sequence[str | Graph]) -> dict[str, Graph]:

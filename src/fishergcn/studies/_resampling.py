@@ -136,19 +136,7 @@ def student(values: npt.ArrayLike, groups: Sequence[Hashable], *, level: float =
     and s² / G becomes G / (G - 1) Σ_g (m_g / N)² (mean_g - mean)² with m_g of the N values in group g, which for groups
     of one size is the same.
 
-    Parameters
-    ----------
-    values
-        One number per run.
-    groups
-        The group of each value.
-    level
-        Of the interval.
-
-    Returns
-    -------
-    standard_error, low, high
-        NaN if there are fewer than two groups.
+    Arguments and results are those of :func:`cluster_bootstrap`.
 
     Examples
     --------

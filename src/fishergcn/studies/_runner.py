@@ -37,6 +37,7 @@ def run(
     listener: Listener | None = None,
     command: str = "",
     measure: Measure | None = None,
+    keep_weights: bool = False,
 ) -> Runs:
     """Run what is missing of a plan and keep it in ``folder/runs.sqlite``.
 
@@ -61,6 +62,8 @@ def run(
     measure
         What makes the records, where ``plan.measure`` is a name of your own: a function on the top level of a module.
         Its jobs have one run each and the options of their cell in ``job.task``; ``workers`` may share a GPU.
+    keep_weights
+        Whether the records that the listener is told of hold their weights; the database never does.
 
     Returns
     -------
@@ -69,7 +72,7 @@ def run(
 
     Raises
     ------
-    Stopped
+    StopWork
         On SIGINT or SIGTERM, after what had ended was written down.
 
     Examples
@@ -93,7 +96,7 @@ def run(
         store.begin(plan, command=command, created=datetime.now(timezone.utc).isoformat(timespec="seconds"))
         planned = {(cell.dataset, cell.name): len(plan.runs(cell)) for cell in plan.cells}
         listener.begin(plan.preset, planned, (((record.dataset, name), record) for name, record in store.entries()))
-        jobs = Jobs(plan, store, measure, executor, listener, form)
+        jobs = Jobs(plan, store, measure, executor, listener, form, keep_weights)
         with contextlib.closing(_run(executor, jobs)) as results:
             for job, records in results:
                 for cell, part in jobs.sort(job, records):

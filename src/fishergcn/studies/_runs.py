@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fishergcn._base.types import FloatArray, IntArray
+from fishergcn.errors import DataFileError, InputError
+from fishergcn.studies._entries import Entries
 from fishergcn.studies._plan import Cell, Plan
 from fishergcn.training import RunRecord
 
@@ -95,8 +97,14 @@ class Runs(abc.ABC):
 
     def spectrum(self, cell: Cell) -> FloatArray | None:
         """Return the 3k largest eigenvalues of L = I - Ã of a cell that perturbs k of them; None if unknown."""
-        found = self.facts.get(f"spectrum {cell.dataset} {self.plan.matrix(cell)}")
-        return None if found is None else np.array(found[: SHOWN * cell.config.rank])
+        name = f"spectrum {cell.dataset} {self.plan.matrix(cell)}"
+        if name not in self.facts:
+            return None
+        try:
+            found = Entries(self.facts, "the facts").reals(name)
+        except InputError as error:
+            raise DataFileError(str(error)) from error
+        return np.array(found[: SHOWN * cell.config.rank])
 
     def counts(self) -> dict[str, int]:
         """Return how many runs have which status: ok, diverged, failed."""

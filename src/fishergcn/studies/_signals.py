@@ -12,7 +12,13 @@ from fishergcn.execution import StopWork
 
 
 class Stopped(StopWork):
-    """The work was ended from outside, by the signal ``number``."""
+    """The work was ended from outside, by the signal ``number``.
+
+    Examples
+    --------
+    >>> print(Stopped(signal.SIGTERM))
+    stopped by SIGTERM
+    """
 
     def __init__(self, number: int) -> None:
         super().__init__(f"stopped by {signal.Signals(number).name}")

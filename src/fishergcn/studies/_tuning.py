@@ -13,11 +13,12 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from fishergcn._base.checks import check_choice, check_integer
+from fishergcn._base.choices import Scaling
 from fishergcn._base.files import write_text
 from fishergcn._base.imports import require
 from fishergcn._base.seeds import FIRST_SEED, check_seeds
@@ -137,7 +138,8 @@ def tune(
     grid
         ``"paper"`` tries the 72 points of the paper's grid: learning rate 0.02, 0.01, 0.005, 0.001; dropout 0.5, 0.8;
         weight decay 0.002, 0.001, 0.0005; hidden units 16, 32, 64. By default Optuna's TPE sampler searches ranges of
-        these and, for ``fishergcn``, of the radius.
+        these, the scaling of features and a bias; for ``fishergcn`` the radius (0.01 to 0.3), with suffix ``-t`` the
+        order (2 to 8), with suffix ``-c`` λ (0.1 to 2) and τ (0.3 to 0.9).
     trials
         How many trials there are to be in all; 50 by default, and all points of a grid.
     seed
@@ -159,7 +161,7 @@ def tune(
     ...     short = fishergcn.TrainConfig(max_epochs=1)
     ...     found = tune(cora, "gcn", fishergcn.splits.public(cora), folder, config=short, trials=1)
     >>> sorted(found.best.settings)
-    ['dropout', 'hidden', 'learning_rate', 'weight_decay']
+    ['bias', 'dropout', 'hidden', 'learning_rate', 'scaling', 'weight_decay']
     """
     optuna = require("optuna", extra="tune", purpose="tuning")
     config = TrainConfig() if config is None else config
@@ -177,11 +179,14 @@ def tune(
     place = Path(folder)
     study = _study(optuna, place, check_integer("seed", seed, minimum=0), _identity(base, runs, grid))
     listener = Listener() if listener is None else listener
+    # Where features are negative, rows are not divided by their sum: it would be the same as no scaling.
+    divided = config.scaling != "rows" or base.config.scaling == "rows"
+    scalings = [each for each in get_args(Scaling) if each != "rows" or divided]
     with contextlib.closing(choose_executor(device, workers, most=len(runs), on_epoch=listener.epoch)) as executor:
         objective = _Objective(base, runs, executor)
 
         def value(trial: Any) -> float:
-            accuracy, loss = objective(_suggest(trial, space, parsed))
+            accuracy, loss = objective(_suggest(trial, space, parsed, scalings))
             trial.set_user_attr("val_loss", loss)
             return accuracy
 
@@ -205,17 +210,20 @@ def _without_test(split: Split) -> Split:
 
 
 class _Objective:
-    """Train all runs with some settings; Ã and its spectrum are computed once."""
+    """Train all runs with some settings; Ã and its spectrum are computed once, or when the order changes."""
 
     def __init__(self, base: Problem, runs: Sequence[Run], executor: Executor) -> None:
-        self.base, self.runs, self.executor = base, runs, executor
+        self.last, self.runs, self.executor = base, runs, executor
 
     def __call__(self, settings: Mapping[str, Any]) -> tuple[float, float | None]:
         """Return mean validation accuracy and loss."""
-        base = self.base
-        config = TrainConfig.from_dict({**base.config.to_dict(), **settings})
-        spectrum = None if base.neighborhood is None else base.neighborhood.spectrum
-        problem = prepare(base.graph, base.method, config, propagation=base.propagation, spectrum=spectrum)
+        last = self.last
+        config = TrainConfig.from_dict({**last.config.to_dict(), **settings})
+        known: dict[str, Any] = {}
+        if config.order == last.config.order:
+            spectrum = None if last.neighborhood is None else last.neighborhood.spectrum
+            known = {"propagation": last.propagation, "spectrum": spectrum}
+        problem = self.last = prepare(last.graph, last.method, config, **known)
         size = self.executor.chunk_size(problem)
         parts = [tuple(self.runs[start : start + size]) for start in range(0, len(self.runs), size)]
         records: list[RunRecord] = []
@@ -226,7 +234,9 @@ class _Objective:
         return accuracy, float(np.mean([record.val_loss for record in good])) if good else None
 
 
-def _suggest(trial: Any, space: Mapping[str, Sequence[float]] | None, method: Method) -> dict[str, Any]:
+def _suggest(
+    trial: Any, space: Mapping[str, Sequence[float]] | None, method: Method, scalings: Sequence[str]
+) -> dict[str, Any]:
     if space is not None:
         return {name: trial.suggest_categorical(name, list(values)) for name, values in space.items()}
     settings = {
@@ -234,9 +244,16 @@ def _suggest(trial: Any, space: Mapping[str, Sequence[float]] | None, method: Me
         "dropout": trial.suggest_float("dropout", 0.2, 0.8, step=0.1),
         "weight_decay": trial.suggest_float("weight_decay", 1e-5, 1e-2, log=True),
         "hidden": trial.suggest_categorical("hidden", [16, 32, 64, 128]),
+        "scaling": trial.suggest_categorical("scaling", scalings),
+        "bias": trial.suggest_categorical("bias", [False, True]),
     }
     if method.perturbed:
-        settings["radius"] = trial.suggest_float("radius", 0.01, 1.0, log=True)
+        settings["radius"] = trial.suggest_float("radius", 0.01, 0.3, log=True)
+    if method.high_order:
+        settings["order"] = trial.suggest_int("order", 2, 8)
+    if method.consistent:
+        settings["consistency"] = trial.suggest_float("consistency", 0.1, 2.0, log=True)
+        settings["temperature"] = trial.suggest_float("temperature", 0.3, 0.9, step=0.1)
     return settings
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from fishergcn._base.seeds import FIRST_SEED
 from fishergcn.training._batch_problem import prepare_batches
 from fishergcn.training._chunk import Progress, train_chunk
 from fishergcn.training._config import TrainConfig
-from fishergcn.training._distributed import Group, is_first_process, process_count, process_group
+from fishergcn.training._distributed import is_first_process, process_count, process_group
 from fishergcn.training._methods import METHODS, Method, control_of, graph_free_of, parse_method, samples_of
 from fishergcn.training._minibatch import train_prepared
 from fishergcn.training._objective import Targets, scores
@@ -16,8 +15,8 @@ from fishergcn.training._sampling import BatchSettings, check_fanout
 from fishergcn.training._untrained import log_probabilities
 
 __all__ = [
-    "FIRST_SEED", "METHODS", "SCORES", "BatchSettings", "Group", "Method", "Problem", "Progress", "Run", "RunRecord",
-    "Targets", "TrainConfig", "check_fanout", "check_runs", "control_of", "graph_free_of", "is_first_process",
-    "learnable", "log_probabilities", "parse_method", "prepare", "prepare_batches", "process_count", "process_group",
-    "propagation_of", "samples_of", "scores", "train_chunk", "train_prepared",
+    "METHODS", "SCORES", "BatchSettings", "Method", "Problem", "Progress", "Run", "RunRecord", "Targets", "TrainConfig",
+    "check_fanout", "check_runs", "control_of", "graph_free_of", "is_first_process", "learnable", "log_probabilities",
+    "parse_method", "prepare", "prepare_batches", "process_count", "process_group", "propagation_of", "samples_of",
+    "scores", "train_chunk", "train_prepared",
 ]  # fmt: skip

@@ -21,7 +21,7 @@ from fishergcn.training._engine import Trainer
 from fishergcn.training._metrics import measure
 from fishergcn.training._objective import Targets
 from fishergcn.training._problem import Problem, Run
-from fishergcn.training._records import RunRecord
+from fishergcn.training._records import SCORES, RunRecord
 from fishergcn.training._stack import Stack
 from fishergcn.training._stopping import should_stop
 from fishergcn.training._untrained import log_probabilities
@@ -97,11 +97,6 @@ def train_chunk(
         Attach the tested weights to the records.
     on_epoch
         Called after every epoch.
-
-    Returns
-    -------
-    list of RunRecord
-        In the order of ``runs``.
 
     Examples
     --------
@@ -256,7 +251,9 @@ def untrained(
 def _record(
     problem: Problem, run: Run, scores: dict[str, float], device: torch.device, seconds: float, **more: Any
 ) -> RunRecord:
-    values = {"status": "ok", "epochs": 0, "curves": {}, "shape": [], **scores, **more}
+    known = {name: value for name, value in scores.items() if name in SCORES}
+    extra = {name: value for name, value in scores.items() if name not in SCORES and math.isfinite(value)}
+    values = {"status": "ok", "epochs": 0, "curves": {}, "shape": [], "extra": extra, **known, **more}
     return RunRecord(
         dataset=problem.dataset,
         method=problem.method.name,

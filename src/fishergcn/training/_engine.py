@@ -16,7 +16,7 @@ from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.nn import Dropout, View, full_view, local_view, logits
 from fishergcn.operators import Operator, as_operator
 from fishergcn.perturbation import LinkNoise
-from fishergcn.training._metrics import MEASURED, measure
+from fishergcn.training._metrics import MEASURED, calibrated_cross_entropy, measure
 from fishergcn.training._objective import Targets, consistency, penalty, scores
 from fishergcn.training._problem import Problem, Run
 from fishergcn.training._stack import Stack
@@ -119,4 +119,6 @@ class Trainer:
         view = self._view(part)
         weights, biases = network[: self.problem.depth], network[self.problem.depth :]
         decay = penalty(weights, self.problem.config.weight_decay)
-        return measure(logits(weights, view, biases=biases), self._targets(part, view), decay)
+        out, targets = logits(weights, view, biases=biases), self._targets(part, view)
+        found = measure(out, targets, decay)
+        return found | ({"calibrated_cross_entropy": calibrated_cross_entropy(out, targets)} if part == "val" else {})

@@ -38,6 +38,30 @@ def measure(logits: Tensor, targets: Targets, decay: Tensor | float = 0.0) -> di
     return {name: np.where(tested, value, np.nan) for name, value in zip(MEASURED, values, strict=True)}
 
 
+def calibrated_cross_entropy(logits: Tensor, targets: Targets) -> FloatArray:
+    """Return the cross entropy of each run at the temperature that suits its nodes best, shape (R,).
+
+    min_T (1/N) Σ_i -log softmax(z_i / T)_{y_i}, over 33 temperatures between 1/8 and 8: how well a network ranks the
+    classes, whatever its confidence.
+
+    Parameters
+    ----------
+    logits
+        Shape (p, R, C).
+    targets
+        The labeled nodes of the R runs.
+    """
+    run = torch.arange(logits.shape[1], device=logits.device).unsqueeze(1)
+    chosen = logits[targets.rows, run].double()  # (R, N, C)
+    labels = targets.labels.unsqueeze(-1)
+    found = [
+        -(torch.log_softmax(chosen / temperature, -1).gather(-1, labels)[..., 0] * targets.shares).sum(1)
+        for temperature in np.logspace(-3, 3, 33, base=2.0)
+    ]
+    best: FloatArray = torch.stack(found).amin(0).cpu().numpy()
+    return best
+
+
 def confusion(logits: Tensor, targets: Targets) -> Tensor:
     """Return how many nodes of each class are predicted as each class, by run, shape (R, C, C), in float64.
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fishergcn._base.json import plain
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError
 from fishergcn.training._metrics import MEASURED
@@ -112,7 +113,7 @@ class RunRecord:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON, without the weights; NaN becomes None."""
         names = [entry.name for entry in dataclasses.fields(self) if entry.name != "weights"]
-        return {name: _plain(getattr(self, name)) for name in names}
+        return {name: plain(getattr(self, name)) for name in names}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> RunRecord:
@@ -158,18 +159,8 @@ _FITS: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return value
-
-
 def _number(value: Any) -> Any:
-    """Undo ``_plain``: None was a number that JSON cannot say."""
+    """Undo ``plain``: None was a number that JSON cannot say."""
     if isinstance(value, dict):
         return {key: _number(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -23,10 +23,9 @@ from fishergcn._base.arrays import ranges
 from fishergcn._base.checks import check_integer
 from fishergcn._base.types import CSRArray, FloatArray, IntArray
 from fishergcn.errors import InputError
-from fishergcn.streams import philox, stream_id, uniforms
+from fishergcn.streams import node_fractions, random_order
 
 ALL = -1  # a fanout that takes every neighbor
-_NEIGHBORS, _ORDER = 64000, 65000  # purposes of random streams, beside those of `streams`
 
 
 @dataclass(frozen=True)
@@ -107,15 +106,7 @@ class NeighborSampler:
         self._diagonal[owner[at]] = at
 
     def blocks(self, nodes: IntArray, step: int) -> list[Block]:
-        """Return the blocks of a batch, first layer first.
-
-        Parameters
-        ----------
-        nodes
-            The batch, without repetitions.
-        step
-            The number of the step: each draws anew.
-        """
+        """Return the blocks of a batch of distinct nodes, first layer first; each step draws anew."""
         found: list[Block] = []
         reached = np.sort(nodes)
         for hop, fanout in enumerate(self.fanout):
@@ -157,9 +148,7 @@ class NeighborSampler:
         chosen = np.empty((len(nodes), max(fanout, 0)), dtype=np.int64)
         if len(nodes) == 0:
             return chosen
-        stream = stream_id(_NEIGHBORS + hop, 0)
-        words = [philox(self.key, nodes, stream, step, plane) for plane in range((fanout + 3) // 4)]
-        fractions = (np.concatenate(words, axis=1)[:, :fanout] + 0.5) / 2**32
+        fractions = node_fractions(self.key, nodes, fanout, hop, step)
         for draw in range(fanout):
             last = degrees - fanout + draw
             picked = (fractions[:, draw] * (last + 1)).astype(np.int64)
@@ -194,5 +183,5 @@ def batches(nodes: IntArray, batch_size: int, key: int, epoch: int) -> list[IntA
     [4, 3, 3]
     """
     count = -(-len(nodes) // batch_size)
-    order = np.argsort(uniforms(key, len(nodes), stream_id(_ORDER, 0), epoch).ravel(), kind="stable")
+    order = random_order(key, len(nodes), epoch)
     return [np.sort(part) for part in np.array_split(nodes[order], count)]

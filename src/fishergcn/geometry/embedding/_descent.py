@@ -95,7 +95,6 @@ def descend(
         if norm <= tolerance:
             raise StopIteration
 
-    limits = {"maxiter": max_iterations, "maxfun": 20 * max_iterations}
     result = optimize.minimize(
         objective,
         coordinates.variables(Y).ravel(),
@@ -103,7 +102,14 @@ def descend(
         method="L-BFGS-B",
         callback=after_iteration,
         # The rule above decides when to stop; the built-in ones, on other scales, are switched off.
-        options={"ftol": 0.0, "gtol": 0.0, "maxcor": MEMORY, "maxls": 40} | limits,
+        options={
+            "maxiter": max_iterations,
+            "maxfun": 20 * max_iterations,
+            "ftol": 0.0,
+            "gtol": 0.0,
+            "maxcor": MEMORY,
+            "maxls": 40,
+        },
     )
     return coordinates.positions(result.x.reshape(shape)), iteration
 

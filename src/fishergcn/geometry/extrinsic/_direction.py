@@ -117,7 +117,7 @@ def adversarial_direction(
     samples: int = 100,
     seed: int = 0,
 ) -> AdversarialDirection:
-    """Maximize vᵀ G^E v / vᵀ M v over the k - 1 directions that move the graph.
+    """Maximize vᵀ G^E v / vᵀ M v over the k - 1 directions that move the graph; the most adversarial one comes first.
 
     Both G^E and the Bures metric M = (s/4)(diag λ̄ - λ̄ λ̄ᵀ) have the null vector 1; on a frame T with
     TᵀMT = I the generalized eigenproblem is the ordinary one of Tᵀ G^E T.
@@ -127,11 +127,6 @@ def adversarial_direction(
     model, neighborhood, kind, nodes, samples, seed
         As in :func:`fisher_information`, at φ = 0. The neighborhood has rank at least 2, directions that are
         eigenvectors, and scale "projected".
-
-    Returns
-    -------
-    AdversarialDirection
-        All k - 1 directions, the most adversarial one first.
 
     Examples
     --------

@@ -12,7 +12,7 @@ from fishergcn.geometry.intrinsic._density import decompose, shape_of
 
 
 def fidelity(a: MatrixLike, b: MatrixLike) -> float:
-    """Overlap of two density matrices, F = tr sqrt(a^½ b a^½), in [0, 1].
+    """Overlap of two density matrices, F = tr sqrt(a^½ b a^½), in [0, 1]; symmetric in its arguments.
 
     This is the *root* fidelity (also what ``qutip.fidelity`` returns); Jozsa's fidelity is its square.
     F = 1 only for equal matrices and F = 0 only for matrices with orthogonal ranges.
@@ -21,11 +21,6 @@ def fidelity(a: MatrixLike, b: MatrixLike) -> float:
     ----------
     a, b : (n, n) array or SciPy sparse matrix
         Density matrices of the same size, which may be singular, n up to :data:`DENSE_LIMIT`.
-
-    Returns
-    -------
-    float
-        F, symmetric in its arguments.
 
     Examples
     --------
@@ -82,7 +77,7 @@ def bures_angle(a: MatrixLike, b: MatrixLike) -> float:
 
 
 def geodesic(a: MatrixLike, b: MatrixLike, t: float) -> FloatArray:
-    """Point at time t on the shortest Bures path of density matrices from a to b.
+    """Point at time t on the shortest Bures path of density matrices from a to b, a dense matrix.
 
     With factors a = XXᵀ and b = YYᵀ turned so that XᵀY is p.s.d., X and Y are unit vectors at the Bures angle
     ϑ, and the great circle between them,
@@ -98,11 +93,6 @@ def geodesic(a: MatrixLike, b: MatrixLike, t: float) -> FloatArray:
         them is returned.
     t : float
         Between 0 (a) and 1 (b).
-
-    Returns
-    -------
-    (n, n) array
-        ρ(t), dense.
 
     Examples
     --------

@@ -72,11 +72,6 @@ def rank_projection(rho: MatrixLike, rank: int) -> RankProjection:
     rank : int
         k, between 1 and the rank of ρ.
 
-    Returns
-    -------
-    RankProjection
-        Eigenvalues, eigenvectors, distance, captured mass and spectral gap.
-
     Examples
     --------
     >>> import numpy as np

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,13 +13,14 @@ from scipy import sparse
 from fishergcn._base.npz import pack_json, pack_values, read_arrays, smallest, unpack_json, unpack_values, write_arrays
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError, InputError, reason
+from fishergcn.graph._formats._plain import csr_matrix, is_plain, plain_arguments
+from fishergcn.graph._node_data import PARTS
 
 if TYPE_CHECKING:
     from fishergcn.graph._graph import Graph
 
 _FORMAT = "fishergcn-graph"
 _VERSION = 1
-_LONGEST = 2**31 - 1
 
 
 def save_graph(graph: Graph, path: str | os.PathLike[str]) -> None:
@@ -32,6 +34,8 @@ def save_graph(graph: Graph, path: str | os.PathLike[str]) -> None:
         arrays["labels"] = smallest(graph.labels)
     for part, index in (graph.standard_split or {}).items():
         arrays[f"split_{part}"] = smallest(index)
+    for part, mask in (graph.masks or {}).items():
+        arrays[f"masks_{part}"] = mask
     description = {
         "format": _FORMAT,
         "version": _VERSION,
@@ -39,24 +43,33 @@ def save_graph(graph: Graph, path: str | os.PathLike[str]) -> None:
         "node_ids": graph.node_ids,
         "class_names": graph.class_names,
     }
+    if graph.feature_names is not None:  # without it, a file is the same as of version 0.1
+        description["feature_names"] = graph.feature_names
     write_arrays(path, arrays | {"description": pack_json(description)})
 
 
 def load_graph(path: str | os.PathLike[str]) -> Graph:
-    """Read what :func:`save_graph` wrote."""
+    """Read what :func:`save_graph` wrote, or plain arrays."""
     from fishergcn.graph._graph import Graph  # which imports this module
 
     arrays, source = read_arrays(path), str(path)
-    if "description" not in arrays:
-        raise DataFileError(f"{source} is not a graph file: it has no description (was it written by Graph.save?).")
+    if "description" not in arrays and not is_plain(arrays):
+        raise DataFileError(
+            f"{source} is not a graph file: it has neither a description (was it written by Graph.save?) nor edges."
+        )
     try:
+        if "description" not in arrays:
+            return Graph(**plain_arguments(arrays), name=Path(path).stem)
         description = unpack_json(arrays["description"])
         if not isinstance(description, dict) or description.get("format") != _FORMAT:
             raise DataFileError("its description is not that of a graph")
         if description.get("version") != _VERSION:
             raise DataFileError(f"version {description.get('version')!r} is not {_VERSION}")
         upper = _unpack_csr("adjacency", arrays)
-        split = {part: arrays[f"split_{part}"] for part in ("train", "val", "test") if f"split_{part}" in arrays}
+        split, masks = (
+            {part: arrays[f"{kind}_{part}"] for part in PARTS if f"{kind}_{part}" in arrays}
+            for kind in ("split", "masks")
+        )
         features: Any = arrays.get("features")
         if features is None and "features_shape" in arrays:
             features = _unpack_csr("features", arrays)
@@ -64,21 +77,17 @@ def load_graph(path: str | os.PathLike[str]) -> Graph:
             upper + sparse.triu(upper, 1).T,
             features,
             arrays.get("labels"),
-            name=_text_or_none(description.get("name")),
+            name=description.get("name"),
             node_ids=_texts_or_none(description.get("node_ids")),
             class_names=_texts_or_none(description.get("class_names")),
+            feature_names=_texts_or_none(description.get("feature_names")),
             standard_split=split or None,
+            masks=masks or None,
         )
     except KeyError as error:
         raise DataFileError(f"{source} is not a valid graph file: {error} is missing.") from error
     except (InputError, ValueError, TypeError, OverflowError, IndexError) as error:
         raise DataFileError(f"{source} is not a valid graph file: {reason(error)}.") from error
-
-
-def _text_or_none(value: Any) -> str | None:
-    if value is not None and not isinstance(value, str):
-        raise DataFileError(f"a name must be text, got {value!r}")
-    return value
 
 
 def _texts_or_none(value: Any) -> list[str] | None:
@@ -99,23 +108,5 @@ def _pack_csr(name: str, matrix: Any) -> dict[str, AnyArray]:
 
 
 def _unpack_csr(name: str, arrays: Mapping[str, AnyArray]) -> Any:
-    shape = tuple(int(length) for length in arrays[f"{name}_shape"])
     counts, indices = arrays[f"{name}_counts"], arrays[f"{name}_indices"]
-    data = unpack_values(f"{name}_data", arrays)
-    if len(shape) != 2 or any(part.ndim != 1 for part in (counts, indices, data)):
-        raise DataFileError(f"the arrays of {name} have the wrong number of dimensions")
-    if not all(np.issubdtype(part.dtype, np.integer) for part in (counts, indices)):
-        raise DataFileError(f"the indices of {name} are not integers")
-    # All this comes before SciPy sees the arrays: its compiled code trusts them.
-    if max(shape) > _LONGEST:
-        raise DataFileError(f"the shape {shape} of {name} is larger than {_LONGEST}")
-    within = counts.size == 0 or (counts.min() >= 0 and counts.max() <= indices.size)
-    if counts.size != shape[0] or not within or int(counts.sum(dtype=np.int64)) != indices.size:
-        raise DataFileError(f"the arrays of {name} do not fit its shape {shape}")
-    if data.size != indices.size:
-        raise DataFileError(f"{name} has {indices.size} entries but {data.size} values")
-    if indices.size and (indices.min() < 0 or indices.max() >= shape[1]):
-        raise DataFileError(f"an index of {name} lies outside its shape {shape}")
-    indptr = np.zeros(shape[0] + 1, dtype=np.int64)
-    np.cumsum(counts, out=indptr[1:])
-    return sparse.csr_array((data, indices.astype(np.int64), indptr), shape=shape)
+    return csr_matrix(name, arrays[f"{name}_shape"], counts, indices, unpack_values(f"{name}_data", arrays))

@@ -49,9 +49,10 @@ def pyg_arguments(data: Any) -> dict[str, Any]:
     if labels is not None and labels.ndim == 2 and labels.shape[1] == 1:
         arguments["labels"] = labels[:, 0]  # a column, as in the OGB data sets
     masks = {part: getattr(data, field, None) for part, field in _MASKS.items()}
-    # Data with several splits hold one mask a column; none of them is the standard one.
     if all(mask is not None and mask.ndim == 1 for mask in masks.values()):
         arguments["standard_split"] = {part: np.flatnonzero(_array(mask)) for part, mask in masks.items()}
+    elif all(mask is not None and mask.ndim == 2 for mask in masks.values()):  # several splits, one a column
+        arguments["masks"] = {part: _array(mask).T for part, mask in masks.items()}
     return arguments
 
 
@@ -81,4 +82,7 @@ def to_pyg(graph: Graph) -> Any:
         mask = torch.zeros(graph.num_nodes, dtype=torch.bool)
         mask[torch.from_numpy(index.copy())] = True
         fields[_MASKS[part]] = mask
+    if graph.standard_split is None:  # PyG has one place for both
+        for part, rows in (graph.masks or {}).items():
+            fields[_MASKS[part]] = torch.from_numpy(rows.T.copy())
     return data_module.Data(**fields)

@@ -21,9 +21,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from fishergcn._base.files import read_bytes
 from fishergcn._base.types import IntArray
 from fishergcn.errors import DataFileError, InputError
-from fishergcn.graph._formats._unpickle import AnyCSR, read_array, read_bytes, read_lists, read_matrix
+from fishergcn.graph._formats._unpickle import MAX_FILE_BYTES, AnyCSR, read_array, read_lists, read_matrix
 
 _NUM_VALIDATION = 500
 
@@ -102,7 +103,7 @@ def _read_labels(path: Path) -> IntArray:
 
 def _read_test_index(path: Path, low: int, high: int) -> IntArray:
     """Return the test nodes in the order of the file: distinct, from ``low`` to below ``high``."""
-    lines = read_bytes(path).decode("ascii", errors="replace").split()
+    lines = read_bytes(path, limit=MAX_FILE_BYTES).decode("ascii", errors="replace").split()
     for line, word in enumerate(lines, start=1):
         if not re.fullmatch("[0-9]{1,18}", word) or not low <= int(word) < high:
             raise DataFileError(f"{path} must list nodes from {low} to {high - 1}, got {word[:20]!r} as entry {line}.")

@@ -39,12 +39,12 @@ def file_arguments(
     classes = None if labels is None else _read_classes(Path(labels), "labels" in announced)
     trusted = frozenset(KINDS) if not announced and not isinstance(header, bool) else announced
     firsts = FirstLines(links, classes, features is not None, announced, trusted)
-    node_ids, matrix = _read_nodes(links, features, firsts)
+    node_ids, matrix, columns = _read_nodes(links, features, firsts)
     number = {node: index for index, node in enumerate(node_ids)}
     known = None if features is None else number
     if firsts.links_named(known):
         raise firsts.error(known=known)
-    arguments = {"node_ids": node_ids, "features": matrix}
+    arguments = {"node_ids": node_ids, "features": matrix, "feature_names": columns}
     arguments["adjacency"] = links.matrix(number, features, directed)
     if classes is not None:
         arguments |= classes.arguments(number, firsts)
@@ -108,26 +108,31 @@ def _read_links(path: Path, has_header: bool) -> Links:
 
 def _read_nodes(
     links: Links, features: str | os.PathLike[str] | None, firsts: FirstLines
-) -> tuple[tuple[str, ...], Any]:
-    """Return all node ids and the feature matrix: ids come from the features where there are any."""
+) -> tuple[tuple[str, ...], Any, tuple[str, ...] | None]:
+    """Return all node ids, the features and their names: ids come from the features where there are any."""
+    columns = None
     if features is None:
         node_ids, matrix = _ordered({*links.columns[0], *links.columns[1]}), None
     elif Path(features).suffix.lower() == ".npz":
         matrix = _read_feature_archive(Path(features))
         node_ids = tuple(str(row) for row in range(matrix.shape[0]))
     else:
-        node_ids, matrix = _read_feature_table(Path(features), firsts)
+        node_ids, matrix, columns = _read_feature_table(Path(features), firsts)
     if len(node_ids) < 2:
         raise DataFileError(f"{features or links.path} must name at least 2 nodes, got {len(node_ids)}.")
-    return node_ids, matrix
+    return node_ids, matrix, columns
 
 
-def _read_feature_table(path: Path, firsts: FirstLines) -> tuple[tuple[str, ...], Any]:
+def _read_feature_table(path: Path, firsts: FirstLines) -> tuple[tuple[str, ...], Any, tuple[str, ...] | None]:
     seen: dict[str, int] = {}
     rows: list[Any] = []
     first: list[str] = []
-    suspected = "features" not in firsts.trusted
-    for line, cells in read_rows(path, skip_header="features" in firsts.announced):
+    header: list[str] | None = None
+    announced, suspected = "features" in firsts.announced, "features" not in firsts.trusted
+    for line, cells in read_rows(path, skip_header=False):
+        if announced and header is None:
+            header = cells
+            continue
         if not first:
             first = cells
             if len(cells) < 2:
@@ -148,7 +153,14 @@ def _read_feature_table(path: Path, firsts: FirstLines) -> tuple[tuple[str, ...]
     node_ids = tuple(seen)
     if suspected and len(rows) > 1 and not is_number(first[0]) and all(map(is_number, node_ids[1:])):
         raise firsts.error((path, seen[node_ids[0]], first))
-    return node_ids, np.stack(rows)
+    return node_ids, np.stack(rows), _column_names(header, len(first))
+
+
+def _column_names(header: list[str] | None, width: int) -> tuple[str, ...] | None:
+    """Return what a header calls the features; None if it does not name each of them, or two alike."""
+    # A header may leave out the cell above the node ids, as that of a data frame does.
+    names = () if header is None else tuple(header[len(header) - width + 1 :] if len(header) >= width - 1 else ())
+    return names if len(names) == width - 1 == len(set(names)) and all(names) else None
 
 
 def _feature_row(path: Path, line: int, cells: list[str]) -> Any:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import io
 import math
-import os
 import pickle
 import pickletools
 from pathlib import Path
@@ -23,6 +22,7 @@ from typing import Any, TypeAlias, TypeGuard
 import numpy as np
 from scipy import sparse
 
+from fishergcn._base.files import read_bytes
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError
 
@@ -111,18 +111,6 @@ class _StandInUnpickler(pickle.Unpickler):
         return _stand_in(self._path, module, name)
 
 
-def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Return the content of a file of at most ``MAX_FILE_BYTES`` bytes."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1) if os.fstat(file.fileno()).st_size <= MAX_FILE_BYTES else None
-    except OSError as error:
-        raise DataFileError(f"Cannot read {path}: {error.strerror or error}.") from error
-    if data is None or len(data) > MAX_FILE_BYTES:
-        raise DataFileError(f"{path} must have at most {MAX_FILE_BYTES} bytes, and it has more.")
-    return data
-
-
 def read_array(path: Path) -> AnyArray:
     """Return the array of numbers that a file holds."""
     return _to_array(path, _read(path))
@@ -162,7 +150,7 @@ def read_lists(path: Path) -> dict[int, list[int]]:
 
 def _read(path: Path) -> Any:
     """Return what the pickle describes, made of numbers, strings, tuples, lists, dicts and stand-ins."""
-    data = read_bytes(path)
+    data = read_bytes(path, limit=MAX_FILE_BYTES)
     try:
         _scan(path, data)
         return _StandInUnpickler(data, path).load()

@@ -172,17 +172,14 @@ class BuresAdversary(SpectralAdversary):
     def average(self, closure: Callable[[], Tensor], batch: Any = None) -> Tensor:
         """Return the mean of a loss over M perturbed passes, each with its own φ and dropout masks.
 
+        In evaluation mode it is the loss of one unperturbed pass.
+
         Parameters
         ----------
         closure : callable
             Runs the model and returns the loss, a tensor of any shape.
         batch : Data or Tensor, optional
             The sub-graph that the model sees, if not the whole graph: see :meth:`perturbed`.
-
-        Returns
-        -------
-        Tensor
-            To call ``backward()`` on. In evaluation mode, that of one unperturbed pass.
         """
         if not self._layers:
             raise InputError("the adversary must be attached to a model first: adversary.attach(model).")

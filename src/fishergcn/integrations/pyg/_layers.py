@@ -15,41 +15,18 @@ aggregations = require("torch_geometric.nn.aggr", extra="pyg", purpose="fishergc
 
 # Layers whose message from j to i is a_ij x_j, with the name under which x enters ``propagate``.
 PROPAGATED: dict[type[Any], str] = {
-    conv.AGNNConv: "x",
-    conv.APPNP: "x",
-    conv.ARMAConv: "x",
-    conv.ClusterGCNConv: "x",
-    conv.FAConv: "x",
-    conv.GATConv: "x",
-    conv.GATv2Conv: "x",
-    conv.GatedGraphConv: "x",
-    conv.GCN2Conv: "x",
-    conv.GCNConv: "x",
-    conv.GINConv: "x",
-    conv.GraphConv: "x",
-    conv.LGConv: "x",
-    conv.MFConv: "x",
-    conv.MixHopConv: "x",
-    conv.SAGEConv: "x",
-    conv.SGConv: "x",
-    conv.SimpleConv: "x",
-    conv.SSGConv: "x",
-    conv.SuperGATConv: "x",
-    conv.TAGConv: "x",
+    **dict.fromkeys((
+        conv.AGNNConv, conv.APPNP, conv.ARMAConv, conv.ClusterGCNConv, conv.FAConv, conv.GATConv, conv.GATv2Conv,
+        conv.GatedGraphConv, conv.GCN2Conv, conv.GCNConv, conv.GINConv, conv.GraphConv, conv.LGConv, conv.MFConv,
+        conv.MixHopConv, conv.SAGEConv, conv.SGConv, conv.SimpleConv, conv.SSGConv, conv.SuperGATConv, conv.TAGConv,
+    ), "x"),
     conv.TransformerConv: "value",
-}
+}  # fmt: skip
 # Layers that multiply with the symmetrically normalized graph itself; those without a flag add no self-links.
 NORMALIZING = (
-    conv.APPNP,
-    conv.ARMAConv,
-    conv.GCN2Conv,
-    conv.GCNConv,
-    conv.LGConv,
-    conv.MixHopConv,
-    conv.SGConv,
-    conv.SSGConv,
+    conv.APPNP, conv.ARMAConv, conv.GCN2Conv, conv.GCNConv, conv.LGConv, conv.MixHopConv, conv.SGConv, conv.SSGConv,
     conv.TAGConv,
-)
+)  # fmt: skip
 # What decides the result of ``propagate``: a subclass that changes one of these is another layer.
 STEPS = ("message", "message_and_aggregate", "aggregate", "update")
 ADVICE = (

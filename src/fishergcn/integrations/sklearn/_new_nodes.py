@@ -17,6 +17,7 @@ def join(propagation: CSRArray, rows: Any, own: FloatArray) -> CSRArray:
 
     Examples
     --------
+    >>> import numpy as np
     >>> join(sparse.csr_array([[0.5, 0.5], [0.5, 0.5]]), sparse.csr_array([[0.5, 0.0]]), np.array([0.5])).toarray()
     array([[0.5, 0.5, 0. ],
            [0.5, 0.5, 0. ],
@@ -42,6 +43,7 @@ def probabilities(weights: Sequence[AnyArray], features: Any, propagation: CSRAr
 
     Examples
     --------
+    >>> import numpy as np
     >>> from scipy import sparse
     >>> eye = sparse.eye_array(2, format="csr")
     >>> probabilities([np.eye(2)], np.log([[1.0, 3.0], [1.0, 1.0]]), eye, np.array([0]))

@@ -1,0 +1,89 @@
+"""``fishergcn train`` without a method: the choice of a model, as the command line shows it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fishergcn._base.terminal import console, note, table
+from fishergcn.cli._common import print_json, warnings_as_notes
+
+if TYPE_CHECKING:
+    from fishergcn.cli._own_data import Source
+    from fishergcn.models import TrainedModel
+
+
+def choose_models(
+    source: Source,
+    wanted: Sequence[str] | None,
+    settings: Mapping[str, Any],
+    device: str,
+    seed: int,
+    out: Path | None,
+    overwrite: bool,
+    quiet: bool,
+    as_json: bool,
+    time_limit: float | None,
+) -> None:
+    """Choose a model for every graph and split, show how, and save it."""
+    from fishergcn.splits import choose
+    from fishergcn.studies import fit
+    from fishergcn.training import learnable
+
+    found: list[TrainedModel] = []
+    with warnings_as_notes():
+        graphs = {name: learnable(graph) for name, graph in source.load().items()}
+        places = [(name, split) for name, graph in graphs.items() for split in choose(graph, wanted or None)]
+        for name, split in places:
+            alone = len(places) == 1
+            target = None if out is None else out if alone else out / f"{name} {split.name}".replace(":", "-")
+            search = None if target is None else target.with_name(f"{target.name}-search")
+            model = fit(
+                graphs[name],
+                split,
+                device,
+                settings=settings,
+                time_limit=time_limit,
+                folder=search,
+                progress=not quiet,
+                seed=seed,
+            )
+            found.append(model)
+            if not as_json:
+                _show(model)
+            if target is not None:
+                model.save(target, overwrite=overwrite)
+                note(f"saved {target}; the runs of the choice are in {search}.")
+    if as_json:
+        print_json([_facts(model) for model in found])
+
+
+def _facts(model: TrainedModel) -> dict[str, Any]:
+    selection = None if model.selection is None else model.selection.to_dict()
+    return {"run": model.record.to_dict(), "selection": selection}
+
+
+def _show(model: TrainedModel) -> None:
+    selection, record, screen = model.selection, model.record, console()
+    if selection is None:
+        return
+    rows = [
+        [
+            ("* " if each.name == selection.chosen else "  ") + each.name,
+            each.settings.get("scaling", ""),
+            f"{each.val_accuracy:.2%}" if each.tried else "-",
+            f"{each.val_cross_entropy:.4f}" if each.tried else "-",
+            str(each.runs),
+            f"{each.seconds:.1f}",
+        ]
+        for each in selection.candidates
+    ]
+    heads = ["candidate", "scaling", "validation", "cross entropy", "runs", "seconds"]
+    screen.print(table(f"{record.dataset}, split {record.split}: candidates", heads, rows))
+    for sentence in selection.sentences:
+        screen.print(sentence, soft_wrap=True)
+    if not math.isnan(record.test_accuracy):
+        more = f"balanced {record.test_balanced_accuracy:.2%}, macro F1 {record.test_macro_f1:.2%}"
+        screen.print(f"On the test nodes: accuracy {record.test_accuracy:.2%}, {more}.", soft_wrap=True)

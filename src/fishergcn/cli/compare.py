@@ -1,0 +1,52 @@
+"""``fishergcn compare``: any methods, beside their controls, on any graphs."""
+
+from __future__ import annotations
+
+from fishergcn._base.seeds import FIRST_SEED, check_seeds
+from fishergcn.cli import _options as shared
+from fishergcn.cli._common import warnings_as_notes
+from fishergcn.cli.reproduce import run_plan
+
+
+def compare(
+    out: shared.StudyOut,
+    dataset: shared.Dataset = None,
+    graph: shared.Graphs = None,
+    edges: shared.Edges = None,
+    features: shared.Features = None,
+    labels: shared.Labels = None,
+    header: shared.Header = None,
+    directed: shared.Directed = "undirected",
+    self_links: shared.SelfLinks = "keep",
+    name: shared.Name = None,
+    splits: shared.Splits = None,
+    method: shared.Methods = None,
+    seeds: shared.Seeds = 1,
+    first_seed: shared.FirstSeed = FIRST_SEED,
+    epochs: shared.Epochs = None,
+    set_: shared.OtherSettings = None,
+    device: shared.Device = "auto",
+    workers: shared.AllWorkers = None,
+    cluster: shared.Cluster = None,
+    tensorboard: shared.TensorBoard = None,
+    quiet: shared.Quiet = False,
+) -> None:
+    """Compare methods on your graphs, on the same splits and seeds, with paired statistics.
+
+    fishergcn compare --graph a.npz --graph b.npz --method gcn-x5-c --method fishergcn --splits 10 --out DIR
+
+    Every finished run is kept at once in DIR/runs.sqlite. Stop it whenever you like, also with kill -9: the same
+    command takes it up again. The plain GCN and the control of each method are added to those of --method.
+    """
+    from fishergcn import studies
+    from fishergcn.cli._own_data import Source
+    from fishergcn.cli._settings import make_config
+
+    source = Source(dataset, graph, edges, features, labels, header, directed, self_links, name)
+    config, numbers = make_config({"max_epochs": epochs}, set_), check_seeds(seeds, first_seed)
+    with warnings_as_notes():
+        graphs = list(source.load(mixed=True).values())
+        methods = method or [shared.DEFAULT_METHOD]
+        plan = studies.make_comparison(graphs, methods, splits=splits, seeds=numbers, config=config)
+    options = {"device": device, "workers": workers, "cluster": cluster, "tensorboard": tensorboard}
+    run_plan(plan, out, quiet=quiet, **options)

@@ -1,0 +1,73 @@
+"""Another graph beside the one of training: nodes matched by name, features by the names of their columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from fishergcn._base.warn import warn
+from fishergcn.errors import InputError
+from fishergcn.graph import Graph
+
+_MOST_NAMED = 3
+
+
+def node_names_of(graph: Graph) -> tuple[str, ...]:
+    """Return the names of the nodes; their numbers where they have none."""
+    return graph.node_ids or tuple(map(str, range(graph.num_nodes)))
+
+
+def nodes_in_words(known: Graph, graph: Graph) -> str:
+    """Say how many nodes of a graph another one has, and how many it has not."""
+    before, now = set(node_names_of(known)), set(node_names_of(graph))
+    old, new, gone = len(now & before), len(now - before), len(before - now)
+    lost = f"; {gone:,} of training are not among them" if gone else ""
+    return f"{len(now):,} nodes: {old:,} known from training, {new:,} new{lost}."
+
+
+def matched_features(known: Graph, graph: Graph, width: int) -> Any:
+    """Return the features of a graph in the columns of another, of which a network reads ``width``.
+
+    Columns are matched by name where both graphs have names, and a warning says how many are left out; otherwise by
+    number. Where training had no features but one for each node, a node that was there has its own again, and a new
+    one has none.
+    """
+    if graph.features is None or graph.num_features == 0:
+        if not _one_each(known):
+            raise InputError(f"the graph has no features, and the network needs {width} of each node.")
+        column = {name: number for number, name in enumerate(node_names_of(known))}
+        found = [(row, column[name]) for row, name in enumerate(node_names_of(graph)) if name in column]
+        rows, columns = np.array(found, dtype=np.int64).reshape(-1, 2).T
+        return sparse.csr_array((np.ones(len(rows), np.float32), (rows, columns)), shape=(graph.num_nodes, width))
+    if known.feature_names is None or graph.feature_names is None:
+        if graph.num_features != width:
+            unnamed = "the graph" if graph.feature_names is None else "that of training"
+            raise InputError(
+                f"a node of the graph must have {width} features, got {graph.num_features}; they are told apart by "
+                f"number, since {unnamed} has no names of columns."
+            )
+        return graph.features
+    place = {name: number for number, name in enumerate(graph.feature_names)}
+    missing = [name for name in known.feature_names if name not in place]
+    if missing:
+        raise InputError(f"the graph lacks {_named(missing)}, which the network needs.")
+    extra = sorted(place.keys() - set(known.feature_names))
+    if extra:
+        warn(f"{_named(extra)} {'was' if len(extra) == 1 else 'were'} not there at training and left out.")
+    order = [place[name] for name in known.feature_names]
+    return graph.features if order == list(range(graph.num_features)) else graph.features[:, order]
+
+
+def _one_each(graph: Graph) -> bool:
+    """Say whether the features are the identity matrix, which stands for none."""
+    features = graph.features
+    if not isinstance(features, sparse.csr_array) or features.shape != (graph.num_nodes, graph.num_nodes):
+        return False
+    return features.nnz == graph.num_nodes and bool((features.diagonal() == 1).all())
+
+
+def _named(names: list[str]) -> str:
+    shown = ", ".join(map(repr, names[:_MOST_NAMED])) + (", …" if len(names) > _MOST_NAMED else "")
+    return f"the feature {shown}" if len(names) == 1 else f"{len(names):,} features ({shown})"
