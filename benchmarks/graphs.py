@@ -1,0 +1,167 @@
+"""What ``fit`` chooses on graphs of one's own, beside each of its candidates and beside peers, with times.
+
+    python benchmarks/graphs.py [FOLDER] [--graphs texas actor] [--splits 10] [--device auto] [--out FILE]
+
+FOLDER holds graph files (.npz), in the layout of `Graph.save` or as plain arrays; without it, the data sets of the
+package are measured. Splits are the masks that a graph
+brings, or 20 + 30 labels a class. The candidates' test scores come from the same runs that the choice is made of; the
+choice itself sees validation nodes alone. Peers: a plain GCN with the paper's settings, PyTorch Geometric's GCN
+example (raw features, bias, 200 epochs, tested at the best validation accuracy), and scikit-learn's logistic
+regression (no links) and LabelSpreading (no features, on the links).
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+import warnings
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _process import RESULTS
+from _record import machine, write_record
+
+
+def fitted(graph: Any, split: Any, device: str) -> dict[str, tuple[float, float]]:
+    """Return test accuracy and seconds of the choice and of each candidate."""
+    from fishergcn import fit
+    from fishergcn.studies import open_runs
+
+    with tempfile.TemporaryDirectory() as folder:
+        started = time.perf_counter()
+        model = fit(graph, split, device, folder=folder)
+        seconds = time.perf_counter() - started
+        with open_runs(Path(folder) / "candidates") as runs:
+            found = {
+                f"  {name}": (record.test_accuracy, record.seconds)
+                for name, record in runs.entries()
+                if record.split == split.name
+            }
+    print(f"    {split.name}: {model.selection.chosen} {model.record.test_accuracy:.2%}, {seconds:.0f} s", flush=True)
+    return {"auto": (model.record.test_accuracy, seconds), **found}
+
+
+def paper(graph: Any, split: Any, device: str) -> tuple[float, float]:
+    from fishergcn import train
+
+    started = time.perf_counter()
+    [record] = train(graph, "gcn", split, device=device)
+    return record.test_accuracy, time.perf_counter() - started
+
+
+def pyg_example(graph: Any, split: Any, device: str) -> tuple[float, float]:
+    """The two layers of PyTorch Geometric's examples/gcn.py: 16 hidden units there, 64 here, as everywhere else."""
+    import torch
+    from torch_geometric.nn import GCNConv
+
+    place = "cuda" if device == "auto" and torch.cuda.is_available() else device.replace("auto", "cpu")
+    started = time.perf_counter()
+    torch.manual_seed(0)
+    data = graph.to_pyg().to(place)
+    first, second = GCNConv(graph.num_features, 64).to(place), GCNConv(64, graph.num_classes).to(place)
+    groups = [{"params": first.parameters(), "weight_decay": 5e-4}, {"params": second.parameters()}]
+    optimizer = torch.optim.Adam(groups, lr=0.01)
+    nodes = {part: torch.as_tensor(np.array(getattr(split, part)), device=place) for part in ("train", "val", "test")}
+
+    def logits(training: bool) -> Any:
+        hidden = torch.nn.functional.dropout(data.x, 0.5, training)
+        hidden = torch.relu(first(hidden, data.edge_index))
+        return second(torch.nn.functional.dropout(hidden, 0.5, training), data.edge_index)
+
+    best = (-1.0, 0.0)
+    for _ in range(200):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(logits(True)[nodes["train"]], data.y[nodes["train"]]).backward()
+        optimizer.step()
+        with torch.no_grad():
+            right = logits(False).argmax(1) == data.y
+        scores = tuple(float(right[nodes[part]].float().mean()) for part in ("val", "test"))
+        best = max(best, scores, key=lambda pair: pair[0])
+    return best[1], time.perf_counter() - started
+
+
+def logistic_regression(graph: Any, split: Any, _: str) -> tuple[float, float]:
+    from sklearn.linear_model import LogisticRegression
+
+    started = time.perf_counter()
+    model = LogisticRegression(max_iter=1000).fit(graph.features[split.train], graph.labels[split.train])
+    return float(model.score(graph.features[split.test], graph.labels[split.test])), time.perf_counter() - started
+
+
+def label_spreading(graph: Any, split: Any, _: str) -> tuple[float, float]:
+    """LabelSpreading's iteration, F ← 0.8 S F + 0.2 Y with S = D^-1/2 A D^-1/2, on the links."""
+    from scipy import sparse
+
+    started = time.perf_counter()
+    degrees = np.asarray(graph.adjacency.sum(axis=1)).ravel()
+    root = sparse.diags_array(np.divide(1.0, np.sqrt(degrees), where=degrees > 0, out=np.zeros_like(degrees)))
+    matrix, known = root @ graph.adjacency @ root, np.zeros((graph.num_nodes, graph.num_classes))
+    known[split.train, graph.labels[split.train]] = 1.0
+    spread = known
+    for _ in range(30):
+        spread = 0.8 * (matrix @ spread) + 0.2 * known
+    hits = spread[split.test].argmax(axis=1) == graph.labels[split.test]
+    return float(hits.mean()), time.perf_counter() - started
+
+
+PEERS = {
+    "gcn, the paper's settings": paper,
+    "PyTorch Geometric's GCN": pyg_example,
+    "logistic regression": logistic_regression,
+    "label spreading": label_spreading,
+}
+
+
+def measure(label: str, graph: Any, count: int, device: str) -> dict[str, Any]:
+    """Return mean test accuracies and seconds of all contestants on one graph."""
+    from fishergcn import splits
+
+    chosen = splits.choose(graph, count)
+    print(f"{label}: {graph.num_nodes:,} nodes, {graph.num_links:,} links, {len(chosen)} splits", flush=True)
+    scores: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for split in chosen:
+        for name, found in fitted(graph, split, device).items():
+            scores[name].append(found)
+        for name, peer in PEERS.items():
+            scores[name].append(peer(graph, split, device))
+    rows = {}
+    for name, found in scores.items():
+        accuracy, seconds = np.array(found).T
+        rows[name.strip()] = {
+            "accuracy": float(accuracy.mean()),
+            "std": float(accuracy.std()),
+            "runs": len(found),
+            "seconds": float(seconds.mean()),
+        }
+        print(f"  {name:28} {accuracy.mean():7.2%} ± {accuracy.std():.2%}  {seconds.mean():8.2f} s  {len(found)} runs")
+    return {"nodes": graph.num_nodes, "links": graph.num_links, "digest": graph.digest, "contestants": rows}
+
+
+def main() -> None:
+    from fishergcn import Graph, datasets
+
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("folder", type=Path, nargs="?")
+    parser.add_argument("--graphs", nargs="+", help="names of files without .npz; all by default")
+    parser.add_argument("--splits", type=int, default=10)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--out", type=Path, default=RESULTS / "graphs.json")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    if options.folder is None:
+        graphs = {name: datasets.load(name) for name in datasets.available()}
+    else:
+        graphs = {path.stem: Graph.load(path) for path in sorted(options.folder.glob("*.npz"))}
+    found = {}
+    for name, graph in graphs.items():
+        if options.graphs and name not in options.graphs:
+            continue
+        found[name] = measure(name, graph, options.splits, options.device)
+        write_record(options.out, {"benchmark": "graphs", "graphs": found, "machine": machine()})
+
+
+if __name__ == "__main__":
+    main()
