@@ -281,3 +281,13 @@ def test_divergence_is_an_error(blobs) -> None:
     X, _, partly = blobs
     with np.errstate(all="ignore"), pytest.raises(ConvergenceError, match="training diverged"):
         FisherGCNClassifier(**{**QUICK, "learning_rate": 1e30}).fit(X, partly)
+
+
+def test_a_network_without_the_graph(blobs) -> None:
+    """It says the same of a row whatever is linked to it; methods that train nothing are refused."""
+    X, _, partly = blobs
+    model = FisherGCNClassifier(method="mlp", random_state=0, **QUICK).fit(X, partly)
+    np.testing.assert_allclose(model.predict_proba(X), model.label_distributions_, atol=1e-12)
+    np.testing.assert_allclose(model.predict_proba(X[:3], sparse.csr_array((3, 90))), model.predict_proba(X[:3]))
+    with pytest.raises(InputError, match="method 'lp' trains no network; use sklearn's LabelSpreading"):
+        FisherGCNClassifier(method="lp").fit(X, partly)

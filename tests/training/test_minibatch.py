@@ -14,7 +14,7 @@ from fishergcn.errors import InputError
 from fishergcn.nn import logits
 from fishergcn.nn._view import reach
 from fishergcn.splits import Split
-from fishergcn.training import BatchSettings, Run, _batch_problem, prepare_batches
+from fishergcn.training import SCORES, BatchSettings, Run, _batch_problem, prepare_batches
 from fishergcn.training._methods import parse_method
 from fishergcn.training._minibatch import MiniBatchTrainer, train_prepared
 
@@ -55,7 +55,7 @@ def covers(graph, split):
 
 
 class TestEqualsFullBatch:
-    @pytest.mark.parametrize("method", ["gcn", "gcn-x3", "fishergcn", "gcn-t", "fishergcn-t"])
+    @pytest.mark.parametrize("method", ["gcn", "gcn-x3", "fishergcn", "gcn-t", "fishergcn-t", "mlp-x3"])
     @pytest.mark.parametrize("fanout", [(-1, -1), (NODES, NODES)])
     def test_curves_and_scores(self, graph, split, method, fanout):
         assert covers(graph, split)
@@ -63,12 +63,26 @@ class TestEqualsFullBatch:
         found = train_batches(graph, method, split, config=CONFIG, batch_size=45, fanout=fanout, keep_weights=True)
         for name, values in expected.curves.items():
             np.testing.assert_allclose(found.curves[name], values, rtol=1e-11, err_msg=name)
-        for name in ("test_loss", "test_cross_entropy", "test_accuracy", "val_loss", "val_accuracy"):
+        for name in SCORES:
             assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-11)
         for one, other in zip(found.weights, expected.weights, strict=True):
             np.testing.assert_allclose(one, other, atol=1e-11)
         np.testing.assert_allclose(found.shape, expected.shape, rtol=1e-11)
         assert (found.identity, found.config) == (expected.identity, expected.config)
+
+    @pytest.mark.parametrize("settings", [{"bias": True}, {"scaling": "columns"}, {"class_weight": "balanced"}])
+    def test_settings_of_other_graphs(self, graph, settings):
+        """Also with classes of different sizes; the scales of columns are those of all nodes."""
+        uneven = np.concatenate([np.arange(0, 45, 3), np.arange(1, 20, 3), np.arange(2, 9, 3)])
+        split = Split("uneven", uneven, np.arange(45, 60), np.arange(60, 90))
+        config = TrainConfig.from_dict(CONFIG.to_dict() | settings)
+        [expected] = train(graph, "gcn-x3", split, config=config, keep_weights=True)
+        found = train_batches(graph, "gcn-x3", split, config=config, batch_size=45, fanout=(-1, -1), keep_weights=True)
+        np.testing.assert_allclose(found.curves["train_loss"], expected.curves["train_loss"], rtol=1e-10)
+        for one, other in zip(found.weights, expected.weights, strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-10)
+        for name in SCORES:
+            assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-9)
 
     def test_single_precision(self, graph, split):
         config = TrainConfig(**{**CONFIG.to_dict(), "dtype": "float32"})

@@ -28,7 +28,7 @@ from fishergcn.operators import BlockOperator, Operator, SparseMatrix
 from fishergcn.training._chunk import Progress, train_epochs, untrained
 from fishergcn.training._distributed import Group
 from fishergcn.training._metrics import MEASURED, class_scores
-from fishergcn.training._objective import penalty
+from fishergcn.training._objective import class_shares, penalty
 from fishergcn.training._problem import Problem, Run, check_runs
 from fishergcn.training._records import RunRecord
 from fishergcn.training._sampling import BatchSettings, Block, NeighborSampler, batches, check_fanout
@@ -71,9 +71,10 @@ class MiniBatchTrainer:
         """Return N/(C N_c) of each class among the training nodes, shape (C,), or None where all weigh the same."""
         if self.problem.config.class_weight == "none":
             return None
-        counts = torch.bincount(self.labels[self.runs[0].split.train], minlength=self.problem.graph.num_classes)
-        weights = counts.sum() / ((counts > 0).sum() * counts.clamp(min=1))
-        return weights.to(self.device, self.problem.dtype)
+        labels = self.labels.numpy()[self.runs[0].split.train]
+        weights = np.zeros(self.problem.graph.num_classes)
+        weights[labels] = len(labels) * class_shares(labels)
+        return torch.as_tensor(weights, dtype=self.problem.dtype, device=self.device)
 
     def coefficients(self, step: int) -> Tensor | None:
         """Return c of this step, shape (M, k), or None without a perturbation."""
