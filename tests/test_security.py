@@ -146,16 +146,16 @@ def test_a_record_that_unpacks_to_far_more_than_a_run_is_refused(tmp_path):
 
 
 def test_a_weights_file_cannot_declare_more_than_it_has(tmp_path):
-    from fishergcn.models._weights import read_weights
+    from fishergcn.models._weights import read_tensors
 
     header = json.dumps({"weights.0": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 2**50]}}).encode()
     path = tmp_path / "weights.safetensors"
     path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(24))
     with pytest.raises(DataFileError, match="damaged or truncated"):
-        read_weights(path, [(2, 3)], "float32")
+        read_tensors(path, {"weights.0": ("float32", (2, 3))})
     path.write_bytes(struct.pack("<Q", 2**62) + bytes(24))
     with pytest.raises(DataFileError, match="header does not fit"):
-        read_weights(path, [(2, 3)], "float32")
+        read_tensors(path, {"weights.0": ("float32", (2, 3))})
 
 
 def test_names_of_members_are_not_paths(tmp_path):
