@@ -232,7 +232,9 @@ def test_ctrl_c_is_one_line(monkeypatch, tmp_path):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("fishergcn.execution.train", stop)
-    result = CliRunner().invoke(app, ["train", "--dataset", "cora", "--out", str(tmp_path / "new" / "m")])
+    result = CliRunner().invoke(
+        app, ["train", "--dataset", "cora", "--method", "gcn", "--out", str(tmp_path / "new" / "m")]
+    )
     assert result.exit_code == 130
     assert result.output == "fishergcn: stopped by SIGINT; nothing was written.\n"
     assert os.listdir(tmp_path) == []

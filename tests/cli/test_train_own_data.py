@@ -177,7 +177,7 @@ class TestOwnData:
         (files / "links.csv").write_text("a,b\nb,c\nc,a\nc,d\n")
         (files / "labels.csv").write_text("a,x\nb,x\nc,y\nd,y\n")
         with pytest.raises(InputError, match="rank must be between 1 and 3"):
-            run("--edges", files / "links.csv", "--labels", files / "labels.csv", "--quiet")
+            run("--edges", files / "links.csv", "--labels", files / "labels.csv", "--method", "fishergcn", "--quiet")
 
 
 def test_all_diverged_saves_nothing(files):

@@ -40,7 +40,7 @@ def test_numbers_of_seeds_may_come_from_numpy(graph) -> None:
         ({"config": 3}, r"config must be a TrainConfig, got int\."),
         ({"splits": "pubic"}, "did you mean 'public'"),
         ({"splits": "public"}, "needs a graph that comes with a standard split"),
-        ({"splits": 3}, "needs a graph that comes with a standard split"),
+        ({"splits": 3}, "Every class must have at least"),
         ({"splits": 0}, "splits must be at least 1, got 0"),
         ({"splits": [None]}, "a split must be a Split, its name, such as 'public', or a number of splits, got None"),
         ({"splits": []}, "at least one split"),

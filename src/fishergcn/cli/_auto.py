@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fishergcn._base.terminal import console, note, table
-from fishergcn.cli._common import print_json, warnings_as_notes
+from fishergcn.cli._common import print_json, told_when_stopped, warnings_as_notes
+from fishergcn.errors import InputError
 
 if TYPE_CHECKING:
     from fishergcn.cli._own_data import Source
@@ -20,6 +23,7 @@ def choose_models(
     wanted: Sequence[str] | None,
     settings: Mapping[str, Any],
     device: str,
+    workers: int,
     seed: int,
     out: Path | None,
     overwrite: bool,
@@ -36,20 +40,25 @@ def choose_models(
     with warnings_as_notes():
         graphs = {name: learnable(graph) for name, graph in source.load().items()}
         places = [(name, split) for name, graph in graphs.items() for split in choose(graph, wanted or None)]
+        if len({(name, split.name) for name, split in places}) < len(places):
+            raise InputError("splits must have distinct names, got one twice.")
         for name, split in places:
             alone = len(places) == 1
             target = None if out is None else out if alone else out / f"{name} {split.name}".replace(":", "-")
             search = None if target is None else target.with_name(f"{target.name}-search")
-            model = fit(
-                graphs[name],
-                split,
-                device,
-                settings=settings,
-                time_limit=time_limit,
-                folder=search,
-                progress=not quiet,
-                seed=seed,
-            )
+            kept = "nothing was written." if search is None else f"finished runs are kept in {search}: {again()}"
+            with told_when_stopped(kept):
+                model = fit(
+                    graphs[name],
+                    split,
+                    device,
+                    settings=settings,
+                    workers=None if workers == 1 else workers,
+                    time_limit=time_limit,
+                    folder=search,
+                    progress=not quiet,
+                    seed=seed,
+                )
             found.append(model)
             if not as_json:
                 _show(model)
@@ -58,6 +67,11 @@ def choose_models(
                 note(f"saved {target}; the runs of the choice are in {search}.")
     if as_json:
         print_json([_facts(model) for model in found])
+
+
+def again() -> str:
+    """Return the command that goes on."""
+    return f"go on with: {shlex.join(['fishergcn', *sys.argv[1:]])}"
 
 
 def _facts(model: TrainedModel) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fishergcn._base.checks import check_integer
 from fishergcn._base.seeds import FIRST_SEED, check_seeds
 from fishergcn._base.terminal import console, note
 from fishergcn.cli import _options as shared
@@ -102,6 +103,7 @@ def train(
         "radius": radius,
     }
     config = make_config(options, set_)
+    check_integer("workers", workers, minimum=1)
     if time_limit is not None and methods:
         raise InputError("--time-limit is for the choice of a method, and --method names one.")
     if batches is not None and not methods:
@@ -111,7 +113,17 @@ def train(
     source = Source(dataset, graph, edges, features, labels, header, directed, self_links, name)
     if not methods:
         choose_models(
-            source, splits, given_settings(options, set_), device, first_seed, out, overwrite, quiet, json, time_limit
+            source,
+            splits,
+            given_settings(options, set_),
+            device,
+            workers,
+            first_seed,
+            out,
+            overwrite,
+            quiet,
+            json,
+            time_limit,
         )
         return
     with warnings_as_notes():

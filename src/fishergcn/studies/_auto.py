@@ -110,9 +110,8 @@ def fit(
     """
     graph = learnable(check_graph(graph))
     [chosen] = choose(graph, split)
-    for part in ("train", "val"):
-        if len(getattr(chosen, part)) == 0:
-            raise InputError(f"split {chosen.name!r} has no {part} nodes; at least one is needed.")
+    if len(chosen.val) == 0:
+        raise InputError(f"split {chosen.name!r} has no val nodes; at least one is needed.")
     limit = _USUAL_SECONDS if time_limit is None else check_real("time_limit", time_limit, above=0.0)
     names = CANDIDATES if methods is None else tuple(parse_method(name).name for name in methods)
     listener = progress if isinstance(progress, Listener) else Display() if progress else Listener()

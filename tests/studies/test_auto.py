@@ -1,0 +1,150 @@
+"""The choice of a model: by validation alone, with the links where they help, left out where they hurt, resumable."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import fishergcn
+from fishergcn import Graph, fit
+from fishergcn.errors import InputError
+from fishergcn.execution import Listener
+from fishergcn.models import Selection, load_model
+from fishergcn.splits import Split
+from fishergcn.studies._auto import inner_splits
+from fishergcn.studies._candidates import Score, best_candidate, high_order_entries
+from fishergcn.training import TrainConfig
+
+QUICK = {"settings": {"max_epochs": 30, "hidden": 8}, "device": "cpu", "workers": 1}
+
+
+def planted(links_tell: bool, seed: int = 0) -> Graph:
+    """Return a graph of two groups in which either the links or the features say which node is in which."""
+    rng = np.random.default_rng(seed)
+    labels = np.repeat([0, 1], 40)
+    same = 0.2 if links_tell else 0.05
+    links = np.argwhere(
+        np.triu(rng.random((80, 80)) < np.where(labels[:, None] == labels, same, 0.05 - 0.03 * links_tell), 1)
+    )
+    features = rng.random((80, 4))
+    if not links_tell:
+        features[:, 0] += labels
+    return Graph.from_edges(links, num_nodes=80, features=features, labels=labels, name="planted")
+
+
+@pytest.fixture(scope="module")
+def split() -> Split:
+    nodes = np.random.default_rng(1).permutation(80)
+    return Split("mine", nodes[:30], nodes[30:55], nodes[55:])
+
+
+def test_links_that_tell_are_used(split):
+    model = fit(planted(True), split, methods=["majority", "mlp", "gcn"], **QUICK)
+    assert model.selection.chosen == model.method.name == "gcn"
+    assert model.selection.low > 0
+    assert any("The links help" in sentence for sentence in model.selection.sentences)
+    assert model.selection.homophily > 0.7
+
+
+def test_links_that_tell_nothing_are_left_out(split):
+    model = fit(planted(False), split, methods=["majority", "mlp", "gcn"], **QUICK)
+    assert model.selection.chosen == "mlp"
+    assert model.selection.gain < 0
+    assert model.record.test_accuracy > 0.8
+
+
+def test_test_nodes_play_no_part(split):
+    graph = planted(True)
+    flipped = graph.labels.copy()
+    flipped[split.test] = 1 - flipped[split.test]
+    one, other = (fit(each, split, methods=["mlp", "gcn"], **QUICK) for each in (graph, graph.replace(labels=flipped)))
+    assert [each.val_accuracy for each in one.selection.candidates] == [
+        each.val_accuracy for each in other.selection.candidates
+    ]
+    assert one.selection.homophily == other.selection.homophily
+    assert one.record.test_accuracy == pytest.approx(1 - other.record.test_accuracy)
+
+
+def test_what_was_done_is_not_done_again(split, tmp_path):
+    class Ear(Listener):
+        def __init__(self):
+            self.runs = 0
+
+        def started(self, name, runs):
+            self.runs += runs
+
+    first, second = Ear(), Ear()
+    options = {"methods": ["mlp", "gcn"], "folder": tmp_path / "search", "time_limit": 1e6, **QUICK}
+    one = fit(planted(True), split, progress=first, **options)
+    other = fit(planted(True), split, progress=second, **options)
+    assert (first.runs > 0, second.runs) == (True, 0)
+    assert np.array_equal(one.probabilities(), other.probabilities())
+    assert one.selection.chosen == other.selection.chosen
+
+
+def test_the_model_is_the_run_that_was_measured(split):
+    model = fit(planted(True), split, methods=["gcn"], **QUICK)
+    [again] = fishergcn.train(
+        planted(True), "gcn", split, config=TrainConfig.from_dict(model.record.config), device="cpu", keep_weights=True
+    )
+    assert again.test_accuracy == model.record.test_accuracy
+    np.testing.assert_array_equal(again.weights[0], model.weights[0][0].numpy())
+
+
+def test_a_saved_model_keeps_its_selection(split, tmp_path):
+    model = fit(planted(True), split, methods=["majority", "gcn"], **QUICK)
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert loaded.selection == Selection.from_dict(model.selection.to_dict())
+    assert loaded.selection.chosen == model.selection.chosen
+    assert np.array_equal(loaded.probabilities(), model.probabilities())
+
+
+def test_a_time_limit_leaves_out_what_would_not_fit(split):
+    model = fit(planted(True), split, methods=["mlp", "gcn", "gcn-t-x5-c"], time_limit=1e-3, **QUICK)
+    tried = [each.name for each in model.selection.candidates if each.tried]
+    assert len(tried) == 1
+    assert all("would take about" in each.left_out for each in model.selection.candidates if not each.tried)
+
+
+def test_a_graph_without_features_or_links_to_tell():
+    graph = Graph.from_edges([(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)], labels=[0, 0, 0, 1, 1, 1])
+    with pytest.warns(UserWarning, match="there are no features"):
+        model = fit(graph, Split("s", [0, 5], [1, 4], [2, 3]), methods=["majority", "lp", "gcn"], **QUICK)
+    assert model.probabilities().shape == (6, 2)
+    assert math.isnan(model.selection.homophily)
+
+
+def test_a_split_without_validation_nodes_is_refused():
+    with pytest.raises(InputError, match="has no val nodes"):
+        fit(planted(True), Split("s", [0, 40], [], []), **QUICK)
+
+
+def test_inner_splits_deal_the_same_nodes(split):
+    graph = planted(True)
+    found = inner_splits(graph, split, 4)
+    assert found[0] is split
+    for each in found[1:]:
+        assert sorted([*each.train, *each.val]) == sorted([*split.train, *split.val])
+        assert np.array_equal(np.bincount(graph.labels[each.train]), np.bincount(graph.labels[split.train]))
+        assert len(each.test) == 0
+    assert len({each.train.tobytes() for each in found}) == 4
+
+
+def test_cross_entropy_decides_where_accuracy_cannot():
+    simple = {key: Score(0.8, 0.6) for key in range(4)}
+    sharper = {key: Score(0.8, 0.5) for key in range(4)}
+    worse = {key: Score(0.7, 0.1) for key in range(4)}
+    assert best_candidate({"simple": simple, "sharper": sharper, "worse": worse}) == "sharper"
+    assert best_candidate({"simple": simple, "same": dict(simple)}) == "simple"
+
+
+@pytest.mark.parametrize("threshold", [1e-4, 1e-2])
+def test_the_size_of_the_high_order_matrix_is_estimated(threshold):
+    rng = np.random.default_rng(0)
+    graph = Graph.from_edges(np.argwhere(np.triu(rng.random((60, 60)) < 0.05, 1)), num_nodes=60)
+    config = TrainConfig(threshold=threshold)
+    exact = fishergcn.high_order(graph.adjacency, order=config.order, threshold=threshold).nnz
+    assert high_order_entries(graph, config) == pytest.approx(exact, rel=0.02)  # of 60 nodes all rows are sampled
