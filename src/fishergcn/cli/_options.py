@@ -189,5 +189,8 @@ def words_of(command: Callable[..., None], values: Mapping[str, Any]) -> list[st
     for name, value in values.items():
         if value not in (None, usual.get(name)):
             option = f"--{name.rstrip('_').replace('_', '-')}"
+            if isinstance(value, bool):
+                words.append(option if value else option.replace("--", "--no-", 1))
+                continue
             words += [word for each in (value if isinstance(value, list) else [value]) for word in (option, str(each))]
     return words
