@@ -74,7 +74,7 @@ class Job:
     problem: Problem
     runs: tuple[Run, ...]
     keep_weights: bool = False
-    measure: Measure = train_job
+    measure: Measure = field(default_factory=lambda: train_job)
     task: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -14,7 +14,7 @@ from fishergcn._base.types import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class FeatureScaling:
-    """x_ij / Σ_j |x_ij| by rows, (x_ij - center_j) / scale_j by columns, or x_ij itself; sparse stays sparse.
+    """``x_ij / Σ_j |x_ij|`` by rows, (x_ij - center_j) / scale_j by columns, or x_ij itself; sparse stays sparse.
 
     Attributes
     ----------

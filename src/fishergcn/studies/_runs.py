@@ -47,14 +47,6 @@ class Band:
 class Runs(abc.ABC):
     """The runs of a study, with its plan: a database in work, or an archive of one that is done.
 
-    Attributes
-    ----------
-    plan
-        What was to be run.
-    facts
-        What the runner noted, as plain values: ``"command"`` and ``"created"``; ``"data DATASET"`` with the numbers of
-        nodes, links, features and classes; ``"spectrum DATASET MATRIX"`` with the largest eigenvalues of L = I - Ã.
-
     Examples
     --------
     >>> import tempfile
@@ -75,7 +67,11 @@ class Runs(abc.ABC):
     @property
     @abc.abstractmethod
     def facts(self) -> Mapping[str, Any]:
-        """What the runner noted."""
+        """What the runner noted, as plain values.
+
+        ``"command"`` and ``"created"``; ``"data DATASET"`` with the numbers of nodes, links, features and classes;
+        ``"spectrum DATASET MATRIX"`` with the largest eigenvalues of L = I - Ã.
+        """
 
     @abc.abstractmethod
     def of_cell(self, cell: Cell) -> Iterator[RunRecord]:
