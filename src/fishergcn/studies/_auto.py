@@ -26,10 +26,11 @@ from fishergcn.splits import Split, choose
 from fishergcn.studies._candidates import (
     CANDIDATES,
     GENERAL,
+    Pace,
     Score,
     best_candidate,
-    epoch_seconds,
     high_order_entries,
+    measured_pace,
     scalings_of,
     work_of,
 )
@@ -41,6 +42,7 @@ from fishergcn.training import RunRecord, TrainConfig, graph_free_of, learnable,
 _USUAL_SECONDS = 120.0  # what a choice may take where no limit is given; a first look at scalings takes a part of it
 _MOST_ENTRIES = 200_000_000  # of a high-order matrix: 2.4 GB
 _FIRST_LOOK = 60  # epochs in which scalings are compared
+_USUAL_EPOCHS = 0.7  # the share of the epochs after which most runs have stopped
 _ENOUGH = 1000  # validation nodes, over all inner splits, that tell candidates apart
 _TOLD = 30  # links between nodes of known class that tell the homophily
 
@@ -157,7 +159,7 @@ class _Choice:
 
     def made(self) -> TrainedModel:
         networks = [name for name in self.methods if parse_method(name).trained]
-        pace = epoch_seconds(self.graph, self.split, self.device) if networks else 0.0
+        pace = measured_pace(self.graph, self.split, self.device) if networks else Pace(0.0, 0.0)
         scalings = self._scalings(networks, pace)
         configs = {
             name: dataclasses.replace(self.general, scaling=scalings.get(_family(name), self.general.scaling))
@@ -185,13 +187,15 @@ class _Choice:
 
     # Which candidates, with which scaling
 
-    def _scalings(self, networks: Sequence[str], pace: float) -> dict[str, Scaling]:
+    def _scalings(self, networks: Sequence[str], pace: Pace) -> dict[str, Scaling]:
         """Compare the scalings of features in a few epochs, with the links and without them."""
         known = scalings_of(self.graph)
         families = {_family(name): "gcn" if _family(name) == "graph" else "mlp" for name in networks}
         if self.scaled or not families:
             return {}
-        count = 2 if 4 * len(known) * pace * _FIRST_LOOK < self.limit * self._cores() / 3 else 1
+        plain = work_of(self.graph, parse_method("gcn"), self.general, self.graph.adjacency.nnz + self.graph.num_nodes)
+        trial = pace.of(plain) * _FIRST_LOOK * len(known) * len(families) / self._cores()
+        count = int(np.clip(self.limit / 4 / trial if trial else 3, 1, 3))
         config = dataclasses.replace(self.general, max_epochs=min(_FIRST_LOOK, self.general.max_epochs))
         cells = {
             f"{method} {scaling}": (method, dataclasses.replace(config, scaling=scaling))
@@ -212,7 +216,7 @@ class _Choice:
 
         return 1 if self.gpu else count_cores() if self.workers is None else self.workers
 
-    def _cost(self, name: str, config: TrainConfig, pace: float) -> float:
+    def _cost(self, name: str, config: TrainConfig, pace: Pace) -> float:
         """Estimate the seconds of one run, with the processes that work side by side taken into account."""
         method = parse_method(name)
         if not method.trained:
@@ -224,9 +228,7 @@ class _Choice:
                 size = entries * 12 / 2**30
                 self.left_out[name] = f"its high-order matrix would have about {entries:.2g} entries ({size:.1f} GB)"
                 return math.inf
-        plain = work_of(self.graph, parse_method("gcn"), GENERAL, self.graph.adjacency.nnz + self.graph.num_nodes)
-        ratio = work_of(self.graph, method, config, entries) / plain
-        return pace * ratio * 0.7 * config.max_epochs / self._cores()
+        return pace.of(work_of(self.graph, method, config, entries)) * _USUAL_EPOCHS * config.max_epochs / self._cores()
 
     def _affordable(self, costs: Mapping[str, float]) -> tuple[list[str], int]:
         """Return the candidates that fit in the time left, dearest left out first, and on how many inner splits."""
@@ -402,8 +404,10 @@ def _sentences(best: str, candidates: Sequence[Candidate], gain: Estimate | None
         words = (
             "help" if gain.low > 0 else "hurt" if gain.high < 0 else "make no difference that these nodes could show"
         )
+        side = "higher" if gain.mean >= 0 else "lower"
         yield (
-            f"The links {words}: with them the network is {100 * gain.mean:+.1f} points better than without{interval}."
+            f"The links {words}: with them the network's accuracy is {100 * abs(gain.mean):.1f} points {side} than "
+            f"without them{interval}."
         )
         if gain.high < 0:
             yield "A network that ignores the links does better on this graph."

@@ -28,7 +28,8 @@ SCALINGS: tuple[Scaling, ...] = ("none", "rows", "columns")
 #: The methods among which ``fit`` chooses, simplest first: of two that cannot be told apart the first is taken.
 CANDIDATES = ("majority", "lp", "mlp", "gcn", "gcn-t", "mlp-x5-c", "gcn-x5-c", "gcn-t-x5-c")
 _ROWS = 64  # sampled to estimate the size of the high-order matrix
-_TIMED = 12  # epochs; the first of them compile kernels
+_TIMED = 9  # epochs
+_SLOW = 0.5  # seconds
 
 
 @dataclass(frozen=True)
@@ -139,9 +140,38 @@ def work_of(graph: Graph, method: Method, config: TrainConfig, entries: float) -
     return float((2 * samples_of(method, config) + 1) * once)
 
 
-def epoch_seconds(graph: Graph, split: Split, device: str) -> float:
-    """Measure how long an epoch of one run of ``gcn`` takes here, in the median of a few."""
-    problem = prepare(graph, parse_method("gcn"), dataclasses.replace(GENERAL, stopping="none", max_epochs=_TIMED))
+@dataclass(frozen=True)
+class Pace:
+    """How long an epoch takes here: overhead + work * seconds, with the work of :func:`work_of`.
+
+    Examples
+    --------
+    >>> Pace(overhead=0.001, seconds=2e-9).of(1e6)
+    0.003
+    """
+
+    overhead: float
+    seconds: float
+
+    def of(self, work: float) -> float:
+        """Return the seconds of an epoch with so much work."""
+        return self.overhead + self.seconds * work
+
+
+def measured_pace(graph: Graph, split: Split, device: str) -> Pace:
+    """Measure a few epochs of a network with one sample and with five, which have the same overhead."""
+    entries = graph.adjacency.nnz + graph.num_nodes
+    small, large = (work_of(graph, parse_method(name), GENERAL, entries) for name in ("gcn", "gcn-x5"))
+    first = _epoch_seconds(graph, split, device, "gcn")
+    if first > _SLOW:  # a graph so large that overhead does not count, and more epochs would take long
+        return Pace(0.0, first / small)
+    slope = max((_epoch_seconds(graph, split, device, "gcn-x5") - first) / (large - small), 0.0)
+    return Pace(max(first - slope * small, 0.0), slope)
+
+
+def _epoch_seconds(graph: Graph, split: Split, device: str, method: str) -> float:
+    """Return the median time of an epoch; the first of them compile kernels."""
+    problem = prepare(graph, parse_method(method), dataclasses.replace(GENERAL, stopping="none", max_epochs=_TIMED))
     ends: list[float] = []
     train_chunk(problem, [Run(split, 0)], find_device(device), on_epoch=lambda _: ends.append(time.perf_counter()))
     return float(np.median(np.diff(ends)))
