@@ -24,7 +24,8 @@ LIMIT = 120.0  # seconds; nothing here takes that long unless it hangs
 
 def start(folder, *options, workers=1, **environment):
     command = [sys.executable, "-m", "fishergcn", "reproduce", "quick", "--out", str(folder), "--device", "cpu"]
-    settings = ["--splits", "2", "--seeds", "2", "--epochs", "20", "--workers", str(workers)]
+    size = [] if "--splits" in options else ["--splits", "2", "--seeds", "2"]
+    settings = [*size, "--epochs", "20", "--workers", str(workers)]
     return subprocess.Popen(
         [*command, *settings, *options],
         stdout=subprocess.PIPE,

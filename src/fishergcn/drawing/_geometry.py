@@ -9,7 +9,7 @@ import numpy as np
 from fishergcn._base.imports import require
 from fishergcn._base.text import csv_text
 from fishergcn._base.types import FloatArray
-from fishergcn.drawing._picture import INK, REST, Picture, new_axes
+from fishergcn.drawing._picture import INK, REST, Picture, bins_of, new_axes
 from fishergcn.geometry.extrinsic import GeometryRecord, NodeLinks
 
 _FIRST, _OTHERS = "#d55e00", "#1f7fc4"
@@ -35,7 +35,9 @@ def draw_fisher(found: GeometryRecord, name: str = "fisher") -> Picture:
         direction.axhline(0, color=INK, linewidth=0.8)
         direction.set(title="most adversarial direction", xlabel="eigenvector of L", ylabel="φ")
         if found.random_growth:
-            growth.hist(found.random_growth, bins=20, color=REST, label="random directions")
+            growth.hist(
+                found.random_growth, bins=bins_of(found.random_growth, 20), color=REST, label="random directions"
+            )
         for position, worst in enumerate(found.growth):
             label = {0: "most adversarial", 1: "the other eigenvectors of G^E"}.get(position)
             color, width = (_FIRST, 2) if position == 0 else (_OTHERS, 0.8)

@@ -11,6 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from fishergcn._base.files import atomic_path
 from fishergcn._base.imports import require
 from fishergcn.errors import InputError
@@ -165,3 +168,15 @@ def _recolored(svg: str, colors: dict[str, str]) -> str:
     for stand_in, color in colors.items():
         svg = svg.replace(stand_in, color)
     return svg
+
+
+def bins_of(values: npt.ArrayLike, most: int) -> int:
+    """Return how many bins a histogram can have: one where the values differ by no more than rounding.
+
+    Examples
+    --------
+    >>> bins_of([0.0, 1.0], 20), bins_of([1e9, 1e9 + 1e-6], 20)
+    (20, 1)
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    return most if np.ptp(numbers) > 1e-12 * np.abs(numbers).max(initial=0.0) else 1

@@ -7,7 +7,7 @@ import numpy as np
 from fishergcn._base.text import csv_text
 from fishergcn._base.types import FloatArray
 from fishergcn.drawing._palette import Look
-from fishergcn.drawing._picture import GRID, INK, REST, Picture, new_axes
+from fishergcn.drawing._picture import GRID, INK, REST, Picture, bins_of, new_axes
 
 _DIRECTION = "direction, largest eigenvalue first"
 
@@ -79,7 +79,7 @@ def draw_distances(title: str, distances: FloatArray, name: str = "distances") -
     ['distance', '0.1', '0.1', '0.3']
     """
     with new_axes(6, 3.5) as (figure, axes):
-        axes.hist(distances, bins=40, color=REST)
+        axes.hist(distances, bins=bins_of(distances, 40), color=REST)
         axes.set(title=title, xlabel="Bures distance from the graph", ylabel="perturbations")
         axes.grid(axis="y")
     return Picture(name, title, figure, csv_text(["distance"], distances[:, None].tolist()))
