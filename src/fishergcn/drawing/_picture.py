@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from fishergcn._base.files import atomic_path
 from fishergcn._base.imports import require
+from fishergcn._base.types import FloatArray
 from fishergcn.errors import InputError
 
 # Stand-ins that occur nowhere else: on a page they become the page's colors, in a file dark gray on white.
@@ -170,13 +171,17 @@ def _recolored(svg: str, colors: dict[str, str]) -> str:
     return svg
 
 
-def bins_of(values: npt.ArrayLike, most: int) -> int:
-    """Return how many bins a histogram can have: one where the values differ by no more than rounding.
+def bins_of(values: npt.ArrayLike, most: int) -> FloatArray:
+    """Return the edges of a histogram's bins: one bin where the values differ by no more than rounding.
 
     Examples
     --------
-    >>> bins_of([0.0, 1.0], 20), bins_of([1e9, 1e9 + 1e-6], 20)
-    (20, 1)
+    >>> bins_of([0.0, 1.0], 2), bins_of([2.0, 2.0], 20)
+    (array([0. , 0.5, 1. ]), array([1., 3.]))
     """
     numbers = np.asarray(values, dtype=np.float64)
-    return most if np.ptp(numbers) > 1e-12 * np.abs(numbers).max(initial=0.0) else 1
+    low, high = float(numbers.min()), float(numbers.max())
+    if high / 2 - low / 2 > 1e-12 * max(abs(low), abs(high)):  # halves, since the difference may overflow
+        return np.linspace(low / 2, high / 2, most + 1) * 2
+    half = max(abs(low) / 2, 1.0)
+    return np.array([low - half, high + half])
