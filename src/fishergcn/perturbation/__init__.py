@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from fishergcn.perturbation._adversary import SpectralAdversary
+from fishergcn.perturbation._block import BlockNeighborhood, graph_spectrum
 from fishergcn.perturbation._directions import choose_directions
 from fishergcn.perturbation._links import LinkNoise
 from fishergcn.perturbation._neighborhood import Neighborhood, PerturbationWarning
 
-__all__ = ["LinkNoise", "Neighborhood", "PerturbationWarning", "SpectralAdversary", "choose_directions"]
+__all__ = [
+    "BlockNeighborhood", "LinkNoise", "Neighborhood", "PerturbationWarning", "SpectralAdversary", "choose_directions",
+    "graph_spectrum",
+]  # fmt: skip
