@@ -46,7 +46,8 @@ def difference(
     return (
         f"{layer.name} multiplies with another matrix than the adversary, which moves the spectrum of that from "
         f"data.{source}: entry ({row}, {column}) is {matrix[row, column]:.4g}, the adversary's "
-        f"{adversary[row, column]:.4g}, and its perturbed graph is in general no density matrix. {_advice(module, reading, source)}"
+        f"{adversary[row, column]:.4g}, and its perturbed graph is in general no density matrix. "
+        f"{_advice(module, reading, source)}"
     )
 
 
