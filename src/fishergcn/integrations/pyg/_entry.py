@@ -27,10 +27,6 @@ class Perturbation(Protocol):
 
     owner: Any
 
-    def __call__(self, layer: Any, module: Any, edge_index: Any, given: dict[str, Any], out: Tensor) -> Tensor:
-        """Return what ``propagate`` should have returned."""
-        ...
-
 
 # Passes in force, the innermost last. Each context (a thread, an asyncio task) has its own. TorchDynamo cannot read
 # a ContextVar, so that compiled code looks at the thread's.
