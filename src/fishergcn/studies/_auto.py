@@ -35,6 +35,7 @@ from fishergcn.studies._candidates import (
     work_of,
 )
 from fishergcn.studies._plan import Cell, Plan
+from fishergcn.studies._planning import splits_digest
 from fishergcn.studies._resampling import Estimate, estimate
 from fishergcn.studies._runner import run
 from fishergcn.training import RunRecord, TrainConfig, graph_free_of, learnable, parse_method
@@ -269,7 +270,7 @@ class _Choice:
             cells=tuple(made),
             splits=tuple(split.name for split in splits),
             seeds=(self.seed,),
-            digests={self.dataset: self.graph.digest},
+            digests={self.dataset: self.graph.digest, f"{self.dataset}, splits": splits_digest(splits)},
             graphs={self.dataset: self.graph},
             own_splits={self.dataset: tuple(splits)},
         )
@@ -380,7 +381,8 @@ def inner_splits(graph: Graph, split: Split, count: int) -> list[Split]:
             dealt["train"] += members[:learned].tolist()
             dealt["val"] += members[learned:].tolist()
         parts = {part: np.sort(np.array(nodes, dtype=np.int64)) for part, nodes in dealt.items()}
-        found.append(Split(f"{split.name} inner {number}", **parts, test=np.empty(0, dtype=np.int64)))
+        none = np.empty(0, dtype=np.int64)
+        found.append(Split(f"{split.name} inner {number}", parts["train"], parts["val"], none, split.node_weight))
     return found
 
 
