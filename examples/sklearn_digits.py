@@ -80,9 +80,7 @@ def main() -> dict[str, Any]:
             accuracies[name].append(np.mean(predicted[hidden] == y[hidden]))
 
     first = np.array(accuracies[next(iter(methods))])
-    print(
-        f"digits, {args.labels} labels a class, {args.draws} draws; in percent, time and difference to the first, paired"
-    )
+    print(f"digits, {args.labels} labels a class, {args.draws} draws; in percent; time and difference: to the first")
     print(f"{'':36}{'mean':>7}{'sd':>6}{'time':>6}{'difference':>20}{'first better':>14}")
     for name, values in accuracies.items():
         own = 100 * np.array(values)
