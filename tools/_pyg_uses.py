@@ -1,6 +1,6 @@
 """Layers and uses of the add-on for PyTorch Geometric, each against a dense computation, trained, or refused.
 
-The dense side shares no code with the package: L from the links by hand, all its eigenpairs from ``numpy.linalg.eigh``, c
+The dense side shares no code with the package: L from the links by hand, its eigenpairs from ``numpy.linalg.eigh``, c
 from the formula, and a copy of the layer whose ``propagate`` subtracts the dense matrix U diag(c) Uᵀ times its input.
 """
 
@@ -498,7 +498,8 @@ def _layers() -> list[Use]:
     exact: list[tuple[str, Callable[[], nn.Module], int]] = [
         ("GCNConv", lambda: pyg.GCNConv(WIDTH, CLASSES), 1),
         ("GCNConv, `cached=True`", lambda: pyg.GCNConv(WIDTH, CLASSES, cached=True), 1),
-        ("GCNConv, `improved=True` and weights, with `self_links=2`", lambda: pyg.GCNConv(WIDTH, CLASSES, improved=True), 2),
+        ("GCNConv, `improved=True` and weights, with `self_links=2`",
+         lambda: pyg.GCNConv(WIDTH, CLASSES, improved=True), 2),
         ("GCNConv, `add_self_loops=False`, with `self_links=0`",
          lambda: pyg.GCNConv(WIDTH, CLASSES, add_self_loops=False), 0),
         ("GCN2Conv", lambda: pyg.GCN2Conv(WIDTH, alpha=0.2), 1),

@@ -322,11 +322,16 @@ def test_a_loss_must_be_a_tensor(data, training) -> None:
 
 def test_the_code_of_the_guide_runs() -> None:
     page = Path(__file__).resolve().parents[2] / "docs" / "guide_pyg.md"
-    loop, batches, _ = re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    loop, batches, graphs, attention, features, encoding = blocks
+    assert "refresh" in attention  # of a model that is not on the page
     found: dict[str, Any] = {}
-    exec(loop.replace("range(200)", "range(2)") + batches, found)
+    exec(loop.replace("range(200)", "range(2)") + batches + graphs, found)
     assert np.isfinite(found["loss"].item())
     assert found["adversary"].xi.grad.abs().sum() > 0
+    assert found["many"].xi.grad.abs().sum() > 0
+    exec(features + encoding, found)
+    assert found["data"].encoding.shape == (2708, 4)
 
 
 def test_a_layer_of_ones_own_enters_by_the_name_of_its_tensor(data) -> None:
