@@ -75,6 +75,24 @@ def test_each_task_has_its_own_perturbation(data, model) -> None:
     assert max(asyncio.run(both())) < 1e-12
 
 
+def test_tasks_that_end_in_any_order_leave_nothing_behind(data, model) -> None:
+    adversary = BuresAdversary(data, rank=4, radius=1.0, samples=2).attach(model)
+
+    async def work(phi: torch.Tensor, steps: int) -> None:
+        with adversary.perturbed(phi):
+            model(data.x, data.edge_index)
+            for _ in range(steps):
+                await asyncio.sleep(0)
+
+    async def both() -> None:
+        phis = adversary.draw().detach()
+        await asyncio.gather(work(phis[0], 1), work(phis[1], 3))
+
+    asyncio.run(both())
+    assert entry._THREAD.passes == ()
+    assert entry._EVERYWHERE == []
+
+
 def test_after_a_nested_block_the_outer_one_is_in_force_again(data, model) -> None:
     adversary = BuresAdversary(data, rank=4, radius=1.0, samples=2).attach(model)
     outer, inner = adversary.draw().detach()
@@ -229,6 +247,16 @@ def test_copies_and_pickles_are_plain_models(data, model) -> None:
         BuresAdversary(data, rank=4).attach(each)
 
 
+def test_a_model_and_its_adversary_copied_together(data, model) -> None:
+    model.adversary = BuresAdversary(data, rank=4, radius=1.0).attach(model)
+    copied = copy.deepcopy(model)
+    with pytest.raises(InputError, match="must be attached to a model first"):
+        copied.adversary.average(lambda: loss_of(copied, data))
+    copied.adversary.attach(copied)
+    expected = model.adversary.average(lambda: loss_of(model, data))
+    assert torch.equal(copied.adversary.average(lambda: loss_of(copied, data)), expected)
+
+
 def test_a_layer_that_does_not_run_is_announced(data, model) -> None:
     adversary = BuresAdversary(data, rank=4, radius=1.0).attach(model)
     model.second = GCNConv(8, 3).double()
@@ -341,6 +369,20 @@ def test_an_optimizer_that_does_not_ascend_is_announced(data, model) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         step()
+
+
+def test_accumulated_gradients_count_together(data, model) -> None:
+    """The step after several averages goes against the last gradient, here, and is right."""
+    adversary = BuresAdversary(data, rank=4, radius=1.0).attach(model)
+    optimizer = torch.optim.SGD([adversary.parameter_group()], lr=0.1)
+    factors = (1.0, 1.0, -0.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for factor in factors:
+            adversary.set_generator_state(torch.Generator().manual_seed(3).get_state())
+            adversary.average(lambda factor=factor: factor * loss_of(model, data)).backward()
+        optimizer.step()
+        adversary.average(lambda: loss_of(model, data))
 
 
 @pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop])

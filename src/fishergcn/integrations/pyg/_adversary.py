@@ -16,6 +16,7 @@ from fishergcn._base.checks import check_integer
 from fishergcn._base.choices import Noise
 from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
+from fishergcn.integrations.pyg._ascent import Ascent
 from fishergcn.integrations.pyg._compare import difference
 from fishergcn.integrations.pyg._entry import enter, in_force, leave
 from fishergcn.integrations.pyg._graph import (
@@ -150,7 +151,7 @@ class BuresAdversary(SpectralAdversary):
         self._kept_rows: dict[Any, Rows] = {}
         self._refreshed = self._started = False
         self._group: Any = None
-        self._last: tuple[Tensor, Tensor] | None = None
+        self._ascent = Ascent()
         index = getattr(data, "edge_index", None)
         self.to((data.adj_t if index is None else index).device)
 
@@ -233,7 +234,8 @@ class BuresAdversary(SpectralAdversary):
             raise InputError(f"closure must be a function that returns the loss, got {type(closure).__name__}.")
         if not any(layer.module.training for layer in self._layers):
             return _tensor(closure())
-        self._watch_ascent()
+        if self._group is None:  # a process of several knows only a part of the gradient
+            self._ascent.judge(self.xi)
         rows = self._rows(batch)
         around = self._around(rows)
         coefficients = around.coefficients(around.phi(around.noise(self.samples, self._generator) * self.shape, 1.0))
@@ -251,7 +253,7 @@ class BuresAdversary(SpectralAdversary):
             known = torch.stack([torch.zeros_like(coefficients[0]) if each is None else each for each in gradients])
             (gradient,) = torch.autograd.grad(coefficients, self.xi, known, retain_graph=mean.keep)
             mean.deposit(self.xi, gradient)
-            self._last = self.xi.detach().clone(), gradient
+            self._ascent.remember(self.xi, gradient)
         return mean.result()
 
     @contextmanager
@@ -390,23 +392,10 @@ class BuresAdversary(SpectralAdversary):
             distributed.all_reduce(xi.grad, group=self._group)
             xi.grad /= distributed.get_world_size(self._group)
 
-    def _watch_ascent(self) -> None:
-        """Say so if the first step of the optimizer moved ξ against its gradient."""
-        if self._last is None or self._ascends:
-            return
-        before, gradient = self._last
-        moved, there = self.xi.detach() - before, gradient != 0
-        if not bool(moved.any()):
-            return
-        self._ascends = True
-        if bool(there.any()) and bool((moved[there].sign() == -gradient[there].sign()).all()):
-            warn(
-                "the optimizer moved ξ down: it does not know the option maximize=True of parameter_group(). Give ξ an "
-                "optimizer of its own that does: torch.optim.Adam([adversary.parameter_group()], lr=0.01).",
-                PerturbationWarning,
-            )
-
-    _ascends = False
+    def __getstate__(self) -> dict[str, Any]:
+        """Copy and pickle the adversary by itself, since copies of the layers are plain layers."""
+        alone: dict[str, Any] = {"_layers": [], "_roots": [], "_kept_rows": {}, "_group": None, "_started": False}
+        return self.__dict__ | alone
 
     def extra_repr(self) -> str:
         """What ``print(adversary)`` shows."""

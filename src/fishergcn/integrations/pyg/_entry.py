@@ -39,16 +39,15 @@ _EVERYWHERE: list[Any] = []
 @contextmanager
 def in_force(perturbation: Perturbation) -> Iterator[None]:
     """Let a perturbation act on the layers of its owner until the end; what was in force before is so again then."""
-    before = _CONTEXT.get()
-    token = _CONTEXT.set((*before, perturbation))
-    thread_before = getattr(_THREAD, "passes", ())
-    _THREAD.passes = (*thread_before, perturbation)
+    token = _CONTEXT.set((*_CONTEXT.get(), perturbation))
+    _THREAD.passes = (*getattr(_THREAD, "passes", ()), perturbation)
     _EVERYWHERE.append(perturbation)
     try:
         yield
     finally:
         _EVERYWHERE.remove(perturbation)
-        _THREAD.passes = thread_before
+        # Not what was there before: tasks of one thread may end in any order.
+        _THREAD.passes = tuple(each for each in _THREAD.passes if each is not perturbation)
         _CONTEXT.reset(token)
 
 

@@ -76,7 +76,7 @@ class Layer:
         elif self.waiting:
             raise InputError(
                 f"{self.name} is recomputed (torch.utils.checkpoint) after its perturbed pass has ended; call "
-                "backward() inside perturbed(…), or use average, which does."
+                "backward() inside perturbed(…), or use average, which does so unless it keeps the passes."
             )
 
 
