@@ -22,6 +22,9 @@ from fishergcn.perturbation._directions import check_spectrum, choose_directions
 from fishergcn.spectrum import Spectrum
 
 
+_MEAN_DRAWS = 8192
+
+
 class PerturbationWarning(UserWarning):
     """A perturbation was asked for that does not keep the graph a density matrix.
 
@@ -244,6 +247,11 @@ class Neighborhood:
         """Ã(φ), batched like φ; without φ the unperturbed Ã, as the same kind of operator."""
         coefficients = torch.zeros_like(self._eigenvalues) if phi is None else self.coefficients(phi)
         return SparsePlusLowRank(self.propagation, self._basis, coefficients)
+
+    def mean_operator(self) -> SparsePlusLowRank:
+        """Return E Ã(φ), the mean of the graphs that are drawn with ϕ = ε, without noise: c is averaged over draws."""
+        drawn = self.sample(_MEAN_DRAWS, torch.Generator().manual_seed(0))
+        return SparsePlusLowRank(self.propagation, self._basis, self.coefficients(drawn).mean(0))
 
     def perturbed_eigenvalues(self, phi: ArrayOrTensor) -> Tensor:
         """Eigenvalues of L(φ) = I - Ã(φ) on Ū, shape (..., k), in the order of ``spectrum``.

@@ -25,6 +25,7 @@ from fishergcn._base.seeds import FIRST_SEED, check_seeds
 from fishergcn.errors import DataFileError, InputError, reason
 from fishergcn.execution import Executor, Job, Listener, choose_executor
 from fishergcn.graph import Graph
+from fishergcn.perturbation import Neighborhood
 from fishergcn.splits import Split, choose
 from fishergcn.training import (
     Method,
@@ -221,7 +222,7 @@ class _Objective:
         config = TrainConfig.from_dict({**last.config.to_dict(), **settings})
         known: dict[str, Any] = {}
         if config.order == last.config.order:
-            spectrum = None if last.neighborhood is None else last.neighborhood.spectrum
+            spectrum = last.neighborhood.spectrum if isinstance(last.neighborhood, Neighborhood) else None
             known = {"propagation": last.propagation, "spectrum": spectrum}
         problem = self.last = prepare(last.graph, last.method, config, **known)
         size = self.executor.chunk_size(problem)

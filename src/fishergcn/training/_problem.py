@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -18,13 +18,14 @@ from fishergcn._base.types import CSRArray, IntArray
 from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
 from fishergcn.nn import Features, FeatureScaling, make_features
-from fishergcn.perturbation import Neighborhood, PerturbationWarning
+from fishergcn.perturbation import CongruenceNeighborhood, Neighborhood, PerturbationWarning
 from fishergcn.propagation import high_order, normalized_adjacency, renormalized
 from fishergcn.splits import Split
 from fishergcn.streams import keys_of
 from fishergcn.training._methods import samples_of
 
 if TYPE_CHECKING:
+    from fishergcn._base.choices import Congruence, Directions
     from fishergcn.graph import Graph
     from fishergcn.spectrum import Spectrum
     from fishergcn.training._config import TrainConfig
@@ -74,7 +75,7 @@ class Problem:
     method: Method
     config: TrainConfig
     propagation: CSRArray
-    neighborhood: Neighborhood | None
+    neighborhood: Neighborhood | CongruenceNeighborhood | None
 
     @property
     def samples(self) -> int:
@@ -203,11 +204,19 @@ def prepare(
         propagation = propagation_of(graph, method, config)
     neighborhood = None
     if method.perturbed and not by_links and config.radius > 0:
-        neighborhood = _neighborhood(propagation, config, spectrum)
+        neighborhood = make_neighborhood(propagation, config, spectrum)
     return Problem(graph, method, config, propagation, neighborhood)
 
 
-def _neighborhood(propagation: CSRArray, config: TrainConfig, spectrum: Spectrum | None) -> Neighborhood:
+def make_neighborhood(
+    propagation: CSRArray, config: TrainConfig, spectrum: Spectrum | None
+) -> Neighborhood | CongruenceNeighborhood:
+    """Return the graphs around Ã that a configuration draws from."""
+    # Without noise the neighborhood is asked for its mean alone.
+    noise: Any = "uniform" if config.noise == "mean" else config.noise
+    if config.congruent:
+        directions = cast("Congruence", config.directions)
+        return CongruenceNeighborhood(propagation, directions, config.radius, noise, config.degree)
     with warnings.catch_warnings():
         # Whoever sets scale="trace" in a configuration has read what it does; one warning per run is noise.
         warnings.simplefilter("ignore", PerturbationWarning)
@@ -215,8 +224,8 @@ def _neighborhood(propagation: CSRArray, config: TrainConfig, spectrum: Spectrum
             propagation,
             rank=config.rank,
             radius=config.radius,
-            noise=config.noise,
-            directions=config.directions,
+            noise=noise,
+            directions=cast("Directions", config.directions),
             scale=config.scale,
             spectrum=spectrum,
         )
