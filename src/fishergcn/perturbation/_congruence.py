@@ -8,7 +8,6 @@ from typing import Any, cast, get_args
 
 import numpy as np
 import torch
-from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor
 
 from fishergcn._base.checks import check_choice, check_integer, check_real
@@ -18,6 +17,7 @@ from fishergcn._base.tensors import ArrayOrTensor, as_tensor
 from fishergcn._base.types import MatrixLike
 from fishergcn.errors import InputError
 from fishergcn.operators import CongruenceOperator, Operator, SparseMatrix
+from fishergcn.perturbation._bound import largest_eigenvalue
 from fishergcn.perturbation._family import Family
 from fishergcn.perturbation._family_links import Links
 from fishergcn.perturbation._family_low_rank import LowRank
@@ -224,7 +224,7 @@ class CongruenceNeighborhood:
         """Return λ_max(L(x)) for each x, shape (...), by Lanczos: above 2, Ã(x) makes some signals grow."""
         given = self._coordinates("x", x).detach()
         cpu = self.to("cpu", torch.float64)
-        found = [_largest(cpu, each) for each in given.reshape(-1, self.rank).cpu()]
+        found = [largest_eigenvalue(cpu.operator(each)) for each in given.reshape(-1, self.rank).cpu()]
         return torch.tensor(found, dtype=torch.float64, device=self.device).view(given.shape[:-1])
 
     def _coordinates(self, name: str, value: ArrayOrTensor) -> Tensor:
@@ -244,18 +244,3 @@ class CongruenceNeighborhood:
             f"radius {self.radius:g}, {self.noise_kind} noise)"
         )
 
-
-def _largest(around: CongruenceNeighborhood, x: Tensor) -> float:
-    operator = around.operator(x)
-    nodes = operator.shape[0]
-
-    def laplacian(vector: Any) -> Any:
-        dense = torch.as_tensor(vector.reshape(nodes, 1, -1))
-        return (dense - operator.propagate(dense)).reshape(vector.shape).numpy()
-
-    with torch.no_grad():
-        if nodes < 16:  # too small for Lanczos
-            return float(np.linalg.eigvalsh(laplacian(np.eye(nodes)))[-1])
-        start = np.random.default_rng(0).standard_normal(nodes)
-        linear = LinearOperator((nodes, nodes), matvec=laplacian, dtype=np.float64)
-        return float(eigsh(linear, k=1, which="LA", return_eigenvectors=False, v0=start)[0])

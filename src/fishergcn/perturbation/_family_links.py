@@ -64,7 +64,7 @@ class Links:
 
     def factor(self, x: Tensor) -> LinkFactor:
         """Return I + X."""
-        return LinkFactor(self.ends, (x * self.weights).T)
+        return LinkFactor(self.ends, (x * self.weights).T.contiguous())
 
     def smallest(self, x: FloatArray) -> float:
         """Return 1 - max |x_e| where that is not negative, else the smallest eigenvalue of I + X."""

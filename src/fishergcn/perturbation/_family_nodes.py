@@ -44,7 +44,7 @@ class Nodes:
 
     def factor(self, x: Tensor) -> NodeFactor:
         """Return diag(1 + x)."""
-        return NodeFactor(1.0 + x.T)
+        return NodeFactor((1.0 + x.T).contiguous())
 
     def smallest(self, x: FloatArray) -> float:
         """Return min(1 + x_i) over nodes with links."""

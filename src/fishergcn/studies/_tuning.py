@@ -46,6 +46,7 @@ PAPER_GRID: Mapping[str, tuple[float, ...]] = {
     "hidden": (16, 32, 64),
 }
 _TRIALS = 50
+_MOST_RADIUS = 0.3
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,8 @@ def tune(
     grid
         ``"paper"`` tries the 72 points of the paper's grid: learning rate 0.02, 0.01, 0.005, 0.001; dropout 0.5, 0.8;
         weight decay 0.002, 0.001, 0.0005; hidden units 16, 32, 64. By default Optuna's TPE sampler searches ranges of
-        these, the scaling of features and a bias; for ``fishergcn`` the radius (0.01 to 0.3), with suffix ``-t`` the
+        these, the scaling of features and a bias; for ``fishergcn`` the radius (0.01 to 0.3, or less where draws of
+        the neighborhood would leave λ_max(L) ≤ 2), with suffix ``-t`` the
         order (2 to 8), with suffix ``-c`` λ (0.1 to 2) and τ (0.3 to 0.9).
     trials
         How many trials there are to be in all; 50 by default, and all points of a grid.
@@ -183,11 +185,12 @@ def tune(
     # Where features are negative, rows are not divided by their sum: it would be the same as no scaling.
     divided = config.scaling != "rows" or base.config.scaling == "rows"
     scalings = [each for each in get_args(Scaling) if each != "rows" or divided]
+    most_radius = _most_radius(base)
     with contextlib.closing(choose_executor(device, workers, most=len(runs), on_epoch=listener.epoch)) as executor:
         objective = _Objective(base, runs, executor)
 
         def value(trial: Any) -> float:
-            accuracy, loss = objective(_suggest(trial, space, parsed, scalings))
+            accuracy, loss = objective(_suggest(trial, space, parsed, scalings, most_radius))
             trial.set_user_attr("val_loss", loss)
             return accuracy
 
@@ -204,6 +207,14 @@ def tune(
     result = _result(base, found)
     _write(place, result, graph, runs)
     return result
+
+
+def _most_radius(base: Problem) -> float:
+    """Return the largest radius of a search: where draws along eigenvectors keep λ_max(L) ≤ 2, as graphs do."""
+    around = base.neighborhood
+    if not isinstance(around, Neighborhood) or around.directions == "random" or around.scale == "trace":
+        return _MOST_RADIUS
+    return max(around.largest_radius(_MOST_RADIUS), 1e-3)
 
 
 def _without_test(split: Split) -> Split:
@@ -236,7 +247,11 @@ class _Objective:
 
 
 def _suggest(
-    trial: Any, space: Mapping[str, Sequence[float]] | None, method: Method, scalings: Sequence[str]
+    trial: Any,
+    space: Mapping[str, Sequence[float]] | None,
+    method: Method,
+    scalings: Sequence[str],
+    most_radius: float,
 ) -> dict[str, Any]:
     if space is not None:
         return {name: trial.suggest_categorical(name, list(values)) for name, values in space.items()}
@@ -249,7 +264,7 @@ def _suggest(
         "bias": trial.suggest_categorical("bias", [False, True]),
     }
     if method.perturbed:
-        settings["radius"] = trial.suggest_float("radius", 0.01, 0.3, log=True)
+        settings["radius"] = trial.suggest_float("radius", min(0.01, most_radius / 2), most_radius, log=True)
     if method.high_order:
         settings["order"] = trial.suggest_int("order", 2, 8)
     if method.consistent:

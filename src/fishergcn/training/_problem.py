@@ -219,7 +219,7 @@ def make_neighborhood(
         return CongruenceNeighborhood(propagation, directions, config.radius, noise, config.degree)
     with warnings.catch_warnings():
         # Whoever sets scale="trace" in a configuration has read what it does; one warning per run is noise.
-        warnings.simplefilter("ignore", PerturbationWarning)
+        warnings.filterwarnings("ignore", message="scale='trace'", category=PerturbationWarning)
         return Neighborhood(
             propagation,
             rank=config.rank,
