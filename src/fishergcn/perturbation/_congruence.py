@@ -221,10 +221,17 @@ class CongruenceNeighborhood:
         return kappa * torch.sqrt(2.0 / (secant * (secant + 1.0)))  # 2 - 2/r = 2κ²/(r (r + 1)), exact for small κ
 
     def largest_eigenvalue(self, x: ArrayOrTensor) -> Tensor:
-        """Return λ_max(L(x)) for each x, shape (...), by Lanczos: above 2, Ã(x) makes some signals grow."""
+        """Return λ_max(L(x)) for each x, shape (...), by Lanczos: above 2, Ã(x) makes some signals grow.
+
+        For polynomials on more than 1,000 nodes a bound above it: the maximum between the ends of the spectrum of L.
+        """
         given = self._coordinates("x", x).detach()
         cpu = self.to("cpu", torch.float64)
-        found = [largest_eigenvalue(cpu.operator(each)) for each in given.reshape(-1, self.rank).cpu()]
+        flat = given.reshape(-1, self.rank).cpu()
+        if isinstance(cpu._family, Polynomials):
+            found = [cpu._family.largest(each.numpy()) * float(cpu.scale_of(each)) for each in flat]
+        else:
+            found = [largest_eigenvalue(cpu.operator(each)) for each in flat]
         return torch.tensor(found, dtype=torch.float64, device=self.device).view(given.shape[:-1])
 
     def _coordinates(self, name: str, value: ArrayOrTensor) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from fishergcn.operators import PolynomialOperator, SparseMatrix
 from fishergcn.perturbation._factors import PolynomialFactor
 from fishergcn.perturbation._family import laplacian_diagonal
 
-_EXACT_NODES = 25_000
+_EXACT_NODES = 5_000
 _SMALL_NODES = 1_000  # up to here all eigenvalues are computed where it matters
 _COLUMNS = 256  # at once; and as many random signs where the traces are estimated
 
@@ -26,7 +27,7 @@ _COLUMNS = 256  # at once; and as many random signs where the traces are estimat
 class Polynomials:
     """P_1, …, P_p with tr ρP_i(L)P_j(L) = δ_ij and tr ρP_j(L) = 0, so tr ρX² = Σ x_j².
 
-    They come from the Chebyshev moments tr T_j(Ã), j ≤ 2p + 1: exact up to 25,000 nodes, and beyond that from 256
+    They come from the Chebyshev moments tr T_j(Ã), j ≤ 2p + 1: exact up to 5,000 nodes, and beyond that from 256
     random sign vectors, whose relative error falls with the root of 256 n (10⁻³ and less).
     """
 
@@ -75,12 +76,25 @@ class Polynomials:
         The bound is the minimum of 1 + Σ x_j P_j between the ends of the spectrum.
         """
         series = chebyshev.Chebyshev(self.polynomials[0] + x @ self.polynomials[1:])
+        return float(series(self._extremes(series)).min())
+
+    def largest(self, x: FloatArray) -> float:
+        """Return the largest eigenvalue of (I + X) L (I + X); of large graphs a bound above it, between the same ends.
+
+        The spectrum of a polynomial has clusters at its maxima, where Lanczos would take minutes.
+        """
+        series = chebyshev.Chebyshev(self.polynomials[0] + x @ self.polynomials[1:])
+        square = series * series * chebyshev.Chebyshev([1.0, -1.0])
+        return float(square(self._extremes(square)).max())
+
+    def _extremes(self, series: Any) -> FloatArray:
+        """Return where a function of Ã may have its extremes: all eigenvalues, or ends and turning points."""
         points = self._points
-        if len(points) == 2:
-            turning = series.deriv().roots() if self.degree > 1 else np.empty(0)
-            inside = [each.real for each in turning if abs(each.imag) < 1e-9 and points[0] < each.real < points[1]]
-            points = np.append(points, inside)
-        return float(series(points).min())
+        if len(points) > 2:
+            return points
+        turning = series.deriv().roots() if series.degree() > 1 else np.empty(0)
+        inside = [each.real for each in turning if abs(each.imag) < 1e-9 and points[0] < each.real < points[1]]
+        return np.append(points, inside)
 
     @cached_property
     def _points(self) -> FloatArray:
