@@ -164,10 +164,13 @@ class CongruenceNeighborhood:
             ϕ; ``radius`` if not given.
         """
         e = self._coordinates("noise", noise)
-        scale = torch.as_tensor(self.radius if shape is None else shape, dtype=torch.float64, device=self.device)
+        unit, given = math.sqrt(12.0) * self.unit, self.radius if shape is None else shape
+        if isinstance(given, int | float):  # stays on the CPU: a copy to a GPU could not be recorded
+            return self._family.limit(float(given) * unit * e)
+        scale = torch.as_tensor(given, dtype=torch.float64, device=self.device)
         if scale.ndim > 1 or (scale.ndim == 1 and scale.shape[0] != self.rank):
             raise InputError(f"shape must be a number or have shape ({self.rank},), got {tuple(scale.shape)}.")
-        return self._family.limit(scale * (math.sqrt(12.0) * self.unit) * e)
+        return self._family.limit(scale * unit * e)
 
     def sample(
         self, samples: int, generator: torch.Generator | None = None, shape: ArrayOrTensor | float | None = None

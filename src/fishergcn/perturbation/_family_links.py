@@ -35,9 +35,8 @@ class Links:
         rows, columns, weights = rows[order], columns[order], upper.data[order]
         own = weights**2 * (diagonal[rows] + diagonal[columns]) / trace
         first, second, values = _triangle_sides(rows, columns, weights, propagation.shape[0])
-        pairs = sparse.coo_array((values / trace, (first, second)), shape=(len(weights),) * 2)
-        form = sparse.csr_array(sparse.diags_array(own) + pairs + pairs.T)
-        self.form = SparseMatrix.from_scipy(form)
+        self.own = torch.from_numpy(own)
+        self.first, self.second, self.between = map(torch.from_numpy, (first, second, 2.0 * values / trace))
         self.slope = torch.from_numpy(-2.0 * weights**2 / trace)  # of tr ρX in x
         self.ends = torch.from_numpy(np.stack([rows, columns]))
         self.weights = torch.from_numpy(weights)
@@ -46,8 +45,7 @@ class Links:
     def to(self, device: torch.device) -> Links:
         """Return the family on another device."""
         moved = copy.copy(self)
-        moved.form = self.form.to(device)
-        for name in ("slope", "ends", "weights", "unit"):
+        for name in ("own", "first", "second", "between", "slope", "ends", "weights", "unit"):
             setattr(moved, name, getattr(self, name).to(device))
         return moved
 
@@ -58,8 +56,7 @@ class Links:
     def moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return tr ρX and the standard deviation of X in ρ."""
         mean = x @ self.slope
-        flat = x.reshape(-1, x.shape[-1])
-        square = (flat * (self.form @ flat.T).T).sum(-1).view(mean.shape)
+        square = x.square() @ self.own + (x[..., self.first] * x[..., self.second]) @ self.between
         return mean, root(square - mean.square())
 
     def factor(self, x: Tensor) -> LinkFactor:
