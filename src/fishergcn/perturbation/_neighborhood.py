@@ -155,7 +155,7 @@ class Neighborhood:
                 f"at radius {self.radius:g}, {float((largest > BOUND + ROUNDING).double().mean()):.1%} of the perturbed "
                 f"graphs have an eigenvalue of L beyond 2, up to {float(largest.max()):.3g}, which no normalized graph "
                 f"has: they make some signals grow. None of {len(largest):,} draws does up to radius "
-                f"{self.largest_radius():.3g}.",
+                f"{self.largest_radius(self.radius):.3g}.",
                 PerturbationWarning,
             )
 
