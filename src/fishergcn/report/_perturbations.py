@@ -121,8 +121,8 @@ def paragraph(judged: Sequence[Judged]) -> str:
     worst = min(noisy, key=lambda each: each.control.mean)
     chance = 0.025 * len(noisy)
     text = (
-        f"Of {len(noisy)} perturbed cells, {len(above)} have an interval of 95 % above their control and {len(below)} "
-        f"below it; without any effect about {chance:.0f} would be on each side. The best is {_named(best)} with "
+        f"The interval of 95 % lies above the control in {len(above)} of {len(noisy)} perturbed cells and below it in "
+        f"{len(below)}; without any effect about {chance:.0f} would be on each side. The best is {_named(best)} with "
         f"{_interval(best.control)} points, the worst {_named(worst)} with {_interval(worst.control)}."
     )
     compared = [(each, each.mean) for each in noisy if each.mean is not None]
@@ -130,8 +130,8 @@ def paragraph(judged: Sequence[Judged]) -> str:
         better = sum(gain.low > 0 for _, gain in compared)
         poorer = sum(gain.high < 0 for _, gain in compared)
         text += (
-            f" Against training on the mean of the same graphs without noise, {better} of {len(compared)} cells are "
-            f"above and {poorer} below."
+            f" Against training on the mean of the same graphs without noise, it lies above in {better} of "
+            f"{len(compared)} cells and below in {poorer}."
         )
     means = [each for each in judged if not each.noisy]
     gains = [each for each in means if each.control.low > 0]
@@ -141,8 +141,8 @@ def paragraph(judged: Sequence[Judged]) -> str:
     if above:
         told = {each: each.mean for each in above if each.mean is not None}
         kept = [each for each, gain in told.items() if gain.low > 0]
-        text += f" Of the {len(above)} cells above their control ({_listed(above)}), {len(kept)} are above their mean too"
-        text += f", and of {len(above) - len(told)} the mean was not run." if len(told) < len(above) else "."
+        text += f" Above the control: {_listed(above)}; above the mean too: {_listed(kept) or 'none'}"
+        text += f"; mean not run for {len(above) - len(told)}." if len(told) < len(above) else "."
     for words, group in _groups(noisy):
         if group:
             mean = sum(each.control.mean for each in group) / len(group)
