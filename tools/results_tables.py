@@ -19,7 +19,10 @@ from pathlib import Path
 from _blocks import refresh
 
 from fishergcn._base.files import write_text
-from fishergcn.drawing import draw_forest, looks
+from fishergcn.drawing import Picture, draw_forest, looks
+from fishergcn.report._captions import PERTURBATIONS
+from fishergcn.report._outcome import read_outcome
+from fishergcn.report._perturbations import draw_perturbations, judge, paragraph
 from fishergcn.studies import (
     CellSummary,
     Comparison,
@@ -238,7 +241,16 @@ def consistency() -> str:
     )
 
 
+def perturbations() -> str:
+    """Return what the study of perturbations found, in words, with its picture."""
+    with open_runs(RESULTS / "perturbations") as runs:
+        judged = judge(read_outcome(runs))
+    picture = "![What each neighborhood gains over its control](_static/perturbations.svg)"
+    return f"{paragraph(judged)}\n\n{picture}\n\n{PERTURBATIONS}"
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
+    "perturbations": perturbations,
     "consistency": consistency,
     "headline": headline,
     "made-by": made_by,
@@ -259,8 +271,18 @@ def draw() -> None:
     for dataset, label in NAMES.items():
         rows = sorted((each for each in found.differences if each.dataset == dataset), key=after_controls)
         picture = draw_forest(label, rows, chosen, f"forest-{dataset}")
-        paper = picture.svg.replace('style="fill: none"/>', 'style="fill: #ffffff"/>', 1)
-        write_text(PICTURES / f"{picture.name}.svg", paper)
+        _keep(picture)
+    if (RESULTS / "perturbations").is_dir():
+        with open_runs(RESULTS / "perturbations") as runs:
+            drawn = draw_perturbations(judge(read_outcome(runs)))
+        if drawn is not None:
+            _keep(drawn)
+
+
+def _keep(picture: Picture) -> None:
+    """Write a picture on white paper for the pages."""
+    paper = picture.svg.replace('style="fill: none"/>', 'style="fill: #ffffff"/>', 1)
+    write_text(PICTURES / f"{picture.name}.svg", paper)
 
 
 def main() -> int:

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -19,7 +19,7 @@ from fishergcn._base.types import CSRArray, IntArray
 from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
 from fishergcn.nn import Features, FeatureScaling, make_features
-from fishergcn.perturbation import Neighborhood, PerturbationWarning
+from fishergcn.perturbation import CongruenceNeighborhood, Neighborhood, PerturbationWarning
 from fishergcn.propagation import (
     high_order,
     high_order_rows,
@@ -34,6 +34,7 @@ from fishergcn.streams import keys_of
 from fishergcn.training._methods import samples_of
 
 if TYPE_CHECKING:
+    from fishergcn._base.choices import Congruence, Directions
     from fishergcn.graph import Graph
     from fishergcn.spectrum import Spectrum
     from fishergcn.training._config import TrainConfig
@@ -83,7 +84,7 @@ class Problem:
     method: Method
     config: TrainConfig
     propagation: CSRArray
-    neighborhood: Neighborhood | None
+    neighborhood: Neighborhood | CongruenceNeighborhood | None
 
     @property
     def samples(self) -> int:
@@ -279,20 +280,28 @@ def prepare(
         propagation = propagation_of(graph, method, config)
     neighborhood = None
     if method.perturbed and not by_links and config.radius > 0:
-        neighborhood = _neighborhood(propagation, config, spectrum)
+        neighborhood = make_neighborhood(propagation, config, spectrum)
     return Problem(graph, method, config, propagation, neighborhood)
 
 
-def _neighborhood(propagation: CSRArray, config: TrainConfig, spectrum: Spectrum | None) -> Neighborhood:
+def make_neighborhood(
+    propagation: CSRArray, config: TrainConfig, spectrum: Spectrum | None
+) -> Neighborhood | CongruenceNeighborhood:
+    """Return the graphs around Ã that a configuration draws from."""
+    # Without noise the neighborhood is asked for its mean alone.
+    noise: Any = "uniform" if config.noise == "mean" else config.noise
+    if config.congruent:
+        directions = cast("Congruence", config.directions)
+        return CongruenceNeighborhood(propagation, directions, config.radius, noise, config.degree)
     with warnings.catch_warnings():
         # Whoever sets scale="trace" in a configuration has read what it does; one warning per run is noise.
-        warnings.simplefilter("ignore", PerturbationWarning)
+        warnings.filterwarnings("ignore", message="scale='trace'", category=PerturbationWarning)
         return Neighborhood(
             propagation,
             rank=config.rank,
             radius=config.radius,
-            noise=config.noise,
-            directions=config.directions,
+            noise=noise,
+            directions=cast("Directions", config.directions),
             scale=config.scale,
             spectrum=spectrum,
         )
