@@ -19,6 +19,7 @@ from fishergcn.errors import DataFileError
 from fishergcn.geometry.extrinsic import GeometryRecord, NodeLinks
 from fishergcn.graph import Graph
 from fishergcn.report import write_report
+from fishergcn.studies import control_equivalence
 from fishergcn.studies._archive import write_archive
 from fishergcn.studies._store import open_runs
 
@@ -60,6 +61,15 @@ def test_the_parts_are_in_order(plain_report, hostile_report, ablation_report):
     assert sections(ablation_report) == ["protocol", "results", "differences", "curves", "spectrum", "ablation"]
     assert sections(hostile_report)[-1] == "failures"
     assert sections(hostile_report) == [name for name in SECTIONS if name in sections(hostile_report)]
+
+
+def test_several_comparisons_with_controls_are_summed_up(plain_report, hostile_report):
+    """One comparison speaks for itself, and so does its interval."""
+    assert 'id="equivalence"' not in (plain_report / "report.html").read_text()
+    with open_runs(hostile_report) as runs:
+        sentence = control_equivalence(runs).sentence
+    assert "2 comparisons pooled" in sentence
+    assert sentence in (hostile_report / "report.html").read_text()
 
 
 def test_tables_equal_the_runs(plain_report):
