@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from _blocks import refresh
 from _results_ablation import ablation, draw_ablation
+from _results_distances import distances
 from _results_epochs import draw_epochs, epochs
 from _results_shapes import draw_shapes, shapes
 from _study import NAMES, PAIRS, RESULTS, ROOT, TABLES, excludes_zero, interval, markdown, save, study
@@ -191,6 +192,7 @@ def consistency() -> str:
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "ablation": ablation,
+    "distances": distances,
     "epochs": epochs,
     "equivalence": equivalence,
     "shapes": shapes,
