@@ -10,6 +10,7 @@ from fishergcn.studies import Comparison
 __all__ = ["ablation", "draw_ablation"]
 
 COMMAND = "fishergcn reproduce ablation --device cuda --out ablation"
+ARCHIVE = "fishergcn runs archive ablation --out results/ablation --curves none"
 
 
 def variants() -> list[Comparison]:
@@ -20,7 +21,7 @@ def variants() -> list[Comparison]:
 def ablation() -> str:
     """Accuracy of each cell, its difference from its control, and what the intervals say together."""
     if not (RESULTS / "ablation").is_dir():
-        return f"No runs yet: `{COMMAND}`, then `fishergcn runs archive ablation --out results/ablation`."
+        return f"No runs yet: `{COMMAND}`, then `{ARCHIVE}`."
     found = study("ablation")
     against = {(each.dataset, each.cell): each for each in variants()}
     rows = []
@@ -39,7 +40,8 @@ def ablation() -> str:
         f"{runs:,} runs, {found.cells[0].planned} a cell, trained in {seconds:.0f} seconds on {found.place}. Made by "
         f"`{COMMAND}`."
     )
-    return f"{markdown(header, rows)}\n\n{verdict()}\n\n{made}"
+    picture = "![Variants against their controls](_static/ablation.svg)"
+    return "\n\n".join([markdown(header, rows), verdict(), picture, made])
 
 
 def verdict() -> str:
