@@ -19,12 +19,17 @@ from _study import NAMES, RESULTS
 import fishergcn
 from fishergcn import datasets
 from fishergcn._base.files import make_folder, write_text
-from fishergcn.attacks import farthest, worst_in_ball
+from fishergcn.attacks import worst_in_ball
 from fishergcn.perturbation import Neighborhood
 from fishergcn.studies import load_preset
 
 SPLIT = SEED = 2019
 METHODS = ("gcn", "gcn-t")
+
+
+def farthest(ball: Neighborhood) -> float:
+    """Return sup D_B(ρ, ρ(φ)) over all φ, whatever the norm of Ã(φ): the unit of the levels of the study."""
+    return math.sqrt(2.0 * ball.captured_mass * (1.0 - math.sqrt(float(ball.projected_spectrum.min()))))
 
 
 def smallest_in_ball(ball: Neighborhood, radius: float) -> float:
@@ -48,7 +53,10 @@ def found_for_a_network(
     config = fishergcn.TrainConfig(**load_preset("robustness").config.to_dict())
     records = fishergcn.train(graph, method, split, seeds=[SEED], config=config, device="cpu", keep_weights=True)
     model = fishergcn.TrainedModel.from_records(graph, records, split)
-    made = (worst_in_ball(model, ball, level * farthest(ball), restarts=restarts, steps=steps) for level in levels)
+    made = (
+        worst_in_ball(model, ball, level * farthest(ball), restarts=restarts, steps=steps, bound=None)
+        for level in levels
+    )
     return [1.0 - float(ball.perturbed_eigenvalues(each.phi).max()) for each in made]
 
 

@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fishergcn import Neighborhood, datasets, renormalized
-from fishergcn.attacks import farthest
 from fishergcn.attacks._bures_ball import project
 
 ROOT = Path(__file__).parents[2]
@@ -39,7 +38,7 @@ def small_ball(seed):
 @given(seed=st.integers(0, 2**20), share=st.floats(0.01, 0.95))
 def test_no_point_of_the_ball_has_a_smaller_eigenvalue_and_one_has_it(seed, share):
     ball = small_ball(seed)
-    radius = share * farthest(ball)
+    radius = share * study.farthest(ball)
     smallest = study.smallest_in_ball(ball, radius)
     drawn = 30 * torch.randn(500, ball.rank, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
     inside = project(ball, drawn, radius)
@@ -56,7 +55,7 @@ def test_the_operator_itself_has_that_eigenvalue():
     ball = small_ball(1)
     phi = torch.zeros(ball.rank, dtype=torch.float64)
     phi[int(ball.projected_spectrum.argmax())] = 200.0
-    radius = 0.5 * farthest(ball)
+    radius = 0.5 * study.farthest(ball)
     dense = ball.operator(project(ball, phi, radius)).to_dense().numpy()
     assert np.linalg.eigvalsh(dense)[0] == pytest.approx(study.smallest_in_ball(ball, radius), rel=1e-9)
     assert np.linalg.eigvalsh(dense)[0] < -1
@@ -65,9 +64,9 @@ def test_the_operator_itself_has_that_eigenvalue():
 def test_the_numbers_of_the_page_on_cora(archived):
     levels, graphs = archived
     ball = Neighborhood(renormalized(datasets.load("cora").adjacency), rank=50)
-    found = [study.smallest_in_ball(ball, level * farthest(ball)) for level in levels]
+    found = [study.smallest_in_ball(ball, level * study.farthest(ball)) for level in levels]
     assert found == pytest.approx(graphs["cora gcn"]["smallest"], rel=1e-3)
-    assert farthest(ball) == pytest.approx(graphs["cora gcn"]["farthest"], rel=1e-3)
+    assert study.farthest(ball) == pytest.approx(graphs["cora gcn"]["farthest"], rel=1e-3)
 
 
 def test_the_attack_found_what_no_normalized_graph_has(archived):

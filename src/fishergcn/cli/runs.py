@@ -53,7 +53,10 @@ def list_(folder: shared.RunsFolder, json: shared.Json = False) -> None:
 
 @app.command()
 def show(folder: shared.RunsFolder, json: shared.Json = False) -> None:
-    """Show the results so far: means with intervals beside the published numbers, and paired differences."""
+    """Show the results so far: means with intervals beside the published numbers, and paired differences.
+
+    They end with how large a difference between perturbed methods and their controls the runs rule out.
+    """
     from dataclasses import asdict
 
     from fishergcn.studies import compare, control_equivalence, open_runs, summarize
