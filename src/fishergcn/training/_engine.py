@@ -36,7 +36,7 @@ class Trainer:
         self.train_targets = self._targets("train", self.train_view, balanced=problem.config.class_weight == "balanced")
         self.val_view = self._view("val")
         self.val_targets = self._targets("val", self.val_view)
-        self.recorder = Recorder(self) if self._recordable() else None
+        self.recorder = Recorder() if self._recordable() else None
 
     def _recordable(self) -> bool:
         """Whether an epoch is the same sequence of kernels each time, which a GPU can be told at once."""
@@ -110,7 +110,7 @@ class Trainer:
 
     def epoch(self, number: int) -> tuple[Tensor, ...]:
         """Take the one step of an epoch, and validate after it."""
-        return self.epoch_now(number) if self.recorder is None else self.recorder.epoch(number)
+        return self.epoch_now(number) if self.recorder is None else self.recorder.epoch(self, number)
 
     def epoch_now(self, number: int | Tensor, noise: Tensor | None = None) -> tuple[Tensor, ...]:
         """Do so kernel by kernel."""

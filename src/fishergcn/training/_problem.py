@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -129,6 +130,18 @@ def propagation_of(graph: Graph, method: Method, config: TrainConfig) -> CSRArra
     array([[0.5, 0.5],
            [0.5, 0.5]])
     """
+    known = _MATRICES.setdefault(graph, {})
+    key = ("high", config.order, config.threshold) if method.high_order else (method.base == "lp", method.uses_graph)
+    if key not in known:
+        known[key] = _propagation(graph, method, config)
+    return known[key]
+
+
+# Ã of graphs that are in use: a high-order matrix takes as long as some hundred epochs.
+_MATRICES: WeakKeyDictionary[Graph, dict[object, CSRArray]] = WeakKeyDictionary()
+
+
+def _propagation(graph: Graph, method: Method, config: TrainConfig) -> CSRArray:
     if method.high_order:
         return high_order(graph.adjacency, order=config.order, threshold=config.threshold)
     if method.base == "lp":
