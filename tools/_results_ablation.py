@@ -11,6 +11,7 @@ __all__ = ["ablation", "draw_ablation"]
 
 COMMAND = "fishergcn reproduce ablation --device cuda --out ablation"
 ARCHIVE = "fishergcn runs archive ablation --out results/ablation --curves none"
+FARTHEST = 0.02  # a picture with differences beyond would show no others
 
 
 def variants() -> list[Comparison]:
@@ -40,8 +41,10 @@ def ablation() -> str:
         f"{runs:,} runs, {found.cells[0].planned} a cell, trained in {seconds:.0f} seconds on {found.place}. Made by "
         f"`{COMMAND}`."
     )
+    beyond = [f"`{each.cell}`" for each in variants() if abs(each.difference.mean) > FARTHEST]
+    left_out = f"Left out of the picture, since they are far off: {', '.join(beyond)}. " if beyond else ""
     picture = "![Variants against their controls](_static/ablation.svg)"
-    return "\n\n".join([markdown(header, rows), verdict(), picture, made])
+    return "\n\n".join([markdown(header, rows), verdict(), picture, left_out + made])
 
 
 def verdict() -> str:
@@ -62,6 +65,6 @@ def verdict() -> str:
 
 def draw_ablation() -> Picture:
     """Draw the differences as a forest plot, all in one color."""
-    rows = variants()
+    rows = [each for each in variants() if abs(each.difference.mean) <= FARTHEST]
     look = looks(["fishergcn"])["fishergcn"]
     return draw_forest("Cora: variants against their controls", rows, {each.cell: look for each in rows}, "ablation")

@@ -87,6 +87,7 @@ def test_the_ablation_when_it_arrives(monkeypatch, tmp_path):
     assert "| `fishergcn scale=trace` | 15 (1 diverged) |" in text
     assert re.search(r"\| `fishergcn samples=1` \| 16 \| 79.9\d \| 9 \| `gcn` \| 0.00 \[0.00, 0.00\] \| 1 \|", text)
     assert "Of 17 intervals, 16 include zero" in text
+    assert "Left out of the picture, since they are far off: `fishergcn radius=4`. 303 runs" in text
     assert "Better than the control: none. Worse: `fishergcn radius=4`, −3.00 [−3.00, −3.00]." in text
 
 

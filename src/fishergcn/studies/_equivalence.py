@@ -27,8 +27,9 @@ class Equivalence:
     """The mean of all differences from controls, and the test that it is as good as zero.
 
     Two one-sided t tests (TOST) at the level α = 0.05: with the mean d over G independent groups and its standard
-    error s, ``|difference| ≥ Δ`` is rejected if (Δ - |d|) / s is above the quantile 1 - α of Student's distribution
-    with G - 1 degrees of freedom. That is so for every Δ above ``margin`` = |d| + t(1 - α, G - 1) s.
+    error s, a true difference of Δ or more, in either direction, is rejected if (Δ - abs(d)) / s is above the quantile
+    1 - α of Student's distribution with G - 1 degrees of freedom. That is so for every Δ above
+    ``margin`` = abs(d) + t(1 - α, G - 1) s.
 
     Attributes
     ----------
