@@ -103,7 +103,7 @@ def make_plan(
         splits=tuple(split.name for split in next(iter(chosen.values()))),
         seeds=tuple(check_seeds(preset.seeds if seeds is None else seeds)),
         digests={name: graph.digest for name, graph in graphs.items()}
-        | {f"{name}, splits": _splits_digest(found) for name, found in own.items()},
+        | {f"{name}, splits": splits_digest(found) for name, found in own.items()},
         published=tuple(entry for entry in preset.published if entry.dataset in graphs),
         changed=tuple(config_differences(config, preset.config)),
         measure=preset.kind,
@@ -194,12 +194,15 @@ def _listed(wanted: Splits) -> list[int | str | Split]:
     return list(wanted) if isinstance(wanted, Iterable) and not isinstance(wanted, str) else [wanted]
 
 
-def _splits_digest(splits: Iterable[Split]) -> str:
+def splits_digest(splits: Iterable[Split]) -> str:
+    """Return a SHA-256 of which nodes are in which part, and of how much they count."""
     total = hashlib.sha256()
     for split in splits:
         for part in ("train", "val", "test"):
             nodes = getattr(split, part)
             total.update(f"{split.name} {part} {len(nodes)}\n".encode() + nodes.tobytes())
+        if split.node_weight is not None:
+            total.update(b"node_weight\n" + split.node_weight.tobytes())
     return total.hexdigest()
 
 

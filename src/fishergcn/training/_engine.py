@@ -18,7 +18,7 @@ from fishergcn.nn import Dropout, View, full_view, local_view, logits
 from fishergcn.operators import Operator, as_operator
 from fishergcn.perturbation import LinkNoise
 from fishergcn.training._metrics import MEASURED, calibrated_cross_entropy, measure
-from fishergcn.training._objective import Targets, consistency, penalty, scores
+from fishergcn.training._objective import Targets, consistency, penalty, scores, training_shares
 from fishergcn.training._problem import Problem, Run
 from fishergcn.training._recorder import Recorder
 from fishergcn.training._stack import Stack
@@ -33,7 +33,7 @@ class Trainer:
         self.stack = Stack(problem, runs, device)
         self.links = self._link_noise()
         self.train_view = self._training_view()
-        self.train_targets = self._targets("train", self.train_view, balanced=problem.config.class_weight == "balanced")
+        self.train_targets = self._targets("train", self.train_view)
         self.val_view = self._view("val")
         self.val_targets = self._targets("val", self.val_view)
         self.recorder = Recorder() if self._recordable() else None
@@ -69,11 +69,13 @@ class Trainer:
         plain = as_operator(problem.propagation, device=self.device, dtype=problem.dtype)
         return full_view(self.features, plain, problem.depth)
 
-    def _targets(self, part: str, view: View, *, balanced: bool = False) -> Targets:
-        labels = self.problem.graph.labels
+    def _targets(self, part: str, view: View) -> Targets:
+        labels, class_weight, shares = self.problem.graph.labels, self.problem.config.class_weight, None
         if labels is None:
             raise AssertionError("prepare() refuses graphs without labels")
-        return Targets.of(self._nodes(part), labels, view, self.device, self.problem.dtype, balanced=balanced)
+        if part == "train":  # only what is learned from is weighted
+            shares = [training_shares(run.split, labels, class_weight) for run in self.runs]
+        return Targets.of(self._nodes(part), labels, view, self.device, self.problem.dtype, shares=shares)
 
     def operator(self, epoch: int | Tensor, noise: Tensor | None) -> Operator | None:
         """Return the perturbed graphs of this step, or None for the graph itself."""
