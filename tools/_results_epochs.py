@@ -13,7 +13,7 @@ from fishergcn._base.types import FloatArray
 from fishergcn.drawing import Look, Picture, draw_panels
 from fishergcn.studies import Estimate, open_runs
 
-__all__ = ["draw_epochs", "epochs"]
+__all__ = ["differences", "draw_epochs", "epochs"]
 
 # Solid below dashed, so that both are seen where they agree.
 LOOKS = {

@@ -64,3 +64,17 @@ def test_the_distance_of_draws_is_that_of_second_order_theory():
     expected = np.sqrt(around.captured_mass / 48 * np.mean((shapes**2) @ (1 - shares)))
     assert study.moved(around, shapes) == pytest.approx(expected, rel=0.02)
     assert study.moved(around, shapes) == study.moved(around, shapes)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_several_links_are_about_the_root_of_their_number_as_far_as_one(seed):
+    adjacency, links = random_graph(250, 700, seed)
+    chosen = links[np.random.default_rng(seed).choice(len(links), 9, replace=False)]
+    fewer = adjacency.toarray()
+    fewer[tuple(chosen.T)] = fewer[tuple(chosen.T[::-1])] = 0
+    before, after = (
+        intrinsic.density_matrix(intrinsic.graph_laplacian(each, "renormalized"))
+        for each in (adjacency.toarray(), fewer)
+    )
+    alone = np.sqrt(np.mean([study.without_link(adjacency, i, j) ** 2 for i, j in chosen.tolist()]))
+    assert intrinsic.bures_distance(before, after) / alone == pytest.approx(3.0, rel=0.1)
