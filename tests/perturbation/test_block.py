@@ -8,7 +8,7 @@ import torch
 
 import fishergcn
 from fishergcn.errors import InputError
-from fishergcn.perturbation import BlockNeighborhood, Neighborhood
+from fishergcn.perturbation import BlockNeighborhood, Neighborhood, PerturbationWarning
 
 
 @pytest.fixture(scope="module")
@@ -79,3 +79,18 @@ def test_what_does_not_fit_is_refused(matrices) -> None:
         blocks.like(torch.ones(2, 3)).operator(torch.zeros(2, 3))
     assert repr(blocks) == "BlockNeighborhood(3 graphs, 39 nodes, rank 3, radius 0.1, uniform noise)"
     assert blocks.to(dtype=torch.float32).operator().dtype == torch.float32
+
+
+def test_the_largest_eigenvalue_and_the_mean_of_all_graphs(matrices) -> None:
+    with pytest.warns(PerturbationWarning, match="have an eigenvalue of L beyond 2"):
+        blocks = BlockNeighborhood(matrices, rank=3, radius=1.5)
+    phi = blocks.sample(4)
+    dense = blocks.operator(phi).to_dense().numpy()
+    expected = [np.linalg.eigvalsh(np.eye(39) - each)[-1] for each in dense]
+    np.testing.assert_allclose(blocks.largest_eigenvalue(phi), expected, atol=1e-6)
+    inside = blocks.largest_radius(1.5)
+    assert 0 < inside < 1.5
+    drawn = BlockNeighborhood(matrices, rank=3, radius=inside).sample(50, torch.Generator().manual_seed(0))
+    assert blocks.largest_eigenvalue(drawn).max() <= 2 + 1e-6
+    mean, some = blocks.mean_operator().to_dense(), blocks.operator(blocks.sample(4000)).to_dense().mean(0)
+    torch.testing.assert_close(mean, some, rtol=0, atol=0.02)

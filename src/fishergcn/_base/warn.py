@@ -13,7 +13,7 @@ import torch
 _PASSED = (str(Path(__file__).resolve().parents[1]), contextlib.__file__, str(Path(torch.__file__).parent))
 
 
-def warn(message: str, category: type[UserWarning] = UserWarning) -> None:
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Issue a warning at the nearest line that is the user's."""
     level = 1
     frame = sys._getframe(1)

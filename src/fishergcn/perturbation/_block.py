@@ -19,6 +19,7 @@ from fishergcn._base.types import CSRArray, MatrixLike
 from fishergcn.errors import InputError
 from fishergcn.graph import largest_component
 from fishergcn.operators import SparseMatrix, SparsePlusLowRank
+from fishergcn.perturbation._bound import largest_eigenvalue
 from fishergcn.perturbation._directions import KERNEL_TOLERANCE
 from fishergcn.perturbation._neighborhood import Neighborhood
 from fishergcn.spectrum import Spectrum, top_spectrum
@@ -105,6 +106,8 @@ class BlockNeighborhood(Neighborhood):
         self.graph = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
         self._trace = float(sum(each.trace for each in spectra))
         self._generator = torch.Generator().manual_seed(seed)
+        if self.radius > 0:
+            self._warn_beyond()
 
     def like(self, eigenvalues: Tensor) -> BlockNeighborhood:
         """Return the neighborhoods, of the same radius and noise, of other graphs known by w, shape (G, k).
@@ -174,6 +177,27 @@ class BlockNeighborhood(Neighborhood):
         """Ã(φ) of all graphs as one block-diagonal operator; its basis is a dense (n, G·k) matrix."""
         coefficients = torch.zeros_like(self._eigenvalues) if phi is None else self.coefficients(phi)
         return SparsePlusLowRank(self.propagation, self.basis, coefficients.flatten(-2))
+
+    def mean_operator(self) -> SparsePlusLowRank:
+        """Return E Ã(φ), block by block."""
+        drawn = self.sample(self._draws(), torch.Generator().manual_seed(0))
+        return SparsePlusLowRank(self.propagation, self.basis, self.coefficients(drawn).mean(0).flatten())
+
+    def largest_eigenvalue(self, phi: ArrayOrTensor) -> Tensor:
+        """Return the largest λ_max(L_g(φ_g)) of all graphs for each φ, shape (...)."""
+        moved = self.perturbed_eigenvalues(self._coordinates("phi", phi).detach())
+        cpu = self.to("cpu", torch.float64)
+        # Without the directions that move: their eigenvalues of L become 0.
+        rest = largest_eigenvalue(SparsePlusLowRank(cpu.propagation, cpu.basis, -cpu.eigenvalues.flatten()))
+        return moved.flatten(-2).amax(-1).clamp(min=rest)
+
+    def _largest_perturbed(self, radius: float) -> Tensor:
+        e = self.noise(max(self._draws() // 8, 10), torch.Generator().manual_seed(0))
+        return self.perturbed_eigenvalues(self.phi(e, radius)).amax(-1).flatten()
+
+    def _draws(self) -> int:
+        """Return a number of draws whose memory does not grow with the number of graphs."""
+        return max(8192 // len(self._eigenvalues), 80)
 
     def distance(self, phi: ArrayOrTensor) -> Tensor:
         """Bures distance between the density matrices of L = diag(L_1, …) and L(φ), for each φ; not squared."""
