@@ -213,8 +213,8 @@ def test_a_spectrum_fits_its_links_in_any_order_and_with_weights_of_one() -> Non
     stored = AddBuresSpectrum(rank=4)(random_data(5))
     stored.edge_index = stored.edge_index[:, torch.randperm(stored.num_edges)]
     stored.edge_weight = torch.ones(stored.num_edges)
-    BuresAdversary(stored)
-    BuresAdversary(T.NormalizeFeatures()(stored))
+    first, second = BuresAdversary(stored), BuresAdversary(T.NormalizeFeatures()(stored))
+    assert first.neighborhood.spectrum.solver == second.neighborhood.spectrum.solver == "given"
 
 
 @settings(max_examples=30, deadline=None)

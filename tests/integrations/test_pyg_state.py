@@ -381,8 +381,10 @@ def test_accumulated_gradients_count_together(data, model) -> None:
         for factor in factors:
             adversary.set_generator_state(torch.Generator().manual_seed(3).get_state())
             adversary.average(lambda factor=factor: factor * loss_of(model, data)).backward()
+        before = adversary.xi.detach().clone()
         optimizer.step()
         adversary.average(lambda: loss_of(model, data))
+    assert not torch.equal(adversary.xi.detach(), before)
 
 
 @pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop])
