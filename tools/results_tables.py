@@ -22,7 +22,10 @@ from _study import NAMES, PAIRS, RESULTS, ROOT, TABLES, excludes_zero, interval,
 
 from fishergcn._base.text import signed_points
 from fishergcn.drawing import draw_forest, looks
-from fishergcn.studies import Comparison
+from fishergcn.report._captions import PERTURBATIONS
+from fishergcn.report._outcome import read_outcome
+from fishergcn.report._perturbations import draw_perturbations, judge, paragraph
+from fishergcn.studies import Comparison, open_runs
 
 PAGES = ("README.md", "docs/reproduction.md")
 NODE = 0.001  # one of the 1,000 test nodes
@@ -209,12 +212,21 @@ def consistency() -> str:
     )
 
 
+def perturbations() -> str:
+    """Return what the study of perturbations found, in words, with its picture."""
+    with open_runs(RESULTS / "perturbations") as runs:
+        judged = judge(read_outcome(runs))
+    picture = "![What each neighborhood gains over its control](_static/perturbations.svg)"
+    return f"{paragraph(judged)}\n\n{picture}\n\n{PERTURBATIONS}"
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "ablation": ablation,
     "distances": distances,
     "epochs": epochs,
     "equivalence": equivalence,
     "shapes": shapes,
+    "perturbations": perturbations,
     "consistency": consistency,
     "headline": headline,
     "in-short": in_short,
@@ -239,6 +251,11 @@ def draw() -> None:
     save(draw_shapes())
     if (RESULTS / "ablation").is_dir():
         save(draw_ablation())
+    if (RESULTS / "perturbations").is_dir():
+        with open_runs(RESULTS / "perturbations") as runs:
+            drawn = draw_perturbations(judge(read_outcome(runs)))
+        if drawn is not None:
+            save(drawn)
 
 
 def main() -> int:

@@ -8,7 +8,7 @@ archive are the same for all.
 from __future__ import annotations
 
 from fishergcn.studies._archive import write_archive
-from fishergcn.studies._attacks import ATTACKS, TITLES, UNITS
+from fishergcn.studies._attacks import ATTACKS, TITLES, UNITS, title_of
 from fishergcn.studies._auto import fit
 from fishergcn.studies._candidates import CANDIDATES, PREPARATIONS
 from fishergcn.studies._data_table import write_data_table
@@ -29,5 +29,5 @@ __all__ = [
     "Comparison", "Equivalence", "Estimate", "Plan", "Preset", "Published", "Runs", "Trial", "Tuning",
     "available_presets", "cluster_bootstrap", "compare", "control_equivalence", "estimate", "export", "fit",
     "interval_source", "load_preset", "make_comparison", "make_plan", "open_runs", "paired_difference", "run",
-    "summarize", "tune", "write_archive", "write_data_table",
+    "summarize", "title_of", "tune", "write_archive", "write_data_table",
 ]  # fmt: skip
