@@ -189,9 +189,25 @@ def perturbed_product(record: Record) -> str:
     return markdown(["operands", "precision", "M plain products, ms", "perturbed, ms", "ratio"], rows)
 
 
+def startup(record: Record) -> str:
+    rows = [
+        [
+            f"`{row['what']}`",
+            against(row["best"], row["required"], at_least=False),
+            number(row["median"]),
+        ]
+        for row in record["rows"]
+    ]
+    slower = f"{record['slower_than_torch']:+.2f} s (≤ {record['required_slower']})"
+    return (
+        f"{markdown(['seconds', 'best (required)', 'median'], rows)}\n\n"
+        f"`import fishergcn` beyond `import torch`: {slower}; first use {record['first_use']:+.2f} s."
+    )
+
+
 TABLES: dict[str, Callable[[Record], str]] = {
     each.__name__: each
-    for each in (training, gpu, gpu_table, memory, scaling, preprocessing, spectrum, perturbed_product)
+    for each in (training, gpu, gpu_table, memory, scaling, preprocessing, spectrum, perturbed_product, startup)
 }
 
 

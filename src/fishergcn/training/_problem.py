@@ -25,9 +25,9 @@ from fishergcn.streams import keys_of
 from fishergcn.training._methods import samples_of
 
 if TYPE_CHECKING:
+    from fishergcn._base.config import TrainConfig
     from fishergcn.graph import Graph
     from fishergcn.spectrum import Spectrum
-    from fishergcn.training._config import TrainConfig
     from fishergcn.training._methods import Method
 
 

@@ -1,4 +1,4 @@
-"""Every setting of a training run, with the paper's values as defaults."""
+"""Every setting of a training run, with the paper's values as defaults; read by the command line before torch is."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from fishergcn._base.choices import (
     TestAt,
 )
 from fishergcn.errors import InputError, suggestion
-from fishergcn.propagation import MAX_ORDER
+
+#: The longest random walk that may be asked for; far beyond it the distributions no longer change.
+MAX_ORDER = 1000
 
 
 @dataclass(frozen=True)
