@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # From this share of non-zeros on, a dense product on tensor cores beats a sparse one.
 _DENSE_SHARE = 0.005
+# From this mean number of entries in a row on, it pays on a CPU to copy the activations into tiles.
+_FULL_ROW = 24
 
 
 def product(
@@ -198,6 +200,21 @@ def _forward(
     return _multiply(matrix, transposed, dense, left, _weighted(coefficients, moments)), moments
 
 
+def _on_cpu(matrix: SparseMatrix, transposed: bool, dense: Tensor, rows: int) -> Tensor:
+    """S Z, or Sᵀ Z, in compiled code."""
+    from fishergcn._kernels import cpu
+
+    out = dense.new_empty(rows, *dense.shape[1:])
+    if matrix.scipy.nnz >= _FULL_ROW * rows:
+        from fishergcn._kernels import cpu_tiles
+
+        if cpu_tiles.finite(dense.numpy()):
+            cpu_tiles.times(out.numpy(), matrix.paired_rows(transposed), dense.numpy())
+            return out
+    cpu.csr_times_dense(cpu.lanes_of(dense.shape[2]), out.numpy(), *matrix.arrays(transposed), dense.numpy())
+    return out
+
+
 def _multiply(
     matrix: SparseMatrix, transposed: bool, dense: Tensor, left: Tensor | None = None, weighted: Tensor | None = None
 ) -> Tensor:
@@ -206,10 +223,7 @@ def _multiply(
     csr = matrix.backward if transposed else matrix.forward
     rows, (nodes, batch, width), backend = csr.shape[0], dense.shape, backend_of(dense)
     if backend == "numba" and nodes * batch < 2**32:  # rows are numbered with 32 bits there
-        from fishergcn._kernels import cpu
-
-        out = dense.new_empty(rows, batch, width)
-        cpu.csr_times_dense(cpu.lanes_of(width), out.numpy(), *matrix.arrays(transposed), dense.numpy())
+        out = _on_cpu(matrix, transposed, dense, rows)
     elif backend == "triton" and csr.values().numel() > _DENSE_SHARE * rows * nodes:
         from fishergcn._kernels import cuda_half
 

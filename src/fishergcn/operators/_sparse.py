@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -20,6 +20,9 @@ from fishergcn._base.types import AnyArray, CSRArray, MatrixLike
 from fishergcn.errors import InputError
 from fishergcn.operators._operator import Placed
 from fishergcn.operators._product import batched_product, product
+
+if TYPE_CHECKING:
+    from fishergcn._kernels.cpu_tiles import PairedRows
 
 
 class SparseMatrix(Placed):
@@ -101,6 +104,16 @@ class SparseMatrix(Placed):
     def arrays(self, transposed: bool = False) -> tuple[AnyArray, ...]:
         """Return row pointers, columns and values of S, or of Sᵀ, for compiled code on the CPU."""
         return cast("tuple[AnyArray, ...]", self._once("arrays", transposed, _arrays))
+
+    def paired_rows(self, transposed: bool = False) -> PairedRows:
+        """Return S, or Sᵀ, with its nodes renumbered and its rows in pairs, for products of matrices with full rows."""
+        from fishergcn._kernels.cpu_tiles import paired_rows
+
+        def make(csr: Tensor) -> PairedRows:
+            indptr, indices, values = _arrays(csr)
+            return paired_rows(sparse.csr_array((values, indices, indptr), shape=tuple(csr.shape)))
+
+        return cast("PairedRows", self._once("paired rows", transposed, make))
 
     def half(self, transposed: bool = False) -> Tensor:
         """Return S, or Sᵀ, as a dense matrix in half precision, for tensor cores."""
