@@ -111,7 +111,7 @@ class SparseMatrix(Placed):
 
         def make(csr: Tensor) -> PairedRows:
             indptr, indices, values = _arrays(csr)
-            return paired_rows(sparse.csr_array((values, indices, indptr), shape=tuple(csr.shape)))
+            return paired_rows(sparse.csr_array((values, indices, indptr), shape=(csr.shape[0], csr.shape[1])))
 
         return cast("PairedRows", self._once("paired rows", transposed, make))
 
