@@ -125,7 +125,8 @@ class MiniBatchTrainer:
 
     def step(self, batch: IntArray, step: int) -> tuple[float, float]:
         """Take one step of Adam; return loss and accuracy of the whole batch before it."""
-        self.stack.optimizer.zero_grad(set_to_none=True)
+        for parameter in self.stack.parameters:
+            parameter.grad = None
         loss, _, hits = self.objective(batch, step)
         loss.backward()  # type: ignore[no-untyped-call]
         parameters = self.stack.parameters
@@ -133,23 +134,22 @@ class MiniBatchTrainer:
         *sums, total, accuracy = self.group.add([*gradients, loss.detach(), hits])
         for parameter, gradient in zip(parameters, sums, strict=True):
             parameter.grad = gradient
-        self.stack.optimizer.step()
+        self.stack.step()
         return float(total), float(accuracy)
 
-    def epoch(self, number: int) -> tuple[Tensor, Tensor]:
-        """Take a step for every batch; return mean loss and accuracy over the labeled nodes, each of shape (1,)."""
+    def epoch(self, number: int) -> tuple[Tensor, ...]:
+        """Take a step for every batch, and validate after them.
+
+        Returns mean loss and accuracy over the labeled nodes, then over the validation nodes, each of shape (1,).
+        """
         nodes = self.runs[0].split.train
         dealt = batches(nodes, self.settings.batch_size, self.key, number)
         sums = np.zeros(2)
         for index, batch in enumerate(dealt):
             sums += len(batch) * np.array(self.step(batch, number * len(dealt) + index))
         loss, accuracy = torch.from_numpy(sums / len(nodes)).unsqueeze(1)
-        return loss, accuracy
-
-    def validate(self) -> tuple[Tensor, Tensor]:
-        """Return loss and accuracy on the validation nodes, each of shape (1,)."""
         found = self.final_scores(self.stack.network, "val")
-        return torch.from_numpy(found["loss"]), torch.from_numpy(found["accuracy"])
+        return loss, accuracy, torch.from_numpy(found["loss"]), torch.from_numpy(found["accuracy"])
 
     def keep(self, runs: Tensor) -> None:
         """Let the other runs leave the stack."""
