@@ -15,8 +15,9 @@ from torch import Tensor
 from fishergcn._base.backend import backend_of
 from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.nn import Dropout, View, full_view, local_view, logits
-from fishergcn.operators import Operator, as_operator
+from fishergcn.operators import Operator, SparsePlusLowRank, as_operator
 from fishergcn.perturbation import LinkNoise
+from fishergcn.training._compiled import CompiledStep
 from fishergcn.training._metrics import MEASURED, calibrated_cross_entropy, measure
 from fishergcn.training._objective import Targets, consistency, penalty, scores
 from fishergcn.training._problem import Problem, Run
@@ -37,6 +38,7 @@ class Trainer:
         self.val_view = self._view("val")
         self.val_targets = self._targets("val", self.val_view)
         self.recorder = Recorder(self) if self._recordable() else None
+        self.compiled = CompiledStep(self) if CompiledStep.fits(self) else None
 
     def _recordable(self) -> bool:
         """Whether an epoch is the same sequence of kernels each time, which a GPU can be told at once."""
@@ -100,6 +102,12 @@ class Trainer:
 
     def step(self, epoch: int | Tensor, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Take one step of Adam for the weights (down) and ξ (up); return loss and accuracy before it."""
+        if self.compiled is not None:
+            operator = self.operator(epoch, noise)
+            if operator is None or isinstance(operator, SparsePlusLowRank):
+                found = self.compiled.gradients(int(epoch), operator)
+                self.stack.step()
+                return found
         loss, accuracy = self.objective(epoch, noise)
         parameters = self.stack.parameters
         slopes = torch.autograd.grad(loss.sum(), parameters, allow_unused=True)
@@ -119,6 +127,8 @@ class Trainer:
     @torch.inference_mode()
     def validate(self) -> tuple[Tensor, Tensor]:
         """Return validation loss (with weight decay) and accuracy of each run, without noise or dropout."""
+        if self.compiled is not None:
+            return self.compiled.validate()
         out = logits(self.stack.weights, self.val_view, biases=self.stack.biases)
         cross_entropy, accuracy = scores(out, self.val_targets)
         return cross_entropy + penalty(self.stack.weights, self.problem.config.weight_decay), accuracy
