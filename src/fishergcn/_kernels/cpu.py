@@ -334,3 +334,15 @@ def cross_entropy_backward(out, slope, grad, rows):
                 target = out[rows[r, n], r * samples + m]
                 for c in range(classes):
                     target[c] += grad[r] * slope[r, n, m, c]
+
+
+@njit(**_FAST)
+def chebyshev_step(out, indptr, indices, values, dense):
+    """out[i] = Σ_j s_ij dense[j] - out[i]: a step of the recurrence T_{m+1} = 2 x T_m - T_{m-1}, S being 2 x."""
+    width = out.shape[1]
+    table, line = dense.reshape(dense.size), np.empty(width, dtype=out.dtype)
+    for i in range(out.shape[0]):
+        start, stop = np.int64(indptr[i]), np.int64(indptr[i + 1])
+        _sum_lines(line, 0, width, table, 0, indices, values, start, stop, values, values, 0, 0)
+        for h in range(width):
+            out[i, h] = line[h] - out[i, h]

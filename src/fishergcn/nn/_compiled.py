@@ -11,7 +11,7 @@ five.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from torch import Tensor
 
 from fishergcn._base.backend import backend_of
 from fishergcn._base.types import AnyArray
+from fishergcn._kernels.threads import on_rows, row_shares
 from fishergcn.nn._activation import words_per_node
 from fishergcn.nn._dropout import Dropout
 from fishergcn.nn._features import SparseFeatures
@@ -96,10 +97,10 @@ class CompiledNetwork:
         runs, _, width = arrays[0].shape
         values = np.empty((len(features.arrays[0]), runs * samples, width), dtype=arrays[0].dtype)
         self._words = _words(dropout, 0, features.mask_words)
-        if self._words is None:
-            cpu.features_forward_plain(values, *features.arrays, arrays[0])
-        else:
-            cpu.features_forward(values, *features.arrays, arrays[0], self._words, samples, _scale(values, dropout))
+        masks = () if self._words is None else (self._words, samples, _scale(values, dropout))
+        kernel = cpu.features_forward if masks else cpu.features_forward_plain
+        rows, *stored = features.arrays
+        on_rows(len(rows), lambda a, z, _: kernel(values[a:z], rows[a:z], *stored, arrays[0], *masks))
         self._kept = []
         for layer, weight in enumerate(arrays[1:], start=1):
             hidden, moments = self._propagate(layer - 1, values, operator)
@@ -119,11 +120,11 @@ class CompiledNetwork:
         lanes, stride = cpu.lanes_of(hidden.shape[2]), words_per_node(hidden.shape[2])
         words = _words(dropout, layer, len(self._nodes) * stride)
         if words is None or dropout is None:
-            cpu.activate_plain(lanes, out, hidden, weight)
+            on_rows(len(out), lambda a, z, _: cpu.activate_plain(lanes, out[a:z], hidden[a:z], weight))
             return out
         masks = words[:, : words.shape[1] // stride * stride].reshape(len(words), -1, stride)
-        rows, scale = self._rows[layer - 1], _scale(hidden, dropout)
-        cpu.activate(lanes, out, hidden, weight, rows, masks, dropout.samples, scale)
+        rows, options = self._rows[layer - 1], (masks, dropout.samples, _scale(hidden, dropout))
+        on_rows(len(out), lambda a, z, _: cpu.activate(lanes, out[a:z], hidden[a:z], weight, rows[a:z], *options))
         return out
 
     @torch.no_grad()
@@ -150,14 +151,34 @@ class CompiledNetwork:
             before, found = self._propagate(layer, slope, operator, transposed=True)
             total -= (found * moments).sum(-1).T
             slope, moments = self._kept.pop()
-            lanes, scale = cpu.lanes_of(slope.shape[2]), _scale(slope, self._dropout)
-            cpu.hidden_backward(lanes, into[layer], slope, before, arrays[layer], samples, scale)
+            self._hidden_backward(into[layer], slope, before, arrays[layer])
         before, found = self._propagate(0, slope, operator, transposed=True)
         total -= (found * moments).sum(-1).T
         del slope
-        lanes, scale = cpu.lanes_of(before.shape[2]), _scale(before, self._dropout)
-        cpu.features_backward(lanes, into[0], *_sparse(self.view).arrays, before, self._words, samples, scale)
+        rows, *stored = _sparse(self.view).arrays
+        lanes, options = cpu.lanes_of(before.shape[2]), (self._words, samples, _scale(before, self._dropout))
+        parts = _parts(into[0], len(rows))
+
+        def run(first: int, last: int, part: int) -> None:
+            cpu.features_backward(lanes, parts[part], rows[first:last], *stored, before[first:last], *options)
+
+        on_rows(len(rows), run)
+        _add(into[0], parts)
         return torch.from_numpy(total)
+
+    def _hidden_backward(self, slope: AnyArray, hidden: AnyArray, before: AnyArray, weight: AnyArray) -> None:
+        """Add the gradient of a layer's weights; replace the activations by the gradient of what made them."""
+        from fishergcn._kernels import cpu
+
+        dropout, parts = self._dropout, _parts(slope, len(hidden))
+        options = (weight, 1 if dropout is None else dropout.samples, _scale(hidden, dropout))
+        lanes = cpu.lanes_of(hidden.shape[2])
+
+        def run(first: int, last: int, part: int) -> None:
+            cpu.hidden_backward(lanes, parts[part], hidden[first:last], before[first:last], *options)
+
+        on_rows(len(hidden), run)
+        _add(slope, parts)
 
     def _propagate(
         self, layer: int, dense: AnyArray, operator: SparsePlusLowRank | None, *, transposed: bool = False
@@ -178,11 +199,21 @@ class CompiledNetwork:
         return out, moments.numpy()
 
 
+def _parts(total: AnyArray, rows: int) -> list[AnyArray]:
+    """Return where each thread adds up: the first in the total itself."""
+    return [total, *(np.zeros_like(total) for _ in row_shares(rows)[1:])]
+
+
+def _add(total: AnyArray, parts: list[AnyArray]) -> None:
+    for part in parts[1:]:
+        total += part
+
+
 def _arrays(tensors: Sequence[Tensor]) -> list[AnyArray]:
     return [each.detach().contiguous().numpy() for each in tensors]
 
 
-def _scale(like: AnyArray, dropout: Dropout | None) -> AnyArray:
+def _scale(like: AnyArray, dropout: Dropout | None) -> Any:
     return like.dtype.type(1.0 / keep_probability(0.0 if dropout is None else dropout.rate))
 
 

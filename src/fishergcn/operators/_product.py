@@ -19,6 +19,7 @@ from torch import Tensor
 from fishergcn._base.autograd import in_derivative, kernel
 from fishergcn._base.backend import backend_of
 from fishergcn._base.types import AnyArray
+from fishergcn._kernels.threads import on_rows
 from fishergcn.errors import InputError
 
 if TYPE_CHECKING:
@@ -239,7 +240,13 @@ def on_cpu(
             return
     from fishergcn._kernels import cpu
 
-    cpu.csr_times_dense(flat, indptr, indices, values, dense.reshape(nodes, width), left, weighted.reshape(rank, width))
+    table, middle = dense.reshape(nodes, width), weighted.reshape(rank, width)
+
+    def run(first: int, last: int, _: int) -> None:
+        pointers = indptr[first : last + 1]
+        cpu.csr_times_dense(flat[first:last], pointers, indices, values, table, left[first:last], middle)
+
+    on_rows(rows, run)
 
 
 def _nothing(rows: int, width: int, dtype: Any) -> tuple[AnyArray, AnyArray]:
