@@ -4,27 +4,30 @@
     python tools/robustness_tables.py --check    write nothing; fail if a block is out of date
 
 The study itself: fishergcn robustness --device cuda --out DIR, then fishergcn runs archive DIR --out results/robustness
---curves none.
+--curves none. What the Bures ball holds: python tools/study_ball.py.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 from _blocks import refresh
+from _study import NAMES, markdown
 
 from fishergcn.report._attacks import AttackPoint, attack_markdown, attack_pictures, attack_points
 from fishergcn.report._outcome import read_outcome
-from fishergcn.studies import ATTACKS, TITLES, Estimate, open_runs
+from fishergcn.studies import ATTACKS, Estimate, open_runs
 from fishergcn.training import RunRecord
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results" / "robustness"
 PAGE = ROOT / "docs" / "robustness.md"
 PICTURES = ROOT / "docs" / "robustness"
+BALL = ROOT / "results" / "distances" / "ball.json"
 
 
 def main() -> int:
@@ -39,11 +42,30 @@ def main() -> int:
             picture.save(PICTURES / f"{picture.name}.svg")
     blocks = {
         "machine": lambda: machine(outcome.records),
+        "ball": ball,
         "findings": lambda: findings(points),
         "pictures": lambda: shown(points),
         "tables": lambda: attack_markdown(points),
     }
     return refresh([PAGE], "robustness", blocks, check=options.check)
+
+
+def ball() -> str:
+    """The smallest eigenvalue of the operators in the ball, at each level."""
+    known = json.loads(BALL.read_text(encoding="utf-8"))
+    rows = []
+    for name, entry in known["graphs"].items():
+        dataset, method = name.split()
+        matrix = "renormalized" if method == "gcn" else "high-order"
+        kinds = (("least in the ball", entry["smallest"]), ("found for a network", entry.get("found")))
+        rows += [[NAMES[dataset], matrix, kind, *map(decimal, values)] for kind, values in kinds if values]
+    return markdown(
+        ["data", "matrix", "λ_min(Ã)", *(f"{level:.0%}".replace("%", " %") for level in known["levels"])], rows
+    )
+
+
+def decimal(value: float) -> str:
+    return f"{value:.{2 if abs(value) < 10 else 1}f}".replace("-", "−")
 
 
 def shown(points: list[AttackPoint]) -> str:
@@ -70,13 +92,14 @@ def findings(points: list[AttackPoint]) -> str:
         "|---|---:|---:|---:|---:|---:|",
     ]
     every = []
+    titles = {point.attack: point.panel[0] for point in points}
     for attack in ATTACKS:
         gaps = [point.difference for point in points if point.attack == attack and point.level > 0 and point.difference]
         if gaps:
             above, below = outside(gaps)
             mean = 100 * sum(gap.mean for gap in gaps) / len(gaps)
             counts = f"{len(gaps)} | {above} | {len(gaps) - above - below} | {below}"
-            lines.append(f"| {TITLES[attack]} | {counts} | {mean:+.2f} |")
+            lines.append(f"| {titles[attack]} | {counts} | {mean:+.2f} |")
             every += gaps
     above, below = outside(every)
     largest = max(abs(gap.mean) for gap in every)

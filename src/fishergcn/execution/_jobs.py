@@ -23,6 +23,7 @@ from fishergcn._base.files import write_text
 from fishergcn.errors import InputError
 from fishergcn.execution._training import train_job
 from fishergcn.graph import Graph
+from fishergcn.perturbation import Neighborhood
 from fishergcn.spectrum import Spectrum
 from fishergcn.splits import Split
 from fishergcn.training import Problem, Progress, Run, RunRecord, TrainConfig, parse_method, prepare
@@ -136,7 +137,7 @@ def save_problem(problem: Problem, folder: Path) -> None:
     for name, array in (("indptr", matrix.indptr), ("indices", matrix.indices), ("data", matrix.data)):
         np.save(folder / f"{name}.npy", array, allow_pickle=False)
     facts: dict[str, Any] = {"method": problem.method.name, "config": problem.config.to_dict()}
-    if problem.neighborhood is not None:
+    if isinstance(problem.neighborhood, Neighborhood):
         spectrum = problem.neighborhood.spectrum
         np.save(folder / "eigenvalues.npy", spectrum.eigenvalues, allow_pickle=False)
         np.save(folder / "eigenvectors.npy", spectrum.eigenvectors, allow_pickle=False)
@@ -172,10 +173,11 @@ def _mapped(path: Path) -> Any:
 def run_to_dict(run: Run) -> dict[str, Any]:
     """Return a run as plain values."""
     parts = {part: getattr(run.split, part).tolist() for part in ("train", "val", "test")}
-    return {"split": run.split.name, "seed": run.seed, **parts}
+    weight = {} if run.split.node_weight is None else {"node_weight": run.split.node_weight.tolist()}
+    return {"split": run.split.name, "seed": run.seed, **parts, **weight}
 
 
 def run_from_dict(values: Mapping[str, Any]) -> Run:
     """Undo :func:`run_to_dict`."""
     parts = {part: np.array(values[part], dtype=np.int64) for part in ("train", "val", "test")}
-    return Run(Split(name=values["split"], **parts), values["seed"])
+    return Run(Split(name=values["split"], **parts, node_weight=values.get("node_weight")), values["seed"])

@@ -15,11 +15,11 @@ from torch import Tensor
 from fishergcn._base.backend import backend_of
 from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.nn import Dropout, View, full_view, local_view, logits
-from fishergcn.operators import Operator, SparsePlusLowRank, as_operator
-from fishergcn.perturbation import LinkNoise
+from fishergcn.operators import Operator, as_operator
+from fishergcn.perturbation import CongruenceNeighborhood, LinkNoise, Neighborhood
 from fishergcn.training._compiled import CompiledStep
 from fishergcn.training._metrics import MEASURED, calibrated_cross_entropy, measure
-from fishergcn.training._objective import Targets, consistency, penalty, scores
+from fishergcn.training._objective import Targets, consistency, penalty, scores, training_shares
 from fishergcn.training._problem import Problem, Run
 from fishergcn.training._recorder import Recorder
 from fishergcn.training._stack import Stack
@@ -33,16 +33,18 @@ class Trainer:
         self.features = problem.features(device)
         self.stack = Stack(problem, runs, device)
         self.links = self._link_noise()
+        self.mean = self._mean_operator()
         self.train_view = self._training_view()
-        self.train_targets = self._targets("train", self.train_view, balanced=problem.config.class_weight == "balanced")
+        self.train_targets = self._targets("train", self.train_view)
         self.val_view = self._view("val")
         self.val_targets = self._targets("val", self.val_view)
-        self.recorder = Recorder(self) if self._recordable() else None
+        self.recorder = Recorder() if self._recordable() else None
         self.compiled = CompiledStep(self) if CompiledStep.fits(self) else None
 
     def _recordable(self) -> bool:
         """Whether an epoch is the same sequence of kernels each time, which a GPU can be told at once."""
-        return backend_of(self.stack.weights[0]) == "triton" and self.links is None
+        by_links = self.links is not None or self.problem.config.directions == "links"
+        return backend_of(self.stack.weights[0]) == "triton" and not by_links
 
     def _link_noise(self) -> LinkNoise | None:
         config = self.problem.config
@@ -50,6 +52,13 @@ class Trainer:
             return None
         flip = config.perturbation == "link-flip"
         return LinkNoise(self.problem.graph.adjacency, config.link_rate, flip, self.device, self.problem.dtype)
+
+    def _mean_operator(self) -> Operator | None:
+        """Return the mean of the graphs that would be drawn, where it takes their place."""
+        around: Neighborhood | CongruenceNeighborhood | LinkNoise | None = self.links or self.problem.neighborhood
+        if around is None or self.problem.config.noise != "mean":
+            return None
+        return around.mean_operator().to(self.device, self.problem.dtype)
 
     def _nodes(self, part: str) -> list[IntArray]:
         return [getattr(run.split, part) for run in self.runs]
@@ -64,6 +73,8 @@ class Trainer:
     def _training_view(self) -> View:
         """Show all nodes where a perturbation or consistency involves them, else the labeled ones' reach."""
         problem, adversary = self.problem, self.stack.adversary
+        if self.mean is not None:
+            return full_view(self.features, self.mean, problem.depth)
         if adversary is not None:
             return full_view(self.features, adversary.neighborhood.propagation, problem.depth)
         if self.links is None and not problem.method.consistent:
@@ -71,14 +82,18 @@ class Trainer:
         plain = as_operator(problem.propagation, device=self.device, dtype=problem.dtype)
         return full_view(self.features, plain, problem.depth)
 
-    def _targets(self, part: str, view: View, *, balanced: bool = False) -> Targets:
-        labels = self.problem.graph.labels
+    def _targets(self, part: str, view: View) -> Targets:
+        labels, class_weight, shares = self.problem.graph.labels, self.problem.config.class_weight, None
         if labels is None:
             raise AssertionError("prepare() refuses graphs without labels")
-        return Targets.of(self._nodes(part), labels, view, self.device, self.problem.dtype, balanced=balanced)
+        if part == "train":  # only what is learned from is weighted
+            shares = [training_shares(run.split, labels, class_weight) for run in self.runs]
+        return Targets.of(self._nodes(part), labels, view, self.device, self.problem.dtype, shares=shares)
 
     def operator(self, epoch: int | Tensor, noise: Tensor | None) -> Operator | None:
-        """Return the perturbed graphs of this step, or None for the graph itself."""
+        """Return the perturbed graphs of this step, or None for what the view has: the graph itself, or the mean."""
+        if self.mean is not None:
+            return None
         if self.links is not None:
             return self.links.draw(self.stack.keys, self.problem.samples, int(epoch))
         adversary = self.stack.adversary
@@ -103,11 +118,9 @@ class Trainer:
     def step(self, epoch: int | Tensor, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Take one step of Adam for the weights (down) and ξ (up); return loss and accuracy before it."""
         if self.compiled is not None:
-            operator = self.operator(epoch, noise)
-            if operator is None or isinstance(operator, SparsePlusLowRank):
-                found = self.compiled.gradients(int(epoch), operator)
-                self.stack.step()
-                return found
+            found = self.compiled.gradients(self, int(epoch), self.operator(epoch, noise))
+            self.stack.step()
+            return found
         loss, accuracy = self.objective(epoch, noise)
         parameters = self.stack.parameters
         slopes = torch.autograd.grad(loss.sum(), parameters, allow_unused=True)
@@ -118,7 +131,7 @@ class Trainer:
 
     def epoch(self, number: int) -> tuple[Tensor, ...]:
         """Take the one step of an epoch, and validate after it."""
-        return self.epoch_now(number) if self.recorder is None else self.recorder.epoch(number)
+        return self.epoch_now(number) if self.recorder is None else self.recorder.epoch(self, number)
 
     def epoch_now(self, number: int | Tensor, noise: Tensor | None = None) -> tuple[Tensor, ...]:
         """Do so kernel by kernel."""
@@ -128,7 +141,7 @@ class Trainer:
     def validate(self) -> tuple[Tensor, Tensor]:
         """Return validation loss (with weight decay) and accuracy of each run, without noise or dropout."""
         if self.compiled is not None:
-            return self.compiled.validate()
+            return self.compiled.validate(self)
         out = logits(self.stack.weights, self.val_view, biases=self.stack.biases)
         cross_entropy, accuracy = scores(out, self.val_targets)
         return cross_entropy + penalty(self.stack.weights, self.problem.config.weight_decay), accuracy
