@@ -1,7 +1,7 @@
 """What ``fit`` chooses on graphs of one's own, beside each of its candidates and beside peers, with times.
 
-    python benchmarks/graphs.py [FOLDER] [--graphs texas actor] [--splits 10] [--device auto] [--at-once 1] [--time-limit S]
-        [--out FILE]
+    python benchmarks/graphs.py [FOLDER] [--graphs texas actor] [--splits 10] [--device auto] [--at-once 1]
+        [--time-limit SECONDS] [--out FILE]
 
 FOLDER holds graph files (.npz), in the layout of `Graph.save` or as plain arrays; without it, the data sets of the
 package are measured. Splits are the masks that a graph brings, or 20 + 30 labels a class. The candidates' test scores

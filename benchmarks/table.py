@@ -224,9 +224,58 @@ def _accuracy(value: Record | None) -> str:
     return "" if value is None else f"{100 * value['accuracy']:.1f} ± {100 * value['std']:.1f}"
 
 
+def high_order(record: Record) -> str:
+    rows = []
+    for row in record["products"]:
+        ratios = "; ".join(number(each["ratio"]) for each in row["repetitions"])
+        required = f" (≥ {row['required']:g})" if row["required"] else ""
+        best = min(each["ours"] for each in row["repetitions"])
+        cells = (1e3 * best, row["gflops"], row["preparation"])
+        rows.append([f"{row['data']}^T", f"{row['entries']:,}", *map(number, cells), ratios + required])
+    header = ["matrix", "entries", "ms", "GFLOP/s", "preparation once, s", "torch / ours, three repetitions (required)"]
+    parts = [markdown(header, rows)]
+    if "training" in record:
+        found = record["training"]
+        ratios = "; ".join(number(row["ratio"]) for row in found["rows"])
+        seconds = number(min(row["now"] for row in found["rows"]))
+        parts.append(
+            f"An epoch of `fishergcn-t` on PubMed takes {seconds} s, by commit 0dc8ed3 {ratios} times as long "
+            f"(≥ {found['required']:g})."
+        )
+    return "\n\n".join(parts)
+
+
+def startup(record: Record) -> str:
+    rows = [
+        [
+            f"`{row['what']}`",
+            against(row["best"], row["required"], at_least=False),
+            number(row["median"]),
+        ]
+        for row in record["rows"]
+    ]
+    slower = f"{record['slower_than_torch']:+.2f} s (≤ {record['required_slower']})"
+    return (
+        f"{markdown(['seconds', 'best (required)', 'median'], rows)}\n\n"
+        f"`import fishergcn` beyond `import torch`: {slower}; first use {record['first_use']:+.2f} s."
+    )
+
+
 TABLES: dict[str, Callable[[Record], str]] = {
     each.__name__: each
-    for each in (training, gpu, gpu_table, memory, scaling, preprocessing, spectrum, perturbed_product, graphs)
+    for each in (
+        training,
+        gpu,
+        gpu_table,
+        memory,
+        scaling,
+        preprocessing,
+        spectrum,
+        perturbed_product,
+        high_order,
+        startup,
+        graphs,
+    )
 }
 
 
