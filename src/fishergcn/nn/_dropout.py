@@ -11,7 +11,8 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from fishergcn._base.types import IntArray
+from fishergcn._base.reprs import one_line
+from fishergcn._base.types import FeatureMatrix, IntArray
 from fishergcn.nn._activation import words_per_node
 from fishergcn.streams import draw_words, gather_words
 
@@ -46,6 +47,8 @@ class Dropout:
     epoch: int | Tensor
     rate: float
 
+    __repr__ = one_line
+
     def words(self, purpose: int, count: int) -> Tensor | None:
         """Draw the packed mask of a layer, or None where nothing is dropped."""
         if self.rate == 0.0:
@@ -65,6 +68,8 @@ class MappedDropout(Dropout):
     >>> torch.vmap(mask)(torch.tensor([[7], [8]])).shape
     torch.Size([2, 1, 4])
     """
+
+    __repr__ = one_line
 
     def words(self, purpose: int, count: int) -> Tensor | None:
         """Draw the packed mask of a layer, or None where nothing is dropped."""
@@ -121,9 +126,11 @@ class LocalDropout(Dropout):
 
     elements: tuple[Ranges, ...] = ()
 
+    __repr__ = one_line
+
     @classmethod
     def of(
-        cls, whole: Dropout, features: Any, entering: IntArray, hidden: Iterable[tuple[IntArray, int]]
+        cls, whole: Dropout, features: FeatureMatrix, entering: IntArray, hidden: Iterable[tuple[IntArray, int]]
     ) -> LocalDropout:
         """Pick what a batch needs of the masks of the whole graph.
 

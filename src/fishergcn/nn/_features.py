@@ -21,7 +21,7 @@ from fishergcn._base.backend import backend_of
 from fishergcn._base.checks import check_choice
 from fishergcn._base.choices import Scaling
 from fishergcn._base.tensors import HALVES
-from fishergcn._base.types import AnyArray
+from fishergcn._base.types import AnyArray, MatrixLike
 from fishergcn.errors import InputError
 from fishergcn.nn._scaling import FeatureScaling
 from fishergcn.streams import keep_probability, unpack
@@ -30,7 +30,7 @@ _CHUNK_ROWS = 2048
 
 
 def make_features(
-    features: Any,
+    features: MatrixLike,
     *,
     scaling: Scaling | FeatureScaling = "rows",
     device: torch.device | str = "cpu",
@@ -81,6 +81,9 @@ class DenseFeatures:
         """How many words a dropout mask of the whole matrix takes."""
         return (self.values.numel() + 31) // 32
 
+    def __repr__(self) -> str:
+        return f"DenseFeatures({_size(self)}, {self.values.dtype}, {self.values.device})"
+
     def restrict(self, rows: Tensor | None) -> DenseFeatures:
         """Return the same features, of which only some rows will be multiplied."""
         return DenseFeatures(self.values, rows)
@@ -113,6 +116,10 @@ class SparseFeatures:
     def mask_words(self) -> int:
         """How many words a dropout mask of the stored entries takes."""
         return (self.values.numel() + 31) // 32
+
+    def __repr__(self) -> str:
+        entries = f"{self.values.numel()} entries"
+        return f"SparseFeatures({_size(self)}, {entries}, {self.values.dtype}, {self.values.device})"
 
     def restrict(self, rows: Tensor | None) -> SparseFeatures:
         """Return the same features, of which only some rows will be multiplied."""
@@ -177,6 +184,12 @@ class SparseFeatures:
         if torch.is_inference_mode_enabled():  # no derivative can be asked for: spare autograd's overhead
             return _launch(weight, self, words, samples, dropout, False)
         return _product(weight, self, words, samples, dropout, False)
+
+
+def _size(features: SparseFeatures | DenseFeatures) -> str:
+    rows, columns = features.shape
+    used = rows if features.rows is None else len(features.rows)
+    return f"{rows} × {columns}" if used == rows else f"{used} of {rows} × {columns}"
 
 
 def reference(features: SparseFeatures, weight: Tensor, words: Tensor | None, samples: int, dropout: float) -> Tensor:

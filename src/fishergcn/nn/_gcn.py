@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from fishergcn._base.checks import check_integer, check_real
+from fishergcn._base.types import MatrixLike
 from fishergcn.errors import InputError
 from fishergcn.nn._activation import relu_dropout, words_per_node
 from fishergcn.nn._dropout import Dropout, MappedDropout
@@ -143,7 +144,13 @@ class GCN(nn.Module):
             nn.Parameter(torch.zeros(size, dtype=dtype)) for size in (sizes[1:] if bias else ())
         )
 
-    def forward(self, features: Any, operator: Any) -> Tensor:
+    def __repr__(self) -> str:
+        sizes = [len(self.weights[0]), *(each.shape[1] for each in self.weights)]
+        bias = ", bias=True" if len(self.biases) else ""
+        first = self.weights[0]
+        return f"GCN({' → '.join(map(str, sizes))}, dropout={self.dropout:g}{bias}, {first.dtype}, {first.device})"
+
+    def forward(self, features: MatrixLike | Tensor | Features, operator: Operator | MatrixLike) -> Tensor:
         """Return logits: (n, C) for one operator, (M, n, C) for a batch of M perturbed ones.
 
         Parameters
@@ -194,7 +201,7 @@ def _glorot(fan_in: int, fan_out: int, generator: torch.Generator | None, dtype:
     return (torch.rand((fan_in, fan_out), generator=generator, dtype=dtype) * 2 - 1) * bound
 
 
-def _prepare_features(features: Any, weight: Tensor) -> Features:
+def _prepare_features(features: MatrixLike | Tensor | Features, weight: Tensor) -> Features:
     if isinstance(features, SparseFeatures | DenseFeatures):
         if features.values.dtype != weight.dtype:
             raise InputError(f"features must be prepared in {weight.dtype}, got {features.values.dtype}.")
@@ -205,8 +212,9 @@ def _prepare_features(features: Any, weight: Tensor) -> Features:
     return make_features(features, scaling="none", device=weight.device, dtype=weight.dtype)
 
 
-def _prepare_operator(operator: Any, weight: Tensor) -> Operator:
-    if hasattr(operator, "propagate"):
-        moved: Operator = operator.to(weight.device, weight.dtype)
+def _prepare_operator(operator: Operator | MatrixLike, weight: Tensor) -> Operator:
+    given: Any = operator
+    if hasattr(given, "propagate"):
+        moved: Operator = given.to(weight.device, weight.dtype)
         return moved
-    return SparseMatrix.from_scipy(operator, device=weight.device, dtype=weight.dtype)
+    return SparseMatrix.from_scipy(given, device=weight.device, dtype=weight.dtype)

@@ -82,9 +82,10 @@ class SparseMatrix(Placed):
         >>> SparseMatrix.from_scipy(np.eye(3)).symmetric
         True
         """
-        if np.ndim(matrix) != 2:
-            raise InputError(f"A sparse matrix must have 2 dimensions, got {np.ndim(matrix)}.")
-        csr: CSRArray = cast("CSRArray", sparse.csr_array(matrix, dtype=np.float64))
+        given: Any = matrix
+        if np.ndim(given) != 2:
+            raise InputError(f"A sparse matrix must have 2 dimensions, got {np.ndim(given)}.")
+        csr: CSRArray = cast("CSRArray", sparse.csr_array(given, dtype=np.float64))
         if not csr.has_canonical_format:
             csr = csr.copy()
             csr.sum_duplicates()
