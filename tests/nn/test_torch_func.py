@@ -17,9 +17,11 @@ from fishergcn.operators import (
     DenseOperator,
     IdentityOperator,
     LinkOperator,
+    PolynomialOperator,
     SparseMatrix,
     SparsePlusLowRank,
 )
+from fishergcn.perturbation import CongruenceNeighborhood
 
 NODES, FEATURES, CLASSES, MODELS = 8, 5, 3, 3
 FORMS = ("tensor", "scipy", "prepared")
@@ -227,7 +229,8 @@ def test_training_an_ensemble_says_how_masks_are_drawn(matrix, x, form):
 
 def operators(matrix):
     basis, c = normal(NODES, 2, seed=9), normal(3, 2, seed=8)
-    dense = matrix.to_dense()
+    dense, eye = matrix.to_dense(), torch.eye(NODES, dtype=torch.float64)
+    congruence = CongruenceNeighborhood(matrix.scipy, "nodes").operator(0.1 * normal(3, NODES, seed=7))
     ends, pairs = torch.tensor([[0, 2, 4], [1, 3, 5]]), torch.tensor([[[6, 0, 1]], [[7, 3, 6]]])
     kept = torch.rand(3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     return {
@@ -235,7 +238,9 @@ def operators(matrix):
         "low rank": (SparsePlusLowRank(matrix, basis, c), [dense - basis @ torch.diag(e) @ basis.T for e in c]),
         "block": (BlockOperator(matrix, basis, basis, c), [dense - basis @ torch.diag(e) @ basis.T for e in c]),
         "dense": (DenseOperator(dense), [dense] * 3),
-        "identity": (IdentityOperator((NODES, NODES), dense.device, dense.dtype), [torch.eye(NODES).double()] * 3),
+        "identity": (IdentityOperator((NODES, NODES), dense.device, dense.dtype), [eye] * 3),
+        "congruence": (congruence, list(congruence.to_dense())),
+        "polynomial": (PolynomialOperator(matrix, [0.3, 0.2, 0.5]), [0.2 * dense + dense @ dense - 0.2 * eye] * 3),
         "links": (
             LinkOperator(ends, kept, pairs, torch.ones(NODES, dtype=torch.float64)),
             [link_matrix(ends, kept[:, at], pairs[:, :, at]) for at in range(3)],
@@ -254,7 +259,9 @@ def link_matrix(ends, kept, pairs):
     return root[:, None] * weights * root
 
 
-@pytest.mark.parametrize("name", ["sparse", "low rank", "block", "dense", "identity", "links"])
+@pytest.mark.parametrize(
+    "name", ["sparse", "low rank", "block", "dense", "identity", "links", "congruence", "polynomial"]
+)
 def test_every_operator_under_every_transform(matrix, name):
     operator, matrices = operators(matrix)[name]
     z, several = normal(NODES, 3, 2, seed=5), normal(4, NODES, 3, 2, seed=6)
