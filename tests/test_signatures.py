@@ -120,7 +120,8 @@ def test_shapes_stand_for_numbers() -> None:
         __repr__ = one_line
 
     assert repr(Found(np.zeros((90, 3)))) == "Found(values=float64 (90, 3))"
-    assert repr(Found(torch.zeros(4))) == "Found(values=float32 (4,))"
+    assert repr(Found(torch.zeros(5))) == "Found(values=float32 (5,))"
+    assert repr(Found(np.array([1.5, 0.5]))) == "Found(values=array([1.5, 0.5]))"
     assert repr(Found(sparse.eye_array(5, format="csr"))) == "Found(values=float64 5 × 5, 5 entries)"
     assert repr(Found({str(number): number for number in range(99)})) == "Found(values=99 by name)"
     assert repr(Found(["some text"] * 99)) == "Found(values=99 of str)"

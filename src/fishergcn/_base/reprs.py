@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _LONGEST = 60  # letters of a value
+_FEW = 4  # numbers that are shown
 
 
 def one_line(thing: Any) -> str:
@@ -33,6 +34,8 @@ def one_line(thing: Any) -> str:
 
 def _short(value: Any) -> str:
     if hasattr(value, "shape") and hasattr(value, "dtype") and getattr(value, "ndim", 0) > 0:
+        if value.ndim == 1 and not hasattr(value, "nnz") and value.shape[0] <= _FEW:
+            return repr(value).replace("\n", "")
         shape = " × ".join(map(str, value.shape)) if hasattr(value, "nnz") else tuple(value.shape)
         entries = f", {value.nnz} entries" if hasattr(value, "nnz") else ""
         return f"{str(value.dtype).removeprefix('torch.')} {shape}{entries}"
