@@ -12,11 +12,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from fishergcn._base.autograd import in_derivative, kernel
+from fishergcn._base.autograd import autocasts, in_derivative, kernel, without_autocast
 from fishergcn._base.backend import backend_of
+from fishergcn._base.tensors import HALVES
+from fishergcn._base.types import AnyArray
+from fishergcn._kernels.threads import on_rows
 from fishergcn.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
 
 # From this share of non-zeros on, a dense product on tensor cores beats a sparse one.
 _DENSE_SHARE = 0.005
+# From this mean number of entries in a row on, it pays on a CPU to copy the activations into tiles.
+_FULL_ROW = 24
 
 
 def product(
@@ -38,6 +44,8 @@ def product(
     ``coefficients`` c have shape (B, k) or (1, k), None for the plain product S Z; ``left`` and ``right`` are the
     constants L and R of shapes (p, k) and (n, k).
     """
+    if matrix.dtype in HALVES or autocasts(dense.device):
+        return _in_single_precision(matrix, dense, coefficients, left, right)
     # Compiled code does not check its bounds.
     if dense.ndim != 3 or dense.shape[0] != matrix.shape[1] or dense.dtype != matrix.dtype:
         wanted = f"{matrix.dtype} of shape ({matrix.shape[1]}, B, d)"
@@ -45,6 +53,21 @@ def product(
     if torch.is_inference_mode_enabled():  # no derivative can be asked for: spare autograd's overhead
         return _forward(matrix, False, dense, coefficients, left, right)[0]
     return _differentiable(matrix, False, dense, coefficients, left, right)[0]
+
+
+def _in_single_precision(matrix: SparseMatrix, dense: Tensor, *perturbation: Tensor | None) -> Tensor:
+    """Return the product of operands in half precision, or under autocast, with sums in float32 (float64 in it).
+
+    Sums over the links of a node are what half precision would spoil. As torch's own operations that keep to single
+    precision do, the product returns it under autocast; otherwise the result is rounded to what came in.
+    """
+    wide = matrix.wide
+    allowed = (matrix.dtype, wide.dtype, *HALVES) if autocasts(dense.device) else (matrix.dtype,)
+    if dense.dtype not in allowed:
+        raise InputError(f"activations must be {matrix.dtype}, got {dense.dtype}.")
+    with without_autocast(dense.device):
+        given = (None if each is None else each.to(wide.dtype) for each in perturbation)
+        return product(wide, dense.to(wide.dtype), *given).to(wide.dtype if wide is matrix else matrix.dtype)
 
 
 def batched_product(
@@ -76,7 +99,8 @@ def check_operand(matrix: SparseMatrix, dense: Tensor) -> None:
         raise InputError(f"The dense operand must be a torch tensor, got {type(dense).__name__}.")
     if dense.ndim < 2 or dense.shape[-2] != matrix.shape[1]:
         raise InputError(f"The dense operand must have shape (..., {matrix.shape[1]}, d), got {tuple(dense.shape)}.")
-    if dense.dtype != matrix.dtype or dense.device != matrix.device:
+    cast = autocasts(dense.device) and dense.dtype in HALVES
+    if (dense.dtype != matrix.dtype and not cast) or dense.device != matrix.device:
         raise InputError(
             f"The dense operand must be {matrix.dtype} on {matrix.device} like the sparse matrix, got "
             f"{dense.dtype} on {dense.device}; move one of them with .to()."
@@ -110,6 +134,9 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor | None, grad_moments: Tensor | None = None) -> tuple[Tensor | None, ...]:
+        if autocasts(ctx.matrix.device):  # backward() inside the context; the sums stay as precise as they were
+            with without_autocast(ctx.matrix.device):
+                return _Product.backward(ctx, grad, grad_moments)
         for_dense = for_coefficients = None
         *_, dense_wanted, coefficients_wanted, _, _ = ctx.needs_input_grad
         if not ctx.saved_tensors:
@@ -198,6 +225,64 @@ def _forward(
     return _multiply(matrix, transposed, dense, left, _weighted(coefficients, moments)), moments
 
 
+def on_cpu(
+    out: AnyArray,
+    matrix: SparseMatrix,
+    transposed: bool,
+    dense: AnyArray,
+    left: AnyArray | None = None,
+    weighted: AnyArray | None = None,
+) -> None:
+    """Set out = S Z - L V, or Sᵀ Z - L V, in compiled code without derivatives.
+
+    Z has shape (n, B, d), V (k, B, d), L (p, k) and out (p, B, d).
+    """
+    rows, nodes = matrix.shape[::-1] if transposed else matrix.shape
+    batch, size = dense.shape[1:]
+    indptr, indices, values = matrix.arrays(transposed)
+    _check_array("activations", dense, (nodes, batch, size), values)
+    _check_array("out", out, (rows, batch, size), values)
+    width = batch * size
+    flat = out.reshape(rows, width)
+    if left is None or weighted is None:
+        left, weighted = _nothing(rows, width, values.dtype)
+    rank = len(weighted)
+    _check_array("left", left, (rows, rank), values)
+    _check_array("weighted", weighted, weighted.shape[:1] + ((width,) if weighted.ndim == 2 else (batch, size)), values)
+    if len(values) >= _FULL_ROW * rows:
+        from fishergcn._kernels import cpu_tiles
+
+        if cpu_tiles.finite(dense):
+            cpu_tiles.times(out, matrix.paired_rows(transposed), dense)
+            if rank:
+                into = torch.from_numpy(flat)
+                torch.addmm(
+                    into, torch.from_numpy(left), torch.from_numpy(weighted).view(rank, width), alpha=-1, out=into
+                )
+            return
+    from fishergcn._kernels import cpu
+
+    table, middle = dense.reshape(nodes, width), weighted.reshape(rank, width)
+
+    def run(first: int, last: int, _: int) -> None:
+        pointers = indptr[first : last + 1]
+        cpu.csr_times_dense(flat[first:last], pointers, indices, values, table, left[first:last], middle)
+
+    on_rows(rows, run)
+
+
+def _nothing(rows: int, width: int, dtype: Any) -> tuple[AnyArray, AnyArray]:
+    return np.empty((rows, 0), dtype=dtype), np.empty((0, width), dtype=dtype)
+
+
+def _check_array(name: str, array: AnyArray, shape: tuple[int, ...], values: AnyArray) -> None:
+    """Raise unless an array is what compiled code takes it for: it checks neither bounds nor strides."""
+    if array.shape != shape or array.dtype != values.dtype or not array.flags.c_contiguous:
+        stored = "contiguous" if array.flags.c_contiguous else "with strides"
+        wanted = f"contiguous {values.dtype} of shape {shape}"
+        raise InputError(f"{name} must be {wanted}, got {array.dtype} of shape {array.shape}, {stored}.")
+
+
 def _multiply(
     matrix: SparseMatrix, transposed: bool, dense: Tensor, left: Tensor | None = None, weighted: Tensor | None = None
 ) -> Tensor:
@@ -205,11 +290,13 @@ def _multiply(
     dense = dense.detach().contiguous()
     csr = matrix.backward if transposed else matrix.forward
     rows, (nodes, batch, width), backend = csr.shape[0], dense.shape, backend_of(dense)
-    if backend == "numba" and nodes * batch < 2**32:  # rows are numbered with 32 bits there
-        from fishergcn._kernels import cpu
-
+    if backend == "numba":
         out = dense.new_empty(rows, batch, width)
-        cpu.csr_times_dense(cpu.lanes_of(width), out.numpy(), *matrix.arrays(transposed), dense.numpy())
+        if weighted is not None and weighted.shape[1] == batch:
+            parts = (dense, cast("Tensor", left).contiguous(), weighted.contiguous())
+            on_cpu(out.numpy(), matrix, transposed, *(part.numpy() for part in parts))
+            return out
+        on_cpu(out.numpy(), matrix, transposed, dense.numpy())
     elif backend == "triton" and csr.values().numel() > _DENSE_SHARE * rows * nodes:
         from fishergcn._kernels import cuda_half
 
