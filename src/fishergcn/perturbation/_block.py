@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 import torch
@@ -256,5 +256,6 @@ def graph_spectrum(propagation: CSRArray, rank: int, seed: int) -> Spectrum:
 
 def _checked(propagation: MatrixLike) -> CSRArray:
     if getattr(propagation, "shape", None) == (1, 1):
-        return cast("CSRArray", sparse.csr_array(propagation, dtype=np.float64))
+        given: Any = propagation
+        return cast("CSRArray", sparse.csr_array(given, dtype=np.float64))
     return check_propagation(as_square_csr(propagation, name="propagation"))
