@@ -24,8 +24,8 @@ COSTS = ROOT / "benchmarks" / "results" / "pyg_adversary.json"
 def rows(text: str) -> list[tuple[str, str, str]]:
     """Return name, verdict and deviation of each row of the page's table of uses."""
     block = text.partition("<!-- pyg uses -->")[2].partition("<!-- end -->")[0]
-    lines = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in block.splitlines() if line[:2] == "| "]
-    return [(name, verdict, deviation) for name, verdict, deviation in lines[1:] if verdict != "---" and verdict]
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in block.splitlines() if line[:2] == "| "]
+    return [(name, verdict, deviation) for name, verdict, deviation in lines[1:] if verdict]
 
 
 def bound(deviation: float) -> str:
