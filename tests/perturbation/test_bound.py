@@ -53,7 +53,9 @@ def test_the_neighborhood_warns_when_draws_leave_it(cora):
     with warnings.catch_warnings():
         warnings.simplefilter("error", PerturbationWarning)
         Neighborhood.from_spectrum(cora, spectrum, radius=0.1)
-    with pytest.warns(PerturbationWarning, match=r"at radius 0\.3, [67]\d\.\d% of the perturbed graphs .* up to radius"):
+    with pytest.warns(
+        PerturbationWarning, match=r"at radius 0\.3, [67]\d\.\d% of the perturbed graphs .* up to radius"
+    ):
         Neighborhood.from_spectrum(cora, spectrum, radius=0.3)
 
 

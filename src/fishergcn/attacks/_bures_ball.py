@@ -96,6 +96,7 @@ def project(neighborhood: Neighborhood, phi: Tensor, radius: float, bound: float
     >>> round(float(near.distance(inside)), 9)
     0.1
     """
+
     def inside(point: Tensor) -> Tensor:
         fits = neighborhood.distance(point) <= radius
         if bound is not None:

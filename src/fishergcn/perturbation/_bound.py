@@ -29,4 +29,6 @@ def largest_eigenvalue(operator: Operator) -> float:
             return float(np.linalg.eigvalsh(laplacian(np.eye(nodes)))[-1])
         start = np.random.default_rng(0).standard_normal(nodes)
         linear = LinearOperator((nodes, nodes), matvec=laplacian, dtype=np.float64)
-        return float(eigsh(linear, k=1, which="LA", return_eigenvectors=False, v0=start, tol=_TOLERANCE, ncv=min(nodes, 40))[0])
+        return float(
+            eigsh(linear, k=1, which="LA", return_eigenvectors=False, v0=start, tol=_TOLERANCE, ncv=min(nodes, 40))[0]
+        )

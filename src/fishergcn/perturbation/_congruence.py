@@ -267,4 +267,3 @@ class CongruenceNeighborhood:
             f"CongruenceNeighborhood({self._matrix.shape[0]} nodes, {self.directions}, {self.rank} directions, "
             f"radius {self.radius:g}, {self.noise_kind} noise)"
         )
-

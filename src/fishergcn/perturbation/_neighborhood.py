@@ -23,7 +23,6 @@ from fishergcn.perturbation._bound import BOUND, ROUNDING, largest_eigenvalue
 from fishergcn.perturbation._directions import check_spectrum, choose_directions
 from fishergcn.spectrum import Spectrum
 
-
 _MEAN_DRAWS = 8192
 _CHECKED_DRAWS = 1000
 

@@ -87,7 +87,10 @@ def perturbations(outcome: Outcome) -> Section:
     picture = draw_perturbations(judged)
     drawn = [figure("What each neighborhood gains", captions.PERTURBATIONS, [picture])] if picture else []
     return Section(
-        "perturbations", "Does any perturbation help?", [tag("p", paragraph(judged)), *drawn], [picture] if picture else []
+        "perturbations",
+        "Does any perturbation help?",
+        [tag("p", paragraph(judged)), *drawn],
+        [picture] if picture else [],
     )
 
 

@@ -14,10 +14,10 @@ from fishergcn.graph import Graph
 from fishergcn.splits import Split
 from fishergcn.studies._entries import Entries
 from fishergcn.studies._preset import Published
-from fishergcn.training import TrainConfig, control_of, parse_method
+from fishergcn.training import TrainConfig, control_of, graph_free_of, parse_method
 
 BASELINE = "gcn"
-Role = Literal["baseline", "control"]
+Role = Literal["baseline", "control", "without links"]
 _PERTURBATION = {"samples", "rank", "radius", "noise", "directions", "degree", "scale", "adversarial", "perturbation",
                  "link_rate", "consistency", "temperature"}  # fmt: skip
 _NO_CONSISTENCY = {name: getattr(TrainConfig(), name) for name in ("consistency", "temperature")}
@@ -148,13 +148,18 @@ class Plan:
         return every if cell is None else every[: cell.options.get("runs")]
 
     def references(self, cell: Cell) -> dict[Cell, Role]:
-        """Return the cells to compare a cell with, and as what: ``"baseline"`` or ``"control"``.
+        """Return the cells to compare a cell with, and as what: ``"baseline"``, ``"control"`` or ``"without links"``.
 
         They have the same options, and the same variant if there is such a cell, or else the same settings but for those
         of the perturbation. A control that is the baseline counts as control.
         """
         found: dict[Cell, Role] = {}
-        pairs: tuple[tuple[str | None, Role], ...] = ((BASELINE, "baseline"), (cell.control, "control"))
+        free = graph_free_of(cell.method, cell.config)
+        pairs: tuple[tuple[str | None, Role], ...] = (
+            (BASELINE, "baseline"),
+            (cell.control, "control"),
+            (free, "without links"),
+        )
         for method, role in pairs:
             alike = [
                 each

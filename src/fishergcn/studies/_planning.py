@@ -18,7 +18,7 @@ from fishergcn.splits import Rule, Split
 from fishergcn.studies._attacks import attack_options, check_feasible
 from fishergcn.studies._plan import BASELINE, Cell, Plan, config_differences
 from fishergcn.studies._preset import Preset, load_preset
-from fishergcn.training import TrainConfig, control_of, learnable, parse_method
+from fishergcn.training import TrainConfig, control_of, graph_free_of, learnable, parse_method
 
 Splits = int | str | Split | Iterable[int | str | Split]
 _COUNT = 10  # splits of a comparison
@@ -103,7 +103,7 @@ def make_plan(
         splits=tuple(split.name for split in next(iter(chosen.values()))),
         seeds=tuple(check_seeds(preset.seeds if seeds is None else seeds)),
         digests={name: graph.digest for name, graph in graphs.items()}
-        | {f"{name}, splits": _splits_digest(found) for name, found in own.items()},
+        | {f"{name}, splits": splits_digest(found) for name, found in own.items()},
         published=tuple(entry for entry in preset.published if entry.dataset in graphs),
         changed=tuple(config_differences(config, preset.config)),
         measure=preset.kind,
@@ -121,7 +121,10 @@ def make_comparison(
     config: TrainConfig | None = None,
     settings: Settings | Mapping[str, Any] | None = None,
 ) -> Plan:
-    """Plan a study of any methods on any graphs: the baseline ``gcn`` and the control of each method are added.
+    """Plan a study of any methods on any graphs, with what they are to be compared with.
+
+    The baseline ``gcn``, the control of each method, and for each method that uses the links the same network without
+    them are added.
 
     Parameters
     ----------
@@ -141,14 +144,15 @@ def make_comparison(
     --------
     >>> from fishergcn import datasets
     >>> plan = make_comparison(["cora", "citeseer"], ["gcn-x5-c"], splits=2)
-    >>> [cell.name for cell in plan.cells[:3]], plan.splits, len(plan)
-    (['gcn', 'gcn-x5', 'gcn-x5-c'], ('shuffled:2019', 'shuffled:2020'), 12)
+    >>> [cell.name for cell in plan.cells[:4]], plan.splits, len(plan)
+    (['mlp-x5-c', 'gcn', 'gcn-x5', 'gcn-x5-c'], ('shuffled:2019', 'shuffled:2020'), 16)
     """
     parsed = [parse_method(method) for method in methods]
     loaded = {name: learnable(graph, parsed) for name, graph in _graphs(graphs).items()}
     if not loaded:
         raise InputError("graphs must hold at least one graph, got none.")
-    rule = split_rules.usual_rule(*loaded.values())
+    rule, known = split_rules.usual_rule(*loaded.values()), chosen_config(config, settings)
+    free = dict.fromkeys(name for each in parsed if (name := graph_free_of(each.name, known)) is not None)
     masks = [len(graph.masks["train"]) for graph in loaded.values() if graph.masks and rule == "mask"]
     preset = Preset(
         name="compare",
@@ -157,11 +161,11 @@ def make_comparison(
         source="Graphs, splits and settings as given",
         notes=(),
         datasets=(),
-        methods=tuple(methods),
+        methods=tuple(dict.fromkeys([*free, *(each.name for each in parsed)])),
         split_rule=rule,
         splits=min([_COUNT, *masks]),
         seeds=1,
-        config=chosen_config(config, settings),
+        config=known,
     )
     return make_plan(preset, datasets=list(loaded.values()), splits=splits, seeds=seeds)
 
@@ -194,12 +198,15 @@ def _listed(wanted: Splits) -> list[int | str | Split]:
     return list(wanted) if isinstance(wanted, Iterable) and not isinstance(wanted, str) else [wanted]
 
 
-def _splits_digest(splits: Iterable[Split]) -> str:
+def splits_digest(splits: Iterable[Split]) -> str:
+    """Return a SHA-256 of which nodes are in which part, and of how much they count."""
     total = hashlib.sha256()
     for split in splits:
         for part in ("train", "val", "test"):
             nodes = getattr(split, part)
             total.update(f"{split.name} {part} {len(nodes)}\n".encode() + nodes.tobytes())
+        if split.node_weight is not None:
+            total.update(b"node_weight\n" + split.node_weight.tobytes())
     return total.hexdigest()
 
 

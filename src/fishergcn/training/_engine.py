@@ -18,7 +18,7 @@ from fishergcn.nn import Dropout, View, full_view, local_view, logits
 from fishergcn.operators import Operator, as_operator
 from fishergcn.perturbation import CongruenceNeighborhood, LinkNoise, Neighborhood
 from fishergcn.training._metrics import MEASURED, calibrated_cross_entropy, measure
-from fishergcn.training._objective import Targets, consistency, penalty, scores
+from fishergcn.training._objective import Targets, consistency, penalty, scores, training_shares
 from fishergcn.training._problem import Problem, Run
 from fishergcn.training._recorder import Recorder
 from fishergcn.training._stack import Stack
@@ -34,10 +34,10 @@ class Trainer:
         self.links = self._link_noise()
         self.mean = self._mean_operator()
         self.train_view = self._training_view()
-        self.train_targets = self._targets("train", self.train_view, balanced=problem.config.class_weight == "balanced")
+        self.train_targets = self._targets("train", self.train_view)
         self.val_view = self._view("val")
         self.val_targets = self._targets("val", self.val_view)
-        self.recorder = Recorder(self) if self._recordable() else None
+        self.recorder = Recorder() if self._recordable() else None
 
     def _recordable(self) -> bool:
         """Whether an epoch is the same sequence of kernels each time, which a GPU can be told at once."""
@@ -80,11 +80,13 @@ class Trainer:
         plain = as_operator(problem.propagation, device=self.device, dtype=problem.dtype)
         return full_view(self.features, plain, problem.depth)
 
-    def _targets(self, part: str, view: View, *, balanced: bool = False) -> Targets:
-        labels = self.problem.graph.labels
+    def _targets(self, part: str, view: View) -> Targets:
+        labels, class_weight, shares = self.problem.graph.labels, self.problem.config.class_weight, None
         if labels is None:
             raise AssertionError("prepare() refuses graphs without labels")
-        return Targets.of(self._nodes(part), labels, view, self.device, self.problem.dtype, balanced=balanced)
+        if part == "train":  # only what is learned from is weighted
+            shares = [training_shares(run.split, labels, class_weight) for run in self.runs]
+        return Targets.of(self._nodes(part), labels, view, self.device, self.problem.dtype, shares=shares)
 
     def operator(self, epoch: int | Tensor, noise: Tensor | None) -> Operator | None:
         """Return the perturbed graphs of this step, or None for what the view has: the graph itself, or the mean."""
@@ -123,7 +125,7 @@ class Trainer:
 
     def epoch(self, number: int) -> tuple[Tensor, ...]:
         """Take the one step of an epoch, and validate after it."""
-        return self.epoch_now(number) if self.recorder is None else self.recorder.epoch(number)
+        return self.epoch_now(number) if self.recorder is None else self.recorder.epoch(self, number)
 
     def epoch_now(self, number: int | Tensor, noise: Tensor | None = None) -> tuple[Tensor, ...]:
         """Do so kernel by kernel."""

@@ -6,6 +6,9 @@ than running them. A recorded epoch runs the same kernels on the same numbers, s
 
 from __future__ import annotations
 
+import contextlib
+import gc
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -42,16 +45,9 @@ class _Recording:
 
 
 class Recorder:
-    """Runs the epochs of a trainer: the first kernel by kernel, the second recorded, from then on replayed.
+    """Runs the epochs of a trainer: the first kernel by kernel, the second recorded, from then on replayed."""
 
-    Parameters
-    ----------
-    trainer
-        Whose epochs.
-    """
-
-    def __init__(self, trainer: Recordable) -> None:
-        self.trainer = trainer
+    def __init__(self) -> None:
         self._recording: _Recording | None = None
         self._warm, self._possible = False, True
 
@@ -59,28 +55,42 @@ class Recorder:
         """Record again: runs have left the stack."""
         self._recording, self._warm = None, False
 
-    def epoch(self, number: int) -> tuple[Tensor, ...]:
+    def epoch(self, trainer: Recordable, number: int) -> tuple[Tensor, ...]:
         """Train for an epoch and validate."""
         if not self._warm or not self._possible:
             self._warm = True
-            return self.trainer.epoch_now(number)
-        adversary = self.trainer.stack.adversary
+            return trainer.epoch_now(number)
+        adversary = trainer.stack.adversary
         noise = None if adversary is None else adversary.noise(number)
         if self._recording is None:
-            self._recording = self._record(noise)
+            self._recording = _record(trainer, noise)
         if self._recording is None:  # there was no memory for it
             self._possible = False
-            return self.trainer.epoch_now(number)
+            return trainer.epoch_now(number)
         return self._recording.replay(number, noise)
 
-    def _record(self, noise: Tensor | None) -> _Recording | None:
-        device = self.trainer.stack.keys.device
-        number = torch.zeros(1, dtype=torch.int64, device=device)
-        noise = None if noise is None else noise.clone()
-        graph = torch.cuda.CUDAGraph()
-        try:
-            with torch.cuda.device(device), torch.cuda.graph(graph):
-                results = self.trainer.epoch_now(number, noise)
-        except torch.cuda.OutOfMemoryError:
-            return None
-        return _Recording(graph, number, noise, results)
+
+def _record(trainer: Recordable, noise: Tensor | None) -> _Recording | None:
+    device = trainer.stack.keys.device
+    number = torch.zeros(1, dtype=torch.int64, device=device)
+    noise = None if noise is None else noise.clone()
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with _no_collection(), torch.cuda.device(device), torch.cuda.graph(graph):
+            results = trainer.epoch_now(number, noise)
+    except torch.cuda.OutOfMemoryError:
+        return None
+    return _Recording(graph, number, noise, results)
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Collect garbage before, not meanwhile: an older graph that is destroyed would break the recording."""
+    gc.collect()
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
