@@ -92,9 +92,7 @@ def _measure(model: TrainedModel, around: CongruenceNeighborhood, x: Tensor) -> 
     return loss.detach(), accuracy, gradient.detach()
 
 
-def _next(
-    around: CongruenceNeighborhood, x: Tensor, gradient: Tensor, kappa: float, step: int, steps: int
-) -> Tensor:
+def _next(around: CongruenceNeighborhood, x: Tensor, gradient: Tensor, kappa: float, step: int, steps: int) -> Tensor:
     """Return the point to go to, of length κ at most."""
     metric = around.diagonal_metric()
     if around.directions == "nodes":

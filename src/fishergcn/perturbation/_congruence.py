@@ -40,8 +40,8 @@ class CongruenceNeighborhood:
     propagation : sparse matrix of shape (n, n)
         Ã, symmetric, with eigenvalues between -1 and 1.
     directions : {"nodes", "polynomial", "links"}
-        What X is. ``"nodes"``: diag(x), at least -1, how loud a node speaks. ``"polynomial"``: Σ_j x_j P_j(L), of degree
-        up to ``degree``, orthonormal for ρ. ``"links"``: x_e Ã_ij on each link e = (i, j).
+        What X is. ``"nodes"``: diag(x), at least -1, how loud a node speaks. ``"polynomial"``: Σ_j x_j P_j(L), of
+        degree up to ``degree``, orthonormal for ρ. ``"links"``: x_e Ã_ij on each link e = (i, j).
     radius : float
         ε, at least 0: a draw with shape ϕ = ε has E κ² = ε², to first order in ε, so that ε is the root mean square of
         the Bures distance. (The ε of :class:`Neighborhood` is on another scale.)

@@ -82,7 +82,7 @@ class Links:
         laplacian = sparse.csr_array(sparse.eye_array(plain.shape[0]) - plain)
         beside = sparse.csr_array(plain - sparse.diags_array(plain.diagonal()))
         squares = beside.power(2) * (radius * float(self.unit[0])) ** 2
-        change = squares.multiply(laplacian) + sparse.diags_array(squares @ laplacian.diagonal())
+        change = squares.multiply(laplacian) + sparse.diags_array(np.asarray(squares @ laplacian.diagonal()))
         scaled = (laplacian + change) / (1.0 + radius**2)
         found = sparse.csr_array(sparse.eye_array(plain.shape[0]) - scaled)
         return SparseMatrix.from_scipy(found, device=matrix.device, dtype=matrix.dtype)

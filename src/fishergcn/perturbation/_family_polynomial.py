@@ -103,7 +103,7 @@ class Polynomials:
         """The eigenvalues of Ã below 1, or of a large graph the smallest one and 1."""
         if self.propagation.shape[0] <= _SMALL_NODES:
             values = np.linalg.eigvalsh(self.propagation.toarray())
-            return values[values < 1.0 - 1e-9]
+            return np.asarray(values[values < 1.0 - 1e-9], dtype=np.float64)
         lowest = eigsh(self.propagation, k=1, which="SA", return_eigenvectors=False, tol=1e-6)[0]
         return np.array([lowest, 1.0])
 

@@ -88,6 +88,8 @@ class BuresAdversary(SpectralAdversary):
     >>> optimizer.step()
     """
 
+    neighborhood: Neighborhood
+
     def __init__(
         self,
         data: Any,
