@@ -70,7 +70,7 @@ def _checked(name: str, values: Any) -> dict[str, Any]:
 
 
 def title_of(options: Mapping[str, Any]) -> str:
-    """Return an attack in words; without the spectral bound, the ball holds operators and not graphs alone.
+    """Return an attack in words. Without the spectral bound a ball holds operators that are not like those of graphs.
 
     Examples
     --------
