@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fishergcn.integrations.pyg._adversary import BuresAdversary
+from fishergcn.integrations.pyg._nodes import NodeAdversary
 from fishergcn.integrations.pyg._transform import AddBuresSpectrum
 
-__all__ = ["AddBuresSpectrum", "BuresAdversary"]
+__all__ = ["AddBuresSpectrum", "BuresAdversary", "NodeAdversary"]
