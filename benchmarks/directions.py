@@ -78,7 +78,7 @@ def main() -> None:
     rows = [measure_apart(__file__, *sizes, "--case", case) for case in CASES]
     for row in rows:
         print(
-            f"{row['case']:8} preparation {row['preparation_seconds']:8.1f} s, epoch {row['seconds_per_epoch']:6.2f} s, "
+            f"{row['case']:8} preparation {row['preparation_seconds']:8.1f} s, epoch {row['seconds_per_epoch']:.2f} s, "
             f"peak {row['peak_gb']:.2f} GB"
         )
     facts = {"nodes": options.nodes, "links": options.links, "torch": version("torch")}

@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import re
+import statistics
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -189,6 +190,46 @@ def perturbed_product(record: Record) -> str:
     return markdown(["operands", "precision", "M plain products, ms", "perturbed, ms", "ratio"], rows)
 
 
+def directions(record: Record) -> str:
+    names = {
+        "gcn-x5": "control, `gcn-x5`",
+        "high": "`fishergcn`, spectrum",
+        "nodes": '`fishergcn`, `directions="nodes"`',
+    }
+    rows = [
+        [
+            names[row["case"]],
+            number(row["preparation_seconds"]),
+            number(row["seconds_per_epoch"]),
+            number(row["peak_gb"]),
+        ]
+        for row in record["cases"]
+    ]
+    shown = markdown(("method", "preparation, s", "seconds per epoch", "peak memory, GB"), rows)
+    return f"{shown}\n\n{record['nodes']:,} nodes, {record['links']:,} links."
+
+
+def natural_gradient(record: Record) -> str:
+    rows = []
+    for found in record["datasets"]:
+        for name, label in (("adam", "Adam"), ("natural", "natural gradient")):
+            runs = [row[name] for row in found["runs"]]
+            keys = ("best_val_loss", "best_epoch", "best_seconds", "seconds_per_epoch", "test_accuracy")
+            *middle, accuracy = (statistics.median(run[key] for run in runs) for key in keys)
+            extra = f", γ = {found['settings']['damping']:g}" if name == "natural" else ""
+            rows.append([found["dataset"], label + extra, *map(number, middle), f"{100 * accuracy:.1f}"])
+    heads = (
+        "data",
+        "optimizer",
+        "lowest validation loss",
+        "at epoch",
+        "after s",
+        "s per epoch",
+        "test accuracy there, %",
+    )
+    return markdown(heads, rows)
+
+
 def graphs(record: Record) -> str:
     """Rows are contestants, columns graphs: accuracy in percent, with the seconds of the choice below."""
     found = record["graphs"]
@@ -272,6 +313,8 @@ TABLES: dict[str, Callable[[Record], str]] = {
         preprocessing,
         spectrum,
         perturbed_product,
+        directions,
+        natural_gradient,
         high_order,
         startup,
         graphs,

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from scipy.optimize import minimize
 
 from fishergcn import renormalized
 from fishergcn.errors import InputError
@@ -177,14 +178,19 @@ def test_best_weights_against_a_solver() -> None:
         assert (x >= -1 - 1e-12).all()
         assert shares @ x == pytest.approx(0, abs=1e-9)
         assert shares @ x**2 == pytest.approx(size**2, rel=1e-9)
-        from scipy.optimize import minimize
-
         constraints = [
             {"type": "eq", "fun": lambda v, s=shares: s @ v},
             {"type": "ineq", "fun": lambda v, s=shares, k=size: k**2 - s @ v**2},
         ]
-        best = minimize(lambda v, g=gradient: -g @ v, 0.01 * rng.standard_normal(40), method="SLSQP",
-                        bounds=[(-1, None)] * 40, constraints=constraints, options={"maxiter": 500, "ftol": 1e-12})  # fmt: skip
+        start, options = 0.01 * rng.standard_normal(40), {"maxiter": 500, "ftol": 1e-12}
+        best = minimize(
+            lambda v, g=gradient: -g @ v,
+            start,
+            method="SLSQP",
+            bounds=[(-1, None)] * 40,
+            constraints=constraints,
+            options=options,
+        )
         assert gradient @ x == pytest.approx(-best.fun, rel=1e-5)
 
 

@@ -85,7 +85,8 @@ def test_records(directions, tmp_path):
     config = dataclasses.replace(CONFIG, directions=directions)
     [record] = train(GRAPH, "fishergcn", SPLIT, config=config)
     [again] = train(GRAPH, "fishergcn", SPLIT, config=config)
-    assert record.status == "ok" and record.curves == again.curves
+    assert record.status == "ok"
+    assert record.curves == again.curves
     assert len(record.shape) == (2 if directions == "polynomial" else 0)
     [plain] = train(GRAPH, "gcn-x3", SPLIT, config=config)
     [none] = train(GRAPH, "fishergcn", SPLIT, config=dataclasses.replace(config, radius=0.0))

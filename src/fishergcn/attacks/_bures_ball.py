@@ -4,8 +4,8 @@
 
 where i are the test nodes: this adversary knows their labels. The distance has a closed form and grows along every ray
 from φ = 0 (the Hellinger affinity in an exponential family falls along rays), so scaling φ by bisection projects onto
-the ball. The second bound holds for every normalized graph. Without it the worst point is an operator that makes signals
-grow, which says little about graphs.
+the ball. The second bound holds for every normalized graph. Without it the worst point is an operator that makes
+signals grow, which says little about graphs.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def farthest(neighborhood: Neighborhood, bound: float | None = 2.0) -> float:
     """Return sup_φ D_B(ρ, ρ(φ)) over λ_max(L(φ)) ≤ bound, in closed form.
 
     D_B² = 2 s (1 - Σ_i sqrt(λ̄_i q_i)) is largest at a corner of {q ≥ 0, Σ q = 1, Σw q_i ≤ bound}: the smallest λ̄ have
-    the largest q. Without a bound (None) all of q is on one direction, and the distance sqrt(2 s (1 - sqrt(min_i λ̄_i))).
+    the largest q. Without a bound (None) all of q is on one direction: sqrt(2 s (1 - sqrt(min_i λ̄_i))).
 
     Examples
     --------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -122,7 +122,8 @@ class PolynomialOperator(Placed):
         """Return the product with node-major activations (n, B, d): p products, T_{a+1} = 2 Ã T_a - T_{a-1}."""
         before, current = dense, dense
         out = self.coefficients[0] * dense
-        for order, coefficient in enumerate(self.coefficients[1:]):
+        rest: Sequence[Any] = self.coefficients[1:]
+        for order, coefficient in enumerate(rest):
             following = self.sparse.propagate(current)
             before, current = current, following if order == 0 else 2 * following - before
             out = out + coefficient * current

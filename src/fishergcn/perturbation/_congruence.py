@@ -25,6 +25,7 @@ from fishergcn.perturbation._family_nodes import Nodes
 from fishergcn.perturbation._family_polynomial import Polynomials
 
 _MOST_DEGREE = 32
+_ROUNDING = 1e-12  # of eigenvalues of I + X that are 0
 
 
 class CongruenceNeighborhood:
@@ -39,8 +40,8 @@ class CongruenceNeighborhood:
     propagation : sparse matrix of shape (n, n)
         Ã, symmetric, with eigenvalues between -1 and 1.
     directions : {"nodes", "polynomial", "links"}
-        What X is. ``"nodes"``: diag(x), at least -1, how loud a node speaks. ``"polynomial"``: Σ_j x_j P_j(L), of degree
-        up to ``degree``, orthonormal for ρ. ``"links"``: x_e Ã_ij on each link e = (i, j).
+        What X is. ``"nodes"``: diag(x), at least -1, how loud a node speaks. ``"polynomial"``: Σ_j x_j P_j(L), of
+        degree up to ``degree``, orthonormal for ρ. ``"links"``: x_e Ã_ij on each link e = (i, j).
     radius : float
         ε, at least 0: a draw with shape ϕ = ε has E κ² = ε², to first order in ε, so that ε is the root mean square of
         the Bures distance. (The ε of :class:`Neighborhood` is on another scale.)
@@ -212,16 +213,29 @@ class CongruenceNeighborhood:
             Where I + X is not positive semi-definite, or not surely so: the distance is less than the formula there.
         """
         given = self._coordinates("x", x)
-        for each in given.detach().reshape(-1, self.rank).cpu().numpy():
-            smallest = self._family.smallest(each)
-            if smallest < -1e-12:
-                raise InputError(
-                    f"The distance has a closed form while I + X is positive semi-definite, got the eigenvalue "
-                    f"{smallest:.6g}; choose a smaller x."
-                )
+        smallest = float(self.smallest_factor(given).min())
+        if smallest < -_ROUNDING:
+            raise InputError(
+                f"The distance has a closed form while I + X is positive semi-definite, got the eigenvalue "
+                f"{smallest:.6g}; choose a smaller x."
+            )
         kappa = self.tangent(given)
         secant = torch.sqrt(1.0 + kappa.square())
         return kappa * torch.sqrt(2.0 / (secant * (secant + 1.0)))  # 2 - 2/r = 2κ²/(r (r + 1)), exact for small κ
+
+    def smallest_factor(self, x: ArrayOrTensor) -> Tensor:
+        """Return the smallest eigenvalue of I + X on the support of ρ for each x, shape (...).
+
+        Where it is surely not negative this may be a bound below it; for polynomials on more than 1,000 nodes it is one
+        always.
+        """
+        given = self._coordinates("x", x).detach()
+        found = [self._family.smallest(each) for each in given.reshape(-1, self.rank).cpu().numpy()]
+        return torch.tensor(found, dtype=torch.float64, device=self.device).view(given.shape[:-1])
+
+    def diagonal_metric(self) -> Tensor:
+        """Return the diagonal of tr ρX_aX_b, shape (k,): how far a unit of each direction moves the graph, squared."""
+        return self._family.diagonal
 
     def largest_eigenvalue(self, x: ArrayOrTensor) -> Tensor:
         """Return λ_max(L(x)) for each x, shape (...), by Lanczos: above 2, Ã(x) makes some signals grow.

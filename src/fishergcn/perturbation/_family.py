@@ -21,6 +21,8 @@ class Family(Protocol):
 
     #: (k,), float64: x = ϕ·unit∘e with independent e of variance 1 has E tr ρX² = ϕ².
     unit: Tensor
+    #: (k,), float64: tr ρX_a² of each direction.
+    diagonal: Tensor
 
     def to(self, device: torch.device) -> Family:
         """Return the family with its constants on another device."""

@@ -35,7 +35,7 @@ class Links:
         rows, columns, weights = rows[order], columns[order], upper.data[order]
         own = weights**2 * (diagonal[rows] + diagonal[columns]) / trace
         first, second, values = _triangle_sides(rows, columns, weights, propagation.shape[0])
-        self.own = torch.from_numpy(own)
+        self.diagonal = torch.from_numpy(own)
         self.first, self.second, self.between = map(torch.from_numpy, (first, second, 2.0 * values / trace))
         self.slope = torch.from_numpy(-2.0 * weights**2 / trace)  # of tr ρX in x
         self.ends = torch.from_numpy(np.stack([rows, columns]))
@@ -45,7 +45,7 @@ class Links:
     def to(self, device: torch.device) -> Links:
         """Return the family on another device."""
         moved = copy.copy(self)
-        for name in ("own", "first", "second", "between", "slope", "ends", "weights", "unit"):
+        for name in ("diagonal", "first", "second", "between", "slope", "ends", "weights", "unit"):
             setattr(moved, name, getattr(self, name).to(device))
         return moved
 
@@ -56,7 +56,7 @@ class Links:
     def moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return tr ρX and the standard deviation of X in ρ."""
         mean = x @ self.slope
-        square = x.square() @ self.own + (x[..., self.first] * x[..., self.second]) @ self.between
+        square = x.square() @ self.diagonal + (x[..., self.first] * x[..., self.second]) @ self.between
         return mean, root(square - mean.square())
 
     def factor(self, x: Tensor) -> LinkFactor:
@@ -82,7 +82,7 @@ class Links:
         laplacian = sparse.csr_array(sparse.eye_array(plain.shape[0]) - plain)
         beside = sparse.csr_array(plain - sparse.diags_array(plain.diagonal()))
         squares = beside.power(2) * (radius * float(self.unit[0])) ** 2
-        change = squares.multiply(laplacian) + sparse.diags_array(squares @ laplacian.diagonal())
+        change = squares.multiply(laplacian) + sparse.diags_array(np.asarray(squares @ laplacian.diagonal()))
         scaled = (laplacian + change) / (1.0 + radius**2)
         found = sparse.csr_array(sparse.eye_array(plain.shape[0]) - scaled)
         return SparseMatrix.from_scipy(found, device=matrix.device, dtype=matrix.dtype)

@@ -37,12 +37,13 @@ class LowRank:
         metric = torch.einsum("kab,bc,kcd,da->k", self.symmetric, self.gram, self.symmetric, self.seen)
         if not (metric > 0).all():
             raise InputError("every direction of the basis must move the graph, got one in the kernel of L.")
+        self.diagonal = metric
         self.unit = (len(metric) * metric).rsqrt()
 
     def to(self, device: torch.device) -> LowRank:
         """Return the family on another device."""
         moved = copy.copy(self)
-        for name in ("basis", "gram", "seen", "symmetric", "unit"):
+        for name in ("basis", "gram", "seen", "symmetric", "unit", "diagonal"):
             setattr(moved, name, getattr(self, name).to(device))
         return moved
 

@@ -19,8 +19,8 @@ class Nodes:
     """M = diag(1 + x): tr ρX² = Σ ρ_ii x_i², so each node moves the graph by as much when x_i ∝ ρ_ii^-½."""
 
     def __init__(self, propagation: CSRArray) -> None:
-        self.diagonal, trace = laplacian_diagonal(propagation)
-        self.shares = torch.from_numpy(self.diagonal / trace)  # ρ_ii
+        self.own, trace = laplacian_diagonal(propagation)
+        self.shares = self.diagonal = torch.from_numpy(self.own / trace)  # ρ_ii
         linked = self.shares > 1e-12  # a node without links is in the kernel of L, however loud
         unit = torch.where(linked, self.shares, 1.0).mul(int(linked.sum())).rsqrt()
         self.unit = torch.where(linked, unit, 0.0)
@@ -28,7 +28,8 @@ class Nodes:
     def to(self, device: torch.device) -> Nodes:
         """Return the family on another device."""
         moved = copy.copy(self)
-        moved.shares, moved.unit = self.shares.to(device), self.unit.to(device)
+        moved.shares = moved.diagonal = self.shares.to(device)
+        moved.unit = self.unit.to(device)
         return moved
 
     def limit(self, x: Tensor) -> Tensor:
@@ -54,7 +55,7 @@ class Nodes:
         """E[x_i L_ij x_j] is σ_i² L_ii on the diagonal and 0 beside it."""
         variance = (radius * self.unit.cpu().numpy()) ** 2
         plain = matrix.scipy
-        scaled = (plain + sparse.diags_array(radius**2 - variance * self.diagonal)) / (1.0 + radius**2)
+        scaled = (plain + sparse.diags_array(radius**2 - variance * self.own)) / (1.0 + radius**2)
         return SparseMatrix.from_scipy(sparse.csr_array(scaled), device=matrix.device, dtype=matrix.dtype)
 
 

@@ -47,12 +47,14 @@ class Polynomials:
         triangle = np.linalg.cholesky(gram)
         self.polynomials: FloatArray = solve_triangular(triangle, np.eye(degree + 1), lower=True)  # P_j in T_a
         self.unit = torch.full((degree,), degree**-0.5, dtype=torch.float64)
+        self.diagonal = torch.ones(degree, dtype=torch.float64)
         self._basis = torch.from_numpy(self.polynomials)
 
     def to(self, device: torch.device) -> Polynomials:
         """Return the family on another device."""
         moved = copy.copy(self)
-        moved.unit, moved._basis = self.unit.to(device), self._basis.to(device)
+        moved.unit, moved.diagonal = self.unit.to(device), self.diagonal.to(device)
+        moved._basis = self._basis.to(device)
         return moved
 
     def limit(self, x: Tensor) -> Tensor:
@@ -101,7 +103,7 @@ class Polynomials:
         """The eigenvalues of Ã below 1, or of a large graph the smallest one and 1."""
         if self.propagation.shape[0] <= _SMALL_NODES:
             values = np.linalg.eigvalsh(self.propagation.toarray())
-            return values[values < 1.0 - 1e-9]
+            return np.asarray(values[values < 1.0 - 1e-9], dtype=np.float64)
         lowest = eigsh(self.propagation, k=1, which="SA", return_eigenvectors=False, tol=1e-6)[0]
         return np.array([lowest, 1.0])
 

@@ -149,12 +149,12 @@ class Neighborhood:
 
     def _warn_beyond(self) -> None:
         largest = self._largest_perturbed(self.radius)
-        if (largest > BOUND + ROUNDING).any():
+        beyond = float((largest > BOUND + ROUNDING).double().mean())
+        if beyond > 0:
             warn(
-                f"at radius {self.radius:g}, {float((largest > BOUND + ROUNDING).double().mean()):.1%} of the perturbed "
-                f"graphs have an eigenvalue of L beyond 2, up to {float(largest.max()):.3g}, which no normalized graph "
-                f"has: they make some signals grow. None of {len(largest):,} draws does up to radius "
-                f"{self.largest_radius(self.radius):.3g}.",
+                f"at radius {self.radius:g}, {beyond:.1%} of the perturbed graphs have an eigenvalue of L beyond 2, up "
+                f"to {float(largest.max()):.3g}, which no normalized graph has: they make some signals grow. None of "
+                f"{len(largest):,} draws does up to radius {self.largest_radius(self.radius):.3g}.",
                 PerturbationWarning,
             )
 

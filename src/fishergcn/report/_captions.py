@@ -57,10 +57,10 @@ VARIANTS = (
 )
 
 PERTURBATIONS = (
-    "Differences in test accuracy from the control, which draws as many dropout samples on the plain graph, run by run; "
-    "bands are intervals of 95 %. Above, training sees graphs drawn from the neighborhood; below, their mean without "
-    "noise. The radius of high, low and random is the paper’s ε, that of nodes, polynomial and links the root mean square "
-    "of the Bures distance, that of link-flip and link-drop the share of links."
+    "Differences in test accuracy from the control, which draws as many dropout samples on the plain graph, run by "
+    "run; bands are intervals of 95 %. Above, training sees graphs drawn from the neighborhood; below, their mean "
+    "without noise. The radius of high, low and random is the paper’s ε, that of nodes, polynomial and links the root "
+    "mean square of the Bures distance, that of link-flip and link-drop the share of links."
 )
 
 FISHER = (

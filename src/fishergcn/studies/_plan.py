@@ -153,8 +153,8 @@ class Plan:
     def references(self, cell: Cell) -> dict[Cell, Role]:
         """Return the cells to compare a cell with, and as what: ``"baseline"``, ``"control"`` or ``"without links"``.
 
-        They have the same options, and the same variant if there is such a cell, or else the same settings but for those
-        of the perturbation. A control that is the baseline counts as control.
+        They have the same options, and the same variant if there is such a cell, or else the same settings but for
+        those of the perturbation. A control that is the baseline counts as control.
         """
         found: dict[Cell, Role] = {}
         free = graph_free_of(cell.method, cell.config)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from scipy import sparse
@@ -17,6 +17,9 @@ from fishergcn.spectrum import Spectrum
 from fishergcn.training._distributed import Group
 from fishergcn.training._methods import Method
 from fishergcn.training._problem import Problem, make_neighborhood, prepare
+
+if TYPE_CHECKING:
+    from fishergcn._base.choices import Directions
 
 _MOST_HIGH_ORDER = 100_000  # nodes; the matrix of higher order holds hundreds of entries a node and more
 
@@ -73,7 +76,9 @@ def _shared_spectrum(problem: Problem, spectrum: Spectrum | None, group: Group) 
     config, error = problem.config, None
     if group.first and spectrum is None:
         try:
-            spectrum = choose_directions(problem.propagation, config.rank, config.directions, seed=0)
+            spectrum = choose_directions(
+                problem.propagation, config.rank, cast("Directions", config.directions), seed=0
+            )
         except FisherGCNError as raised:
             error = raised
     group.agree(error)

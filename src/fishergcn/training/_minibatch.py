@@ -5,8 +5,8 @@ perturbation reuses the rows of the global basis Ū: a layer that reads nodes C 
 
     Ã_RC - Ū_R diag(c) Ū_Cᵀ
 
-and with directions="nodes" with Ã′_RC = I_RC - s M_R (I_RC - Ã_RC) M_C for node weights M, in which a node needs its own
-weight and nothing of the rest of the graph but s.
+and with directions="nodes" with Ã′_RC = I_RC - s M_R (I_RC - Ã_RC) M_C for node weights M, in which a node needs its
+own weight and nothing of the rest of the graph but s.
 
 Where the blocks cover what the whole graph would give, so do loss and gradient, with the same dropout masks, since
 these belong to the nodes and stored features of the whole graph.

@@ -8,6 +8,7 @@ them by p_ij = exp(-‖y_i - y_j‖²)/Z_i, j ≠ i; row i of W is one observati
     Y*           = a minimizer                                     :func:`fit`
     Ĝ(y^k, y^l)  = [k=l] 4 L_sym(W-P) + 8 L_sym(P∘D^kl) - 4 B^kᵀB^l   :func:`fisher_blocks`
     ds²          = Σ_i Var_{p_i}(d‖y_i - y_j‖²)                    :func:`length`
+    A'           = a graph after a random motion of given length   :func:`moved_graphs`
 
 with L_sym(M) the Laplacian of (M + Mᵀ)/2, D^kl_ij = (y_ik - y_jk)(y_il - y_jl), and B^k = diag(C1) - C for
 C_ij = p_ij (y_ik - y_jk), which is not symmetrized. An empty row of W is a node without observation: it
@@ -20,10 +21,11 @@ from fishergcn.geometry.embedding._fit import EmbeddingFit, RestartSummary, fit
 from fishergcn.geometry.embedding._information import FisherOperator, fisher_blocks, fisher_operator, length
 from fishergcn.geometry.embedding._model import divergence, gradient, model_similarities
 from fishergcn.geometry.embedding._motions import ExtremeMotions, extreme_motions, rigid_motions
+from fishergcn.geometry.embedding._moved import moved_graphs
 from fishergcn.geometry.embedding._similarities import similarities
 
 __all__ = [
     "EmbeddingFit", "ExtremeMotions", "FisherOperator", "RestartSummary", "divergence", "extreme_motions",
-    "fisher_blocks", "fisher_operator", "fit", "gradient", "length", "model_similarities", "rigid_motions",
-    "similarities",
+    "fisher_blocks", "fisher_operator", "fit", "gradient", "length", "model_similarities", "moved_graphs",
+    "rigid_motions", "similarities",
 ]  # fmt: skip

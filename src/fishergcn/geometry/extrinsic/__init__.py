@@ -6,6 +6,7 @@ parameters and F_i the metric of predictions (diag p_i - p_i p_iᵀ, or its empi
     G^E(φ)   = (1/N) Σ_i J_iᵀ F_i J_i, J_i = ∂logits_i/∂φ        :func:`fisher_information`
     G^E(W^l) = the same with J_i = ∂logits_i/∂vec W^l            :func:`weight_fisher`
     δ        = -η (G^E(W^l) + γI)^-1 ∇ℓ                          :func:`natural_gradient_step`
+    δ of all layers at once, as an optimizer                     :class:`NaturalGradient`
     G^E v    = μ M v, M the Bures metric of the graph            :func:`adversarial_direction`
     ℓ(tv) - ℓ(0) at equal Bures distance                         :func:`sharpness`
     ∂ℓ/∂a_ij, ∂ℓ/∂ã_ij                                           :func:`link_sensitivity`
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 from fishergcn.geometry.extrinsic._direction import AdversarialDirection, adversarial_direction, intrinsic_metric
 from fishergcn.geometry.extrinsic._fisher import fisher_information
+from fishergcn.geometry.extrinsic._optimizer import NaturalGradient
 from fishergcn.geometry.extrinsic._record import GeometryRecord, NodeLinks, node_links
 from fishergcn.geometry.extrinsic._sensitivity import LinkSensitivity, link_sensitivity
 from fishergcn.geometry.extrinsic._sharpness import Sharpness, sharpness, typical_distance
@@ -31,7 +33,7 @@ from fishergcn.geometry.extrinsic._weights import (
 )
 
 __all__ = [
-    "AdversarialDirection", "GeometryRecord", "LinkSensitivity", "NaturalGradientStep", "NodeLinks", "Sharpness",
-    "WeightFisher", "adversarial_direction", "fisher_information", "intrinsic_metric", "link_sensitivity",
+    "AdversarialDirection", "GeometryRecord", "LinkSensitivity", "NaturalGradient", "NaturalGradientStep", "NodeLinks",
+    "Sharpness", "WeightFisher", "adversarial_direction", "fisher_information", "intrinsic_metric", "link_sensitivity",
     "natural_gradient_step", "node_links", "sharpness", "typical_distance", "weight_fisher",
 ]  # fmt: skip
