@@ -16,7 +16,7 @@ from fishergcn.training import TrainConfig
 
 DATA, RUNS, SEARCH = "Data", "Runs and results", "Search"
 SETTINGS = "Settings (the paper's by default)"
-LARGE = "Large graphs (also in several processes: torchrun --nproc-per-node 2 -m fishergcn train ...)"
+LARGE = "Large graphs (also in several processes: torchrun --nproc-per-node 2 --no-python fishergcn train ...)"
 DEFAULT_METHOD = "fishergcn-t"
 _data, _runs, _large = (partial(typer.Option, rich_help_panel=panel) for panel in (DATA, RUNS, LARGE))
 
