@@ -16,7 +16,7 @@ def _started_as_module() -> bool:
     words = sys.orig_argv
     named = any(
         option[:1] == "-" and option.endswith("m") and name.partition(".")[0] == "fishergcn"
-        for option, name in zip(words, words[1:], strict=False)
+        for option, name in zip(words, words[1:], strict=False)  # noqa: RUF007, itertools is not loaded yet
     )
     return named and sys.argv[:1] == ["-m"] and not getattr(sys.flags, "safe_path", False)
 

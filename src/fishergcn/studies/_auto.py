@@ -323,7 +323,10 @@ class _Choice:
             free = graph_free_of(name, GENERAL)
             both: Any = scores[name].keys() & scores[free].keys() if free is not None and free in scores else ()
             if free is not None and both:
-                return estimate({key: scores[name][key].accuracy - scores[free][key].accuracy for key in sorted(both)})
+                return estimate(
+                    {key: scores[name][key].accuracy - scores[free][key].accuracy for key in sorted(both)},
+                    bounds=(-1.0, 1.0),
+                )
         return None
 
     def _homophily(self) -> float:

@@ -32,7 +32,7 @@ def read_rows(path: Path, *, skip_header: bool) -> Iterator[Row]:
     reader = csv.reader(stream, delimiter=delimiter, skipinitialspace=True, strict=True)
     try:
         for raw in reader:
-            cells = list(map(str.strip, raw))
+            cells = [from_spreadsheet(cell.strip()) for cell in raw]
             if delimiter == " ":  # a run of blanks separates as one does
                 cells = [cell for cell in cells if cell]
             if not any(cells):

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from scipy import sparse
 
+from fishergcn._base.tensors import check_outputs
 from fishergcn._base.types import AnyArray, CSRArray, FloatArray, IntArray
 from fishergcn.nn import local_view, logits, make_features
 
@@ -53,5 +54,6 @@ def probabilities(weights: Sequence[AnyArray], features: Any, propagation: CSRAr
     view = local_view(prepared, propagation, nodes, len(weights), device="cpu", dtype=torch.float64)
     with torch.no_grad():
         out = logits([torch.as_tensor(each, dtype=torch.float64).unsqueeze(0) for each in weights], view)
-        found: FloatArray = torch.softmax(out[:, 0], dim=1).numpy()
+        checked = check_outputs(out, lambda row: str(int(nodes[row])))
+        found: FloatArray = torch.softmax(checked[:, 0], dim=1).numpy()
     return found
