@@ -35,7 +35,7 @@ Dataset = Annotated[
 ]
 Graph = Annotated[Path | None, _data(help="A graph file (.npz).")]
 Graphs = Annotated[list[Path] | None, _data("--graph", help="A graph file (.npz); may be repeated.")]
-_LINKS = "Links: CSV or TSV with two node ids and, optionally, a weight on each line."
+_LINKS = "Links: CSV or TSV with two node ids and, optionally, a weight on each line; - for standard input."
 Edges = Annotated[Path | None, _data(help=_LINKS)]
 RequiredEdges = Annotated[Path, _data(help=_LINKS)]
 Features = Annotated[

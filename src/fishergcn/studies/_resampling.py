@@ -225,7 +225,7 @@ def paired_difference(
     values, reference
         One number per (split, seed).
     bounds
-        Within which such a number lies: (0, 1) for an accuracy, so that the interval of the difference stays in [-1, 1].
+        Within which such a number lies, (0, 1) for an accuracy; the interval of the difference then stays in [-1, 1].
 
     Returns
     -------
