@@ -76,7 +76,7 @@ class TestSources:
     @pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="needs devices")
     @pytest.mark.parametrize("device", ["/dev/zero", "/dev/null", "/dev/urandom"])
     def test_a_device_is_refused(self, device):
-        with pytest.raises(DataFileError, match="must be a file, but it is a device or a pipe, which may have no end"):
+        with pytest.raises(DataFileError, match="must be a file, but it is a device or a pipe"):
             Graph.from_files(device)
 
     @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
@@ -103,7 +103,7 @@ class TestSources:
 
     def test_errors_name_standard_input(self, monkeypatch):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a,b\nc\n")))
-        with pytest.raises(DataFileError, match="^standard input line 2: expected 2 cells"):
+        with pytest.raises(DataFileError, match=r"^standard input line 2: expected 2 cells"):
             Graph.from_files("-")
 
     def test_standard_input_is_read_once(self):
@@ -125,7 +125,7 @@ class TestSources:
         with pytest.raises(DataFileError, match=r"GiB as text, and has more; larger graphs are read from \.npz"):
             Graph.from_files(tmp_path / "e.csv")
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a,b\n" * 3)))
-        with pytest.raises(DataFileError, match="^standard input must have at most"):
+        with pytest.raises(DataFileError, match=r"^standard input must have at most"):
             Graph.from_files("-")
 
     @pytest.mark.parametrize("content", [b"x", b"0,", b"\xc3\xa4"])

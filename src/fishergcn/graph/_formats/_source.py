@@ -56,8 +56,12 @@ def _binary(path: Path) -> Iterator[IO[bytes]]:
         raise DataFileError(f"{path} does not exist.") from None
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from error
-    with os.fdopen(descriptor, "rb") as stream:
+    try:
         _check_regular(path, os.fstat(descriptor).st_mode)
+    except DataFileError:
+        os.close(descriptor)
+        raise
+    with os.fdopen(descriptor, "rb") as stream:
         yield stream
 
 
