@@ -1,7 +1,7 @@
 """FisherGCN: graph convolutional networks trained in a Fisher-Bures neighborhood of their graph."""
 
 # First of all, and without __future__, which would be looked for in the working folder too.
-from fishergcn._base import safe_path as _safe_path  # noqa: F401
+from fishergcn._base import first as _first  # noqa: F401
 
 # isort: split
 import importlib

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
 from fishergcn.errors import DataFileError, reason
+
+# What a system says of itself, not of a file: no sign of damage.
+SYSTEM = frozenset({errno.EACCES, errno.EAGAIN, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOENT, errno.ENOMEM,
+                    errno.ENOSPC, errno.EPERM})  # fmt: skip
 
 
 @contextlib.contextmanager

@@ -32,6 +32,10 @@ runpy.run_module(module, run_name="__main__", alter_sys=True)
 """
 
 
+class ProcessError(FisherGCNError):
+    """The system starts no further process."""
+
+
 def start_python(
     module: str, *arguments: str, environment: Mapping[str, str] | None = None, **options: Any
 ) -> subprocess.Popen[Any]:
@@ -41,11 +45,18 @@ def start_python(
     """
     source = str(Path(__file__).resolve().parents[2])
     paths = "\n".join(os.path.abspath(each) for each in sys.path if each not in ("", "."))
+    try:
+        os.getcwd()
+    except OSError:  # removed: no process could start there
+        options.setdefault("cwd", tempfile.gettempdir())
     command = [sys.executable, "-c", _START, module, source, paths, *arguments]
     try:
         return subprocess.Popen(command, env=safe_environment() | dict(environment or {}), **options)
     except OSError as error:
-        raise FisherGCNError(f"a process cannot be started: {error.strerror or reason(error)}.") from error
+        raise ProcessError(
+            f"a process cannot be started: {error.strerror or reason(error)}; fewer workers need fewer processes, and "
+            "finished runs are safe."
+        ) from error
 
 
 def safe_environment() -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
 import sys
@@ -13,9 +14,11 @@ import typer
 from fishergcn._base.foreign import printable
 from fishergcn._version import __version__
 from fishergcn.cli import compare, data, geometry, predict, report, reproduce, robustness, runs, spectrum, train, tune
-from fishergcn.errors import DataFileError, FisherGCNError, reason
+from fishergcn.errors import FisherGCNError, reason
 
 __all__ = ["app", "main"]
+
+_UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EBADF, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 app = typer.Typer(
     name="fishergcn",
@@ -59,7 +62,6 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Greek letters shows '?' instead of failing
     try:
-        _check_place()
         status = app(standalone_mode=False)
         _flush()
     except SystemExit as done:
@@ -67,13 +69,6 @@ def main() -> None:
     except Exception as error:
         status = _explain(error)
     _leave(status if isinstance(status, int) else 0)
-
-
-def _check_place() -> None:
-    try:
-        os.getcwd()
-    except OSError as error:
-        raise DataFileError("the working folder was removed; change to another one.") from error
 
 
 def _flush() -> None:
@@ -90,7 +85,8 @@ def _explain(error: Exception) -> int:
         from typer import rich_utils
 
         error.message = printable(getattr(error, "message", ""))  # type: ignore[attr-defined]
-        rich_utils.rich_format_error(error)  # type: ignore[arg-type]
+        with contextlib.suppress(OSError):
+            rich_utils.rich_format_error(error)  # type: ignore[arg-type]
         return int(getattr(error, "exit_code", 2))
     if isinstance(error, FisherGCNError):
         sentence = str(error)
@@ -103,6 +99,8 @@ def _explain(error: Exception) -> int:
         sentence = f"a name or a path is not valid text ({reason(error)})."
     elif isinstance(error, OSError):
         place = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+        if not place and error.errno in _UNWRITABLE:  # files that are written say their names themselves
+            place = "standard output cannot be written: "
         sentence = f"{place}{error.strerror or reason(error)}."
     else:
         raise error

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from fishergcn._base.npz import read_arrays
-from fishergcn._base.process import start_python
+from fishergcn._base.process import ProcessError, start_python
 from fishergcn._base.provenance import versions
 from fishergcn.errors import FisherGCNError, reason
 from fishergcn.execution._devices import chunk_size
@@ -193,7 +193,7 @@ class ProcessExecutor:
                 if result is None:
                     continue
                 if isinstance(result, BaseException):
-                    if not self.keep_going or not isinstance(result, Exception):
+                    if not self.keep_going or not isinstance(result, Exception) or isinstance(result, ProcessError):
                         raise result
                     result = failed_records(job, result)
                 yield job, result
