@@ -5,7 +5,8 @@ these are bit flips, 1 to 0 and 0 to 1, that leave the number of words of each n
 words) move along.
 
 In a dense matrix, where columns are quantities with units and ranges of their own, pairs of nodes swap their values of
-a column. Each column keeps its values, and loses what they say about the nodes.
+a column. Each column keeps its values, and loses what they say about the nodes. A dense matrix that is mostly 0, such
+as a table of words, is treated as a sparse one.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from fishergcn.errors import InputError
 def replace_entries(features: Any, share: float, seed: int) -> Any:
     """Replace a share of the entries of X, drawn uniformly.
 
-    Sparse X: round(share * nnz) stored entries move to random free columns of their rows. Dense X: in each column
-    2 round(share * n / 2) entries swap their values in pairs; the swap of two equal values changes nothing. From the
+    Sparse X, or an array that is mostly 0: round(share * nnz) entries move to random free columns of their rows. Dense
+    X: in each column 2 round(share * n / 2) entries swap their values in pairs; the swap of two equal values changes nothing. From the
     same seed a larger share contains the moves of the smaller one.
 
     Parameters
@@ -52,8 +53,10 @@ def replace_entries(features: Any, share: float, seed: int) -> Any:
     """
     share = check_real("share", share, minimum=0.0, maximum=1.0)
     check_noise(features)
-    if not sparse.issparse(features):
+    if not counts_as_sparse(features):
         return _swap_entries(np.array(features), share, np.random.default_rng(seed))
+    if not sparse.issparse(features):
+        return replace_entries(sparse.csr_array(features), share, seed).toarray()
     matrix = _entries(features)
     lengths, columns = np.diff(matrix.indptr), matrix.shape[1]
     rng = np.random.default_rng(seed)
@@ -65,6 +68,23 @@ def replace_entries(features: Any, share: float, seed: int) -> Any:
     return matrix
 
 
+def counts_as_sparse(features: Any) -> bool:
+    """Say whether the entries of X are those that are not 0: it is sparse, or an array of which few are not.
+
+    A table of words that came as text is such an array. At most a quarter of it is filled, and no row by more than a
+    half.
+
+    Examples
+    --------
+    >>> counts_as_sparse(np.eye(5)), counts_as_sparse(np.ones((5, 5)))
+    (True, False)
+    """
+    if sparse.issparse(features):
+        return True
+    filled = np.count_nonzero(features, axis=1)
+    return bool(4 * filled.sum() <= np.size(features) and (2 * filled <= np.shape(features)[1]).all())
+
+
 def count_replaced(features: Any, share: float) -> int:
     """Return how many entries :func:`replace_entries` replaces.
 
@@ -73,7 +93,7 @@ def count_replaced(features: Any, share: float) -> int:
     >>> count_replaced(np.ones((10, 3)), 0.4)
     12
     """
-    if sparse.issparse(features):
+    if counts_as_sparse(features):
         return round(share * int(_entries(features).nnz))
     nodes, columns = np.shape(features)
     return 2 * _swaps(nodes, share) * int(columns)

@@ -87,7 +87,7 @@ def _show(model: TrainedModel) -> None:
         [
             ("* " if each.name == selection.chosen else "  ") + each.name,
             each.settings.get("scaling", ""),
-            {True: "yes", False: "no"}.get(each.settings.get("bias"), ""),
+            ("yes" if each.settings["bias"] else "no") if "bias" in each.settings else "",
             f"{each.settings['weight_decay']:g}" if "weight_decay" in each.settings else "",
             f"{each.val_accuracy:.2%}" if each.tried else "-",
             f"{each.val_cross_entropy:.4f}" if each.tried else "-",

@@ -36,6 +36,7 @@ from fishergcn.studies._costs import Pace, high_order_entries, measured_pace, wo
 from fishergcn.studies._decisions import Decisions
 from fishergcn.studies._inner import inner_splits
 from fishergcn.studies._plan import Cell, Plan
+from fishergcn.studies._planning import splits_digest
 from fishergcn.studies._runner import run
 from fishergcn.studies._stages import Stage, kept_model
 from fishergcn.studies._verdict import known_homophily, sentences, worth_of_links
@@ -325,7 +326,7 @@ class _Choice:
             cells=tuple(cells.values()),
             splits=tuple(split.name for split in splits),
             seeds=(self.seed,),
-            digests={dataset: self.graph.digest},
+            digests={dataset: self.graph.digest, f"{dataset}, splits": splits_digest(splits)},
             graphs={dataset: self.graph},
             own_splits={dataset: tuple(splits)},
         )

@@ -13,7 +13,7 @@ from fishergcn._base.choices import Scaling
 from fishergcn.graph import Graph
 
 #: The methods among which ``fit`` chooses, simplest first: of two that cannot be told apart the first is taken.
-CANDIDATES = ("majority", "lp", "mlp", "gcn", "gcn-t", "mlp-x5-c", "gcn-x5-c", "gcn-t-x5-c")
+CANDIDATES = ("majority", "lp", "mlp", "gcn", "gcn-t", "mlp-x3-c", "gcn-x3-c", "gcn-t-x3-c")
 #: The settings among which ``fit`` chooses for each method, the usual ones first: how features are scaled, whether
 #: layers have a bias, and the weight decay. Rows divided by their sum have small entries, and admit little decay.
 PREPARATIONS: tuple[Mapping[str, Any], ...] = (

@@ -85,13 +85,13 @@ class Pace:
 
 
 def measured_pace(graph: Graph, split: Split, config: TrainConfig, device: str) -> Pace:
-    """Measure a few epochs of a network with one sample and with five, which have the same overhead."""
+    """Measure a few epochs of a network with one sample and with three, which have the same overhead."""
     entries, known = graph.adjacency.nnz + graph.num_nodes, len(split.train) + len(split.val)
-    small, large = (work_of(graph, parse_method(name), config, entries, known) for name in ("gcn", "gcn-x5"))
+    small, large = (work_of(graph, parse_method(name), config, entries, known) for name in ("gcn", "gcn-x3"))
     first = _epoch_seconds(graph, split, config, device, "gcn")
     if first > _SLOW:  # a graph so large that overhead does not count, and more epochs would take long
         return Pace(0.0, first / small)
-    slope = max((_epoch_seconds(graph, split, config, device, "gcn-x5") - first) / (large - small), 0.0)
+    slope = max((_epoch_seconds(graph, split, config, device, "gcn-x3") - first) / (large - small), 0.0)
     return Pace(max(first - slope * small, 0.0), slope)
 
 

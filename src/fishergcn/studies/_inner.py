@@ -33,5 +33,6 @@ def inner_splits(graph: Graph, split: Split, count: int) -> list[Split]:
             dealt["train"] += members[:learned].tolist()
             dealt["val"] += members[learned:].tolist()
         parts = {part: np.sort(np.array(nodes, dtype=np.int64)) for part, nodes in dealt.items()}
-        found.append(Split(f"{split.name} inner {number}", **parts, test=np.empty(0, dtype=np.int64)))
+        none = np.empty(0, dtype=np.int64)
+        found.append(Split(f"{split.name} inner {number}", parts["train"], parts["val"], none, split.node_weight))
     return found

@@ -6,6 +6,7 @@ The study lives in an SQLite file, so that a search that was interrupted goes on
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import itertools
 import json
@@ -206,7 +207,7 @@ def tune(
 
 
 def _without_test(split: Split) -> Split:
-    return Split(split.name, split.train, split.val, np.empty(0, dtype=np.int64))
+    return dataclasses.replace(split, test=np.empty(0, dtype=np.int64))
 
 
 class _Objective:
