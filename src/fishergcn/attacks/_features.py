@@ -25,8 +25,8 @@ def replace_entries(features: Any, share: float, seed: int) -> Any:
     """Replace a share of the entries of X, drawn uniformly.
 
     Sparse X, or an array that is mostly 0: round(share * nnz) entries move to random free columns of their rows. Dense
-    X: in each column 2 round(share * n / 2) entries swap their values in pairs; the swap of two equal values changes nothing. From the
-    same seed a larger share contains the moves of the smaller one.
+    X: in each column 2 round(share * n / 2) entries swap their values in pairs; the swap of two equal values changes
+    nothing. From the same seed a larger share contains the moves of the smaller one.
 
     Parameters
     ----------
