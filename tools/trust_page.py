@@ -29,7 +29,7 @@ WORDS = {
     "archive": "archives of runs (`read_archive`, statistics, export)",
     "command": "the command line (argument lists and hostile files)",
 }
-# Each has a case in tests/fuzz/test_found.py or in the tests that docs/trust.md names. Seeds are of the driver as it was then.
+# Each has a case in tests/fuzz/test_found.py or in tests that docs/trust.md names; seeds are of the driver then.
 FOUND = [
     ("preset", "15", "a whole number of 5,000 digits: ValueError of the TOML parser"),
     ("preset", "78", "5,000 nested brackets: RecursionError of the TOML parser"),

@@ -32,6 +32,19 @@ def _cell(value: Any) -> Any:
     return for_spreadsheet(value) if isinstance(value, str) else value
 
 
+def plain_digits(text: str) -> str:
+    """Return text that may be a number, or raise a ValueError: Python reads 1_000 and the digits of all scripts.
+
+    Examples
+    --------
+    >>> float(plain_digits("1e3"))
+    1000.0
+    """
+    if "_" in text or not text.isascii():
+        raise ValueError("not a number of plain digits")
+    return text
+
+
 def signed_points(value: float, digits: int = 2) -> str:
     """Return a difference of fractions as percentage points, signed, with a true minus.
 

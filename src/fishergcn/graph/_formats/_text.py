@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fishergcn._base.foreign import from_spreadsheet
+from fishergcn._base.text import plain_digits
 from fishergcn.errors import DataFileError, reason
 from fishergcn.graph._formats._source import opened, title
 
@@ -90,9 +91,7 @@ def read_number(text: str) -> float:
     >>> read_number("-1e3"), is_number("1_000"), is_number("٣"), is_number("1e-400")
     (-1000.0, False, False, False)
     """
-    if "_" in text or not text.isascii():
-        raise ValueError("not a number")
-    value = float(text)
+    value = float(plain_digits(text))
     if value == 0.0 and _DIGIT.search(re.split("[eE]", text)[0]):
         raise ValueError("too small for a float")
     return value
