@@ -87,8 +87,8 @@ def test_words_of_a_command_leave_out_its_defaults():
 
 @pytest.mark.parametrize("text", ["1_0", "٣", "６４"])
 def test_numbers_of_options_are_of_plain_digits(text):
-    from fishergcn.cli._settings import make_config
+    from fishergcn.cli._settings import given_settings
 
     for given in ({"hidden": text}, {}):
         with pytest.raises(InputError, match="must be"):
-            make_config(given, None if given else [f"rank={text}"])
+            given_settings(given, None if given else [f"rank={text}"])
