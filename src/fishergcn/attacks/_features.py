@@ -17,11 +17,11 @@ import numpy as np
 from scipy import sparse
 
 from fishergcn._base.checks import check_real
-from fishergcn._base.types import IntArray
+from fishergcn._base.types import FeatureMatrix, IntArray
 from fishergcn.errors import InputError
 
 
-def replace_entries(features: Any, share: float, seed: int) -> Any:
+def replace_entries(features: FeatureMatrix, share: float, seed: int) -> FeatureMatrix:
     """Replace a share of the entries of X, drawn uniformly.
 
     Sparse X, or an array that is mostly 0: round(share * nnz) entries move to random free columns of their rows. Dense
@@ -54,10 +54,13 @@ def replace_entries(features: Any, share: float, seed: int) -> Any:
     share = check_real("share", share, minimum=0.0, maximum=1.0)
     check_noise(features)
     if not counts_as_sparse(features):
-        return _swap_entries(np.array(features), share, np.random.default_rng(seed))
+        swapped: FeatureMatrix = _swap_entries(np.array(features), share, np.random.default_rng(seed))
+        return swapped
     if not sparse.issparse(features):
-        return replace_entries(sparse.csr_array(features), share, seed).toarray()
-    matrix = _entries(features)
+        moved_words: Any = replace_entries(sparse.csr_array(features), share, seed)
+        dense: FeatureMatrix = moved_words.toarray()
+        return dense
+    matrix: sparse.csr_array[np.float32, tuple[int, int]] = _entries(features)
     lengths, columns = np.diff(matrix.indptr), matrix.shape[1]
     rng = np.random.default_rng(seed)
     row = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), lengths)
@@ -68,7 +71,7 @@ def replace_entries(features: Any, share: float, seed: int) -> Any:
     return matrix
 
 
-def counts_as_sparse(features: Any) -> bool:
+def counts_as_sparse(features: FeatureMatrix) -> bool:
     """Say whether the entries of X are those that are not 0: it is sparse, or an array of which few are not.
 
     A table of words that came as text is such an array. At most a quarter of it is filled, and no row by more than a
@@ -81,11 +84,11 @@ def counts_as_sparse(features: Any) -> bool:
     """
     if sparse.issparse(features):
         return True
-    filled = np.count_nonzero(features, axis=1)
+    filled = np.count_nonzero(np.asarray(features), axis=1)
     return bool(4 * filled.sum() <= np.size(features) and (2 * filled <= np.shape(features)[1]).all())
 
 
-def count_replaced(features: Any, share: float) -> int:
+def count_replaced(features: FeatureMatrix, share: float) -> int:
     """Return how many entries :func:`replace_entries` replaces.
 
     Examples
@@ -99,7 +102,7 @@ def count_replaced(features: Any, share: float) -> int:
     return 2 * _swaps(nodes, share) * int(columns)
 
 
-def check_noise(features: Any) -> None:
+def check_noise(features: FeatureMatrix) -> None:
     """Raise unless entries of X can be replaced: an array has two dimensions, rows of a sparse X leave room to move.
 
     Examples
