@@ -281,17 +281,26 @@ class Graph:
 
         return cls.from_edges(**{**pyg_arguments(data), **arguments})
 
-    def to_pyg(self) -> Data:
+    def to_pyg(self, *, sparse: bool = False) -> Data:
         """Return a PyTorch Geometric ``Data``: edge_index, edge_weight (if any is not 1), x, y and masks.
+
+        Parameters
+        ----------
+        sparse : bool
+            Keep sparse features as a sparse tensor (COO, which ``subgraph`` can slice) instead of a dense matrix.
+            Layers that first multiply x with their weights take it (GCNConv, GATConv); dropout and SAGEConv do not.
 
         Examples
         --------
         >>> Graph.from_edges([(0, 1)]).to_pyg().edge_index.tolist()
         [[0, 1], [1, 0]]
+        >>> import fishergcn
+        >>> fishergcn.datasets.load("cora").to_pyg(sparse=True).x.layout
+        torch.sparse_coo
         """
         from fishergcn.graph._formats._libraries import to_pyg
 
-        return to_pyg(self)
+        return to_pyg(self, sparse)
 
     @classmethod
     def from_files(
