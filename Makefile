@@ -54,9 +54,9 @@ fuzz: $(VENV)/.fuzz  ## hostile input for every reader and the command line, see
 	$(BIN)/python tools/fuzz.py --engine atheris --inputs 5000 --first-seed 7 --report results/trust/fuzz.json
 	$(BIN)/python tools/trust_page.py
 
-soak: $(VENV)/.dev  ## a sweep killed with -9 at 50 random moments, compared with an undisturbed one; rewrites docs/trust.md
+soak: $(VENV)/.dev  ## a sweep killed, stopped, removed and doubled at random moments; rewrites docs/trust.md
 	rm -f results/trust/soak.log
-	OMP_NUM_THREADS=1 $(BIN)/python tools/soak.py --kills 50 --log results/trust/soak.log
+	OMP_NUM_THREADS=1 $(BIN)/python tools/soak.py --kills 20 --others 30 --log results/trust/soak.log
 	$(BIN)/python tools/trust_page.py
 
 dist: $(VENV)/.dev  ## wheel and sdist; the wheel is tried in a clean environment without this folder

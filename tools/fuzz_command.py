@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import random
+import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import fuzz_results
 import fuzz_targets
@@ -95,22 +98,33 @@ def arguments(rng: random.Random, folder: Path) -> list[str]:
 
 
 def _read(folder: Path, rng: random.Random) -> None:
-    from typer.testing import CliRunner
-
-    from fishergcn.cli import app
-    from fishergcn.errors import FisherGCNError
+    from fishergcn._base.foreign import printable
+    from fishergcn.cli import main
 
     (folder / "out").mkdir()
     words = arguments(rng, folder)
-    result = CliRunner().invoke(app, words)
-    if result.exception is not None and not isinstance(result.exception, (SystemExit, FisherGCNError)):
-        result.exception.add_note(f"arguments: {words}")
-        raise result.exception
-    if result.exception is not None:
+    out, status = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), 0
+    try:
+        with (
+            patch.object(sys, "argv", ["fishergcn", *words]),
+            patch.object(sys, "stdout", out),
+            patch.object(sys, "stderr", out),
+        ):
+            main()
+    except SystemExit as ended:
+        status = ended.code if isinstance(ended.code, int) else 1
+    except Exception as error:
+        error.add_note(f"arguments: {words}")
+        raise
+    out.flush()
+    text = out.buffer.getvalue().decode("utf-8")
+    acting = {each for each in text if printable(each, keep="\n") != each}
+    assert not acting, f"printed by {words}: {acting}"
+    if status:
         left = [path.name for path in (folder / "out").rglob("*") if path.is_file()]
         kept = {"runs.lock", "runs.sqlite", "runs.sqlite-wal", "runs.sqlite-shm"}
         assert set(left) <= kept, f"left behind by {words}: {left}"
-        raise result.exception
+        raise SystemExit(status)
 
 
 COMMAND = Target(_good, _spoil, _read)

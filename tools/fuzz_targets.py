@@ -37,6 +37,15 @@ TEXTS = [
     "9" * 5000,
     "{}",
     "gcn",
+    "\x1b]0;owned\x07\x1b[31m",
+    "\u202eabc\u2066\u200b",
+    "\x9b2J",
+    "=1+1",
+    "'=1+1",
+    "@SUM(A1)",
+    "1_000",
+    "٣",
+    "1e-300",
 ]
 NUMBERS = [0, -1, 1, 2**31, 2**63, -(2**63), 10**30, 0.5, 1e308, -1e-320, float("nan"), float("inf"), True, None]
 Files = dict[str, bytes]
@@ -104,6 +113,10 @@ def spoil_value(rng: random.Random, value: Any) -> Any:
 def to_json(value: Any, rng: random.Random) -> bytes:
     if rng.random() < 0.02:
         return b"[" * 100_000
+    if rng.random() < 0.05:  # the same name twice, or a number that no float can hold
+        odd = rng.choice(('{"%s": 1, "%s": 1e999, ', '{"%s": -1e400, "%s": 0, '))
+        name = rng.choice(sorted(value)) if isinstance(value, dict) and value else "a"
+        return json.dumps(value).replace("{", odd % (name, name), 1).encode("utf-8", "surrogatepass")
     return json.dumps(value).encode("utf-8", "surrogatepass")
 
 

@@ -1,7 +1,9 @@
 """FisherGCN: graph convolutional networks trained in a Fisher-Bures neighborhood of their graph."""
 
-from __future__ import annotations
+# First of all, and without __future__, which would be looked for in the working folder too.
+from fishergcn._base import first as _first  # noqa: F401
 
+# isort: split
 import importlib
 from typing import TYPE_CHECKING
 

@@ -13,6 +13,7 @@ from fishergcn import studies
 from fishergcn.cli import _options as shared
 from fishergcn.cli import app
 from fishergcn.cli.train import train
+from fishergcn.errors import InputError
 
 
 def commands(command, place=()):
@@ -82,3 +83,12 @@ def test_words_of_a_command_leave_out_its_defaults():
     values = {"device": "auto", "seeds": 2, "splits": ["public", "2"], "set_": None, "self_links": "drop"}
     expected = ["--seeds", "2", "--splits", "public", "--splits", "2", "--self-links", "drop"]
     assert shared.words_of(train, values) == expected
+
+
+@pytest.mark.parametrize("text", ["1_0", "٣", "６４"])
+def test_numbers_of_options_are_of_plain_digits(text):
+    from fishergcn.cli._settings import given_settings
+
+    for given in ({"hidden": text}, {}):
+        with pytest.raises(InputError, match="must be"):
+            given_settings(given, None if given else [f"rank={text}"])

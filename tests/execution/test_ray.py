@@ -97,6 +97,19 @@ class Remover(Listener):
 
 
 @pytest.mark.slow
+def test_tasks_import_nothing_from_the_working_folder(plan, tmp_path, monkeypatch):
+    """Ray puts the folder in which it is called first on the path of its workers."""
+    place = tmp_path / "place"
+    place.mkdir()
+    for name in ("random", "numpy", "fishergcn", "sitecustomize"):
+        (place / f"{name}.py").write_text(f"open({str(tmp_path / 'was-run')!r}, 'w').write({name!r})\n")
+    with two_nodes(monkeypatch) as (cluster, _):
+        monkeypatch.chdir(place)
+        assert run(plan, tmp_path / "ray", cluster=cluster.address, device="cpu").counts() == {"ok": 18}
+    assert not (tmp_path / "was-run").exists()
+
+
+@pytest.mark.slow
 def test_a_node_is_lost_and_the_table_is_the_same(plan, tmp_path, monkeypatch):
     with two_nodes(monkeypatch) as (cluster, second):
         ear = Remover(cluster, second, after=4)

@@ -222,7 +222,7 @@ class TestLinks:
 
     def test_missing_file_and_folder(self, tmp_path):
         assert "no.csv does not exist" in refusal(edges=tmp_path / "no.csv")
-        assert "cannot be read" in refusal(edges=tmp_path)
+        assert "must be a file, but it is a folder" in refusal(edges=tmp_path)
 
     def test_arcs(self, file):
         path = file("e.csv", "a,b,1\nb,a,3\nb,c,1\n")

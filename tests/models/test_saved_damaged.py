@@ -17,7 +17,7 @@ from safetensors.numpy import load_file, save_file
 
 import fishergcn
 from fishergcn import Graph, TrainConfig, splits, train
-from fishergcn.errors import DataFileError
+from fishergcn.errors import DataFileError, InputError
 from fishergcn.models import TrainedModel, load_model
 
 from_records = TrainedModel.from_records
@@ -242,3 +242,25 @@ class TestAlteredDescription:
                 load_model(folder)
 
         check()
+
+
+@pytest.mark.parametrize("size", [3e38, -3e38])
+def test_finite_weights_whose_outputs_are_not_are_refused_with_the_node(tmp_path, size):
+    """A class must not be read off NaN: ``argmax`` would name one all the same."""
+    import torch
+
+    from fishergcn import GCN, Graph, TrainedModel
+
+    links = [(node, (node + 1) % 60) for node in range(60)]
+    graph = Graph.from_edges(links, features=np.eye(60, 5, dtype=np.float32), labels=[node % 3 for node in range(60)])
+    network = GCN(5, (4,), 3, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        for weights in network.weights:
+            weights.fill_(size).view(-1)[::2] = 3e38
+    model = TrainedModel.from_network(network, graph.replace(node_ids=[f"n{node}" for node in range(60)]))
+    words = r"the network has no finite output for node 'n\d+' \(\d+ of 60 nodes have none\)"
+    for use in (model.probabilities, model.predict, model.predictions_csv, model.logits):
+        with pytest.raises(InputError, match=words):
+            use()
+    with pytest.raises(InputError, match=words):
+        model.predict(model.graph.replace(labels=None))

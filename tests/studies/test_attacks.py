@@ -114,3 +114,19 @@ def test_the_preset_names_every_attack_and_enough_runs():
     assert full.splits * full.seeds >= 10
     assert full.attacks["prbcd"]["runs"] >= 10
     assert max(full.attacks["links-added"]["levels"]) == max(full.attacks["links-removed"]["levels"]) == 0.5
+
+
+@pytest.mark.parametrize("nodes", [24, 300])
+def test_own_graphs_are_split_in_ways_that_they_admit(nodes):
+    """A preset's shuffled splits need a published one, and 20 + 30 nodes of each class need large classes."""
+    import numpy as np
+
+    from fishergcn import Graph, studies
+
+    rng = np.random.default_rng(0)
+    links = [(i, j) for i in range(nodes) for j in range(i) if rng.random() < 5 / nodes]
+    graph = Graph.from_edges(links, num_nodes=nodes, features=np.eye(nodes), labels=np.arange(nodes) % 2, name="own")
+    plan = studies.make_plan("robustness-quick", datasets=[graph], methods=["gcn"], attacks=["links-removed"], splits=2)
+    sizes = "20+30" if nodes == 300 else "4+2"
+    assert plan.splits == (f"per-class:{sizes}:2019", f"per-class:{sizes}:2020")
+    assert studies.make_comparison([graph], ["gcn"], splits=2).splits == plan.splits

@@ -158,10 +158,24 @@ def children(pid):
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
-def test_a_killed_worker_is_replaced_and_workers_clean_up_after_a_killed_runner(tmp_path, undisturbed):
+def test_a_killed_worker_is_replaced(tmp_path, undisturbed):
+    """Killed as soon as it is there: whatever it was doing, its job is done by another."""
+    process = start(tmp_path, workers=2)
+    until = time.monotonic() + LIMIT
+    while not (workers := children(process.pid)):
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < until, "no worker is started"
+        time.sleep(0.01)
+    os.kill(workers[0], signal.SIGKILL)
+    code, _, err = finish(process)
+    assert code == 0, err
+    assert table(tmp_path) == undisturbed
+
+
+def test_workers_clean_up_after_a_killed_runner(tmp_path):
     shared = tmp_path / "shared"
     shared.mkdir()
-    process = start(tmp_path, workers=2, TMPDIR=str(shared))
+    process = start(tmp_path, "--splits", "10", "--seeds", "100", workers=2, TMPDIR=str(shared))  # never done in time
     wait_for(process, tmp_path, 1)
     assert any(shared.glob("fishergcn-*/*/problem.json"))
     process.kill()
@@ -170,14 +184,6 @@ def test_a_killed_worker_is_replaced_and_workers_clean_up_after_a_killed_runner(
     while any(shared.glob("fishergcn-*")):
         assert time.monotonic() < until, "shared files are left behind"
         time.sleep(0.05)
-    process = start(tmp_path, workers=2)
-    wait_for(process, tmp_path, count(tmp_path) + 1)
-    workers = children(process.pid)
-    assert len(workers) == 2
-    os.kill(workers[0], signal.SIGKILL)
-    code, _, err = finish(process)
-    assert code == 0, err
-    assert table(tmp_path) == undisturbed
 
 
 def test_a_damaged_database_is_named(tmp_path, undisturbed):

@@ -217,3 +217,36 @@ def test_an_estimate_is_shown_rounded():
     found = estimate({(f"split {index}", 1): 0.8 + 0.001 * index for index in range(20)})
     assert repr(found) == f"Estimate(mean=0.8095 [{found.low:.4g}, {found.high:.4g}], 20 runs, 20 splits)"
     assert repr(estimate({("a", 1): 1 / 3})) == "Estimate(mean=0.3333, 1 runs, 1 seeds)"
+
+
+@pytest.mark.parametrize("splits", [2, 3, 8])
+def test_intervals_of_accuracies_stay_within_their_bounds(splits):
+    """Student's t of two splits reaches far beyond 100 %; no accuracy is there."""
+    values = {(str(split), 1): 1.0 - 0.3 * (split == 0) for split in range(splits)}
+    found = estimate(values, bounds=(0.0, 1.0))
+    assert 0.0 <= found.low <= found.mean <= found.high <= 1.0
+    assert found.standard_error == estimate(values).standard_error
+    difference, *_ = paired_difference(values, dict.fromkeys(values, 0.0), bounds=(0.0, 1.0))
+    assert -1.0 <= difference.low <= difference.high <= 1.0
+
+
+def test_the_results_of_runs_are_within_0_and_100_percent(tmp_path):
+    import dataclasses
+
+    from fishergcn import studies
+    from fishergcn.studies._store import RunStore
+
+    plan = studies.make_plan("quick", methods=["gcn-x5"], splits=2, seeds=1, epochs=1)
+    studies.run(plan, tmp_path, device="cpu", workers=1).close()
+    with RunStore(tmp_path, writable=True) as store:
+        for cell in plan.cells:
+            records = list(store.of_cell(cell))
+            changed = [dataclasses.replace(each, test_accuracy=0.9 + 0.1 * at) for at, each in enumerate(records)]
+            store.add(cell, changed)
+    with studies.open_runs(tmp_path) as runs:
+        for summary in studies.summarize(runs):
+            for each in (summary.accuracy, summary.balanced_accuracy, summary.macro_f1):
+                assert 0.0 <= each.low <= each.high <= 1.0
+            assert summary.loss.low >= 0.0
+        for found in studies.compare(runs):
+            assert -1.0 <= found.difference.low <= found.difference.high <= 1.0

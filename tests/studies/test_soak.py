@@ -81,8 +81,11 @@ def test_ten_thousand_runs_keep_memory_flat_and_the_database_whole(tmp_path):
 
 def test_killed_again_and_again(tmp_path):
     log = tmp_path / "soak.log"
-    command = [sys.executable, str(ROOT / "tools" / "soak.py"), "--kills", "5", "--log", str(log)]
+    command = [sys.executable, str(ROOT / "tools" / "soak.py"), "--kills", "3", "--others", "6", "--log", str(log)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False, env=UNTRACED)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "tables equal, 0 committed runs lost" in log.read_text()
-    assert log.read_text().count("kill ") == 5
+    lines = log.read_text().splitlines()
+    assert sum(" kill " in line and ": after" in line for line in lines) == 3
+    for kind in ("terminate", "pause", "worker", "full", "remove", "second"):
+        assert sum(f" {kind}: " in line for line in lines) == 1

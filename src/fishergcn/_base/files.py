@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import errno
+import itertools
 import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
 from fishergcn.errors import DataFileError, reason
+
+# What a system says of itself, not of a file: no sign of damage.
+SYSTEM = frozenset({errno.EACCES, errno.EAGAIN, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOENT, errno.ENOMEM,
+                    errno.ENOSPC, errno.EPERM})  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -27,12 +34,67 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     try:
         temporary.touch(exist_ok=False)
         yield temporary
-        temporary.replace(target)
+        settle(temporary, target)
     except OSError as error:
         raise DataFileError(f"Cannot write {path}: {error.strerror or reason(error)}.") from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def settle(temporary: Path, target: Path) -> None:
+    """Give a file or a folder its name, so that after a power loss there is what was there before, or all of the new.
+
+    Its content is on disk before it is renamed, and the name before this returns. A folder that is there already is
+    exchanged with the new one, which then stays under the temporary name.
+    """
+    for folder, _, names in os.walk(temporary):
+        for name in names:
+            sync(Path(folder, name))
+        sync(Path(folder))
+    if temporary.is_dir():
+        _exchange(temporary, target) if target.is_dir() else temporary.rename(target)
+    else:
+        sync(temporary)
+        temporary.replace(target)
+    sync(target.parent)
+
+
+def _exchange(temporary: Path, target: Path) -> None:
+    """Exchange two folders; at once where the system can, so that one of them is there at any moment."""
+    if not exchange_names(temporary, target):
+        old = temporary.with_name(f"{temporary.name}-old")
+        target.rename(old)
+        try:
+            temporary.rename(target)
+        except OSError:
+            old.rename(target)
+            raise
+        old.rename(temporary)
+
+
+def exchange_names(one: Path, other: Path) -> bool:
+    """Exchange the names of two folders in one step, or return that this system cannot."""
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError, TypeError):  # not Linux, or an old C library
+        return False
+    here, exchange = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of the system's headers
+    return bool(rename(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0)
+
+
+def sync(path: Path) -> None:
+    """Have what was written to a file, or the names in a folder, on disk before this returns."""
+    if os.name == "nt" and path.is_dir():  # which knows no such thing
+        return
+    descriptor = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # a file system that cannot
+            raise
+    finally:
+        os.close(descriptor)
 
 
 def read_bytes(path: str | os.PathLike[str], *, limit: int) -> bytes:
@@ -54,7 +116,10 @@ def read_bytes(path: str | os.PathLike[str], *, limit: int) -> bytes:
 def make_folder(folder: Path) -> None:
     """Make a folder, and those above it, unless it is there."""
     try:
+        new = list(itertools.takewhile(lambda each: not os.path.exists(each), (folder, *folder.parents)))
         folder.mkdir(parents=True, exist_ok=True)
+        for each in new:
+            sync(each.parent)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or reason(error)
         raise DataFileError(f"cannot make the folder {folder}: {why}.") from error

@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from fishergcn._base.files import make_folder, settle
 from fishergcn.errors import DataFileError, reason
 
 
@@ -72,19 +73,12 @@ def atomic_folder(target: Path) -> Iterator[Path]:
 
     What ``target`` held before is removed last, once the new folder has its place.
     """
-    temporary, old = _beside(target), _beside(target)
+    temporary = _beside(target)
     try:
-        temporary.mkdir(parents=True)
+        make_folder(target.parent)
+        temporary.mkdir()
         yield temporary
-        if target.exists():
-            target.rename(old)
-        try:
-            temporary.rename(target)
-        except OSError:
-            if old.exists():
-                old.rename(target)
-            raise
-        shutil.rmtree(old, ignore_errors=True)
+        settle(temporary, target)
     except OSError as error:
         raise _unwritable(target, error) from error
     finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import Any, NoReturn
 
 
 def plain(value: Any) -> Any:
@@ -22,8 +22,11 @@ def plain(value: Any) -> Any:
     return [plain(item) for item in value] if isinstance(value, list) else value
 
 
-def parse_json(text: str | bytes, **options: Any) -> Any:
-    r"""Read JSON text; half a surrogate pair, which no file can hold, is a ValueError as other damage is.
+def parse_json(text: str | bytes) -> Any:
+    r"""Read JSON text that means one thing: anything else is a ValueError, as other damage is.
+
+    That is an object with the same name twice (of which readers take one or the other), NaN, infinity and numbers that
+    no float can hold, and half a surrogate pair, which no file can hold.
 
     Examples
     --------
@@ -33,8 +36,16 @@ def parse_json(text: str | bytes, **options: Any) -> Any:
     Traceback (most recent call last):
     ...
     ValueError: a text holds half a surrogate pair
+    >>> parse_json('{"a": 1, "a": 2}')
+    Traceback (most recent call last):
+    ...
+    ValueError: the name 'a' comes twice in one object
+    >>> parse_json("[1e999]")
+    Traceback (most recent call last):
+    ...
+    ValueError: the number 1e999 is larger than any float
     """
-    value = json.loads(text, **options)
+    value = json.loads(text, object_pairs_hook=_object, parse_float=_number, parse_constant=_refuse)
     mark = "\\ud" if isinstance(text, str) else b"\\ud"
     if mark in text.lower():  # type: ignore[operator]
         try:
@@ -42,3 +53,23 @@ def parse_json(text: str | bytes, **options: Any) -> Any:
         except UnicodeEncodeError:
             raise ValueError("a text holds half a surrogate pair") from None
     return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for place, name in enumerate(names) if name in names[:place])
+        raise ValueError(f"the name {twice!r} comes twice in one object")
+    return made
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"the number {text[:40]} is larger than any float")
+    return value
+
+
+def _refuse(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not a number in JSON")

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
-from fishergcn._base.files import atomic_path
+from fishergcn._base.files import SYSTEM, atomic_path
 from fishergcn._base.json import parse_json
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError, reason
@@ -72,9 +72,11 @@ def read_arrays(path: str | os.PathLike[str], *, limit: int = _LIMIT) -> dict[st
                     "if that is right, save it without compression."
                 )
             return {entry.filename.removesuffix(".npy"): _read_member(archive, entry) for entry in entries}
-    except DataFileError:
+    except (DataFileError, MemoryError):
         raise
     except Exception as error:  # whatever a parser raises on foreign bytes, the file is not an archive of arrays
+        if isinstance(error, OSError) and error.errno in SYSTEM:
+            raise DataFileError(f"{source} cannot be read: {error.strerror}.") from error
         raise DataFileError(
             f"{source} is not a readable npz archive, or it is damaged or truncated ({reason(error)})."
         ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from fishergcn._base.types import AnyArray
+from fishergcn.errors import InputError
 
 ArrayOrTensor: TypeAlias = "AnyArray | Tensor"
 
@@ -21,3 +23,27 @@ def as_tensor(value: ArrayOrTensor, dtype: torch.dtype, device: torch.device) ->
     if isinstance(value, np.ndarray) and not value.flags.writeable:
         value = value.copy()
     return torch.as_tensor(value, dtype=dtype, device=device)
+
+
+def check_outputs(logits: Tensor, name: Callable[[int], str] = str) -> Tensor:
+    """Return logits (n, ..., C) of which softmax makes probabilities, or raise with the ``name`` of the first bad node.
+
+    A class may be impossible, with a logit of -∞. NaN, +∞ and a node without a possible class come from weights or
+    features that are too large to compute with, and a class must not be read off them.
+
+    Examples
+    --------
+    >>> check_outputs(torch.tensor([[0.0, 1.0], [torch.nan, 0.0]]))
+    Traceback (most recent call last):
+    ...
+    fishergcn.errors.InputError: the network has no finite output for node '1' (1 of 2 nodes have none): its weights
+    or the features are too large.
+    """
+    bad = ~torch.logsumexp(logits.detach(), -1).isfinite().reshape(len(logits), -1).all(1)
+    if bad.any():
+        first, count = int(bad.int().argmax()), int(bad.sum())
+        raise InputError(
+            f"the network has no finite output for node {name(first)!r} ({count} of {len(logits)} nodes have none): "
+            "its weights or the features are too large."
+        )
+    return logits

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
+
+from fishergcn._base.foreign import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -13,18 +15,26 @@ if TYPE_CHECKING:
 
 def console(*, stderr: bool = False) -> Console:
     """Return a console; piped output stays plain and is never cut to a terminal's width."""
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
+
+    class Printable(Console):
+        """A console on which foreign text cannot move the cursor, whichever way it came there."""
+
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+            for each in super().render(renderable, options):
+                yield each if each.control else Segment(printable(each.text, keep="\n"), each.style)
 
     # No markup: names and paths may hold brackets.
-    made = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    made = Printable(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not made.is_terminal:
-        made = Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=200, no_color=True)
+        made = Printable(stderr=stderr, highlight=False, markup=False, emoji=False, width=200, no_color=True)
     return made
 
 
 def note(text: str) -> None:
     """Say something about the work on standard error, where it does not mix with results."""
-    print(f"fishergcn: {text}", file=sys.stderr, flush=True)
+    print(f"fishergcn: {printable(text)}", file=sys.stderr, flush=True)
 
 
 def narrow(made: Table) -> Table:
@@ -40,9 +50,12 @@ def table(
     from rich import box
     from rich.table import Table
 
-    made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    # Escaped before the widths of columns are measured.
+    made = Table(title=printable(title, keep="\n"), title_justify="left", box=box.SIMPLE_HEAD)
     for position, column in enumerate(columns):
-        made.add_column(column, justify="left" if position == 0 else justify, no_wrap=position == 0)
+        made.add_column(
+            printable(column, keep="\n"), justify="left" if position == 0 else justify, no_wrap=position == 0
+        )
     for row in rows:
-        made.add_row(*row)
+        made.add_row(*(printable(cell, keep="\n") for cell in row))
     return made

@@ -7,9 +7,11 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
+from fishergcn._base.foreign import for_spreadsheet
+
 
 def csv_text(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    r"""Return a table as CSV; numbers keep every digit.
+    r"""Return a table as CSV; numbers keep every digit, and text that a spreadsheet would run gets an apostrophe.
 
     Examples
     --------
@@ -18,10 +20,29 @@ def csv_text(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(columns)
-    # None and NaN (the one value that differs from itself) are empty cells.
-    writer.writerows(["" if cell is None or cell != cell else cell for cell in row] for row in rows)
+    writer.writerow(map(_cell, columns))
+    writer.writerows(map(_cell, row) for row in rows)
     return stream.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    # None and NaN (the one value that differs from itself) are empty cells.
+    if value is None or value != value:
+        return ""
+    return for_spreadsheet(value) if isinstance(value, str) else value
+
+
+def plain_digits(text: str) -> str:
+    """Return text that may be a number, or raise a ValueError: Python reads 1_000 and the digits of all scripts.
+
+    Examples
+    --------
+    >>> float(plain_digits("1e3"))
+    1000.0
+    """
+    if "_" in text or not text.isascii():
+        raise ValueError("not a number of plain digits")
+    return text
 
 
 def signed_points(value: float, digits: int = 2) -> str:

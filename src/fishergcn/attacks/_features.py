@@ -5,7 +5,8 @@ these are bit flips, 1 to 0 and 0 to 1, that leave the number of words of each n
 words) move along.
 
 In a dense matrix, where columns are quantities with units and ranges of their own, pairs of nodes swap their values of
-a column. Each column keeps its values, and loses what they say about the nodes.
+a column. Each column keeps its values, and loses what they say about the nodes. A dense matrix that is mostly 0, such
+as a table of words, is treated as a sparse one.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from fishergcn.errors import InputError
 def replace_entries(features: FeatureMatrix, share: float, seed: int) -> FeatureMatrix:
     """Replace a share of the entries of X, drawn uniformly.
 
-    Sparse X: round(share * nnz) stored entries move to random free columns of their rows. Dense X: in each column
-    2 round(share * n / 2) entries swap their values in pairs; the swap of two equal values changes nothing. From the
-    same seed a larger share contains the moves of the smaller one.
+    Sparse X, or an array that is mostly 0: round(share * nnz) entries move to random free columns of their rows. Dense
+    X: in each column 2 round(share * n / 2) entries swap their values in pairs; the swap of two equal values changes
+    nothing. From the same seed a larger share contains the moves of the smaller one.
 
     Parameters
     ----------
@@ -52,9 +53,13 @@ def replace_entries(features: FeatureMatrix, share: float, seed: int) -> Feature
     """
     share = check_real("share", share, minimum=0.0, maximum=1.0)
     check_noise(features)
-    if not sparse.issparse(features):
+    if not counts_as_sparse(features):
         swapped: FeatureMatrix = _swap_entries(np.array(features), share, np.random.default_rng(seed))
         return swapped
+    if not sparse.issparse(features):
+        moved_words: Any = replace_entries(sparse.csr_array(features), share, seed)
+        dense: FeatureMatrix = moved_words.toarray()
+        return dense
     matrix: sparse.csr_array[np.float32, tuple[int, int]] = _entries(features)
     lengths, columns = np.diff(matrix.indptr), matrix.shape[1]
     rng = np.random.default_rng(seed)
@@ -66,6 +71,23 @@ def replace_entries(features: FeatureMatrix, share: float, seed: int) -> Feature
     return matrix
 
 
+def counts_as_sparse(features: FeatureMatrix) -> bool:
+    """Say whether the entries of X are those that are not 0: it is sparse, or an array of which few are not.
+
+    A table of words that came as text is such an array. At most a quarter of it is filled, and no row by more than a
+    half.
+
+    Examples
+    --------
+    >>> counts_as_sparse(np.eye(5)), counts_as_sparse(np.ones((5, 5)))
+    (True, False)
+    """
+    if sparse.issparse(features):
+        return True
+    filled = np.count_nonzero(np.asarray(features), axis=1)
+    return bool(4 * filled.sum() <= np.size(features) and (2 * filled <= np.shape(features)[1]).all())
+
+
 def count_replaced(features: FeatureMatrix, share: float) -> int:
     """Return how many entries :func:`replace_entries` replaces.
 
@@ -74,7 +96,7 @@ def count_replaced(features: FeatureMatrix, share: float) -> int:
     >>> count_replaced(np.ones((10, 3)), 0.4)
     12
     """
-    if sparse.issparse(features):
+    if counts_as_sparse(features):
         return round(share * int(_entries(features).nnz))
     nodes, columns = np.shape(features)
     return 2 * _swaps(nodes, share) * int(columns)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import io
 import os
 import sys
@@ -9,11 +11,14 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from fishergcn._base.foreign import printable
 from fishergcn._version import __version__
 from fishergcn.cli import compare, data, geometry, predict, report, reproduce, robustness, runs, spectrum, train, tune
-from fishergcn.errors import FisherGCNError
+from fishergcn.errors import FisherGCNError, reason
 
 __all__ = ["app", "main"]
+
+_UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EBADF, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 app = typer.Typer(
     name="fishergcn",
@@ -57,30 +62,69 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Greek letters shows '?' instead of failing
     try:
-        app()
-    except FisherGCNError as error:
-        typer.echo(f"fishergcn: error: {error}", err=True)
-        _leave(2)
-    except (MemoryError, RuntimeError) as error:
-        if not _is_memory(error):
-            raise
-        advice = "fewer hidden units, samples or directions, or a smaller graph, would need less"
-        typer.echo(f"fishergcn: error: the memory does not suffice; {advice}.", err=True)
-        _leave(2)
+        status = app(standalone_mode=False)
+        _flush()
     except SystemExit as done:
-        _leave(done.code if isinstance(done.code, int) else 0 if done.code is None else 1)
+        status = done.code if isinstance(done.code, int) else 0 if done.code is None else 1
+    except Exception as error:
+        status = _explain(error)
+    _leave(status if isinstance(status, int) else 0)
+
+
+def _flush() -> None:
+    """Write out what is printed, now: at the end of the process an error would be told by Python, with a traceback."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def _explain(error: Exception) -> int:
+    """Say what went wrong in a sentence and return the exit status; what nobody foresaw is raised again."""
+    if isinstance(error, BrokenPipeError):  # the reader of the output had enough
+        return 128 + 13
+    if hasattr(error, "format_message"):  # of the options; which class that is depends on the version of typer
+        from typer import rich_utils
+
+        error.message = printable(getattr(error, "message", ""))  # type: ignore[attr-defined]
+        with contextlib.suppress(OSError):
+            rich_utils.rich_format_error(error)  # type: ignore[arg-type]
+        return int(getattr(error, "exit_code", 2))
+    if isinstance(error, FisherGCNError):
+        sentence = str(error)
+    elif _is_memory(error):
+        advice = "fewer hidden units, samples or directions, or a smaller graph, would need less"
+        sentence = f"the memory does not suffice; {advice}."
+    elif isinstance(error, RuntimeError) and "start new thread" in str(error):
+        sentence = "the system allows no further threads or processes here (ulimit -u); fewer --workers need less."
+    elif isinstance(error, UnicodeError):
+        sentence = f"a name or a path is not valid text ({reason(error)})."
+    elif isinstance(error, OSError):
+        place = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+        if not place and error.errno in _UNWRITABLE:  # files that are written say their names themselves
+            place = "standard output cannot be written: "
+        sentence = f"{place}{error.strerror or reason(error)}."
+    else:
+        raise error
+    with contextlib.suppress(OSError):
+        print(f"fishergcn: error: {printable(sentence)}", file=sys.stderr, flush=True)
+    return 2
 
 
 def _is_memory(error: Exception) -> bool:
     """Whether memory ran out; torch says so with a RuntimeError, of which only the one of GPUs has its own class."""
     known = ("allocate memory", "out of memory")
-    return isinstance(error, MemoryError) or any(words in str(error) for words in known)
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and any(words in str(error) for words in known)
+    )
 
 
 def _leave(status: int) -> NoReturn:
     """End with a status; under torchrun at once, since the threads of torch.distributed can abort a slow goodbye."""
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        sys.stdout.flush()
-        sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except OSError:  # told already; Python would try once more, and say so with a traceback
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    if os.environ.get("WORLD_SIZE", "1") not in ("", "0", "1"):
         os._exit(status)
     sys.exit(status)

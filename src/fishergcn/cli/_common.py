@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from fishergcn._base.foreign import json_printable, printable
 from fishergcn._base.terminal import note
 from fishergcn.errors import DataFileError, InputError, suggestion
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
 
 def print_json(value: Any) -> None:
-    """Print a result for programs: one JSON document on standard output."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    """Print a result for programs: one JSON document on standard output, whose escapes are those of JSON."""
+    print(json_printable(json.dumps(value, indent=2, ensure_ascii=False)))
 
 
 @contextlib.contextmanager
@@ -43,7 +44,7 @@ def warnings_as_notes() -> Iterator[None]:
 
 def this_command() -> str:
     """Return the command line, to be given again."""
-    return shlex.join(["fishergcn", *sys.argv[1:]])
+    return printable(shlex.join(["fishergcn", *sys.argv[1:]]))
 
 
 @contextlib.contextmanager

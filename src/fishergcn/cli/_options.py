@@ -17,7 +17,7 @@ from fishergcn.errors import DataFileError
 
 DATA, RUNS, SEARCH = "Data", "Runs and results", "Search"
 SETTINGS = "Settings"
-LARGE = "Large graphs (also in several processes: torchrun --nproc-per-node 2 -m fishergcn train ...)"
+LARGE = "Large graphs (also in several processes: torchrun --nproc-per-node 2 --no-python fishergcn train ...)"
 DEFAULT_METHOD = "fishergcn-t"
 _data, _runs, _large = (partial(typer.Option, rich_help_panel=panel) for panel in (DATA, RUNS, LARGE))
 
@@ -36,7 +36,7 @@ Dataset = Annotated[
 ]
 Graph = Annotated[Path | None, _data(help="A graph file (.npz).")]
 Graphs = Annotated[list[Path] | None, _data("--graph", help="A graph file (.npz); may be repeated.")]
-_LINKS = "Links: CSV or TSV with two node ids and, optionally, a weight on each line."
+_LINKS = "Links: CSV or TSV with two node ids and, optionally, a weight on each line; - for standard input."
 Edges = Annotated[Path | None, _data(help=_LINKS)]
 RequiredEdges = Annotated[Path, _data(help=_LINKS)]
 Features = Annotated[

@@ -63,7 +63,7 @@ class Source:
             header=parse_header(self.header),
             directed=self.directed,
             self_links=self.self_links,
-            name=self.name or edges.stem,
+            name=self.name or ("stdin" if str(edges) == "-" else edges.stem),
         )
 
 

@@ -122,7 +122,7 @@ def differences(results: Results, config: TrainConfig) -> list[dict[str, Any]]:
         reference = reference_of(method, list(results), config)
         if reference is None or not values[method].keys() & values[reference].keys():
             continue
-        difference, *_ = paired_difference(values[method], values[reference])
+        difference, *_ = paired_difference(values[method], values[reference], bounds=(0.0, 1.0))
         numbers = {name: plain(getattr(difference, name)) for name in ("mean", "low", "high")}
         names = {"method": method, "reference": reference, "measure": measure, "unit": difference.unit}
         found.append({**names, **numbers})

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fishergcn._base.choices import Settings
+from fishergcn._base.text import plain_digits
 from fishergcn.errors import InputError, suggestion
 from fishergcn.training import BatchSettings, TrainConfig
 
@@ -79,7 +80,7 @@ def _value(name: str, text: str, default: Any) -> Any:
         return text
     kind: Callable[[str], Any] = type(default)
     try:
-        return kind(text)
+        return kind(plain_digits(text))
     except ValueError:
         what = "a whole number" if isinstance(default, int) else "a number"
         raise InputError(f"{name} must be {what}, got {text!r}.") from None
@@ -87,6 +88,6 @@ def _value(name: str, text: str, default: Any) -> Any:
 
 def _numbers(name: str, text: str, what: str) -> tuple[int, ...]:
     try:
-        return tuple(int(part) for part in text.split(","))
+        return tuple(int(part) for part in plain_digits(text).split(","))
     except ValueError:
         raise InputError(f"{name} must be {what}, got {text!r}.") from None

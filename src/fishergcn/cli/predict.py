@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from fishergcn._base.foreign import printable
 from fishergcn._base.terminal import note
 from fishergcn.cli import _options as shared
 from fishergcn.cli._common import warnings_as_notes
@@ -27,7 +28,13 @@ def predict(
     header: shared.Header = None,
     directed: shared.Directed = "undirected",
     self_links: shared.SelfLinks = "keep",
-    out: Annotated[Path | None, typer.Option(help="The CSV file to write; by default standard output.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The CSV file to write, with names as they are; by default standard output, with escapes for what a "
+            "terminal would obey."
+        ),
+    ] = None,
     overwrite: shared.Overwrite = False,
 ) -> None:
     """Name the class of every node, with probabilities, as CSV.
@@ -59,7 +66,7 @@ def predict(
     if place is not model.graph:
         note(model.nodes_in_words(place))
     if out is None:
-        sys.stdout.write(text)
+        sys.stdout.write(printable(text, keep="\n"))
         return
     write_text(out, text)
     note(f"{out}: {place.num_nodes} nodes, {len(model.class_names)} classes.")

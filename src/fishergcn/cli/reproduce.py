@@ -48,7 +48,8 @@ def reproduce(
         _data_table(chosen, out)
         return
     graphs = None if dataset is None else [load_graph(name) for name in dict.fromkeys(dataset)]
-    plan = studies.make_plan(chosen, datasets=graphs, methods=method, splits=splits, seeds=seeds, epochs=epochs)
+    with warnings_as_notes():
+        plan = studies.make_plan(chosen, datasets=graphs, methods=method, splits=splits, seeds=seeds, epochs=epochs)
     options = {"device": device, "workers": workers, "cluster": cluster, "tensorboard": tensorboard}
     run_plan(plan, out, quiet=quiet, **options)
 

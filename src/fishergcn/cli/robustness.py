@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from fishergcn.cli import _options as shared
-from fishergcn.cli._common import load_graph
+from fishergcn.cli._common import load_graph, warnings_as_notes
 from fishergcn.cli.reproduce import run_plan
 
 
@@ -36,14 +36,15 @@ def robustness(
     """
     from fishergcn import studies
 
-    plan = studies.make_plan(
-        preset,
-        datasets=None if dataset is None else [load_graph(name) for name in dict.fromkeys(dataset)],
-        methods=method,
-        attacks=attack,
-        splits=splits,
-        seeds=seeds,
-        epochs=epochs,
-        samples=samples,
-    )
+    with warnings_as_notes():
+        plan = studies.make_plan(
+            preset,
+            datasets=None if dataset is None else [load_graph(name) for name in dict.fromkeys(dataset)],
+            methods=method,
+            attacks=attack,
+            splits=splits,
+            seeds=seeds,
+            epochs=epochs,
+            samples=samples,
+        )
     run_plan(plan, out, device=device, workers=workers, cluster=cluster, quiet=quiet)

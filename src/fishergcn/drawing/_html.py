@@ -7,6 +7,8 @@ import html
 import json
 from typing import Any
 
+from fishergcn._base.foreign import printable
+
 _VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
 
 
@@ -38,7 +40,7 @@ def tag(name: str, /, *children: str, **attributes: str | bool | float | None) -
     written = "".join(_attribute(key, value) for key, value in attributes.items())
     if name in _VOID:
         return Html(f"<{name}{written}>")
-    inner = "".join(child if isinstance(child, Html) else html.escape(child) for child in children)
+    inner = "".join(child if isinstance(child, Html) else _escaped(child) for child in children)
     return Html(f"<{name}{written}>{inner}</{name}>")
 
 
@@ -49,7 +51,12 @@ def _attribute(key: str, value: str | bool | float | None) -> str:
     if value is True:
         return f" {name}"
     text = value if isinstance(value, str) else repr(value)
-    return f' {name}="{html.escape(text)}"'
+    return f' {name}="{_escaped(text)}"'
+
+
+def _escaped(text: str) -> str:
+    """Return foreign text for a page: no markup, and no character that hides or reorders what is beside it."""
+    return html.escape(printable(text, keep="\n\t"))
 
 
 def json_script(identity: str, value: Any) -> Html:

@@ -10,7 +10,6 @@ import os
 import queue
 import shutil
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -20,6 +19,7 @@ from typing import Any
 import torch
 
 from fishergcn._base.npz import read_arrays
+from fishergcn._base.process import ProcessError, start_python
 from fishergcn._base.provenance import versions
 from fishergcn.errors import FisherGCNError, reason
 from fishergcn.execution._devices import chunk_size
@@ -193,7 +193,7 @@ class ProcessExecutor:
                 if result is None:
                     continue
                 if isinstance(result, BaseException):
-                    if not self.keep_going or not isinstance(result, Exception):
+                    if not self.keep_going or not isinstance(result, Exception) or isinstance(result, ProcessError):
                         raise result
                     result = failed_records(job, result)
                 yield job, result
@@ -241,19 +241,19 @@ class ProcessExecutor:
                 worker.stdin.close()
 
     def _start(self, stop: threading.Event) -> subprocess.Popen[str]:
-        source = str(Path(__file__).resolve().parents[2])
-        paths = [source, *filter(None, sys.path)]  # a worker finds the measures that this process finds
         threads = dict.fromkeys((f"{name}_NUM_THREADS" for name in ("OMP", "MKL", "OPENBLAS", "NUMBA")), "1")
         with self._lock:
             if stop.is_set():
                 raise FisherGCNError("the work was stopped.")
-            worker = subprocess.Popen(
-                [sys.executable, "-m", "fishergcn.execution._worker", str(self._folder), str(os.getpid())],
+            worker = start_python(
+                "fishergcn.execution._worker",
+                str(self._folder),
+                str(os.getpid()),
+                environment=threads,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
                 encoding="utf-8",
-                env={**os.environ, **threads, "PYTHONPATH": os.pathsep.join(paths)},
                 start_new_session=True,  # Ctrl-C reaches this process alone, which then ends its workers
             )
             self._alive.add(worker)

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from fishergcn._base.imports import require
+from fishergcn._base.process import elsewhere
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import FisherGCNError, InputError, reason
 from fishergcn.execution._executors import LocalExecutor, failed_records
@@ -69,7 +70,8 @@ class RayExecutor:
 
     def _connect(self, address: str) -> None:
         try:
-            self._ray.init(address=address, log_to_driver=False, logging_level="error")
+            with elsewhere():  # Ray lets its workers import from the folder in which it is called
+                self._ray.init(address=address, log_to_driver=False, logging_level="error")
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise InputError(
                 f"there is no Ray cluster at {address!r} ({reason(error)}); start one with: ray start --head"

@@ -1,6 +1,6 @@
 """A worker process: reads jobs as JSON lines, answers with records as JSON lines.
 
-Started as ``python -m fishergcn.execution._worker FOLDER PARENT``, so that it needs nothing of the parent's
+Started by ``start_python`` as a program with the arguments FOLDER and PARENT, so that it needs nothing of the parent's
 ``__main__``: plain scripts, notebooks and standard input can all use workers. It ends when its input ends or its
 parent is gone. A parent that was killed could not remove FOLDER, with the files that workers share: then the worker
 does.

@@ -320,6 +320,7 @@ class Graph:
         edges
             CSV or TSV, a link a line: two node ids (any text) and, optionally, a weight. Without features,
             these are all nodes, ordered by value if all ids are whole numbers and alphabetically otherwise.
+            One of the three files may be ``"-"``, standard input.
         features
             CSV or TSV, a node a line: its id, then numbers; this fixes the nodes and their order, and a header names
             the features. Or an ``.npz`` with a SciPy sparse matrix or one 2-d array, whose row i belongs to node id i.

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from fishergcn._base.checks import check_choice, check_integer
 from fishergcn._base.matrices import ROUNDING, as_square_csr, check_adjacency
+from fishergcn._base.memory import check_memory
 from fishergcn._base.types import AnyArray, CSRArray, FloatArray, IntArray, MatrixLike
 from fishergcn.errors import InputError, reason
 
@@ -17,6 +18,9 @@ from fishergcn.errors import InputError, reason
 Directed: TypeAlias = Literal["undirected", "symmetrize", "refuse"]
 
 _MOST_NODES = 2**31 - 1  # keeps i * n + j, the number of a pair, within int64
+# More nodes than these come from a number that is no index, and would take memory for nothing.
+_USUAL_NODES, _NODES_PER_LINK = 10_000_000, 100
+_BYTES_PER_NODE = 64  # of the matrices that are alive at once when a graph is made
 
 
 class PairError(InputError):
@@ -85,6 +89,12 @@ def _check_pairs(edges: Iterable[tuple[int, int]] | AnyArray) -> IntArray:
 def _check_count(pairs: IntArray, num_nodes: int | None) -> int:
     least = int(pairs.max()) + 1 if pairs.size else 0
     count = check_integer("num_nodes", least if num_nodes is None else num_nodes, minimum=2, maximum=_MOST_NODES)
+    if num_nodes is None and count > max(_USUAL_NODES, _NODES_PER_LINK * len(pairs)):
+        raise InputError(
+            f"edges name node {least - 1}, which makes {count} nodes for {len(pairs)} link(s); if that is meant, "
+            "num_nodes must say so."
+        )
+    check_memory(f"a graph of {count} nodes", _BYTES_PER_NODE * count)
     if least > count:
         raise InputError(f"edges name node {least - 1}, but there are only {count} nodes (0 to {count - 1}).")
     return count

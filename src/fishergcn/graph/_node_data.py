@@ -33,8 +33,11 @@ def check_features(features: MatrixLike, num_nodes: int) -> Any:
         raw: Any = features if sparse.issparse(features) else np.asarray(features)
         if raw.dtype.kind not in "buif":
             raise TypeError(f"got type {raw.dtype}")
-        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused below
+        # What float32 cannot hold becomes infinite and is refused below, or 0 and is refused there.
+        with np.errstate(over="ignore", under="ignore"):
             matrix = _float32_copy(raw)
+    except InputError:
+        raise
     except (TypeError, ValueError) as error:
         raise InputError(f"features must be a matrix of real numbers ({reason(error)}).") from error
     if matrix.ndim != 2:
@@ -48,12 +51,22 @@ def check_features(features: MatrixLike, num_nodes: int) -> Any:
 
 def _float32_copy(features: Any) -> Any:
     if isinstance(features, np.ndarray):
-        return np.array(features, dtype=np.float32, order="C")
+        dense = np.array(features, dtype=np.float32, order="C")
+        _refuse_underflow(features, dense)
+        return dense
     matrix = sparse.csr_array(features, dtype=np.float32, copy=True)
     matrix.check_format(full_check=True)
+    _refuse_underflow(sparse.csr_array(features).data, matrix.data)
     matrix.sum_duplicates()  # canonical, so that equal features have equal bytes
     matrix.eliminate_zeros()
     return matrix
+
+
+def _refuse_underflow(exact: AnyArray, rounded: AnyArray) -> None:
+    """Raise if a number that is not 0 became 0 in float32."""
+    if exact.dtype.kind == "f" and exact.dtype.itemsize > 4 and np.count_nonzero(exact) != np.count_nonzero(rounded):
+        lost = np.abs(exact[exact != 0]).min()
+        raise InputError(f"features must be 0 or at least 1.4e-45 in size, the least of float32, got {lost:.3g}.")
 
 
 def check_labels(labels: Sequence[int] | AnyArray, num_nodes: int) -> IntArray:

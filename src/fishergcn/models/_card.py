@@ -6,6 +6,7 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
+from fishergcn._base.foreign import printable
 from fishergcn.models._facts import SELECTION
 from fishergcn.training import RunRecord, TrainConfig
 
@@ -125,5 +126,6 @@ def _table(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> list[str]:
 
 
 def _cell(value: Any) -> str:
-    """Return text that cannot break out of a Markdown table."""
-    return " ".join(str(value).split()).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
+    """Return text that cannot break out of a Markdown table, nor load anything, nor hide what is beside it."""
+    text = printable(" ".join(str(value).split())).replace("\\", "\\\\")
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("](", "]\\(")

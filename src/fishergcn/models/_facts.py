@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from fishergcn._base.files import read_bytes
 from fishergcn._base.json import parse_json
@@ -79,7 +79,7 @@ def read_facts(folder: Path) -> Facts:
     if not os.path.isfile(path):  # unlike Path.is_file, no exception for any path
         raise DataFileError(f"{folder} is not a model folder: it has no model.json{_models_inside(folder)}.")
     try:
-        values = parse_json(read_bytes(path, limit=_LARGEST).decode("utf-8"), parse_constant=_refuse)
+        values = parse_json(read_bytes(path, limit=_LARGEST).decode("utf-8"))
         return _facts(values)
     except DataFileError as error:
         raise error if str(path) in str(error) else DataFileError(f"{path}: {error}") from None
@@ -94,10 +94,6 @@ def read_facts(folder: Path) -> Facts:
 def _models_inside(folder: Path) -> str:
     inside = sorted(path.parent.name for path in folder.glob("*/model.json")) if os.path.isdir(folder) else []
     return f"; its folders {', '.join(inside)} have one" if inside else ""
-
-
-def _refuse(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not a number in JSON")
 
 
 def _facts(values: Any) -> Facts:

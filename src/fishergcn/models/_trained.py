@@ -23,6 +23,7 @@ from torch import Tensor
 from fishergcn._base.checks import check_integer
 from fishergcn._base.choices import Scaling
 from fishergcn._base.matrices import as_square_csr
+from fishergcn._base.tensors import check_outputs
 from fishergcn._base.text import csv_text
 from fishergcn._base.types import CSRArray, FloatArray, IntArray, MatrixLike
 from fishergcn.errors import InputError
@@ -331,7 +332,15 @@ class TrainedModel:
         return self.prepare_features(matched_features(self.graph, graph, self.weights[0].shape[1]))
 
     def logits(self, operator: Operator | None = None, features: Features | None = None) -> Tensor:
-        """Return the logits (n, R, C), over another operator than Ã or of other features if they are given."""
+        """Return the logits (n, R, C), over another operator than Ã or of other features if they are given.
+
+        Outputs that are no numbers are refused, with the node.
+        """
+        out = self._logits(operator, features)
+        # An operator of another graph has nodes of its own, of which only the numbers are known here.
+        return check_outputs(out, self.node_names.__getitem__ if len(out) == self.graph.num_nodes else str)
+
+    def _logits(self, operator: Operator | None, features: Features | None) -> Tensor:
         operator = self.operator if operator is None else operator
         if not self.method.trained:
             return log_probabilities(self.method, operator, *self._known_labels(self.graph), self.num_classes)
@@ -389,16 +398,18 @@ class TrainedModel:
             looked at. Label propagation knows the labels of its training nodes, which it finds there by name.
         """
         one = self.only()
+        place = one.graph if graph is None else graph
         if graph is None:
-            out = one.logits()
+            out = one._logits(None, None)
         elif one.method.trained:
             # Features first: they are refused at once, and an operator may take long.
             features = one.features_of(check_graph(graph))
-            out = one.logits(one.operator_of(graph), features)
+            out = one._logits(one.operator_of(graph), features)
         else:
             known = one._known_labels(check_graph(graph))
             out = log_probabilities(one.method, one.operator_of(graph), *known, one.num_classes)
-        found: FloatArray = torch.softmax(out[:, 0].double(), dim=1).cpu().numpy()
+        checked = check_outputs(out, node_names_of(place).__getitem__)
+        found: FloatArray = torch.softmax(checked[:, 0].double(), dim=1).cpu().numpy()
         return found
 
     def predict(self, graph: Graph | None = None) -> IntArray:

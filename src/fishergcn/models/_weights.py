@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fishergcn._base.files import atomic_path, read_bytes
+from fishergcn._base.json import parse_json
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError, reason
 
@@ -62,7 +62,7 @@ def _header(path: Path, data: bytes) -> dict[str, Any]:
     if len(data) < 8 or length > min(_LARGEST_HEADER, len(data) - 8):
         raise DataFileError(f"{path} is not a safetensors file, or it is damaged: its header does not fit.")
     try:
-        header = json.loads(data[8 : 8 + length])
+        header = parse_json(data[8 : 8 + length])
     except (ValueError, RecursionError) as error:
         raise DataFileError(f"{path} is damaged: its header is not JSON ({reason(error)}).") from error
     if not isinstance(header, dict):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fishergcn._base.checks import check_choice, check_real
+from fishergcn._base.foreign import markdown
 from fishergcn._base.text import csv_text
 from fishergcn.drawing import Picture, data_link, draw_panels, looks, tag
 from fishergcn.report import _captions as captions
@@ -144,7 +145,7 @@ def attack_markdown(points: Sequence[AttackPoint]) -> str:
     """Return tables in Markdown, one for each data set and attack: accuracies, then paired differences."""
     parts = []
     for dataset in dict.fromkeys(point.dataset for point in points):
-        parts.append(f"### {dataset}\n")
+        parts.append(f"### {markdown(dataset)}\n")
         here = [point for point in points if point.dataset == dataset]
         for attack in dict.fromkeys(point.attack for point in here):
             parts.append(_markdown_table([point for point in here if point.attack == attack]))
@@ -165,13 +166,13 @@ def _markdown_table(points: Sequence[AttackPoint]) -> str:
     ]
     for method in methods:
         row = [_accuracy(found.get((method, level))) for level in levels]
-        lines.append(f"| {method} | {' | '.join(row)} |")
+        lines.append(f"| {markdown(method)} | {' | '.join(row)} |")
     for method in methods:
         here = [found.get((method, level)) for level in levels]
         if any(point and point.difference for point in here):
             control = next(point.control for point in here if point)
             row = [points_text(point.difference) if point and point.difference else "–" for point in here]
-            lines.append(f"| *{method} − {control}* | {' | '.join(row)} |")
+            lines.append(f"| *{markdown(method)} − {markdown(control)}* | {' | '.join(row)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -78,7 +78,7 @@ def _against_mean(outcome: Outcome, cell: Cell) -> Estimate | None:
     ours, theirs = (
         {(record.split, record.seed): record.test_accuracy for record in outcome.runs[each]} for each in (cell, mean)
     )
-    return paired_difference(ours, theirs)[0] if ours.keys() & theirs.keys() else None
+    return paired_difference(ours, theirs, bounds=(0.0, 1.0))[0] if ours.keys() & theirs.keys() else None
 
 
 def perturbations(outcome: Outcome) -> Section:

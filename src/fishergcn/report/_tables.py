@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 
+from fishergcn._base.foreign import markdown
 from fishergcn._base.text import csv_text, signed_points
 from fishergcn.drawing import Html, Look, tag
 from fishergcn.report._forest import points_text
@@ -94,7 +94,7 @@ def tables_markdown(outcome: Outcome) -> str:
     paired = ["data set", "method − reference", "reference is", "difference, points [95 % interval]",
               "won / tied / lost", "Wilcoxon p"]  # fmt: skip
     differences = [_markdown_difference(comparison) for comparison in outcome.comparisons]
-    parts = [f"# {_plain(outcome.plan.title)}", "## Results", _markdown(heads, results, numbers_from=2)]
+    parts = [f"# {markdown(outcome.plan.title)}", "## Results", _markdown(heads, results, numbers_from=2)]
     if differences:
         parts += ["## Paired differences", _markdown(paired, differences, numbers_from=3)]
     return "\n\n".join(parts) + "\n"
@@ -163,10 +163,5 @@ def _markdown_difference(comparison: Comparison) -> list[str]:
 
 def _markdown(heads: list[str], rows: list[list[str]], numbers_from: int) -> str:
     rule = ["---" if place < numbers_from else "---:" for place in range(len(heads))]
-    lines = [heads, rule, *([_plain(cell) for cell in row] for row in rows)]
+    lines = [heads, rule, *([markdown(cell) for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _plain(text: str) -> str:
-    """Keep a name from being read as markup or as the end of a cell."""
-    return " ".join(re.sub(r"([\\|<>`*_])", r"\\\1", text).split())

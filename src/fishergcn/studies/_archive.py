@@ -19,6 +19,7 @@ import numpy as np
 
 from fishergcn._base.checks import check_choice, check_integer
 from fishergcn._base.files import atomic_path, make_folder, write_text
+from fishergcn._base.foreign import from_spreadsheet
 from fishergcn._base.json import parse_json
 from fishergcn._base.npz import read_arrays
 from fishergcn._base.text import csv_text
@@ -190,7 +191,9 @@ def _read_csv(path: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
         found = tuple(reader.fieldnames or ())
         if found != tuple(name for name in columns if name in found or name not in _LATER_COLUMNS):
             raise DataFileError(f"{path} must have the columns {', '.join(columns)}.")
-        return list(reader)
+        # A line that is too long or too short has cells under None, or None for cells.
+        return [{key: from_spreadsheet(cell) if isinstance(cell, str) else cell for key, cell in line.items()}
+                for line in reader]  # fmt: skip
 
 
 def _record(

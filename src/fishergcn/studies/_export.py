@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fishergcn._base.files import atomic_path
+from fishergcn._base.foreign import for_spreadsheet
 from fishergcn._base.imports import require
 from fishergcn.errors import InputError
 from fishergcn.studies._runs import CURVES, Runs
@@ -64,7 +65,10 @@ def _write_csv(path: Path, rows: Iterator[dict[str, Any]]) -> int:
         writer.writeheader()
         for row in rows:
             count += 1
-            writer.writerow(row | {name: json.dumps(row[name]) for name in _NESTED})
+            plain = row | {name: json.dumps(row[name]) for name in _NESTED}
+            writer.writerow(
+                {name: for_spreadsheet(cell) if isinstance(cell, str) else cell for name, cell in plain.items()}
+            )
     return count
 
 

@@ -7,10 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fishergcn import datasets as data
 from fishergcn import splits as split_rules
 from fishergcn._base.choices import Settings
 from fishergcn._base.seeds import check_seeds
+from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
 from fishergcn.execution import chosen_config
 from fishergcn.graph import Graph
@@ -22,6 +25,7 @@ from fishergcn.training import TrainConfig, control_of, graph_free_of, learnable
 
 Splits = int | str | Split | Iterable[int | str | Split]
 _COUNT = 10  # splits of a comparison
+_PER_CLASS = (20, 30)  # nodes that the rule of this name takes of each class
 
 
 def make_plan(
@@ -183,6 +187,7 @@ def _chosen_splits(
         given = dict.fromkeys(graphs, _listed(wanted))
         if len(graphs) > 1 and any(isinstance(each, Split) for each in next(iter(given.values()))):
             raise InputError("splits of your own belong to one graph: for several, give them by the name of the graph.")
+    given = {name: _drawn(listed, list(graphs.values()), rule) for name, listed in given.items()}
     chosen = {name: split_rules.choose(graph, given[name], rule=rule) for name, graph in graphs.items()}
     own: dict[str, tuple[Split, ...]] = {}
     first = next(iter(chosen))
@@ -192,6 +197,37 @@ def _chosen_splits(
         mine = tuple(each.check(graphs[name].num_nodes) for each in given[name] if isinstance(each, Split))
         own |= {name: mine} if mine else {}
     return chosen, own
+
+
+def _drawn(listed: list[int | str | Split], graphs: Sequence[Graph], rule: Rule) -> list[int | str | Split]:
+    """Replace numbers of splits by names where the graphs do not admit the rule, by names that they do admit."""
+    needed = {"shuffled": "standard_split", "public": "standard_split", "mask": "masks"}
+    admitted = rule not in needed or all(getattr(graph, needed[rule]) is not None for graph in graphs)
+    rule = rule if admitted else split_rules.usual_rule(*graphs)
+    least = min((_least_class(graph) for graph in graphs), default=0)
+    if rule != "per-class" or least > sum(_PER_CLASS):
+        return [name for each in listed for name in _names(each, rule)]
+    # Of small classes two fifths train and a fifth validates, so that the rest can be tested.
+    sizes = f"per-class:{max(2 * least // 5, 1)}+{max(least // 5, 1)}:"
+    found: list[int | str | Split] = []
+    for each in listed:
+        names = _names(each, rule)
+        drawn = not isinstance(each, Split) and names != [each]
+        found += [f"{sizes}{name.rpartition(':')[2]}" for name in map(str, names)] if drawn else names
+        if drawn:
+            warn(f"the smallest class has {least} labeled nodes: splits are drawn as {sizes}SEED.")
+    return found
+
+
+def _names(each: int | str | Split, rule: Rule) -> list[Any]:
+    return [each] if isinstance(each, Split) else list(split_rules.named(each, rule))
+
+
+def _least_class(graph: Graph) -> int:
+    """Return how many labeled nodes the smallest class has."""
+    labels = np.array([], dtype=np.int64) if graph.labels is None else graph.labels
+    counts = np.bincount(labels[labels >= 0], minlength=1)
+    return int(counts[counts > 0].min(initial=1 << 31))
 
 
 def _listed(wanted: Splits) -> list[int | str | Split]:

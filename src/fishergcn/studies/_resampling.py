@@ -56,11 +56,11 @@ class Estimate:
     Examples
     --------
     >>> accuracies = {("a", 1): 0.80, ("a", 2): 0.82, ("b", 1): 0.84, ("b", 2): 0.86}
-    >>> found = estimate(accuracies)
+    >>> found = estimate(accuracies, bounds=(0, 1))
     >>> found.runs, found.groups, found.unit
     (4, 2, 'splits')
     >>> print(f"{found.mean:.3f}, between {found.low:.3f} and {found.high:.3f}")
-    0.830, between 0.576 and 1.084
+    0.830, between 0.576 and 1.000
     """
 
     mean: float
@@ -168,11 +168,11 @@ def _group_sums(values: FloatArray, groups: Sequence[Hashable]) -> tuple[FloatAr
     return np.bincount(index, weights=values).astype(np.float64), np.bincount(index).astype(np.float64)
 
 
-def estimate(values: Mapping[Key, float]) -> Estimate:
+def estimate(values: Mapping[Key, float], *, bounds: tuple[float, float] = (-math.inf, math.inf)) -> Estimate:
     """Summarize one number per (split, seed).
 
     The interval is that of :func:`student` with fewer than six splits (seeds, where there is one split), else that of
-    :func:`cluster_bootstrap`.
+    :func:`cluster_bootstrap`; it ends at the ``bounds`` within which such a number lies, as an accuracy does in [0, 1].
 
     Examples
     --------
@@ -181,15 +181,22 @@ def estimate(values: Mapping[Key, float]) -> Estimate:
     (0.85, 2, 'splits')
     """
     unit, groups = units_of(values)
-    return estimate_groups(list(values.values()), groups, unit)
+    return estimate_groups(list(values.values()), groups, unit, bounds=bounds)
 
 
-def estimate_groups(values: Sequence[float], groups: Sequence[Hashable], unit: str) -> Estimate:
+def estimate_groups(
+    values: Sequence[float],
+    groups: Sequence[Hashable],
+    unit: str,
+    *,
+    bounds: tuple[float, float] = (-math.inf, math.inf),
+) -> Estimate:
     """Summarize one number per run, of runs that come in the given groups; see :func:`estimate`."""
     if not values:
         raise InputError("an estimate needs at least one run.")
     numbers = np.array(values)
     error, low, high = (student if len(set(groups)) < FEW else cluster_bootstrap)(numbers, groups)
+    low, high = (end if math.isnan(end) else min(max(end, bounds[0]), bounds[1]) for end in (low, high))
     std = float(np.std(numbers, ddof=1)) if len(numbers) > 1 else math.nan
     return Estimate(float(numbers.mean()), low, high, error, std, len(numbers), len(set(groups)), unit)
 
@@ -217,7 +224,10 @@ def units_of(keys: Iterable[Key]) -> tuple[str, list[Hashable]]:
 
 
 def paired_difference(
-    values: Mapping[Key, float], reference: Mapping[Key, float]
+    values: Mapping[Key, float],
+    reference: Mapping[Key, float],
+    *,
+    bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> tuple[Estimate, float, tuple[int, int, int]]:
     """Compare two methods on the runs that both have.
 
@@ -225,6 +235,8 @@ def paired_difference(
     ----------
     values, reference
         One number per (split, seed).
+    bounds
+        Within which such a number lies, (0, 1) for an accuracy; the interval of the difference then stays in [-1, 1].
 
     Returns
     -------
@@ -244,7 +256,8 @@ def paired_difference(
     (0.01, (2, 1, 0))
     """
     differences = {key: values[key] - reference[key] for key in values if key in reference}
-    found = estimate(differences)
+    width = bounds[1] - bounds[0]
+    found = estimate(differences, bounds=(-width, width))
     _, groups = units_of(differences)
     sums, sizes = _group_sums(np.array(list(differences.values())), groups)
     means = np.where(np.abs(sums / sizes) < _TIE, 0.0, np.round(sums / sizes, 12))

@@ -168,7 +168,18 @@ def _summary(cell: Cell, records: list[RunRecord], planned: int, published: Publ
 
 def _estimate(records: Iterable[RunRecord], metric: str) -> Estimate | None:
     values = scores_of(records, metric)
-    return estimate(values) if values else None
+    return estimate(values, bounds=bounds_of(metric)) if values else None
+
+
+def bounds_of(metric: str) -> tuple[float, float]:
+    """Return between which values a score lies: accuracies and F1 are shares, losses are not negative.
+
+    Examples
+    --------
+    >>> bounds_of("test_accuracy"), bounds_of("val_loss")
+    ((0.0, 1.0), (0.0, inf))
+    """
+    return 0.0, math.inf if "loss" in metric or "entropy" in metric else 1.0
 
 
 def scores_of(records: Iterable[RunRecord], metric: str) -> dict[Key, float]:
@@ -219,7 +230,7 @@ def compare(runs: Runs, metric: str = "test_accuracy") -> list[Comparison]:
         for reference, role in plan.references(cell).items():
             ours, theirs = (values[each.dataset, each.name] for each in (cell, reference))
             if ours.keys() & theirs.keys():
-                difference, p_value, counts = paired_difference(ours, theirs)
+                difference, p_value, counts = paired_difference(ours, theirs, bounds=bounds_of(metric))
                 names = (cell.dataset, cell.name, reference.name)
                 found.append(Comparison(*names, role, metric, difference, p_value, *counts))
     return found

@@ -12,11 +12,13 @@ import json
 import os
 import shutil
 import sqlite3
+import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from fishergcn._base.files import make_folder
 from fishergcn._base.json import parse_json
 from fishergcn._version import __version__
 from fishergcn.errors import DataFileError, reason
@@ -29,6 +31,8 @@ DATABASE = "runs.sqlite"
 SCHEMA = 2  # version 0.1 wrote 1, in which records lack `extra`, and plans what came later; both are read
 _FACT = "fact "  # before the names of what the runner noted
 _LARGEST_RECORD = 64 << 20
+_INSERT = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_PATIENCE = 30.0  # seconds that others may hold the file
 _TABLES = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE runs (
@@ -78,12 +82,19 @@ class RunStore(Runs):
 
     def __init__(self, folder: str | Path, *, writable: bool) -> None:
         self.path = Path(folder) / DATABASE
+        self._place = Path(os.path.abspath(folder))  # the working folder may be gone later
+        self._identity: tuple[int, int] | None = None
+        self._has_log = False
         self._plan: Plan | None = None
         with _explained(self.path):
             self._connection = _connect(self.path, writable)
         try:
             with _explained(self.path):
                 self._check(writable)
+            if writable:
+                opened = os.stat(self.path)
+                self._identity = opened.st_dev, opened.st_ino
+                self._has_log = os.path.exists(f"{self.path}-wal")  # not on every file system
         except BaseException:
             self._connection.close()
             raise
@@ -163,8 +174,47 @@ class RunStore(Runs):
     def add(self, cell: Cell, records: Iterable[RunRecord]) -> None:
         """Write records of a cell, all or none, and return when they are on disk; they replace older ones."""
         rows = [_row(cell.name, record) for record in records]
-        with _explained(self.path), self._connection:
-            self._connection.executemany("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        try:
+            with _explained(self.path), self._connection:
+                self._connection.executemany(_INSERT, rows)
+        except DataFileError:
+            if self._is_there():
+                raise
+        if not self._is_there():
+            raise self._rescued(rows)
+
+    def _is_there(self) -> bool:
+        """Say whether the file that is open, and the log beside it, are the ones at their paths.
+
+        Written to a file that was removed, everything seems well until the process ends.
+        """
+        try:
+            found = os.stat(self._place / DATABASE)
+            if self._has_log:
+                os.stat(self._place / f"{DATABASE}-wal")
+        except OSError:
+            return False
+        return self._identity in (None, (found.st_dev, found.st_ino))
+
+    def _rescued(self, rows: Sequence[tuple[Any, ...]]) -> DataFileError:
+        """Save all runs, these too, in a new folder beside the one that is lost, and return what to say of it."""
+        for parent in (self._place.parent, Path(tempfile.gettempdir())):
+            names = (f"{self._place.name}-rescued{number}" for number in ("", *map(str, range(2, 100))))
+            folder = next(parent / name for name in names if not os.path.lexists(parent / name))
+            try:
+                make_folder(folder)
+                with contextlib.closing(sqlite3.connect(folder / DATABASE)) as copy:
+                    self._connection.backup(copy)
+                    with copy:
+                        copy.executemany(_INSERT, rows)
+                    [[count]] = copy.execute("SELECT count(*) FROM runs")
+            except (DataFileError, sqlite3.Error, OSError):
+                continue
+            return DataFileError(
+                f"{self.path} was removed or replaced during the work; all {count} runs are saved in {folder}: give it "
+                "the name of the folder that is lost, and run the same command again."
+            )
+        return DataFileError(f"{self.path} was removed or replaced during the work, and its runs cannot be saved.")
 
     def finished(self, cell: Cell) -> set[tuple[str, int]]:
         """Return the (split, seed) of a cell's runs that need not be run again; failed ones do."""
@@ -199,13 +249,13 @@ class RunStore(Runs):
 
 def _connect(path: Path, writable: bool) -> sqlite3.Connection:
     if writable:
-        connection = sqlite3.connect(path, timeout=30.0, isolation_level="IMMEDIATE")
+        connection = sqlite3.connect(path, timeout=_PATIENCE, isolation_level="IMMEDIATE")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")  # safe even if the power fails
         return connection
     # A folder that may not be written can be read too, as nobody is writing there.
     still = "" if path.with_name(f"{path.name}-wal").exists() or os.access(path.parent, os.W_OK) else "&immutable=1"
-    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro{still}", timeout=30.0, uri=True)
+    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro{still}", timeout=_PATIENCE, uri=True)
 
 
 def _row(cell: str, record: RunRecord) -> tuple[Any, ...]:
@@ -259,6 +309,13 @@ def _damaged(path: Path, why: str) -> DataFileError:
     return DataFileError(f"{path} is damaged ({why}); restore a copy, or move it away and run again.")
 
 
+def _free(folder: Path) -> str:
+    try:
+        return f" ({shutil.disk_usage(folder).free / 1e6:.0f} MB free)"
+    except OSError:  # gone
+        return ""
+
+
 @contextlib.contextmanager
 def _explained(path: Path) -> Iterator[None]:
     """Turn what SQLite reports into a sentence with a remedy."""
@@ -269,10 +326,14 @@ def _explained(path: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         text = reason(error)
         if "full" in text or "I/O" in text:
-            free = shutil.disk_usage(path.parent).free
             raise DataFileError(
-                f"{path} cannot be written: {text} ({free / 1e6:.0f} MB free); all runs before are safe: "
+                f"{path} cannot be written: {text}{_free(path.parent)}; all runs before are safe: "
                 "make room and run the same command again."
+            ) from error
+        if "locked" in text or "busy" in text:
+            raise DataFileError(
+                f"{path} has been locked by another program for {_PATIENCE:.0f} s; all finished runs are safe: close "
+                "that program, and run the same command again."
             ) from error
         if isinstance(error, sqlite3.OperationalError) and "malformed" not in text:
             raise DataFileError(f"{path} cannot be used: {text}.") from error

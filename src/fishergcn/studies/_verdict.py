@@ -34,7 +34,8 @@ def known_homophily(graph: Graph, split: Split) -> float:
 def worth_of_links(linked: Scores, free: Scores) -> Estimate | None:
     """Compare a network that uses the links with the same one without them, run by run."""
     both = sorted(linked.keys() & free.keys(), key=str)
-    return estimate({key: linked[key].accuracy - free[key].accuracy for key in both}) if both else None
+    differences = {key: linked[key].accuracy - free[key].accuracy for key in both}
+    return estimate(differences, bounds=(-1.0, 1.0)) if both else None
 
 
 def sentences(

@@ -1,7 +1,7 @@
 """Several processes that train one network: each takes a share of every batch, gradients are added up.
 
-Started by ``torchrun --nproc-per-node 2 -m fishergcn train --batch-size ...`` on one machine or several. All processes
-hold the same graph and the same weights; a step of theirs equals that of a single process up to rounding.
+Started by ``torchrun --nproc-per-node 2 --no-python fishergcn train --batch-size ...`` on one machine or several. All
+processes hold the same graph and the same weights; a step of theirs equals that of a single process up to rounding.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ Base: TypeAlias = Literal["gcn", "fishergcn", "mlp", "lp", "majority"]
 #: The paper's methods and their controls, as :func:`fishergcn.train` takes them.
 METHODS = ("gcn", "gcn-x5", "fishergcn", "gcn-t", "gcn-t-x5", "fishergcn-t")
 _SUFFIXES = {"gcn": "txc", "fishergcn": "tc", "mlp": "xc", "lp": "", "majority": ""}  # -t, -xM, -c
-_PATTERN = re.compile(rf"(?P<base>{'|'.join(_SUFFIXES)})(?P<t>-t)?(-x(?P<x>[1-9]\d{{0,3}}))?(?P<c>-c)?")
+_PATTERN = re.compile(rf"(?P<base>{'|'.join(_SUFFIXES)})(?P<t>-t)?(-x(?P<x>[1-9][0-9]{{0,3}}))?(?P<c>-c)?")
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ from scipy import sparse
 
 from fishergcn._base.npz import read_arrays
 from fishergcn._base.types import IntArray
-from fishergcn.errors import DataFileError, reason
+from fishergcn.errors import DataFileError, InputError, reason
 from fishergcn.graph._formats._headers import KINDS, FirstLines, header_kinds, names_features
+from fishergcn.graph._formats._source import title
 from fishergcn.graph._formats._text import is_number, number_cell, read_rows, require_width
 from fishergcn.graph._links import Directed, PairError, link_matrix
 
@@ -35,6 +36,8 @@ def file_arguments(
     which says outright that all lines are data.
     """
     announced = header_kinds(header)
+    if [str(path) for path in (edges, features, labels)].count("-") > 1:
+        raise InputError("- is standard input, which is read once: only one of edges, features and labels can be it.")
     links = _read_links(Path(edges), "edges" in announced)
     classes = None if labels is None else _read_classes(Path(labels), "labels" in announced)
     trusted = frozenset(KINDS) if not announced and not isinstance(header, bool) else announced
@@ -76,12 +79,12 @@ class Links:
 
     def _place(self, rows: Iterable[int]) -> str:
         lines = [str(self.lines[row]) for row in rows]
-        return f"{self.path} {'line' if len(lines) == 1 else 'lines'} {' and '.join(lines)}"
+        return f"{title(self.path)} {'line' if len(lines) == 1 else 'lines'} {' and '.join(lines)}"
 
     def _stranger(self, number: dict[str, int], features: str | os.PathLike[str] | None) -> DataFileError:
         rows = zip(self.lines, *self.columns[:2], strict=True)
         line, node = next((line, node) for line, *ends in rows for node in ends if node not in number)
-        return DataFileError(f"{self.path} line {line}: node {node!r} has no row in {features}.")
+        return DataFileError(f"{title(self.path)} line {line}: node {node!r} has no row in {features}.")
 
 
 def _read_links(path: Path, has_header: bool) -> Links:
@@ -92,17 +95,18 @@ def _read_links(path: Path, has_header: bool) -> Links:
             if len(cells) not in (2, 3):
                 hint = f"; {_SEPARATORS}" if len(cells) == 1 else ""
                 raise DataFileError(
-                    f"{path} line {line}: a link is two node ids, maybe a weight, not {len(cells)} cell(s){hint}."
+                    f"{title(path)} line {line}: a link is two node ids, maybe a weight, "
+                    f"not {len(cells)} cell(s){hint}."
                 )
             columns = [[] for _ in cells]
         require_width(path, line, cells, len(columns))
         if not cells[0] or not cells[1]:
-            raise DataFileError(f"{path} line {line}: a node id is empty.")
+            raise DataFileError(f"{title(path)} line {line}: a node id is empty.")
         lines.append(line)
         for column, cell in zip(columns, cells, strict=True):
             column.append(cell)
     if not lines:
-        raise DataFileError(f"{path} holds no links.")
+        raise DataFileError(f"{title(path)} holds no links.")
     return Links(path, lines, columns)
 
 
@@ -137,19 +141,22 @@ def _read_feature_table(path: Path, firsts: FirstLines) -> tuple[tuple[str, ...]
             first = cells
             if len(cells) < 2:
                 raise DataFileError(
-                    f"{path} line {line}: a node needs its id and at least one number, got 1 cell; {_SEPARATORS}."
+                    f"{title(path)} line {line}: a node needs its id and at least one number, "
+                    f"got 1 cell; {_SEPARATORS}."
                 )
             if suspected and names_features(cells):
                 raise firsts.error((path, line, cells))
         require_width(path, line, cells, len(first))
         if not cells[0]:
-            raise DataFileError(f"{path} line {line}: the node id is empty.")
+            raise DataFileError(f"{title(path)} line {line}: the node id is empty.")
         if cells[0] in seen:
-            raise DataFileError(f"{path} line {line}: node {cells[0]!r} has a row in line {seen[cells[0]]} already.")
+            raise DataFileError(
+                f"{title(path)} line {line}: node {cells[0]!r} has a row in line {seen[cells[0]]} already."
+            )
         seen[cells[0]] = line
         rows.append(_feature_row(path, line, cells))
     if not rows:
-        raise DataFileError(f"{path} holds no nodes.")
+        raise DataFileError(f"{title(path)} holds no nodes.")
     node_ids = tuple(seen)
     if suspected and len(rows) > 1 and not is_number(first[0]) and all(map(is_number, node_ids[1:])):
         raise firsts.error((path, seen[node_ids[0]], first))
@@ -164,16 +171,21 @@ def _column_names(header: list[str] | None, width: int) -> tuple[str, ...] | Non
 
 
 def _feature_row(path: Path, line: int, cells: list[str]) -> Any:
+    text = "".join(cells[1:])
     try:
+        if "_" in text or "e" in text or "E" in text or not text.isascii() or max(map(len, cells)) > 300:
+            raise ValueError("each cell is to be looked at")
         values = [float(cell) for cell in cells[1:]]
     except ValueError:
         values = [number_cell(path, line, cell, position) for position, cell in enumerate(cells[1:], 2)]
-    with np.errstate(over="ignore"):
-        row = np.array(values).astype(np.float32)
-    bad = np.flatnonzero(~np.isfinite(row))
+    exact = np.array(values)
+    with np.errstate(over="ignore", under="ignore"):
+        row = exact.astype(np.float32)
+    bad = np.flatnonzero(~np.isfinite(row) | ((row == 0) & (exact != 0)))
     if bad.size:
         index = int(bad[0]) + 1
-        raise DataFileError(f"{path} line {line}: cell {index + 1} must be finite in float32, got {cells[index]!r}.")
+        what = "finite in float32" if not np.isfinite(row[index - 1]) else "0 or at least 1.4e-45, the least of float32"
+        raise DataFileError(f"{title(path)} line {line}: cell {index + 1} must be {what}, got {cells[index]!r}.")
     return row
 
 
@@ -209,15 +221,15 @@ class Classes:
             if node not in number:
                 suspected = row == 0 and "labels" not in firsts.trusted
                 hint = f"; if the line is a header, announce it with {firsts.option(['labels'])}" if suspected else ""
-                raise DataFileError(f"{self.path} line {line}: node {node!r} is not in the graph{hint}.")
+                raise DataFileError(f"{title(self.path)} line {line}: node {node!r} is not in the graph{hint}.")
             if name in _UNKNOWN_CLASS:
                 continue
             if known.setdefault(node, name) != name:
                 raise DataFileError(
-                    f"{self.path} line {line}: node {node!r} has two classes, {known[node]!r} and {name!r}."
+                    f"{title(self.path)} line {line}: node {node!r} has two classes, {known[node]!r} and {name!r}."
                 )
         if not known:
-            raise DataFileError(f"{self.path} holds no labels.")
+            raise DataFileError(f"{title(self.path)} holds no labels.")
         class_names = _ordered(known.values())
         code = {name: index for index, name in enumerate(class_names)}
         labels: IntArray = np.full(len(number), -1, dtype=np.int64)
@@ -236,7 +248,7 @@ def _read_classes(path: Path, has_header: bool) -> Classes:
         if len(cells) != 2:
             hint = f"; {_SEPARATORS}" if len(cells) == 1 else ""
             raise DataFileError(
-                f"{path} line {line}: a label is a node id and a class, got {len(cells)} cell(s){hint}."
+                f"{title(path)} line {line}: a label is a node id and a class, got {len(cells)} cell(s){hint}."
             )
         rows.append((line, cells[0], cells[1]))
     return Classes(path, rows, header)

@@ -1,67 +1,58 @@
-"""Rows of a delimited text file, each with its line number."""
+"""Rows of a delimited text file, each with its line number; lines, files and numbers have limits."""
 
 from __future__ import annotations
 
 import csv
-import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from fishergcn._base.foreign import from_spreadsheet
+from fishergcn._base.text import plain_digits
 from fishergcn.errors import DataFileError, reason
+from fishergcn.graph._formats._source import opened, title
 
 Row = tuple[int, list[str]]  # line number, stripped cells
 
 _COMMENTS = ("# ", "#\t", "% ")  # with a blank behind, since '#name' may well be a node
+_DIGIT = re.compile("[1-9]")
 
 
 def read_rows(path: Path, *, skip_header: bool) -> Iterator[Row]:
     """Yield the rows of a CSV, TSV or blank-separated file.
 
-    UTF-8 with or without a byte-order mark, any line ends; empty lines and comments at the top are skipped.
+    UTF-8 with or without a byte-order mark, any line ends; empty lines and comments at the top are skipped. An
+    apostrophe that keeps a spreadsheet from taking a cell for a formula is not part of it.
     """
-    stream = io.StringIO(_decoded(path), newline="")
-    skipped = start = 0
-    sample = ""
-    for sample in stream:
-        if sample.strip() and not sample.startswith(_COMMENTS):
-            break
-        skipped, start = skipped + 1, start + len(sample)
-    stream.seek(start)
-    delimiter = _delimiter(path, sample)
-    reader = csv.reader(stream, delimiter=delimiter, skipinitialspace=True, strict=True)
-    try:
-        for raw in reader:
-            cells = list(map(str.strip, raw))
-            if delimiter == " ":  # a run of blanks separates as one does
-                cells = [cell for cell in cells if cell]
-            if not any(cells):
-                continue
-            if skip_header:
-                skip_header = False
-                continue
-            yield skipped + reader.line_num, cells
-    except csv.Error as error:
-        line = skipped + reader.line_num
-        raise DataFileError(f"{path} line {line}: the quoting or a cell is broken ({reason(error)}).") from error
-
-
-def _decoded(path: Path) -> str:
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise DataFileError(f"{path} does not exist.") from None
-    except OSError as error:
-        raise DataFileError(f"{path} cannot be read: {error.strerror}.") from error
-    if b"\0" in data:
-        line = data.count(b"\n", 0, data.index(b"\0")) + 1
-        raise DataFileError(f"{path} line {line}: the file must be UTF-8 text, got binary data or UTF-16.")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        byte = error.object[error.start]
-        raise DataFileError(f"{path} line {line}: the file must be UTF-8 text, got byte 0x{byte:02x}.") from None
+    with opened(path) as stream:
+        skipped = start = 0
+        sample = ""
+        while sample := stream.readline():
+            if sample.strip() and not sample.startswith(_COMMENTS):
+                break
+            skipped, start = skipped + 1, stream.tell()
+        stream.seek(start)
+        delimiter = _delimiter(path, sample)
+        # Not the stream itself: what iterates over it cannot be told where it stands.
+        reader = csv.reader(iter(stream.readline, ""), delimiter=delimiter, skipinitialspace=True, strict=True)
+        try:
+            for raw in reader:
+                cells = [from_spreadsheet(cell.strip()) for cell in raw]
+                if delimiter == " ":  # a run of blanks separates as one does
+                    cells = [cell for cell in cells if cell]
+                if not any(cells):
+                    continue
+                if skip_header:
+                    skip_header = False
+                    continue
+                yield skipped + reader.line_num, cells
+        except csv.Error as error:
+            line = skipped + reader.line_num
+            raise DataFileError(
+                f"{title(path)} line {line}: the quoting or a cell is broken ({reason(error)})."
+            ) from error
+        except UnicodeDecodeError as error:  # it was checked before
+            raise DataFileError(f"{title(path)} was changed while it was read.") from error
 
 
 def _delimiter(path: Path, sample: str) -> str:
@@ -78,22 +69,38 @@ def _delimiter(path: Path, sample: str) -> str:
 def require_width(path: Path, line: int, cells: list[str], width: int) -> None:
     """Raise if a row is shorter or longer than the first one."""
     if len(cells) != width:
-        raise DataFileError(f"{path} line {line}: expected {width} cells as in the lines before, got {len(cells)}.")
+        raise DataFileError(
+            f"{title(path)} line {line}: expected {width} cells as in the lines before, got {len(cells)}."
+        )
 
 
 def is_number(text: str) -> bool:
-    """Say whether ``float`` reads the text."""
+    """Say whether the text is a number: of ASCII digits, without underscores."""
     try:
-        float(text)
+        read_number(text)
     except ValueError:
         return False
     return True
 
 
+def read_number(text: str) -> float:
+    """Return a number, or raise a ValueError; Python's own reading of 1_000 and of foreign digits is not a table's.
+
+    Examples
+    --------
+    >>> read_number("-1e3"), is_number("1_000"), is_number("٣"), is_number("1e-400")
+    (-1000.0, False, False, False)
+    """
+    value = float(plain_digits(text))
+    if value == 0.0 and _DIGIT.search(re.split("[eE]", text)[0]):
+        raise ValueError("too small for a float")
+    return value
+
+
 def number_cell(path: Path, line: int, cell: str, position: int) -> float:
     """Return a cell as a number, or raise with file, line and the position of the cell from 1."""
     try:
-        return float(cell)
+        return read_number(cell)
     except ValueError:
         got = repr(cell) if cell else "an empty cell"
-        raise DataFileError(f"{path} line {line}: cell {position} must be a number, got {got}.") from None
+        raise DataFileError(f"{title(path)} line {line}: cell {position} must be a number, got {got}.") from None

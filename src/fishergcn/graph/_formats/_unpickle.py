@@ -154,7 +154,7 @@ def _read(path: Path) -> Any:
     try:
         _scan(path, data)
         return _StandInUnpickler(data, path).load()
-    except DataFileError:
+    except (DataFileError, MemoryError):
         raise
     except Exception as error:
         # A damaged pickle can fail in any way the unpickler knows; all of them mean the same to the caller.

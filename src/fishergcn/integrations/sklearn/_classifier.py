@@ -12,6 +12,7 @@ from torch import Tensor
 
 from fishergcn._base.checks import check_choice, check_integer, check_real
 from fishergcn._base.imports import require
+from fishergcn._base.tensors import check_outputs
 from fishergcn._base.types import AnyArray, FloatArray, IntArray, MatrixLike
 from fishergcn.errors import ConvergenceError, InputError
 from fishergcn.execution import train
@@ -373,5 +374,5 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
 
 def _softmax(logits: Tensor) -> FloatArray:
     """Return the probabilities of the only run, n x C."""
-    found: FloatArray = torch.softmax(logits[:, 0].double(), dim=1).cpu().numpy()
+    found: FloatArray = torch.softmax(check_outputs(logits)[:, 0].double(), dim=1).cpu().numpy()
     return found

@@ -1,0 +1,83 @@
+"""What must happen before any library is imported; imported first, it acts at once.
+
+Nothing is run that lies in the working folder. ``python -m`` puts that folder first on the path of imports, where the
+first library that wants ``random`` would find one that lies beside someone's data. Numba reads ``.numba_config.yaml``
+there, which can name a folder of compiled code.
+
+Libraries abort, without a sentence, where the working folder is gone or where they may not start threads.
+
+Only modules that are part of the interpreter, or loaded when it starts, are imported here.
+"""
+
+import _thread
+import os
+import sys
+import time
+
+_NUMBA = ("NUMBA_CACHE_DIR", "NUMBA_CACHE_LOCATOR_CLASSES")  # empty by default; the environment wins over the file
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+def _started_as_module() -> bool:
+    """Say whether this is ``python -m fishergcn...``, at the moment when ``-m`` looks for its module."""
+    words = sys.orig_argv
+    return sys.argv[:1] == ["-m"] and any(
+        option[:1] == "-" and option.endswith("m") and name.partition(".")[0] == "fishergcn"
+        for option, name in zip(words, words[1:], strict=False)  # noqa: RUF007, itertools is not loaded yet
+    )
+
+
+def _is_command() -> bool:
+    return _started_as_module() or os.path.basename(sys.argv[0] if sys.argv else "").startswith("fishergcn")
+
+
+def _check_there() -> None:
+    try:
+        os.getcwd()
+    except OSError as error:
+        sentence = "the working folder was removed; change to another one"
+        if not _is_command():
+            raise FileNotFoundError(sentence) from error
+        sys.stderr.write(f"fishergcn: error: {sentence}.\n")
+        raise SystemExit(2) from None
+
+
+def _leave_path() -> None:
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    unsafe = _started_as_module() and not getattr(sys.flags, "safe_path", False)
+    if unsafe and sys.path and sys.path[0] != package:
+        del sys.path[0]
+    for name in _NUMBA:
+        os.environ.setdefault(name, "")
+
+
+def _can_start(count: int) -> bool:
+    """Say whether so many threads can be started, by doing so."""
+    gate, before = _thread.allocate_lock(), _thread._count()
+
+    def wait() -> None:
+        with gate:
+            pass
+
+    with gate:
+        try:
+            for _ in range(count):
+                _thread.start_new_thread(wait, ())
+            possible = True
+        except RuntimeError:
+            possible = False
+    while _thread._count() > before:
+        time.sleep(0.0001)
+    return possible
+
+
+def _spare_threads() -> None:
+    """Have the libraries work with one thread each, in a command that may not start as many as they would."""
+    if _is_command() and not _can_start(2 * (os.cpu_count() or 1)):
+        for name in _THREADS:
+            os.environ[name] = "1"
+
+
+_check_there()
+_leave_path()
+_spare_threads()

@@ -1,0 +1,100 @@
+r"""Text that others chose, such as names of graphs, classes and nodes: made printable, and harmless in a spreadsheet.
+
+A name may hold escape sequences that move the cursor or set a terminal's title, characters that reverse the order of
+what follows, and some that nobody sees. Where people read it, such a character is shown as its escape: ``\x1b``.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+# Characters without a mark of their own that Unicode counts among letters, marks and symbols.
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+_HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+# What a spreadsheet runs, after any number of apostrophes, but for plain numbers.
+_FORMULA = re.compile(r"'*(?!'*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z)[=+\-@\t\r\n＝＋－＠]")
+
+
+def printable(text: object, *, keep: str = "") -> str:
+    r"""Return text in which every character that a terminal would obey, or nobody sees, is written as its escape.
+
+    Those are control characters, line ends, marks of direction, characters of no width and halves of surrogate pairs,
+    but for those in ``keep``. What is printable already comes back as it is.
+
+    Examples
+    --------
+    >>> print(printable("\x1b[31mred\u202e\n"), printable("Zürich π 図"))
+    \x1b[31mred\u202e\n Zürich π 図
+    """
+    found = str(text)
+    if found.isascii() and found.isprintable():
+        return found
+    return "".join(each if each in keep else _shown(each) for each in found)
+
+
+@lru_cache(maxsize=4096)
+def _shown(character: str) -> str:
+    if unicodedata.category(character) not in _HIDDEN and not _INVISIBLE.match(character):
+        return character
+    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def markdown(text: object) -> str:
+    r"""Return foreign text for a page or a table in Markdown, on one line.
+
+    It is printable, does not end a cell, is no markup, and makes no link or picture, which viewers would load.
+
+    Examples
+    --------
+    >>> print(markdown("a|b ![x](http://y) <b>"))
+    a\|b ![x]\(http://y) \<b\>
+    """
+    line = printable(" ".join(str(text).split()))
+    return re.sub(r"([\\|<>`*_])", r"\\\1", line).replace("](", "]\\(").replace("][", "]\\[")
+
+
+def json_printable(text: str) -> str:
+    r"""Return JSON text in which such characters are escaped as JSON does it, so that it means the same.
+
+    Examples
+    --------
+    >>> print(json_printable('"a\u202eb\x9b"'))
+    "a\u202eb\u009b"
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(each if each == "\n" or _shown(each) == each else _json_escape(each) for each in text)
+
+
+def _json_escape(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+
+
+def for_spreadsheet(text: str) -> str:
+    """Return a cell that a spreadsheet shows as text: an apostrophe before what it would take for a formula.
+
+    That begins with ``=``, ``+``, ``-``, ``@``, a tab or a line end and is no number. :func:`from_spreadsheet` undoes
+    it, for text that began with an apostrophe as well.
+
+    Examples
+    --------
+    >>> for_spreadsheet("=1+1"), for_spreadsheet("'=1+1"), for_spreadsheet("-1.5"), for_spreadsheet("'tis")
+    ("'=1+1", "''=1+1", '-1.5', "'tis")
+    """
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def from_spreadsheet(cell: str) -> str:
+    """Return the text of a cell that :func:`for_spreadsheet` made.
+
+    Examples
+    --------
+    >>> [from_spreadsheet(for_spreadsheet(text)) for text in ("=1+1", "''@x", "'tis", "-1")]
+    ['=1+1', "''@x", "'tis", '-1']
+    """
+    return cell[1:] if cell[:1] == "'" and _FORMULA.match(cell) else cell

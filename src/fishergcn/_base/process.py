@@ -1,0 +1,86 @@
+"""Python processes that import nothing from the working folder.
+
+``python -m`` and ``python -c`` put the working folder first on the path, so that a ``random.py`` beside someone's data
+would be run. From Python 3.11 on ``-P`` prevents that; what is done here works from 3.10 on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from fishergcn.errors import FisherGCNError, reason
+
+# Run in the new process. `sys` is built in: nothing is looked up before the path is right. What the path of the parent
+# holds comes last, so that it hides neither the standard library nor what is installed.
+_START = """
+import sys
+sys.path[:] = [each for each in sys.path if each]
+_, module, source, paths, *arguments = sys.argv
+if source not in sys.path:
+    sys.path.insert(0, source)
+sys.path += [each for each in paths.split("\\n") if each and each not in sys.path]
+sys.argv[:] = [module, *arguments]
+import runpy
+runpy.run_module(module, run_name="__main__", alter_sys=True)
+"""
+
+
+class ProcessError(FisherGCNError):
+    """The system starts no further process."""
+
+
+def start_python(
+    module: str, *arguments: str, environment: Mapping[str, str] | None = None, **options: Any
+) -> subprocess.Popen[Any]:
+    """Run a module of this package as a program; ``options`` are those of ``subprocess.Popen``.
+
+    It finds what this process finds, by the entries of ``sys.path``, but for the empty one: the working folder.
+    """
+    source = str(Path(__file__).resolve().parents[2])
+    paths = "\n".join(os.path.abspath(each) for each in sys.path if each not in ("", "."))
+    try:
+        os.getcwd()
+    except OSError:  # removed: no process could start there
+        options.setdefault("cwd", tempfile.gettempdir())
+    command = [sys.executable, "-c", _START, module, source, paths, *arguments]
+    try:
+        return subprocess.Popen(command, env=safe_environment() | dict(environment or {}), **options)
+    except OSError as error:
+        raise ProcessError(
+            f"a process cannot be started: {error.strerror or reason(error)}; fewer workers need fewer processes, and "
+            "finished runs are safe."
+        ) from error
+
+
+def safe_environment() -> dict[str, str]:
+    """Return this process's environment, in which Python looks for no module in the working folder.
+
+    An empty entry of PYTHONPATH means that folder, and a relative one is in it.
+    """
+    made = dict(os.environ)
+    entries = [each for each in made.pop("PYTHONPATH", "").split(os.pathsep) if os.path.isabs(each)]
+    if entries:
+        made["PYTHONPATH"] = os.pathsep.join(entries)
+    return made | {"PYTHONSAFEPATH": "1"}
+
+
+@contextlib.contextmanager
+def elsewhere() -> Iterator[None]:
+    """Work in an empty folder for a moment, for a library that hands the working folder on as a place of modules."""
+    try:
+        before = os.getcwd()
+    except OSError:  # removed meanwhile
+        before = os.path.expanduser("~")
+    with tempfile.TemporaryDirectory(prefix="fishergcn-") as empty:
+        os.chdir(empty)
+        try:
+            yield
+        finally:
+            os.chdir(before)

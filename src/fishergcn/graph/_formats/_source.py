@@ -1,0 +1,131 @@
+"""Text that is read as a table: a regular file or, by the name ``-``, standard input; checked before it is parsed.
+
+Devices and pipes have no end that is known beforehand. A line is held in memory as a whole, and cell by cell takes
+several times its size, so that it has a limit too.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import io
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from fishergcn.errors import DataFileError, reason
+
+_LARGEST_FILE = 4 << 30
+_LONGEST_LINE = 16 << 20
+_CHUNK = 1 << 20
+_IN_MEMORY = 64 << 20  # of standard input; more goes to a temporary file
+
+
+def title(path: Path) -> str:
+    """Return what messages call a source."""
+    return "standard input" if str(path) == "-" else str(path)
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[io.TextIOWrapper]:
+    """Yield the text of a file, or of standard input for ``-``, after it was checked as a whole."""
+    with _binary(path) as binary:
+        try:
+            _check(path, binary)
+            binary.seek(0)
+        except OSError as error:
+            raise _unreadable(path, error) from error
+        yield io.TextIOWrapper(binary, encoding="utf-8-sig", newline="")
+
+
+@contextlib.contextmanager
+def _binary(path: Path) -> Iterator[IO[bytes]]:
+    if str(path) == "-":
+        with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as copy:
+            _copy_standard_input(copy)
+            yield copy
+        return
+    try:
+        # Without waiting, since opening a pipe waits for its writer.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except FileNotFoundError:
+        raise DataFileError(f"{path} does not exist.") from None
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from error
+    try:
+        _check_regular(path, os.fstat(descriptor).st_mode)
+    except DataFileError:
+        os.close(descriptor)
+        raise
+    with os.fdopen(descriptor, "rb") as stream:
+        yield stream
+
+
+def _check_regular(path: Path, mode: int) -> None:
+    if stat.S_ISDIR(mode):
+        raise DataFileError(f"{path} must be a file, but it is a folder.")
+    if not stat.S_ISREG(mode):
+        raise DataFileError(
+            f"{path} must be a file, but it is a device or a pipe, which may have no end; for standard input give -."
+        )
+
+
+def _copy_standard_input(copy: IO[bytes]) -> None:
+    source = getattr(sys.stdin, "buffer", None)
+    if source is None:
+        raise DataFileError("standard input is closed, and - reads from it.")
+    size = 0
+    while chunk := source.read(_CHUNK):
+        size += len(chunk)
+        if size > _LARGEST_FILE:
+            break  # the check that follows refuses it
+        copy.write(chunk)
+    copy.seek(0)
+    if size > _LARGEST_FILE:
+        raise _too_large(Path("-"))
+
+
+def _check(path: Path, binary: IO[bytes]) -> None:
+    """Raise unless this is UTF-8 text within the limits; a chunk at a time, so that memory does not depend on it."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    line, size, tail = 1, 0, 0  # of the chunk's first byte; bytes so far; bytes since the last line end
+    while True:
+        chunk = binary.read(_CHUNK)
+        size += len(chunk)
+        if size > _LARGEST_FILE:
+            raise _too_large(path)
+        if (zero := chunk.find(b"\0")) >= 0:
+            place = line + chunk.count(b"\n", 0, zero)
+            raise DataFileError(f"{title(path)} line {place}: the file must be UTF-8 text, got binary data or UTF-16.")
+        try:
+            decoder.decode(chunk, final=not chunk)
+        except UnicodeDecodeError as error:
+            place, byte = line + error.object.count(b"\n", 0, error.start), error.object[error.start]
+            raise DataFileError(
+                f"{title(path)} line {place}: the file must be UTF-8 text, got byte 0x{byte:02x}."
+            ) from None
+        if not chunk:
+            return
+        line += chunk.count(b"\n")
+        last = max(chunk.rfind(b"\n"), chunk.rfind(b"\r"))
+        tail = len(chunk) - last - 1 if last >= 0 else tail + len(chunk)
+        if tail > _LONGEST_LINE:
+            raise DataFileError(
+                f"{title(path)} line {line}: a line must have at most {_LONGEST_LINE >> 20} MiB, and this has more; "
+                "features of many columns are read from .npz files."
+            )
+
+
+def _too_large(path: Path) -> DataFileError:
+    return DataFileError(
+        f"{title(path)} must have at most {_LARGEST_FILE >> 30} GiB as text, and has more; larger graphs are read from "
+        ".npz files."
+    )
+
+
+def _unreadable(path: Path, error: Exception) -> DataFileError:
+    return DataFileError(f"{title(path)} cannot be read: {getattr(error, 'strerror', None) or reason(error)}.")
