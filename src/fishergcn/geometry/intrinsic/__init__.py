@@ -19,7 +19,15 @@ from __future__ import annotations
 from fishergcn.geometry.intrinsic._density import DENSE_LIMIT, density_matrix, density_spectrum
 from fishergcn.geometry.intrinsic._distance import bures_angle, bures_distance, fidelity, geodesic, midpoint
 from fishergcn.geometry.intrinsic._entropy import EntropyEstimate, estimate_entropy, power, von_neumann_entropy
+from fishergcn.geometry.intrinsic._exponential import (
+    center,
+    congruence_distance,
+    exponential_map,
+    logarithmic_map,
+    tangent_norm,
+)
 from fishergcn.geometry.intrinsic._laplacian import LAPLACIANS, graph_laplacian
+from fishergcn.geometry.intrinsic._lyapunov import logarithmic_derivative, quantum_fisher_matrix, solve_lyapunov
 from fishergcn.geometry.intrinsic._metric import (
     RotationTraceBounds,
     bures_metric,
@@ -34,7 +42,9 @@ from fishergcn.geometry.intrinsic._projection import RankProjection, rank_projec
 
 __all__ = [
     "DENSE_LIMIT", "LAPLACIANS", "EntropyEstimate", "RankProjection", "RotationTraceBounds", "bures_angle",
-    "bures_distance", "bures_metric", "density_matrix", "density_spectrum", "estimate_entropy", "fidelity",
-    "geodesic", "graph_laplacian", "kernel_rate", "midpoint", "power", "quantum_fisher", "rank_projection",
-    "rotation_metric", "rotation_trace", "rotation_trace_bounds", "spectral_metric", "von_neumann_entropy",
+    "bures_distance", "bures_metric", "center", "congruence_distance", "density_matrix", "density_spectrum",
+    "estimate_entropy", "exponential_map", "fidelity", "geodesic", "graph_laplacian", "kernel_rate",
+    "logarithmic_derivative", "logarithmic_map", "midpoint", "power", "quantum_fisher", "quantum_fisher_matrix",
+    "rank_projection", "rotation_metric", "rotation_trace", "rotation_trace_bounds", "solve_lyapunov",
+    "spectral_metric", "tangent_norm", "von_neumann_entropy",
 ]  # fmt: skip

@@ -52,7 +52,7 @@ def density_matrix(laplacian: MatrixLike) -> CSRArray | FloatArray:
         matrix: Any = sparse_symmetric("laplacian", laplacian)
     else:
         matrix = as_symmetric("laplacian", laplacian)
-        _check_semidefinite("laplacian", matrix)
+        check_semidefinite("laplacian", matrix)
         if is_sparse:
             matrix = sparse.csr_array(laplacian, dtype=np.float64)
     return cast("CSRArray | FloatArray", matrix / positive_trace(float(matrix.trace())))
@@ -92,7 +92,7 @@ def as_symmetric(name: str, value: MatrixLike) -> FloatArray:
             f"{name} must have at most {DENSE_LIMIT} rows, since the computation is dense, got {shape[0]}; "
             "estimate_entropy and rank_projection work on larger sparse matrices."
         )
-    matrix = _as_float(name, value)
+    matrix = as_float(name, value)
     if not np.isfinite(matrix).all():
         i, j = np.argwhere(~np.isfinite(matrix))[0]
         raise InputError(f"{name} must be finite, but entry ({i}, {j}) is {matrix[i, j]}.")
@@ -122,6 +122,18 @@ def decompose(name: str, rho: MatrixLike) -> tuple[FloatArray, FloatArray]:
     return _clean(name, eigenvalues[::-1]), eigenvectors[:, ::-1]
 
 
+def check_tangent(name: str, tangent: MatrixLike, size: int) -> FloatArray:
+    """Return a tangent of density matrices of ``size`` rows, symmetric with trace 0, or say why it is none."""
+    direction = as_symmetric(name, tangent)
+    if direction.shape != (size, size):
+        raise InputError(f"{name} must have the shape of rho, {(size, size)}, got {direction.shape}.")
+    trace = float(np.trace(direction))
+    # Looser than rounding alone asks for: a tangent is often a difference quotient.
+    if abs(trace) > 1e-8 * max(np.abs(direction.diagonal()).sum(), np.abs(direction).max(initial=0.0)):
+        raise InputError(f"{name} must have trace 0, since the trace of rho is fixed, got {trace:.6g}.")
+    return direction
+
+
 def shape_of(value: MatrixLike, name: str = "rho") -> tuple[int, ...]:
     """Shape of a sparse or dense matrix, or of what NumPy makes of it; a graph has none."""
     laplacian = "graph_laplacian(graph.adjacency)"
@@ -131,7 +143,7 @@ def shape_of(value: MatrixLike, name: str = "rho") -> tuple[int, ...]:
 
 def check_spectrum(eigenvalues: MatrixLike) -> FloatArray:
     """Return ``eigenvalues`` as a point of the probability simplex, order kept, noise set to zero."""
-    values = _as_float("eigenvalues", eigenvalues)
+    values = as_float("eigenvalues", eigenvalues)
     if values.ndim != 1 or values.size == 0:
         raise InputError(f"eigenvalues must be a vector with at least one entry, got shape {values.shape}.")
     if not np.isfinite(values).all():
@@ -169,7 +181,8 @@ def _clean(name: str, eigenvalues: FloatArray) -> FloatArray:
     return np.asarray(kept / kept.sum())
 
 
-def _check_semidefinite(name: str, matrix: FloatArray) -> None:
+def check_semidefinite(name: str, matrix: FloatArray) -> None:
+    """Refuse a dense matrix with an eigenvalue below zero."""
     scale = float(np.abs(np.diagonal(matrix)).max()) or 1.0
     shifted = matrix + _TOLERANCE * scale * np.eye(len(matrix))
     try:
@@ -190,8 +203,8 @@ def positive_trace(trace: float) -> float:
     return trace
 
 
-def sparse_symmetric(name: str, value: Any) -> CSRArray:
-    """Return a sparse matrix as csr_array after the checks that do not need a dense one."""
+def symmetric_csr(name: str, value: Any) -> CSRArray:
+    """Return a finite, symmetric sparse matrix as csr_array, or say which entry forbids it."""
     if value.ndim != 2 or value.shape[0] != value.shape[1] or value.shape[0] == 0:
         raise InputError(f"{name} must be a square matrix with at least one row, got shape {value.shape}.")
     _check_real(name, value.dtype)
@@ -206,6 +219,14 @@ def sparse_symmetric(name: str, value: Any) -> CSRArray:
     if difference.nnz and difference.data.max() > _TOLERANCE * np.abs(entries.data).max():
         i, j = (int(index[np.argmax(difference.data)]) for index in difference.coords)
         raise InputError(_not_symmetric(name, i, j, matrix[i, j], matrix[j, i]))
+    return matrix
+
+
+def sparse_symmetric(name: str, value: Any) -> CSRArray:
+    """Return a sparse matrix as csr_array after the checks of a p.s.d. one that do not need a dense one."""
+    matrix = symmetric_csr(name, value)
+    entries = matrix.tocoo()
+    rows, columns = entries.coords
     diagonal = matrix.diagonal()
     lowest = int(np.argmin(diagonal))
     if diagonal[lowest] < 0:
@@ -224,7 +245,8 @@ def sparse_symmetric(name: str, value: Any) -> CSRArray:
     return matrix
 
 
-def _as_float(name: str, value: Any) -> FloatArray:
+def as_float(name: str, value: Any) -> FloatArray:
+    """Return an array of real numbers as float64."""
     array = np.asarray(value.toarray() if hasattr(value, "toarray") else value)
     _check_real(name, array.dtype)
     return array.astype(np.float64)
