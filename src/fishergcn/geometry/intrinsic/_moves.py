@@ -58,10 +58,11 @@ def as_move(name: str, value: MatrixLike, size: int) -> Move:
     """Return a symmetric matrix as its diagonal if a vector came, and dense or CSR otherwise."""
     shape = shape_of(value, name)
     if len(shape) == 1:
-        move: Any = as_float(name, value)
-        if not np.isfinite(move).all():
-            index = int(np.argmin(np.isfinite(move)))
-            raise InputError(f"{name} must be finite, but entry {index} is {move[index]}.")
+        diagonal = as_float(name, value)
+        if not np.isfinite(diagonal).all():
+            index = int(np.argmin(np.isfinite(diagonal)))
+            raise InputError(f"{name} must be finite, but entry {index} is {diagonal[index]}.")
+        move: Move = diagonal
     else:
         move = symmetric_csr(name, value) if _is_sparse(value) else as_symmetric(name, value)
     if move.shape[0] != size:
@@ -71,10 +72,10 @@ def as_move(name: str, value: MatrixLike, size: int) -> Move:
     return move
 
 
-def shifted(move: Move, scale: float, constant: float) -> Move:
+def shifted(move: Any, scale: float, constant: float) -> Move:
     """Return scale · X + constant · I."""
     if move.ndim == 1:
-        return scale * move + constant
+        return np.asarray(scale * move + constant)
     identity: Any = sparse.eye_array(move.shape[0], format="csr") if _is_sparse(move) else np.eye(move.shape[0])
     result: Any = scale * move + constant * identity
     return _csr(result) if _is_sparse(result) else np.asarray(result)
