@@ -61,7 +61,7 @@ def von_neumann_entropy(rho: Tensor) -> Tensor:
     root = factor("rho", checked_density("rho", rho))
     # WᵀW has the spectrum of ρ, and the zero columns of W are filled up with ones, which have no entropy.
     empty = root.detach().square().sum(-2) == 0
-    entropy: Tensor = _Entropy.apply(root.mT @ root + torch.diag_embed(empty.to(root.dtype)))
+    entropy: Tensor = _Entropy.apply(root.mT @ root + torch.diag_embed(empty.to(root.dtype)))  # type: ignore[no-untyped-call]
     return entropy
 
 
@@ -73,13 +73,14 @@ class _Entropy(torch.autograd.Function):
         ctx.save_for_backward(matrix)
         values = torch.linalg.eigvalsh(matrix)
         # A pure state would give -0.0, and rounding a value of the order of -eps.
-        return -torch.special.xlogy(values, values).sum(-1).clamp(max=0.0)
+        entropy: Tensor = -torch.special.xlogy(values, values).sum(-1)
+        return entropy.clamp(min=0.0)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         (matrix,) = ctx.saved_tensors
         identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
-        logarithm: Tensor = _Logarithm.apply(matrix)
+        logarithm: Tensor = _Logarithm.apply(matrix)  # type: ignore[no-untyped-call]
         return -gradient[..., None, None] * (logarithm + identity)
 
 
@@ -91,7 +92,8 @@ class _Logarithm(torch.autograd.Function):
         values, vectors = torch.linalg.eigh(matrix)
         values = values.clamp(min=torch.finfo(matrix.dtype).tiny)
         ctx.save_for_backward(values, vectors)
-        return (vectors * values.log()[..., None, :]) @ vectors.mT
+        logarithm: Tensor = (vectors * values.log()[..., None, :]) @ vectors.mT
+        return logarithm
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -103,4 +105,5 @@ class _Logarithm(torch.autograd.Function):
         same = ratio == 0
         safe = torch.where(same, 1.0, ratio)
         slopes = torch.where(same, 1.0, torch.log1p(torch.where(same, 0.0, ratio)) / safe) / larger
-        return vectors @ (slopes * (vectors.mT @ gradient @ vectors)) @ vectors.mT
+        slope: Tensor = vectors @ (slopes * (vectors.mT @ gradient @ vectors)) @ vectors.mT
+        return slope

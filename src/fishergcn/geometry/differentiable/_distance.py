@@ -115,7 +115,7 @@ def _factors(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
             f"a and b must have one dtype and one device, got {a.dtype} on {a.device} and {b.dtype} on {b.device}."
         )
     try:
-        torch.broadcast_shapes(one.shape, other.shape)
+        torch.broadcast_shapes(one.shape, other.shape)  # type: ignore[no-untyped-call]
     except RuntimeError as error:
         raise InputError(
             f"a and b must have leading dimensions that broadcast, got {tuple(a.shape)} and {tuple(b.shape)}."
@@ -124,13 +124,13 @@ def _factors(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def _squared(one: Tensor, other: Tensor) -> Tensor:
-    squared: Tensor = SquaredDistance.apply(*torch.broadcast_tensors(one, other))
+    squared: Tensor = SquaredDistance.apply(*torch.broadcast_tensors(one, other))  # type: ignore[no-untyped-call]
     return squared
 
 
 def _sine_ratio(share: Tensor, quarter: Tensor) -> Tensor:
     """Return sin(sϑ)/sin ϑ for D²/4 = sin²(ϑ/2): s times the hypergeometric function 2F1(1+s, 1-s; 3/2; D²/4)."""
-    share, quarter = torch.broadcast_tensors(share, quarter)
+    share, quarter = torch.broadcast_tensors(share, quarter)  # type: ignore[no-untyped-call]
     near = quarter < _SERIES
     small = torch.where(near, quarter, 0.0)
     term = share

@@ -67,7 +67,8 @@ def factor(name: str, matrix: Tensor) -> Tensor:
     image = basis * values[..., None, :] + (image - image.detach())
     inner = torch.diag_embed(torch.where(kept, eigenvalues, 1.0)) + (inner - inner.detach())
     lower = torch.linalg.cholesky(_symmetric(inner))
-    return torch.linalg.solve_triangular(lower, image.mT, upper=False).mT
+    root: Tensor = torch.linalg.solve_triangular(lower, image.mT, upper=False).mT
+    return root
 
 
 class _Lyapunov(torch.autograd.Function):
@@ -77,14 +78,14 @@ class _Lyapunov(torch.autograd.Function):
     def forward(ctx: Any, matrix: Tensor, right: Tensor) -> Tensor:
         values, vectors = torch.linalg.eigh(matrix)
         inner = vectors.mT @ right @ vectors
-        solution = vectors @ (inner / (values[..., :, None] + values[..., None, :])) @ vectors.mT
+        solution: Tensor = vectors @ (inner / (values[..., :, None] + values[..., None, :])) @ vectors.mT
         ctx.save_for_backward(matrix, solution)
         return solution
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
         matrix, solution = ctx.saved_tensors
-        adjoint: Tensor = _Lyapunov.apply(matrix, gradient)
+        adjoint: Tensor = _Lyapunov.apply(matrix, gradient)  # type: ignore[no-untyped-call]
         return -(adjoint @ solution.mT + solution.mT @ adjoint), adjoint
 
 
@@ -100,7 +101,7 @@ class _Polar(torch.autograd.Function):
     def forward(ctx: Any, overlap: Tensor) -> Tensor:
         left, values, right = torch.linalg.svd(overlap)
         kept = values > overlap.shape[-1] * torch.finfo(overlap.dtype).eps * values[..., :1]
-        turn = (left * kept[..., None, :]) @ right
+        turn: Tensor = (left * kept[..., None, :]) @ right
         ctx.save_for_backward(overlap, turn)
         return turn
 
@@ -113,19 +114,16 @@ class _Polar(torch.autograd.Function):
         size_left = _symmetric(overlap @ turn.mT) + identity - within_left
         size_right = _symmetric(turn.mT @ overlap) + identity - within_right
         inner = turn.mT @ gradient @ within_right
-        rotation: Tensor = _Lyapunov.apply(size_right, inner - inner.mT)
+        rotation: Tensor = _Lyapunov.apply(size_right, inner - inner.mT)  # type: ignore[no-untyped-call]
         off_left = (identity - within_left) @ gradient @ within_right
         off_right = within_left @ gradient @ (identity - within_right)
-        return (
-            turn @ rotation
-            + torch.linalg.solve(size_right, off_left, left=False)
-            + torch.linalg.solve(size_left, off_right)
-        )
+        across: Tensor = torch.linalg.solve(size_right, off_left, left=False) + torch.linalg.solve(size_left, off_right)
+        return turn @ rotation + across
 
 
 def polar(overlap: Tensor) -> Tensor:
     """Return the partial isometry Q of the polar decomposition K = QH."""
-    turn: Tensor = _Polar.apply(overlap)
+    turn: Tensor = _Polar.apply(overlap)  # type: ignore[no-untyped-call]
     return turn
 
 
