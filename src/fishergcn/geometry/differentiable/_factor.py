@@ -117,8 +117,9 @@ class _Polar(torch.autograd.Function):
         rotation: Tensor = _Lyapunov.apply(size_right, inner - inner.mT)  # type: ignore[no-untyped-call]
         off_left = (identity - within_left) @ gradient @ within_right
         off_right = within_left @ gradient @ (identity - within_right)
-        across: Tensor = torch.linalg.solve(size_right, off_left, left=False) + torch.linalg.solve(size_left, off_right)
-        return turn @ rotation + across
+        across = torch.linalg.solve(size_right, off_left, left=False) + torch.linalg.solve(size_left, off_right)
+        slope: Tensor = turn @ rotation + across
+        return slope
 
 
 def polar(overlap: Tensor) -> Tensor:

@@ -90,7 +90,7 @@ def as_symmetric(name: str, value: MatrixLike) -> FloatArray:
     if shape[0] > DENSE_LIMIT:
         raise InputError(
             f"{name} must have at most {DENSE_LIMIT} rows, since the computation is dense, got {shape[0]}; "
-            "estimate_entropy and rank_projection work on larger sparse matrices."
+            "estimate_fidelity, estimate_entropy and rank_projection work on larger sparse ones."
         )
     matrix = as_float(name, value)
     if not np.isfinite(matrix).all():

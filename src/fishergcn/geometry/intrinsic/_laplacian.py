@@ -66,3 +66,20 @@ def graph_laplacian(adjacency: MatrixLike, kind: Laplacian = "renormalized") -> 
 
 def _identity_minus(propagation: CSRArray) -> CSRArray:
     return sparse.csr_array(sparse.eye_array(propagation.shape[0]) - propagation)
+
+
+def kernel_vector(adjacency: CSRArray, kind: Laplacian, laplacian: CSRArray) -> FloatArray:
+    """Return a positive v with Lv = 0, for a validated adjacency matrix and its L of this kind.
+
+    All kinds are L = S(D' - A')S for some non-negative A' with degrees D', so v = S⁻¹1. Nodes without links, whose row
+    of L is zero, have v = 1.
+    """
+    if kind == "combinatorial":
+        return np.ones(adjacency.shape[0])
+    if kind == "high-order":
+        # A' has twos on its diagonal, so that Ã_ii = 2 / d'_i.
+        return np.sqrt(2 / (1 - laplacian.diagonal()))
+    degree: FloatArray = np.asarray(adjacency.sum(axis=1), dtype=np.float64).ravel()
+    if kind == "renormalized":
+        return np.sqrt(degree + 1)
+    return np.sqrt(np.where(degree > 0, degree, 1.0))

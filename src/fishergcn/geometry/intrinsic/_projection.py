@@ -20,6 +20,9 @@ from fishergcn.geometry.intrinsic._density import (
     support,
 )
 
+# Below this size a dense decomposition is as fast as any iteration.
+_DENSE_SIZE = 512
+
 
 @dataclass(frozen=True, eq=False)
 class RankProjection:
@@ -67,8 +70,8 @@ def rank_projection(rho: MatrixLike, rank: int) -> RankProjection:
     Parameters
     ----------
     rho : (n, n) array or SciPy sparse matrix
-        ρ. Dense up to :data:`DENSE_LIMIT` nodes; a larger sparse matrix is handled by a Lanczos method that
-        finds only the top of the spectrum (its p.s.d.-ness is then checked on 2 x 2 minors alone).
+        ρ. A sparse one of more than 512 nodes is handled by a Lanczos method that finds only the top of the spectrum,
+        at any size (p.s.d.-ness is then checked on 2 x 2 minors alone), unless the rank is of the order of n.
     rank : int
         k, between 1 and the rank of ρ.
 
@@ -83,7 +86,7 @@ def rank_projection(rho: MatrixLike, rank: int) -> RankProjection:
     """
     size = max(shape_of(rho), default=1)
     check_integer("rank", rank, minimum=1, maximum=max(size, 1))
-    if sparse.issparse(rho) and size > DENSE_LIMIT:
+    if sparse.issparse(rho) and size > _DENSE_SIZE and (size > DENSE_LIMIT or 10 * rank < size):
         eigenvalues, eigenvectors = _top_pairs(rho, rank)
         tail = max(0.0, 1.0 - float(eigenvalues[:rank].sum()))
     else:
@@ -113,7 +116,9 @@ def _top_pairs(rho: MatrixLike, rank: int) -> tuple[FloatArray, FloatArray]:
     # Fixed start, so that the same matrix always gives the same vectors.
     start = np.random.default_rng(0).standard_normal(size)
     try:
-        values, vectors = eigsh(matrix, k=rank + 1, which="LA", v0=start, tol=0)
+        # Wider than ARPACK's default of 2k + 1, which pays where eigenvalues crowd together.
+        width = min(size, 2 * (rank + 1) + 30)
+        values, vectors = eigsh(matrix, k=rank + 1, which="LA", v0=start, tol=0, ncv=width)
     except ArpackNoConvergence as error:
         raise ConvergenceError(
             f"The {rank + 1} largest eigenpairs of rho did not converge ({len(error.eigenvalues)} did); "
