@@ -39,7 +39,7 @@ def test_digits_are_compared_on_the_same_labels() -> None:
     pytest.importorskip("sklearn")
     printed = run("sklearn_digits.py", "--draws", "1", "--epochs", "3")
     rows = re.findall(r"^(\S.*?)\s+(\d+\.\d\d)\s", printed, flags=re.MULTILINE)
-    assert len(rows) == 7
+    assert len(rows) == 8
     accuracies = {name: float(value) for name, value in rows}
     assert all(30 < value <= 100 for value in accuracies.values())
     assert "of 1" in printed

@@ -396,3 +396,25 @@ class TestMasks:
         ):
             with pytest.raises(InputError, match="graph 'cora' comes with no masks"):
                 call()
+
+
+def test_weights_of_nodes_belong_to_a_split():
+    plain, weighted = Split("mine", [0], [1], []), Split("mine", [0], [1], [], [2.0, 0.0])
+    assert plain != weighted == Split("mine", [0], [1], [], np.array([2.0, 0.0]))
+    assert hash(weighted) != hash(plain)
+    copied = pickle.loads(pickle.dumps(weighted))
+    assert copied == weighted
+    with pytest.raises(ValueError, match="read-only"):
+        copied.node_weight[0] = 1.0
+    assert weighted.check(2) is weighted
+    with pytest.raises(InputError, match="node_weight of split 'mine' must have a number for each of 3 nodes, got 2"):
+        weighted.check(3)
+    for wrong, message in (
+        ([-1.0, 1.0], "none of them negative"),
+        ([np.nan, 1.0], "finite"),
+        ([[1.0, 1.0]], "one for each node"),
+        ([0.0, 1.0], "positive for at least one training node"),
+        ([], "positive for at least one training node"),
+    ):
+        with pytest.raises(InputError, match=message):
+            Split("mine", [0], [1], [], wrong)

@@ -18,7 +18,7 @@ import numpy as np
 from fishergcn._base.arrays import check_indices
 from fishergcn._base.checks import check_choice, check_integer
 from fishergcn._base.seeds import check_seeds
-from fishergcn._base.types import IntArray
+from fishergcn._base.types import FloatArray, IntArray
 from fishergcn._base.warn import warn
 from fishergcn.errors import InputError, suggestion
 
@@ -50,6 +50,9 @@ class Split:
         How the split was made, for instance ``"public"`` or ``"shuffled:2019"``.
     train, val, test
         Node indices, each index in one list at most; the order is kept. ``train`` must not be empty.
+    node_weight
+        How much each of the n nodes counts where it is learned from, finite and not negative; all the same by default.
+        The training loss is the mean with these weights. A network is needed, and validation and test stay unweighted.
 
     Examples
     --------
@@ -64,6 +67,7 @@ class Split:
     train: IntArray
     val: IntArray
     test: IntArray
+    node_weight: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -76,6 +80,8 @@ class Split:
             shared = np.intersect1d(getattr(self, first), getattr(self, second), assume_unique=True)
             if shared.size:
                 raise InputError(f"{first} and {second} must be disjoint, but both list node {shared[0]}.")
+        if self.node_weight is not None:
+            object.__setattr__(self, "node_weight", _node_weight(self.node_weight, self.train))
 
     def check(self, num_nodes: int) -> Split:
         """Return the split itself if every index is below ``num_nodes``, else raise.
@@ -89,6 +95,11 @@ class Split:
             nodes = getattr(self, part)
             if nodes.size and nodes.max() >= num_nodes:
                 raise InputError(f"{part} of split {self.name!r} must list nodes below {num_nodes}, got {nodes.max()}.")
+        if self.node_weight is not None and len(self.node_weight) != num_nodes:
+            raise InputError(
+                f"node_weight of split {self.name!r} must have a number for each of {num_nodes} nodes, "
+                f"got {len(self.node_weight)}."
+            )
         return self
 
     def __repr__(self) -> str:
@@ -105,10 +116,11 @@ class Split:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Copies sent to other processes go through the constructor, so that they are read-only too.
-        return Split, (self.name, self.train, self.val, self.test)
+        return Split, (self.name, self.train, self.val, self.test, self.node_weight)
 
-    def _key(self) -> tuple[str, bytes, bytes, bytes]:
-        return self.name, self.train.tobytes(), self.val.tobytes(), self.test.tobytes()
+    def _key(self) -> tuple[str | bytes, ...]:
+        parts = (self.train, self.val, self.test, *(() if self.node_weight is None else (self.node_weight,)))
+        return self.name, *(part.tobytes() for part in parts)
 
 
 def public(graph: Graph) -> Split:
@@ -124,7 +136,7 @@ def public(graph: Graph) -> Split:
     Split('public', train=140, val=500, test=1000)
     """
     parts = _standard_split(graph, "public")
-    return Split("public", **parts).check(graph.num_nodes)
+    return Split("public", parts["train"], parts["val"], parts["test"]).check(graph.num_nodes)
 
 
 def shuffled(graph: Graph, seed: int) -> Split:
@@ -187,7 +199,7 @@ def per_class(graph: Graph, train: int = 20, val: int = 30, *, seed: int = 0) ->
         for part, share in zip(_PARTS, shares, strict=True):
             drawn[part].append(share)
     parts = {part: np.sort(np.concatenate(shares)) for part, shares in drawn.items()}
-    return Split(f"per-class:{train}+{val}:{seed}", **parts)
+    return Split(f"per-class:{train}+{val}:{seed}", parts["train"], parts["val"], parts["test"])
 
 
 def held_out(graph: Graph, percent: int = 20, *, seed: int = 0) -> Split:
@@ -250,7 +262,8 @@ def _mask(graph: Graph, number: int) -> Split:
     if graph.masks is None or number >= count:
         known = f"the masks 0 to {count - 1}" if count else "no masks"
         raise InputError(f"Split 'mask:{number}' is not there: graph {graph.name or 'given'!r} comes with {known}.")
-    return Split(f"mask:{number}", **{part: np.flatnonzero(graph.masks[part][number]) for part in _PARTS})
+    train, val, test = (np.flatnonzero(graph.masks[part][number]) for part in _PARTS)
+    return Split(f"mask:{number}", train, val, test)
 
 
 def parse(graph: Graph, text: str) -> Split:
@@ -429,3 +442,14 @@ def _indices(part: str, values: Any) -> IntArray:
     if distinct.size < nodes.size:
         raise InputError(f"{part} must list every node once, but node {distinct[counts > 1][0]} is repeated.")
     return nodes
+
+
+def _node_weight(values: Any, train: IntArray) -> FloatArray:
+    """Return ``values`` as read-only numbers of which at least one training node has a positive one."""
+    weight = np.array(values, dtype=np.float64)
+    if weight.ndim != 1 or not np.isfinite(weight).all() or (weight < 0).any():
+        raise InputError("node_weight must be a list of finite numbers, one for each node, none of them negative.")
+    if len(weight) <= train.max() or not (weight[train] > 0).any():
+        raise InputError("node_weight must be positive for at least one training node.")
+    weight.setflags(write=False)
+    return weight

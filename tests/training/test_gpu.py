@@ -13,6 +13,7 @@ import torch
 from fishergcn import TrainConfig, datasets, splits, train
 from fishergcn.studies import export
 from fishergcn.studies._store import open_runs
+from fishergcn.training._engine import Trainer
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -43,6 +44,19 @@ def test_the_same_chunk_gives_the_same_bits(cora, method):
         assert json.dumps(values) == json.dumps(others)
         for weight, other in zip(ours.weights, theirs.weights, strict=True):
             assert np.array_equal(weight, other)
+
+
+@pytest.mark.parametrize("settings", ["paper", "general"])
+@pytest.mark.parametrize("method", [*METHODS, "mlp", "gcn-x3-c"])
+def test_recorded_epochs_give_the_bits_of_epochs_kernel_by_kernel(cora, method, settings, monkeypatch):
+    """Runs stop at different epochs, so that the stack shrinks and is recorded again."""
+    config = TrainConfig.named(settings, max_epochs=130).to_dict()
+    recorded = trained(cora, method, **config)
+    monkeypatch.setattr(Trainer, "_recordable", lambda _: False)
+    plain = trained(cora, method, **config)
+    for one, other in zip(recorded, plain, strict=True):
+        assert one.curves == other.curves
+        assert all(np.array_equal(*pair) for pair in zip(one.weights, other.weights, strict=True))
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -70,11 +70,13 @@ class TestEqualsFullBatch:
         np.testing.assert_allclose(found.shape, expected.shape, rtol=1e-11)
         assert (found.identity, found.config) == (expected.identity, expected.config)
 
+    @pytest.mark.parametrize("weighted", [False, True])
     @pytest.mark.parametrize("settings", [{"bias": True}, {"scaling": "columns"}, {"class_weight": "balanced"}])
-    def test_settings_of_other_graphs(self, graph, settings):
+    def test_settings_of_other_graphs(self, graph, settings, weighted):
         """Also with classes of different sizes; the scales of columns are those of all nodes."""
         uneven = np.concatenate([np.arange(0, 45, 3), np.arange(1, 20, 3), np.arange(2, 9, 3)])
-        split = Split("uneven", uneven, np.arange(45, 60), np.arange(60, 90))
+        weight = np.linspace(0.0, 3.0, graph.num_nodes) if weighted else None
+        split = Split("uneven", uneven, np.arange(45, 60), np.arange(60, 90), weight)
         config = TrainConfig.from_dict(CONFIG.to_dict() | settings)
         [expected] = train(graph, "gcn-x3", split, config=config, keep_weights=True)
         found = train_batches(graph, "gcn-x3", split, config=config, batch_size=45, fanout=(-1, -1), keep_weights=True)

@@ -6,7 +6,8 @@ import torch
 from torch.nn import functional
 
 from fishergcn.nn._view import View
-from fishergcn.training._objective import Targets, penalty, scores, scores_reference
+from fishergcn.splits import Split
+from fishergcn.training._objective import Targets, penalty, scores, scores_reference, training_shares
 
 
 def make_targets(rng, dtype):
@@ -36,7 +37,8 @@ def test_balanced_shares_are_the_class_weights_of_torch():
     rng = np.random.default_rng(3)
     labels = rng.integers(0, 4, 30)
     nodes = [rng.choice(30, 20, replace=False), np.flatnonzero(labels < 2)]
-    targets = Targets.of(nodes, labels, None, torch.device("cpu"), torch.float64, balanced=True)
+    shares = [training_shares(Split("mine", own, [], []), labels, "balanced") for own in nodes]
+    targets = Targets.of(nodes, labels, None, torch.device("cpu"), torch.float64, shares=shares)
     logits = torch.from_numpy(rng.standard_normal((30, 2, 4))).requires_grad_()
     loss, accuracy = scores(logits, targets)
     for run, own in enumerate(nodes):
@@ -49,6 +51,27 @@ def test_balanced_shares_are_the_class_weights_of_torch():
         torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-15)
         hits = (logits[own, run].argmax(-1) == truth).double().mean()
         torch.testing.assert_close(accuracy[run], hits)  # which counts nodes, not classes
+
+
+@pytest.mark.parametrize("class_weight", ["none", "balanced"])
+def test_weighted_nodes_are_a_weighted_mean(class_weight):
+    """Σ_i w_i c_i l_i / Σ_i w_i c_i, with c = N/(C N_c) by the number of nodes, as scikit-learn multiplies them."""
+    rng = np.random.default_rng(4)
+    labels, weight = rng.integers(0, 4, 30), rng.random(30)
+    weight[::7] = 0.0
+    split = Split("mine", rng.choice(30, 20, replace=False), [], [], weight)
+    shares = training_shares(split, labels, class_weight)
+    targets = Targets.of([split.train], labels, None, torch.device("cpu"), torch.float64, shares=[shares])
+    logits = torch.from_numpy(rng.standard_normal((30, 1, 4)))
+    truth = torch.from_numpy(labels[split.train])
+    losses = functional.cross_entropy(logits[split.train, 0], truth, reduction="none").numpy()
+    counts = np.bincount(labels[split.train], minlength=4)
+    factor = 1.0 if class_weight == "none" else 20 / (np.count_nonzero(counts) * counts[labels[split.train]])
+    expected = np.average(losses, weights=weight[split.train] * factor)
+    torch.testing.assert_close(scores(logits, targets)[0].item(), expected, rtol=1e-12, atol=0)
+    np.testing.assert_allclose(training_shares(split, labels, class_weight).sum(), 1.0)
+    huge = Split("mine", split.train, [], [], weight * 1e308)
+    np.testing.assert_allclose(training_shares(huge, labels, class_weight), shares)
 
 
 def test_large_logits_do_not_overflow():

@@ -13,7 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["stride"])
 def _features_forward(
     out, rows, indptr, indices, values, weight, words, stride, D, H, scale,
     M: tl.constexpr, MASKED: tl.constexpr, BH: tl.constexpr, BE: tl.constexpr,
@@ -64,7 +64,7 @@ def features_forward(
     )  # fmt: skip
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["stride"])
 def _features_backward(
     out, pointers, positions, entries, values, grad, words, stride, D, H, scale,
     M: tl.constexpr, MASKED: tl.constexpr, BH: tl.constexpr, BE: tl.constexpr,
@@ -146,7 +146,7 @@ def csr_times_dense(
     )  # fmt: skip
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["stride", "per_node", "B"])
 def _relu_dropout(out, values, rows, words, stride, per_node, B, H, scale, BB: tl.constexpr, BH: tl.constexpr):
     p = tl.program_id(0)
     i = tl.load(rows + p).to(tl.int64)
@@ -186,7 +186,7 @@ def relu_dropout_backward(out: Tensor, grad: Tensor, result: Tensor, scale: floa
     _relu_dropout_backward[(triton.cdiv(count, 2048),)](out, grad, result, scale, count, BLOCK=2048, num_warps=8)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["P", "B", "M"])
 def _times_weight(out, hidden, weight, P, B, M, H, C, BP: tl.constexpr, BH: tl.constexpr, BC: tl.constexpr):
     p = tl.program_id(0) * BP + tl.arange(0, BP)
     b = tl.program_id(1)
@@ -209,7 +209,7 @@ def times_weight(out: Tensor, hidden: Tensor, weight: Tensor) -> None:
     )
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["P", "B", "M"])
 def _weight_gradient(
     partial, hidden, grad, P, B, M, H, C, STEPS: tl.constexpr, BP: tl.constexpr, BH: tl.constexpr, BC: tl.constexpr
 ):  # fmt: skip

@@ -45,7 +45,7 @@ def _bernoulli_words(
 
 
 def bernoulli_words(
-    words: Tensor, keys: Tensor, samples: int, purpose: int, epoch: int, numerator: int, digits: int
+    words: Tensor, keys: Tensor, samples: int, purpose: int, epoch: int | Tensor, numerator: int, digits: int
 ) -> None:
     """Fill words (runs * samples, blocks, 4): bits that are 1 with probability numerator / 2**digits."""
     batch, blocks, _ = words.shape
@@ -53,11 +53,11 @@ def bernoulli_words(
         words.fill_(-1 if numerator else 0)
         return
     grid = (triton.cdiv(blocks, 256), batch)
-    step = torch.full((1,), epoch, dtype=torch.int64, device=words.device)
+    step = epoch if isinstance(epoch, Tensor) else torch.full((1,), epoch, dtype=torch.int64, device=words.device)
     _bernoulli_words_launch[grid](words, keys, blocks, samples, purpose, step, numerator, DIGITS=digits, BLOCK=256)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["blocks", "samples", "purpose", "numerator"])
 def _bernoulli_words_launch(
     words, keys, blocks, samples, purpose, epoch, numerator, DIGITS: tl.constexpr, BLOCK: tl.constexpr
 ):

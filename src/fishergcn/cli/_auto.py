@@ -87,6 +87,8 @@ def _show(model: TrainedModel) -> None:
         [
             ("* " if each.name == selection.chosen else "  ") + each.name,
             each.settings.get("scaling", ""),
+            ("yes" if each.settings["bias"] else "no") if "bias" in each.settings else "",
+            f"{each.settings['weight_decay']:g}" if "weight_decay" in each.settings else "",
             f"{each.val_accuracy:.2%}" if each.tried else "-",
             f"{each.val_cross_entropy:.4f}" if each.tried else "-",
             str(each.runs),
@@ -94,7 +96,7 @@ def _show(model: TrainedModel) -> None:
         ]
         for each in selection.candidates
     ]
-    heads = ["candidate", "scaling", "validation", "cross entropy", "runs", "seconds"]
+    heads = ["candidate", "scaling", "bias", "decay", "validation", "cross entropy", "runs", "seconds"]
     screen.print(table(f"{record.dataset}, split {record.split}: candidates", heads, rows))
     for sentence in selection.sentences:
         screen.print(sentence, soft_wrap=True)

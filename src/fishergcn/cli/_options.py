@@ -11,11 +11,12 @@ from typing import Annotated, Any, Literal, get_args
 
 import typer
 
+from fishergcn._base.choices import Settings as SettingsWord
 from fishergcn.errors import DataFileError
 from fishergcn.training import TrainConfig
 
 DATA, RUNS, SEARCH = "Data", "Runs and results", "Search"
-SETTINGS = "Settings (the paper's by default)"
+SETTINGS = "Settings"
 LARGE = "Large graphs (also in several processes: torchrun --nproc-per-node 2 -m fishergcn train ...)"
 DEFAULT_METHOD = "fishergcn-t"
 _data, _runs, _large = (partial(typer.Option, rich_help_panel=panel) for panel in (DATA, RUNS, LARGE))
@@ -114,10 +115,23 @@ TensorBoard = Annotated[Path | None, _runs(help="Write learning curves for Tenso
 
 
 def _setting(name: str, help_text: str, *names: str) -> Any:
-    """Return the option of a setting; left out, the setting is left to the configuration, whose default is shown."""
-    default = getattr(TrainConfig(), name)
-    shown = ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
+    """Return the option of a setting; left out, it is that of --settings, whose values are shown."""
+    general, paper = (_shown(getattr(TrainConfig.named(each), name)) for each in get_args(SettingsWord))
+    shown = general if general == paper else f"{general}; paper: {paper}"
     return typer.Option(*names, help=help_text, show_default=shown, rich_help_panel=SETTINGS)
+
+
+def _shown(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+Settings = Annotated[
+    SettingsWord,
+    typer.Option(
+        help="Where a setting is not given: values that suit most graphs (general), or the paper's.",
+        rich_help_panel=SETTINGS,
+    ),
+]
 
 
 Epochs = Annotated[int | None, _setting("max_epochs", "The most epochs of a run.", "--epochs")]

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from fishergcn._base.choices import Settings
 from fishergcn.errors import InputError, suggestion
 from fishergcn.training import BatchSettings, TrainConfig
 
@@ -13,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def make_config(options: Mapping[str, Any], settings: Sequence[str] | None) -> TrainConfig:
-    """Return the configuration of the options that were given and of ``--set name=value``."""
-    return TrainConfig(**given_settings(options, settings))
+def make_config(name: Settings, options: Mapping[str, Any], settings: Sequence[str] | None) -> TrainConfig:
+    """Return the settings of that name, changed by the options that were given and by ``--set name=value``."""
+    return TrainConfig.named(name, **given_settings(options, settings))
 
 
 def given_settings(options: Mapping[str, Any], settings: Sequence[str] | None) -> dict[str, Any]:

@@ -24,6 +24,7 @@ def compare(
     seeds: shared.Seeds = 1,
     first_seed: shared.FirstSeed = FIRST_SEED,
     epochs: shared.Epochs = None,
+    settings: shared.Settings = "general",
     set_: shared.OtherSettings = None,
     device: shared.Device = "auto",
     workers: shared.AllWorkers = None,
@@ -43,7 +44,7 @@ def compare(
     from fishergcn.cli._settings import make_config
 
     source = Source(dataset, graph, edges, features, labels, header, directed, self_links, name)
-    config, numbers = make_config({"max_epochs": epochs}, set_), check_seeds(seeds, first_seed)
+    config, numbers = make_config(settings, {"max_epochs": epochs}, set_), check_seeds(seeds, first_seed)
     with warnings_as_notes():
         graphs = list(source.load(mixed=True).values())
         methods = method or [shared.DEFAULT_METHOD]

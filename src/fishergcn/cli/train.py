@@ -46,6 +46,7 @@ def train(
     overwrite: shared.Overwrite = False,
     quiet: shared.Quiet = False,
     json: shared.Json = False,
+    settings: shared.Settings = "general",
     epochs: shared.Epochs = None,
     hidden: shared.Hidden = None,
     lr: shared.LearningRate = None,
@@ -102,7 +103,7 @@ def train(
         "rank": rank,
         "radius": radius,
     }
-    config = make_config(options, set_)
+    config = make_config(settings, options, set_)
     check_integer("workers", workers, minimum=1)
     if time_limit is not None and methods:
         raise InputError("--time-limit is for the choice of a method, and --method names one.")

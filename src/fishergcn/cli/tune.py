@@ -57,6 +57,7 @@ def tune(
     workers: shared.Workers = 1,
     quiet: shared.Quiet = False,
     json: shared.Json = False,
+    settings: shared.Settings = "general",
     epochs: shared.Epochs = None,
     set_: shared.OtherSettings = None,
 ) -> None:
@@ -75,7 +76,7 @@ def tune(
 
     require("optuna", extra="tune", purpose="fishergcn tune")
     source = Source(dataset, graph, edges, features, labels, header, directed, self_links, name)
-    config = make_config({"max_epochs": epochs}, set_)
+    config = make_config(settings, {"max_epochs": epochs}, set_)
     numbers = check_seeds(seeds, first_seed)
     methods = method or [shared.DEFAULT_METHOD]
     found: list[tuple[Path, dict[str, Any], Tuning]] = []
@@ -104,7 +105,14 @@ def tune(
     if json:
         print_json([_facts(tuning) for _, _, tuning in found])
         return
-    given = {"splits": splits, "seeds": seeds, "first_seed": first_seed, "device": device, "workers": workers}
+    given = {
+        "splits": splits,
+        "settings": settings,
+        "seeds": seeds,
+        "first_seed": first_seed,
+        "device": device,
+        "workers": workers,
+    }
     for place, data, tuning in found:
         _print_table(tuning)
         kept = [text for text in set_ or [] if parse_setting(text)[0] not in tuning.best.settings]

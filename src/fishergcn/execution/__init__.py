@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fishergcn.execution._arguments import check_graph, check_records
+from fishergcn.execution._arguments import check_graph, check_records, chosen_config
 from fishergcn.execution._choice import choose_executor
 from fishergcn.execution._devices import count_cores, find_device
 from fishergcn.execution._executors import LocalExecutor, StopWork
@@ -13,5 +13,5 @@ from fishergcn.execution._training import train_job
 
 __all__ = [
     "Display", "Executor", "Job", "Listener", "LocalExecutor", "Measure", "StopWork", "check_graph", "check_records",
-    "choose_executor", "count_cores", "find_device", "train", "train_job",
+    "choose_executor", "chosen_config", "count_cores", "find_device", "train", "train_job",
 ]  # fmt: skip

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from fishergcn import datasets
+from fishergcn._base.choices import Settings
 from fishergcn.errors import InputError
 from fishergcn.graph import Graph
 from fishergcn.training import RunRecord, TrainConfig
@@ -35,6 +37,32 @@ def check_config(value: Any) -> TrainConfig:
         return value
     advice = "; TrainConfig(**config) makes one" if isinstance(value, dict) else ""
     raise InputError(f"config must be a TrainConfig, got {type(value).__name__}{advice}.")
+
+
+def chosen_config(config: TrainConfig | None, settings: Settings | Mapping[str, Any] | None) -> TrainConfig:
+    """Return the configuration that was given, or the settings of a name, by default the general ones.
+
+    Parameters
+    ----------
+    config
+        All settings.
+    settings
+        A name that :meth:`fishergcn.TrainConfig.named` knows, or settings that differ from the general ones.
+
+    Examples
+    --------
+    >>> chosen_config(None, "paper") == TrainConfig()
+    True
+    >>> chosen_config(None, {"hidden": 16}).hidden
+    (16,)
+    """
+    if config is not None and settings is not None:
+        raise InputError("config holds all settings: give config or settings, not both.")
+    if config is not None:
+        return check_config(config)
+    if isinstance(settings, Mapping):
+        return TrainConfig.named("general", **settings)
+    return TrainConfig.named("general" if settings is None else settings)
 
 
 def check_record(value: Any) -> RunRecord:

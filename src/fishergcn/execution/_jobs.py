@@ -172,10 +172,11 @@ def _mapped(path: Path) -> Any:
 def run_to_dict(run: Run) -> dict[str, Any]:
     """Return a run as plain values."""
     parts = {part: getattr(run.split, part).tolist() for part in ("train", "val", "test")}
-    return {"split": run.split.name, "seed": run.seed, **parts}
+    weight = {} if run.split.node_weight is None else {"node_weight": run.split.node_weight.tolist()}
+    return {"split": run.split.name, "seed": run.seed, **parts, **weight}
 
 
 def run_from_dict(values: Mapping[str, Any]) -> Run:
     """Undo :func:`run_to_dict`."""
     parts = {part: np.array(values[part], dtype=np.int64) for part in ("train", "val", "test")}
-    return Run(Split(name=values["split"], **parts), values["seed"])
+    return Run(Split(name=values["split"], **parts, node_weight=values.get("node_weight")), values["seed"])

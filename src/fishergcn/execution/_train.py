@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
 
+from fishergcn._base.choices import Settings
 from fishergcn._base.seeds import FIRST_SEED, check_seeds
 from fishergcn.errors import InputError
-from fishergcn.execution._arguments import check_config, check_graph
+from fishergcn.execution._arguments import check_graph, chosen_config
 from fishergcn.execution._choice import choose_executor
 from fishergcn.execution._devices import find_device
 from fishergcn.execution._jobs import Job
@@ -46,6 +48,7 @@ def train(
     workers: int | None = 1,
     progress: bool | Listener = False,
     *,
+    settings: Settings | Mapping[str, Any] | None = None,
     keep_weights: bool = False,
     batches: BatchSettings | None = None,
 ) -> list[RunRecord]:
@@ -68,7 +71,7 @@ def train(
     seeds
         The seeds of initialization, dropout and perturbation; a number n means 2019, …, 2018 + n.
     config
-        All settings; the paper's by default.
+        All settings.
     device
         ``"cpu"``, ``"cuda"``, ``"cuda:N"``, or ``"auto"`` for a GPU if there is one. On a GPU, runs are trained side
         by side.
@@ -76,6 +79,9 @@ def train(
         Processes on the CPU, one thread each; None for one on each core.
     progress
         Show runs, epochs and accuracy so far on standard error, or tell them to a listener.
+    settings
+        Instead of a configuration: ``"general"`` (the default) for settings that suit most graphs, ``"paper"`` for the
+        paper's, or a mapping of those that differ from the general ones. See :meth:`fishergcn.TrainConfig.named`.
     keep_weights
         Attach the tested weights to the records.
     batches
@@ -103,7 +109,7 @@ def train(
     (3, 'ok')
     """
     graph = check_graph(graph)
-    config = TrainConfig() if config is None else check_config(config)
+    config = chosen_config(config, settings)
     names = [method] if isinstance(method, str) or not isinstance(method, Iterable) else list(method)
     methods = [parse_method(name) for name in names]
     if len({each.name for each in methods}) != len(methods):

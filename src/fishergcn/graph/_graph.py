@@ -18,7 +18,15 @@ from fishergcn.errors import InputError
 from fishergcn.graph._components import components
 from fishergcn.graph._digest import graph_digest
 from fishergcn.graph._links import Directed, link_matrix, symmetrized, without_self_links
-from fishergcn.graph._node_data import check_features, check_labels, check_masks, check_names, check_split, frozen
+from fishergcn.graph._node_data import (
+    check_classes,
+    check_features,
+    check_labels,
+    check_masks,
+    check_names,
+    check_split,
+    frozen,
+)
 
 # Whether links from a node to itself stay.
 SelfLinks: TypeAlias = Literal["keep", "drop"]
@@ -90,6 +98,8 @@ class Graph:
             raise InputError(
                 f"labels go up to {self._largest_label}, but class_names has {len(self.class_names)} names."
             )
+        if self._labels is not None:
+            check_classes(self._labels, self.class_names)
         self.feature_names = check_names("feature_names", feature_names, self.num_features, "columns of features")
         self.standard_split = check_split(standard_split, self.num_nodes)
         self.masks = check_masks(masks, self.num_nodes)

@@ -62,8 +62,18 @@ def check_labels(labels: Sequence[int] | AnyArray, num_nodes: int) -> IntArray:
         raw = np.asarray(labels)
     except (TypeError, ValueError) as error:
         raise InputError(f"labels must be a list of integers ({reason(error)}).") from error
+    if raw.ndim == 2 and raw.shape[0] == num_nodes and raw.shape[1] > 1:
+        raise InputError(
+            f"labels must hold one class for each of the {num_nodes} nodes, got {raw.shape[1]} columns: a node that is "
+            "in several classes at once is not supported; for one-hot columns give their argmax."
+        )
     if raw.ndim != 1 or raw.shape[0] != num_nodes:
         raise InputError(f"labels must hold one class for each of the {num_nodes} nodes, got shape {raw.shape}.")
+    if np.issubdtype(raw.dtype, np.floating) and not np.array_equal(raw, np.round(raw)):
+        raise InputError(
+            f"labels must be classes, numbered from 0 (-1 for unknown), got numbers such as {_fraction(raw)}: nodes "
+            "are classified here, and numbers are not predicted (regression); group them into classes first."
+        )
     if not np.issubdtype(raw.dtype, np.integer):
         raise InputError(f"labels must be integers (-1 for unknown), got type {raw.dtype}.")
     if raw.min() < -1 or raw.max() >= _MOST_CLASSES:
@@ -72,6 +82,47 @@ def check_labels(labels: Sequence[int] | AnyArray, num_nodes: int) -> IntArray:
         )
     result: IntArray = frozen(raw.astype(np.int64))
     return result
+
+
+def _fraction(numbers: AnyArray) -> float:
+    """Return the first number that is no integer."""
+    return float(numbers[numbers != np.round(numbers)][0])
+
+
+def check_classes(labels: IntArray, names: Sequence[str] | None) -> None:
+    """Raise if the classes are numbers that someone wants predicted, or combinations of classes."""
+    known = int((labels >= 0).sum())
+    texts = [str(each) for each in np.unique(labels[labels >= 0])] if names is None else list(names)
+    numbers = _numbers(texts)
+    # Classes repeat; a measurement is another number on almost every node.
+    whole = all(each == round(each) for each in numbers)
+    if len(numbers) > _FEW and len(numbers) > known * (0.5 if whole else 0.1):
+        raise InputError(
+            f"labels must be classes, got {len(numbers)} different numbers for {known} nodes: nodes are classified "
+            "here, and numbers are not predicted (regression); group them into classes first."
+        )
+    for separator in _SEPARATORS:
+        joined = [text for text in texts if separator in text.strip(separator)]
+        parts = [part.strip() for text in texts for part in text.split(separator)]
+        if joined and len(set(parts)) < len(parts):
+            raise InputError(
+                f"labels must name one class for each node, got {joined[0]!r}, which reads like several separated by "
+                f"{separator!r}: a node in several classes at once is not supported; keep one of them, or give the "
+                "combination a name of its own."
+            )
+
+
+_FEW = 20
+_SEPARATORS = ";|,"
+
+
+def _numbers(texts: Sequence[str]) -> list[float]:
+    """Return texts as numbers if all of them are, else none."""
+    try:
+        found = [float(text) for text in texts]
+    except ValueError:
+        return []
+    return found if np.isfinite(found).all() else []
 
 
 def check_names(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from fishergcn._base.types import CSRArray, MatrixLike
 from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
 from fishergcn.graph import Graph
@@ -58,6 +59,32 @@ def matched_features(known: Graph, graph: Graph, width: int) -> Any:
         warn(f"{_named(extra)} {'was' if len(extra) == 1 else 'were'} not there at training and left out.")
     order = [place[name] for name in known.feature_names]
     return graph.features if order == list(range(graph.num_features)) else graph.features[:, order]
+
+
+def check_links(links: MatrixLike, shape: tuple[int, int]) -> CSRArray:
+    """Return the links of m new nodes to the n of a graph, m x n, or raise."""
+    given: Any = links
+    matrix: CSRArray = sparse.csr_array(given, dtype=np.float64)
+    if matrix.shape != shape:
+        raise InputError(f"links must have shape {shape}, got {matrix.shape}.")
+    if not (np.isfinite(matrix.data).all() and (matrix.data >= 0).all()):
+        raise InputError("links must be finite and not negative.")
+    return matrix
+
+
+def stacked_features(graph: Graph, features: Any) -> Any:
+    """Return the features of a graph with those of new nodes below them, in float32; sparse if its own are."""
+    new: Any = features if sparse.issparse(features) else np.asarray(features)
+    if new.ndim != 2 or new.shape[1] != graph.num_features:
+        raise InputError(
+            f"a new node must have {graph.num_features} features, got {new.shape[1] if new.ndim == 2 else new.shape}."
+        )
+    new = new.astype(np.float32)
+    if sparse.issparse(graph.features):
+        rows: list[Any] = [graph.features, sparse.csr_array(new)]
+        return sparse.csr_array(sparse.vstack(rows))
+    below: Any = new
+    return np.vstack([graph.features, below.toarray() if sparse.issparse(new) else new])
 
 
 def _one_each(graph: Graph) -> bool:

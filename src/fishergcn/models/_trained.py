@@ -29,9 +29,9 @@ from fishergcn.execution import check_graph, check_records
 from fishergcn.graph import Graph
 from fishergcn.models._card import model_card
 from fishergcn.models._folder import class_names_of, write_folder
-from fishergcn.models._matching import matched_features, node_names_of, nodes_in_words
+from fishergcn.models._matching import check_links, matched_features, node_names_of, nodes_in_words, stacked_features
 from fishergcn.models._selection import Selection
-from fishergcn.nn import GCN, Features, FeatureScaling, full_view, make_features
+from fishergcn.nn import GCN, Features, FeatureScaling, full_view, local_view, make_features
 from fishergcn.nn import logits as network_logits
 from fishergcn.operators import Operator, SparseMatrix
 from fishergcn.splits import Split, choose
@@ -42,6 +42,7 @@ from fishergcn.training import (
     RunRecord,
     Targets,
     TrainConfig,
+    joined_propagation,
     log_probabilities,
     parse_method,
     propagation_of,
@@ -339,6 +340,32 @@ class TrainedModel:
             got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
             raise InputError(f"network must return logits of shape ({nodes}, C), got {got}.")
         return out.unsqueeze(1)
+
+    @torch.no_grad()
+    def logits_of_new(self, links: MatrixLike, features: Any) -> Tensor:
+        """Return the logits (m, R, C) of new nodes that join the graph one by one, each as if it were the only one.
+
+        They leave the degrees of the graph's nodes, and what those see, as they are. So a prediction does not depend on
+        the other new nodes, as it does in :meth:`probabilities` of a graph that has them all.
+
+        Parameters
+        ----------
+        links : matrix of shape (m, n)
+            Weights of their links to the nodes of the graph, finite and not negative.
+        features : matrix of shape (m, D)
+            Their features, in the columns of the graph's own.
+        """
+        self._check_for_other_graphs()
+        matrix = check_links(links, (features.shape[0], self.graph.num_nodes))
+        operator = joined_propagation(self.graph, matrix, self.method, self.config, self.propagation)
+        nodes = np.arange(self.graph.num_nodes, operator.shape[0])
+        if not self.method.trained:
+            labels, learned = self._known_labels(self.graph)
+            whole = SparseMatrix.from_scipy(operator, device=self.device, dtype=self.dtype)
+            return log_probabilities(self.method, whole, labels, learned, self.num_classes)[nodes]
+        both = self.prepare_features(stacked_features(self.graph, features))
+        view = local_view(both, operator, nodes, len(self.weights), device=self.device, dtype=self.dtype)
+        return network_logits(self.weights, view, biases=self.biases)
 
     @torch.no_grad()
     def test(self, operator: Operator | None = None, features: Features | None = None) -> tuple[Tensor, Tensor]:

@@ -28,7 +28,7 @@ class Dropout:
     samples
         M, the number of independent masks per run.
     epoch
-        Which step this is.
+        Which step this is; on a GPU also as an int64 tensor of one number there.
     rate
         The probability to drop an element.
 
@@ -42,7 +42,7 @@ class Dropout:
 
     keys: Tensor
     samples: int
-    epoch: int
+    epoch: int | Tensor
     rate: float
 
     def words(self, purpose: int, count: int) -> Tensor | None:
@@ -101,7 +101,7 @@ class LocalDropout(Dropout):
         """Draw the packed mask of a layer, or None where nothing is dropped."""
         if self.rate == 0.0:
             return None
-        return gather_words(self.keys, self.samples, purpose, self.epoch, *self.elements[purpose], self.rate)
+        return gather_words(self.keys, self.samples, purpose, int(self.epoch), *self.elements[purpose], self.rate)
 
 
 def _equal_ranges(nodes: IntArray, length: int) -> Ranges:

@@ -115,13 +115,14 @@ class SpectralAdversary(nn.Module):
         steps, drawn = self._drawn
         return torch.from_numpy(drawn[step - steps.start]).to(self.neighborhood.device)
 
-    def draw(self, step: int | None = None) -> Tensor:
-        """Draw φ, shaped like :meth:`noise`; gradients flow to ξ."""
-        return self.neighborhood.phi(self.noise(step) * self.shape.unsqueeze(-2), 1.0)
+    def draw(self, step: int | None = None, noise: Tensor | None = None) -> Tensor:
+        """Draw φ, shaped like :meth:`noise`, or take the noise that is given; gradients flow to ξ."""
+        noise = self.noise(step) if noise is None else noise
+        return self.neighborhood.phi(noise * self.shape.unsqueeze(-2), 1.0)
 
-    def forward(self, step: int | None = None) -> SparsePlusLowRank:
+    def forward(self, step: int | None = None, noise: Tensor | None = None) -> SparsePlusLowRank:
         """Return M perturbed graphs (of each run) as one batched operator, or the plain one in evaluation mode."""
-        return self.neighborhood.operator(self.draw(step) if self.training else None)
+        return self.neighborhood.operator(self.draw(step, noise) if self.training else None)
 
     def keep(self, runs: Tensor) -> None:
         """Let the other runs leave, of an adversary with keys; ξ becomes a new parameter."""

@@ -224,7 +224,10 @@ class Neighborhood:
             ϕ, the scale of each direction; ``radius`` if not given.
         """
         e = self._coordinates("noise", noise)
-        scale = torch.as_tensor(self.radius if shape is None else shape, dtype=torch.float64, device=self.device)
+        given = self.radius if shape is None else shape
+        if isinstance(given, int | float):  # stays on the CPU: a copy to a GPU could not be recorded
+            return float(given) * e / self.projected_spectrum.sqrt()
+        scale = torch.as_tensor(given, dtype=torch.float64, device=self.device)
         if scale.ndim > 1 or (scale.ndim == 1 and scale.shape[0] != self.rank):
             raise InputError(f"shape must be a number or have shape ({self.rank},), got {tuple(scale.shape)}.")
         return scale * e / self.projected_spectrum.sqrt()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fishergcn.propagation._matrices import MAX_ORDER, high_order, normalized_adjacency, renormalized, walk_matrix
-from fishergcn.propagation._new_nodes import high_order_rows, renormalized_rows
+from fishergcn.propagation._new_nodes import high_order_rows, joined, normalized_rows, renormalized_rows
 from fishergcn.propagation._torch import dense_high_order, propagation_product
 from fishergcn.propagation._walk import transition_matrix
 
 __all__ = [
-    "MAX_ORDER", "dense_high_order", "high_order", "high_order_rows", "normalized_adjacency", "propagation_product",
-    "renormalized", "renormalized_rows", "transition_matrix", "walk_matrix",
+    "MAX_ORDER", "dense_high_order", "high_order", "high_order_rows", "joined", "normalized_adjacency",
+    "normalized_rows", "propagation_product", "renormalized", "renormalized_rows", "transition_matrix", "walk_matrix",
 ]  # fmt: skip

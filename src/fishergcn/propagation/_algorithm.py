@@ -11,7 +11,7 @@ from scipy import sparse
 
 from fishergcn._base.types import AnyArray, CSRArray, FloatArray
 from fishergcn.errors import InputError
-from fishergcn.propagation._walk import row_sums, walk_sum
+from fishergcn.propagation._walk import row_sums, sparse_step, walk_sum
 
 # Up to this many nodes the SciPy path multiplies dense blocks: after a few steps they are full anyway.
 DENSE_NODES = 32_768
@@ -90,14 +90,7 @@ def _dense_block(backward_walk: Any, nodes: AnyArray, order: int, threshold: flo
 
 def _sparse_block(walk: CSRArray, nodes: AnyArray, order: int, threshold: float) -> Rows:
     """Return the same from sparse rows of P^t."""
-
-    def step(power: Any) -> Any:
-        following = power @ walk
-        # SciPy leaves them unsorted, and the next product sums in the order in which they come.
-        following.sort_indices()
-        return following
-
-    entries = walk_sum(walk[nodes], step, order).tocoo()
+    entries = walk_sum(walk[nodes], lambda rows: sparse_step(rows, walk), order).tocoo()
     # Not total / order, which SciPy takes as total * (1 / order).
     value = entries.data / order
     kept = (value > threshold) & (entries.col != nodes[entries.row])

@@ -31,6 +31,16 @@ def walk_sum(first: Walkers, step: Callable[[Walkers], Walkers], order: int) -> 
     return total
 
 
+def sparse_step(rows: Any, walk: CSRArray) -> Any:
+    """Return xP of sparse rows x, summed in ascending order of the nodes in between: the same bit for bit everywhere.
+
+    SciPy leaves the entries of a product unsorted, and the next product sums in the order in which they come.
+    """
+    following = rows @ walk
+    following.sort_indices()
+    return following
+
+
 def transition_matrix(weights: Any) -> CSRArray:
     """Return P = D^-1 W, where D holds the row sums of W; a row without entries stays empty.
 

@@ -31,7 +31,7 @@ def keep_probability(dropout: float) -> float:
     return numerator / float(2**digits)
 
 
-def draw_words(keys: Tensor, samples: int, purpose: int, epoch: int, count: int, dropout: float) -> Tensor:
+def draw_words(keys: Tensor, samples: int, purpose: int, epoch: int | Tensor, count: int, dropout: float) -> Tensor:
     """Return random words whose bits are 1 with probability 1 - dropout.
 
     Parameters
@@ -43,7 +43,7 @@ def draw_words(keys: Tensor, samples: int, purpose: int, epoch: int, count: int,
     purpose
         Which mask this is: 0 for the features, l for hidden layer l.
     epoch
-        Which step of training.
+        Which step of training; on a GPU also as an int64 tensor of one number there.
     count
         How many words each sample needs.
     dropout
@@ -64,6 +64,7 @@ def draw_words(keys: Tensor, samples: int, purpose: int, epoch: int, count: int,
     numerator, digits = digits_of(1.0 - dropout)
     words = torch.empty((len(keys) * samples, blocks, 4), dtype=torch.int32, device=keys.device)
     backend = backend_of(torch.empty(0, device=keys.device))
+    epoch = epoch if backend == "triton" else int(epoch)
     if digits == 0:  # nothing is random: a probability that rounds to 1
         words.fill_(-numerator)
     elif backend == "triton":
@@ -77,7 +78,7 @@ def draw_words(keys: Tensor, samples: int, purpose: int, epoch: int, count: int,
         cpu_streams.bernoulli_words(unsigned, unsigned_keys(keys), samples, purpose, epoch, numerator, digits)
     else:
         for row, (key, sample) in enumerate(itertools.product(unsigned_keys(keys), range(samples))):
-            drawn = bernoulli_words(int(key), np.arange(blocks), stream_id(purpose, sample), epoch, 1.0 - dropout)
+            drawn = bernoulli_words(int(key), np.arange(blocks), stream_id(purpose, sample), int(epoch), 1.0 - dropout)
             words[row] = torch.from_numpy(drawn.view(np.int32))
     return words.view(len(words), 4 * blocks)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from fishergcn.studies._archive import write_archive
 from fishergcn.studies._attacks import ATTACKS, TITLES, UNITS
 from fishergcn.studies._auto import fit
-from fishergcn.studies._candidates import CANDIDATES, GENERAL
+from fishergcn.studies._candidates import CANDIDATES, PREPARATIONS
 from fishergcn.studies._data_table import write_data_table
 from fishergcn.studies._export import export
 from fishergcn.studies._plan import Cell, Plan
@@ -24,8 +24,9 @@ from fishergcn.studies._store import open_runs
 from fishergcn.studies._tuning import PAPER_GRID, Trial, Tuning, tune
 
 __all__ = [
-    "ATTACKS", "CANDIDATES", "GENERAL", "PAPER_GRID", "TITLES", "UNITS", "Band", "Cell", "CellSummary", "Comparison",
-    "Estimate", "Plan", "Preset", "Published", "Runs", "Trial", "Tuning", "available_presets", "cluster_bootstrap",
-    "compare", "estimate", "export", "fit", "interval_source", "load_preset", "make_comparison", "make_plan",
+    "ATTACKS", "CANDIDATES", "PAPER_GRID", "PREPARATIONS", "TITLES", "UNITS", "Band", "Cell", "CellSummary",
+    "Comparison", "Estimate", "Plan", "Preset", "Published", "Runs", "Trial", "Tuning", "available_presets",
+    "cluster_bootstrap", "compare", "estimate", "export", "fit", "interval_source", "load_preset", "make_comparison",
+    "make_plan",
     "open_runs", "paired_difference", "run", "summarize", "tune", "write_archive", "write_data_table",
 ]  # fmt: skip

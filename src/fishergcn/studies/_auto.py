@@ -14,37 +14,43 @@ from typing import Any
 import numpy as np
 
 from fishergcn._base.checks import check_real
-from fishergcn._base.choices import Scaling
-from fishergcn._base.npz import read_arrays, write_arrays
+from fishergcn._base.choices import Settings
 from fishergcn._base.seeds import FIRST_SEED
-from fishergcn._base.types import AnyArray
 from fishergcn.errors import FisherGCNError, InputError
-from fishergcn.execution import Display, Listener, check_graph, find_device, train
+from fishergcn.execution import Display, Listener, check_graph, chosen_config, count_cores, find_device, train
 from fishergcn.graph import Graph
 from fishergcn.models import Candidate, Selection, TrainedModel
 from fishergcn.splits import Split, choose
 from fishergcn.studies._candidates import (
     CANDIDATES,
-    GENERAL,
-    Pace,
     Score,
     best_candidate,
-    high_order_entries,
-    measured_pace,
-    scalings_of,
-    work_of,
+    leaders,
+    mean_accuracy,
+    mean_cross_entropy,
+    on_common_runs,
+    preparations_of,
+    words_for,
 )
+from fishergcn.studies._costs import Pace, high_order_entries, measured_pace, work_of
+from fishergcn.studies._decisions import Decisions
+from fishergcn.studies._inner import inner_splits
 from fishergcn.studies._plan import Cell, Plan
-from fishergcn.studies._resampling import Estimate, estimate
+from fishergcn.studies._planning import splits_digest
 from fishergcn.studies._runner import run
+from fishergcn.studies._stages import Stage, kept_model
+from fishergcn.studies._verdict import known_homophily, sentences, worth_of_links
 from fishergcn.training import RunRecord, TrainConfig, graph_free_of, learnable, parse_method
 
-_USUAL_SECONDS = 120.0  # what a choice may take where no limit is given; a first look at scalings takes a part of it
+_USUAL_SECONDS = 100.0  # what a choice may take where no limit is given
 _MOST_ENTRIES = 200_000_000  # of a high-order matrix: 2.4 GB
-_FIRST_LOOK = 60  # epochs in which scalings are compared
+_SHORT = 60  # epochs of the trials of preparations, where all epochs would take too long
 _USUAL_EPOCHS = 0.7  # the share of the epochs after which most runs have stopped
 _ENOUGH = 1000  # validation nodes, over all inner splits, that tell candidates apart
-_TOLD = 30  # links between nodes of known class that tell the homophily
+_FEWEST, _MOST = 3, 5  # inner splits
+
+Key = tuple[str, str]  # a method, and the words for its preparation
+Run = tuple[str, int]  # split and seed
 
 
 def fit(
@@ -53,7 +59,7 @@ def fit(
     device: str = "auto",
     *,
     methods: Sequence[str] | None = None,
-    settings: Mapping[str, Any] | None = None,
+    settings: Settings | Mapping[str, Any] | None = None,
     workers: int | None = None,
     time_limit: float | None = None,
     folder: str | Path | None = None,
@@ -63,9 +69,13 @@ def fit(
     """Choose a method and settings that suit a graph, and return the trained model.
 
     The candidates are networks with and without the links, of first and high order, with and without consistency on
-    unlabeled nodes, each with the scaling of features that suits it, besides label propagation and the most frequent
-    class. Validation nodes decide, on several inner splits of the labeled nodes where they are few; of candidates that
-    cannot be told apart the simplest is taken. Test nodes play no part.
+    unlabeled nodes, each with the scaling of features, the bias and the weight decay that suit it, besides label
+    propagation and the most frequent class. Validation nodes decide, on several inner splits of the labeled nodes; of
+    candidates that cannot be told apart the simplest is taken. Test nodes play no part.
+
+    First every preparation of ``fishergcn.studies.PREPARATIONS`` is tried with the cheapest network that uses the links
+    and with the cheapest that does not; the two best of each go on. Then the candidates are trained with both, on one
+    or two inner splits, and the four best of them on the others.
 
     Parameters
     ----------
@@ -79,13 +89,13 @@ def fit(
     methods
         Other candidates than the usual ones.
     settings
-        Settings that all candidates share, by name; others are those of ``fishergcn.studies.GENERAL``. A scaling that
-        is given is not chosen.
+        Settings that all candidates share, as in :func:`fishergcn.train`. A scaling, bias or weight decay that is given
+        is not chosen, and with ``"paper"`` none of them is.
     workers
         Processes on the CPU; by default one for each core.
     time_limit
         Seconds that the choice may take. Candidates that would take too long are left out, and the selection says so;
-        the simplest is trained in any case. Without a limit it aims at two minutes.
+        the simplest is trained in any case. Without a limit it aims at 100 seconds.
     folder
         Where the runs are kept, so that a choice that was interrupted goes on; by default in a temporary folder.
     progress
@@ -117,9 +127,9 @@ def fit(
     limit = _USUAL_SECONDS if time_limit is None else check_real("time_limit", time_limit, above=0.0)
     names = CANDIDATES if methods is None else tuple(parse_method(name).name for name in methods)
     listener = progress if isinstance(progress, Listener) else Display() if progress else Listener()
+    general = chosen_config(None, settings)
+    fixed = general.to_dict() if settings == "paper" else settings if isinstance(settings, Mapping) else {}
     with _place(folder) as place, listener:
-        general = TrainConfig.from_dict(GENERAL.to_dict() | dict(settings or {}))
-        fixed = "scaling" in (settings or {})
         return _Choice(graph, chosen, device, workers, limit, place, listener, seed, names, general, fixed).made()
 
 
@@ -133,7 +143,7 @@ def _place(folder: str | Path | None) -> Iterator[Path]:
 
 
 class _Choice:
-    """One choice, from the first look to the model."""
+    """One choice, from the first trial to the model."""
 
     def __init__(
         self,
@@ -147,206 +157,251 @@ class _Choice:
         seed: int,
         methods: tuple[str, ...],
         general: TrainConfig,
-        scaled: bool,
+        fixed: Mapping[str, Any],
     ) -> None:
         self.graph, self.split, self.device, self.workers = graph, split, device, workers
         self.limit, self.folder, self.listener, self.seed, self.methods = limit, folder, listener, seed, methods
-        self.general, self.scaled = general, scaled
-        self.dataset = graph.name or graph.digest
+        self.general = general
+        self.gpu = find_device(device).type == "cuda"
+        self.cores = 1 if self.gpu else count_cores() if workers is None else workers
+        self.preparations = {words_for(each): each for each in preparations_of(graph, fixed)}
+        enough = math.ceil(_ENOUGH / len(split.val))
+        self.splits = inner_splits(graph, split, int(np.clip(enough, _FEWEST, _MOST)))
+        self.decisions = Decisions(folder, graph, split, [general.to_dict(), dict(fixed), *methods, seed, limit])
         self.started = time.monotonic()
         self.left_out: dict[str, str] = {}
-        self.gpu = find_device(device).type == "cuda"
+        self.records: dict[Key, list[RunRecord]] = {}
+        self.places: dict[Key, Path] = {}  # the stage in which a candidate was trained on the split itself
 
     def made(self) -> TrainedModel:
         networks = [name for name in self.methods if parse_method(name).trained]
-        pace = measured_pace(self.graph, self.split, self.device) if networks else Pace(0.0, 0.0)
-        scalings = self._scalings(networks, pace)
-        configs = {
-            name: dataclasses.replace(self.general, scaling=scalings.get(_family(name), self.general.scaling))
-            for name in self.methods
-        }
-        costs = {name: self._cost(name, configs[name], pace) for name in self.methods}
-        names, count = self._affordable(costs)
-        cells = {name: configs[name] for name in names}
-        inner = inner_splits(self.graph, self.split, count)
-        about = count * sum(costs[name] for name in names)
-        self._say(f"{len(cells)} candidates on {count} inner split{'s' * (count > 1)}, about {about:.0f} s.")
-        records = self._runs("candidates", cells, inner, keep=True)
-        scores = {name: _scores(some) for name, some in records.items() if _scores(some)}
-        if not scores:
-            raise InputError("no candidate could be trained: all runs diverged or failed.")
-        best = best_candidate(scores)
-        selection = self._selection(best, cells, records, scores)
-        return dataclasses.replace(self._model(best, configs[best]), selection=selection)
-
-    def _say(self, text: str) -> None:
-        self.listener.say(text)
+        self.pace = Pace(*self.decisions.made("pace", lambda: self._measured(networks)))
+        self._try_candidates(self._try_preparations(networks))
+        finalists = self._try_finalists()
+        best = best_candidate(on_common_runs({key: self._scores(key) for key in self._simplest_first(finalists)}))
+        return dataclasses.replace(self._model(best), selection=self._selection(best))
 
     def _left(self) -> float:
         return self.limit - (time.monotonic() - self.started)
 
-    # Which candidates, with which scaling
+    # What it costs
 
-    def _scalings(self, networks: Sequence[str], pace: Pace) -> dict[str, Scaling]:
-        """Compare the scalings of features in a few epochs, with the links and without them."""
-        known = scalings_of(self.graph)
-        families = {_family(name): "gcn" if _family(name) == "graph" else "mlp" for name in networks}
-        if self.scaled or not families:
-            return {}
-        plain = work_of(self.graph, parse_method("gcn"), self.general, self.graph.adjacency.nnz + self.graph.num_nodes)
-        trial = pace.of(plain) * _FIRST_LOOK * len(known) * len(families) / self._cores()
-        count = int(np.clip(self.limit / 4 / trial if trial else 3, 1, 3))
-        config = dataclasses.replace(self.general, max_epochs=min(_FIRST_LOOK, self.general.max_epochs))
-        cells = {
-            f"{method} {scaling}": (method, dataclasses.replace(config, scaling=scaling))
-            for method in families.values()
-            for scaling in known
-        }
-        self._say(f"how to scale the features: {len(cells)} short trials on {count} inner split{'s' * (count > 1)}.")
-        found = self._runs("scalings", cells, inner_splits(self.graph, self.split, count))
-        scores = {name: _scores(some) for name, some in found.items() if _scores(some)}
-        chosen: dict[str, Scaling] = {}
-        for family, method in families.items():
-            some = {scaling: scores[f"{method} {scaling}"] for scaling in known if f"{method} {scaling}" in scores}
-            chosen[family] = best_candidate(some) if some else known[0]
-        return chosen
+    def _measured(self, networks: Sequence[str]) -> tuple[float, float]:
+        if not networks:
+            return 0.0, 0.0
+        return dataclasses.astuple(measured_pace(self.graph, self.split, self.general, self.device))
 
-    def _cores(self) -> int:
-        from fishergcn.execution import count_cores
-
-        return 1 if self.gpu else count_cores() if self.workers is None else self.workers
-
-    def _cost(self, name: str, config: TrainConfig, pace: Pace) -> float:
-        """Estimate the seconds of one run, with the processes that work side by side taken into account."""
+    def _seconds(self, name: str, runs: int = 1) -> float:
+        """Estimate how long runs of a method take, side by side on a GPU or on several cores; inf if not at all."""
         method = parse_method(name)
         if not method.trained:
             return 0.0
         entries = 0.0 if not method.uses_graph else self.graph.adjacency.nnz + self.graph.num_nodes
         if method.high_order:
-            entries = high_order_entries(self.graph, config)
+            entries = self.decisions.made("entries", lambda: high_order_entries(self.graph, self.general))
             if entries > _MOST_ENTRIES:
-                size = entries * 12 / 2**30
-                self.left_out[name] = f"its high-order matrix would have about {entries:.2g} entries ({size:.1f} GB)"
                 return math.inf
-        return pace.of(work_of(self.graph, method, config, entries)) * _USUAL_EPOCHS * config.max_epochs / self._cores()
+        known = len(self.split.train) + len(self.split.val)
+        work = work_of(self.graph, method, self.general, entries, known)
+        epochs = _USUAL_EPOCHS * self.general.max_epochs
+        return epochs * (self.pace.of(runs * work) if self.gpu else runs * self.pace.of(work) / self.cores)
 
-    def _affordable(self, costs: Mapping[str, float]) -> tuple[list[str], int]:
-        """Return the candidates that fit in the time left, dearest left out first, and on how many inner splits."""
-        names = [name for name, cost in costs.items() if math.isfinite(cost)]
-        wanted = int(np.clip(math.ceil(_ENOUGH / max(len(self.split.val), 1)), 1, 5))
-        while len(names) > 1 and sum(costs[name] for name in names) > max(self._left(), 0.0):
-            dearest = max(names, key=lambda name: costs[name])
-            if costs[dearest] <= 0:
-                break
-            names.remove(dearest)
-            self.left_out[dearest] = f"a run would take about {costs[dearest] * self._cores():.0f} s"
-        total = sum(costs[name] for name in names)
-        return names, int(np.clip(self._left() / total if total else wanted, 1, wanted))
+    def _config(self, key: Key) -> TrainConfig:
+        return dataclasses.replace(self.general, **self.preparations.get(key[1], {}))
 
-    # Runs
+    # The three stages
 
-    def _runs(
-        self, stage: str, cells: Mapping[str, Any], splits: Sequence[Split], *, keep: bool = False
-    ) -> dict[str, list[RunRecord]]:
-        """Train what is missing of a stage, a study of its own, and return the records by cell."""
-        made = [
-            Cell(
-                self.dataset,
-                name,
-                *(
-                    (name, "", value)
-                    if isinstance(value, TrainConfig)
-                    else (value[0], name.rpartition(" ")[2], value[1])
-                ),
-            )
-            for name, value in cells.items()
+    def _try_preparations(self, networks: Sequence[str]) -> dict[str, list[str]]:
+        """Return the two best preparations of networks with the links and without them, the best first."""
+        every = list(self.preparations)
+        families = sorted({_family(name) for name in networks})
+        cheapest = {
+            family: min((name for name in networks if _family(name) == family), key=self._seconds)
+            for family in families
+        }
+        if len(every) == 1 or not families:
+            return dict.fromkeys(families, every[:1])
+        trial = len(every) * sum(self._seconds(name) for name in cheapest.values())
+        short = trial > self.limit / 3
+        shorter = dataclasses.replace(self.general, max_epochs=min(_SHORT, self.general.max_epochs))
+        if short and trial * shorter.max_epochs / self.general.max_epochs > self.limit / 2:
+            return dict.fromkeys(families, every[:1])
+        count = 1 if short else int(np.clip(self.limit / 3 / trial if trial else _FEWEST, 1, _FEWEST))
+        count = self.decisions.made("splits of settings", lambda: _FEWEST if self.gpu else count)
+        keys = [(name, words) for name in cheapest.values() for words in every]
+        self.listener.say(
+            f"how to prepare the features: {len(keys)} trials on {_counted(count)}; the choice will take about "
+            f"{self.limit:.0f} s at most."
+        )
+        found = self._train("settings", keys, self.splits[:count], shorter if short else self.general)
+        best = {}
+        for family, name in cheapest.items():
+            scores = {words: _scores(found[name, words]) for words in every if _scores(found[name, words])}
+            best[family] = leaders(scores, 2) if scores else every[:2]
+        if not short:
+            for key, records in found.items():
+                if key[1] in best[_family(key[0])]:
+                    self._keep(key, records, "settings")
+        return best
+
+    def _try_candidates(self, prepared: Mapping[str, Sequence[str]]) -> None:
+        """Train all candidates that can be afforded on one inner split, or on more."""
+        ranked = [
+            (rank, self._seconds(name), (name, words))
+            for name in self.methods
+            for rank, words in enumerate(prepared[_family(name)] if parse_method(name).trained else [""])
         ]
+        wanted = [each for each in sorted(ranked, key=lambda each: each[:2]) if each[2] not in self.records]
+        keys = [(name, words) for name, words in self.decisions.made("candidates", lambda: self._affordable(wanted))]
+        self._say_why_not(keys)
+        if not keys:
+            return
+        once = sum(self._seconds(name) for name, _ in keys)
+        fitting = int(self._left() / once) if once else _MOST
+        count = len(self.splits) if self.gpu or fitting > len(self.splits) else min(max(fitting // 2, 1), 2)
+        count = self.decisions.made("splits of candidates", lambda: count)
+        self.listener.say(f"{len(keys)} candidates on {_counted(count)}, about {count * once:.0f} s.")
+        for key, records in self._train("candidates", keys, self.splits[:count], self.general).items():
+            self._keep(key, records, "candidates")
+
+    def _affordable(self, wanted: Sequence[tuple[int, float, Key]]) -> list[Key]:
+        """Return what fits in the time left: first each method with its best preparation, the cheapest first."""
+        keys: list[Key] = []
+        total = 0.0
+        for _, seconds, key in wanted:
+            if math.isfinite(seconds) and (total + seconds <= 0.9 * self._left() or not (keys or self.records)):
+                total += seconds
+                keys.append(key)
+        return keys
+
+    def _say_why_not(self, keys: Sequence[Key]) -> None:
+        for name in self.methods:
+            if name not in {each for each, _ in (*keys, *self.records)}:
+                seconds = self._seconds(name)
+                if math.isinf(seconds):
+                    entries = self.decisions.made("entries", lambda: math.inf)
+                    size = entries * 12 / 2**30
+                    self.left_out[name] = (
+                        f"the high-order matrix would have about {entries:.2g} entries ({size:.1f} GB)"
+                    )
+                else:
+                    self.left_out[name] = f"a run would take about {seconds * self.cores:.0f} s"
+
+    def _try_finalists(self) -> list[Key]:
+        """Train the best candidates on the inner splits that are left, and return them."""
+        scores = {key: self._scores(key) for key in self.records if self._scores(key)}
+        if not scores:
+            raise InputError("no candidate could be trained: all runs diverged or failed.")
+        finalists = leaders(scores)
+        rival = self._rival(finalists[0])
+        racing = [*finalists, *([rival] if rival is not None and rival not in finalists else [])]
+        done = {key: {split for split, _ in scores[key]} for key in racing}
+        once = sum(self._seconds(name) for name, _ in racing)
+        left = [each for each in self.splits if any(each.name not in done[key] for key in racing)]
+        count = int(np.clip(self._left() / once if once else len(left), 0, len(left)))
+        count = self.decisions.made("splits of finalists", lambda: count)
+        if count:
+            self.listener.say(f"the best {len(racing)} on {_counted(count)} more, about {count * once:.0f} s.")
+            for key, records in self._train("finalists", racing, left[:count], self.general).items():
+                new = [each for each in records if each.split not in done[key]]
+                self.records[key] = [*self.records[key], *new]
+        return finalists
+
+    def _train(
+        self, stage: str, keys: Sequence[Key], splits: Sequence[Split], config: TrainConfig
+    ) -> dict[Key, list[RunRecord]]:
+        """Train what is missing of a stage, a study of its own, and return the records of each candidate."""
+        dataset = self.graph.name or self.graph.digest
+        cells = {
+            key: Cell(
+                dataset, _name(key), key[0], key[1], dataclasses.replace(config, **self.preparations.get(key[1], {}))
+            )
+            for key in keys
+        }
         plan = Plan(
             preset=stage,
             title=f"choice of a model: {stage}",
             source="",
             notes=(),
-            cells=tuple(made),
+            cells=tuple(cells.values()),
             splits=tuple(split.name for split in splits),
             seeds=(self.seed,),
-            digests={self.dataset: self.graph.digest},
-            graphs={self.dataset: self.graph},
-            own_splits={self.dataset: tuple(splits)},
+            digests={dataset: self.graph.digest, f"{dataset}, splits": splits_digest(splits)},
+            graphs={dataset: self.graph},
+            own_splits={dataset: tuple(splits)},
         )
         place = self.folder / stage
-        told = _Keeper(self.listener, place, self.split.name) if keep else _Told(self.listener)
-        with run(plan, place, device=self.device, workers=self.workers, listener=told, keep_weights=keep) as runs:
-            return {cell.name: list(runs.of_cell(cell)) for cell in plan.cells}
+        told = Stage(self.listener, place, self.split.name)
+        with run(plan, place, device=self.device, workers=self.workers, listener=told, keep_weights=True) as runs:
+            return {key: list(runs.of_cell(cell)) for key, cell in cells.items()}
 
-    def _model(self, name: str, config: TrainConfig) -> TrainedModel:
-        """Return the chosen model on the split itself: its weights were kept, or it is trained again."""
-        with contextlib.suppress(FisherGCNError, OSError):
-            return _kept(self.folder / "candidates", name, self.graph, self.split)
-        records = train(self.graph, name, self.split, [self.seed], config, self.device, keep_weights=True)
-        return TrainedModel.from_records(self.graph, records, self.split)
+    def _keep(self, key: Key, records: Sequence[RunRecord], stage: str) -> None:
+        self.records[key] = list(records)
+        self.places[key] = self.folder / stage
 
     # What came out
 
-    def _selection(
-        self,
-        best: str,
-        cells: Mapping[str, TrainConfig],
-        records: Mapping[str, list[RunRecord]],
-        scores: Mapping[str, Mapping[object, Score]],
-    ) -> Selection:
+    def _scores(self, key: Key) -> dict[Run, Score]:
+        return _scores(self.records[key])
+
+    def _simplest_first(self, keys: Sequence[Key]) -> list[Key]:
+        words = list(self.preparations)
+        return sorted(keys, key=lambda key: (self.methods.index(key[0]), words.index(key[1]) if key[1] else 0))
+
+    def _best_of(self, name: str) -> Key | None:
+        """Return a method with the preparation that suits it best."""
+        scores = {key: some for key in self.records if key[0] == name and (some := self._scores(key))}
+        return leaders(scores, 1)[0] if scores else None
+
+    def _rival(self, key: Key) -> Key | None:
+        """Return the same network without the links or, of one that has none, the best with them."""
+        free = graph_free_of(key[0], self.general)
+        if free is not None:
+            return self._best_of(free)
+        linked = [self._best_of(name) for name in self.methods if graph_free_of(name, self.general) == key[0]]
+        scores = {each: self._scores(each) for each in linked if each is not None}
+        return leaders(scores, 1)[0] if scores else None
+
+    def _model(self, key: Key) -> TrainedModel:
+        """Return the chosen model on the split itself: its weights were kept, or it is trained again."""
+        with contextlib.suppress(FisherGCNError, OSError, ValueError):
+            return kept_model(self.places[key], _name(key), self.graph, self.split)
+        config = self._config(key)
+        records = train(self.graph, key[0], self.split, [self.seed], config, self.device, keep_weights=True)
+        return TrainedModel.from_records(self.graph, records, self.split)
+
+    def _selection(self, best: Key) -> Selection:
         candidates = []
         for name in self.methods:
-            some = scores.get(name, {})
-            known = {"scaling": cells[name].scaling} if name in cells and parse_method(name).trained else {}
-            accuracy = float(np.mean([each.accuracy for each in some.values()])) if some else math.nan
-            entropy = float(np.mean([each.cross_entropy for each in some.values()])) if some else math.nan
-            seconds = sum(record.seconds for record in records.get(name, ()))
+            key = best if name == best[0] else self._best_of(name)
+            some = {} if key is None else self._scores(key)
+            settings = {} if key is None else dict(self.preparations.get(key[1], {}))
+            seconds = sum(record.seconds for each, found in self.records.items() if each[0] == name for record in found)
             why = self.left_out.get(name, "" if some else "it diverged or failed")
-            candidates.append(Candidate(name, name, known, accuracy, entropy, len(some), seconds, why))
-        gain = self._gain(best, scores)
-        homophily = self._homophily()
-        low, high = (math.nan, math.nan) if gain is None else (gain.low, gain.high)
-        return Selection(
-            tuple(candidates),
-            best,
-            homophily,
-            math.nan if gain is None else gain.mean,
-            low,
-            high,
-            tuple(_sentences(best, candidates, gain, homophily)),
-            time.monotonic() - self.started,
-        )
-
-    def _gain(self, best: str, scores: Mapping[str, Mapping[object, Score]]) -> Estimate | None:
-        """Compare a network that uses the links with the same one without them, run by run."""
-        for name in (best, *sorted(scores, key=lambda name: -_mean(scores[name]))):
-            free = graph_free_of(name, GENERAL)
-            both: Any = scores[name].keys() & scores[free].keys() if free is not None and free in scores else ()
-            if free is not None and both:
-                return estimate({key: scores[name][key].accuracy - scores[free][key].accuracy for key in sorted(both)})
-        return None
-
-    def _homophily(self) -> float:
-        """Return the share of links within a class, among nodes whose class may be known: not those of the test."""
-        labels = np.full(self.graph.num_nodes, -1)
-        known = np.concatenate([self.split.train, self.split.val])
-        labels[known] = self.graph.labels[known] if self.graph.labels is not None else -1
-        links = self.graph.adjacency.tocoo()
-        told = (links.row < links.col) & (labels[links.row] >= 0) & (labels[links.col] >= 0)
-        if told.sum() < _TOLD:
-            return math.nan
-        return float((labels[links.row[told]] == labels[links.col[told]]).mean())
+            means = mean_accuracy(some), mean_cross_entropy(some)
+            candidates.append(Candidate(name, name, settings, *means, len(some), seconds, why))
+        rival, homophily = self._rival(best), known_homophily(self.graph, self.split)
+        pair = None if rival is None else (best, rival) if parse_method(best[0]).uses_graph else (rival, best)
+        gain = None if pair is None else worth_of_links(self._scores(pair[0]), self._scores(pair[1]))
+        names = None if pair is None else (pair[0][0], pair[1][0])
+        numbers = (math.nan,) * 3 if gain is None else (gain.mean, gain.low, gain.high)
+        told = tuple(sentences(best[0], candidates, gain, homophily, names))
+        return Selection(tuple(candidates), best[0], homophily, *numbers, told, time.monotonic() - self.started)
 
 
 def _family(name: str) -> str:
     return "graph" if parse_method(name).uses_graph else "features"
 
 
-def _mean(some: Mapping[object, Score]) -> float:
-    return float(np.mean([each.accuracy for each in some.values()]))
+def _name(key: Key) -> str:
+    return " ".join(key).strip()
 
 
-def _scores(records: Sequence[RunRecord]) -> dict[object, Score]:
+def _counted(count: int) -> str:
+    return f"{count} inner split{'s' * (count > 1)}"
+
+
+def _scores(records: Sequence[RunRecord]) -> dict[Run, Score]:
     return {
         (record.split, record.seed): Score(
             record.val_accuracy, record.extra.get("val_calibrated_cross_entropy", record.val_cross_entropy)
@@ -354,121 +409,3 @@ def _scores(records: Sequence[RunRecord]) -> dict[object, Score]:
         for record in records
         if record.status == "ok" and math.isfinite(record.val_cross_entropy)
     }
-
-
-def inner_splits(graph: Graph, split: Split, count: int) -> list[Split]:
-    """Return the split itself and others that deal its training and validation nodes anew, class by class.
-
-    Examples
-    --------
-    >>> graph = Graph.from_edges([(0, 1)], num_nodes=6, labels=[0, 0, 0, 1, 1, 1])
-    >>> given = Split("mine", train=[0, 1, 3], val=[2, 4, 5], test=[])
-    >>> [len(each.train) for each in inner_splits(graph, given, 3)]
-    [3, 3, 3]
-    """
-    labels = graph.labels
-    if labels is None:
-        raise InputError("the graph has no labels to learn from.")
-    found = [split]
-    known = np.concatenate([split.train, split.val])
-    for number in range(1, count):
-        rng = np.random.default_rng(number)
-        dealt: dict[str, list[int]] = {"train": [], "val": []}
-        for label in np.unique(labels[known]):
-            members = rng.permutation(known[labels[known] == label])
-            learned = int((labels[split.train] == label).sum())
-            dealt["train"] += members[:learned].tolist()
-            dealt["val"] += members[learned:].tolist()
-        parts = {part: np.sort(np.array(nodes, dtype=np.int64)) for part, nodes in dealt.items()}
-        found.append(Split(f"{split.name} inner {number}", **parts, test=np.empty(0, dtype=np.int64)))
-    return found
-
-
-def _sentences(best: str, candidates: Sequence[Candidate], gain: Estimate | None, homophily: float) -> Iterator[str]:
-    chosen = next(each for each in candidates if each.name == best)
-    tried = [each for each in candidates if each.tried]
-    top = max(tried, key=lambda each: each.val_accuracy)
-    yield (
-        f"{best} was chosen from {len(tried)} candidates by validation: accuracy {chosen.val_accuracy:.1%} in the mean "
-        f"of {chosen.runs} inner split{'s' * (chosen.runs != 1)}"
-        + (
-            f"; {top.name} has {top.val_accuracy:.1%}, which cannot be told apart, and is less simple."
-            if top.name != best
-            else "."
-        )
-    )
-    if gain is not None:
-        interval = (
-            f" (95 % interval {100 * gain.low:+.1f} to {100 * gain.high:+.1f})" if math.isfinite(gain.low) else ""
-        )
-        words = (
-            "help" if gain.low > 0 else "hurt" if gain.high < 0 else "make no difference that these nodes could show"
-        )
-        side = "higher" if gain.mean >= 0 else "lower"
-        yield (
-            f"The links {words}: with them the network's accuracy is {100 * abs(gain.mean):.1f} points {side} than "
-            f"without them{interval}."
-        )
-        if gain.high < 0:
-            yield "A network that ignores the links does better on this graph."
-    if math.isfinite(homophily):
-        yield f"Of the links between nodes of known class, {homophily:.0%} join nodes of the same class."
-    for each in candidates:
-        if each.left_out:
-            yield f"{each.name} was left out: {each.left_out}."
-
-
-class _Told(Listener):
-    """Passes on what happens, but for the end: several studies make one choice."""
-
-    def __init__(self, listener: Listener) -> None:
-        self.listener = listener
-
-    def begin(self, title: str, planned: Any, before: Any = ()) -> None:
-        """Pass on the beginning of a stage."""
-        self.listener.begin(title, planned, before)
-
-    def started(self, name: tuple[str, str], runs: int) -> None:
-        """Pass on."""
-        self.listener.started(name, runs)
-
-    def epoch(self, progress: Any) -> None:
-        """Pass on."""
-        self.listener.epoch(progress)
-
-    def finished(self, name: tuple[str, str], records: Sequence[RunRecord]) -> None:
-        """Pass on."""
-        self.listener.finished(name, records)
-
-    def say(self, text: str) -> None:
-        """Pass on."""
-        self.listener.say(text)
-
-    def __exit__(self, *_: object) -> None:
-        """Others follow."""
-
-
-class _Keeper(_Told):
-    """Keeps the weights of the runs on one split, of which one will be the model."""
-
-    def __init__(self, listener: Listener, folder: Path, split: str) -> None:
-        super().__init__(listener)
-        self.folder, self.split = folder, split
-
-    def finished(self, name: tuple[str, str], records: Sequence[RunRecord]) -> None:
-        """Write the weights beside the database."""
-        for record in records:
-            if record.split == self.split and record.weights is not None and record.status == "ok":
-                arrays: dict[str, AnyArray] = {f"layer{at}": each for at, each in enumerate(record.weights)}
-                write_arrays(self.folder / f"{name[1]}.npz", arrays)
-        super().finished(name, records)
-
-
-def _kept(folder: Path, name: str, graph: Graph, split: Split) -> TrainedModel:
-    from fishergcn.studies._store import open_runs
-
-    arrays = read_arrays(folder / f"{name}.npz")
-    weights = tuple(arrays[f"layer{at}"] for at in range(len(arrays)))
-    with open_runs(folder) as runs:
-        [record] = [each for cell, each in runs.entries(cell=name) if each.split == split.name]
-    return TrainedModel.from_records(graph, [dataclasses.replace(record, weights=weights)], split)

@@ -1,35 +1,29 @@
-"""The candidates of ``fit``: which there are on a graph, what they cost, and which of them is chosen."""
+"""The candidates of ``fit``: methods, ways to prepare the network for the features, and which of them is chosen."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from fishergcn._base.choices import Scaling
-from fishergcn._base.types import CSRArray, FloatArray
-from fishergcn.execution import find_device
 from fishergcn.graph import Graph
-from fishergcn.propagation import transition_matrix
-from fishergcn.splits import Split
-from fishergcn.training import Method, Run, TrainConfig, parse_method, prepare, samples_of, train_chunk
 
-#: Settings that suit graphs other than the paper's: features as they are, a bias, the epoch with the best validation
-#: loss, and a sparser high-order matrix.
-GENERAL = TrainConfig(
-    scaling="none", bias=True, stopping="patience", patience=40, test_at="best-val", max_epochs=200, threshold=1e-3
-)
-SCALINGS: tuple[Scaling, ...] = ("none", "rows", "columns")
 #: The methods among which ``fit`` chooses, simplest first: of two that cannot be told apart the first is taken.
-CANDIDATES = ("majority", "lp", "mlp", "gcn", "gcn-t", "mlp-x5-c", "gcn-x5-c", "gcn-t-x5-c")
-_ROWS = 64  # sampled to estimate the size of the high-order matrix
-_TIMED = 9  # epochs
-_SLOW = 0.5  # seconds
+CANDIDATES = ("majority", "lp", "mlp", "gcn", "gcn-t", "mlp-x3-c", "gcn-x3-c", "gcn-t-x3-c")
+#: The settings among which ``fit`` chooses for each method, the usual ones first: how features are scaled, whether
+#: layers have a bias, and the weight decay. Rows divided by their sum have small entries, and admit little decay.
+PREPARATIONS: tuple[Mapping[str, Any], ...] = (
+    {"scaling": "none", "bias": True, "weight_decay": 5e-4},
+    {"scaling": "none", "bias": True, "weight_decay": 5e-3},
+    {"scaling": "rows", "bias": True, "weight_decay": 5e-4},
+    {"scaling": "rows", "bias": False, "weight_decay": 5e-4},
+    {"scaling": "columns", "bias": True, "weight_decay": 5e-3},
+)
+_FINALISTS = 4
 
 
 @dataclass(frozen=True)
@@ -40,8 +34,36 @@ class Score:
     cross_entropy: float
 
 
-Scores = Mapping[object, Score]  # by (split, seed)
-Name = TypeVar("Name", bound=str)
+Scores = Mapping[Any, Score]  # by (split, seed)
+Name = TypeVar("Name")
+
+
+def mean_accuracy(scores: Scores) -> float:
+    """Return the mean over runs; NaN without any."""
+    return float(np.mean([each.accuracy for each in scores.values()])) if scores else math.nan
+
+
+def mean_cross_entropy(scores: Scores) -> float:
+    """Return the mean over runs; NaN without any."""
+    return float(np.mean([each.cross_entropy for each in scores.values()])) if scores else math.nan
+
+
+def leaders(scores: Mapping[Name, Scores], count: int = _FINALISTS) -> list[Name]:
+    """Return the candidates with the least cross entropy on the runs that all have, the best first.
+
+    Examples
+    --------
+    >>> leaders({"a": {1: Score(0.8, 0.6)}, "b": {1: Score(0.8, 0.5)}, "c": {1: Score(0.8, 0.7)}}, 2)
+    ['b', 'a']
+    """
+    shared = on_common_runs(scores)
+    return sorted(scores, key=lambda name: mean_cross_entropy(shared[name]))[:count]
+
+
+def on_common_runs(scores: Mapping[Name, Scores]) -> Mapping[Name, Scores]:
+    """Return the scores on the runs that all candidates have, or all scores if there is no such run."""
+    common = set.intersection(*(set(some) for some in scores.values()))
+    return {name: {key: some[key] for key in common} for name, some in scores.items()} if common else scores
 
 
 def best_candidate(scores: Mapping[Name, Scores]) -> Name:
@@ -85,93 +107,50 @@ def _near_the_best(scores: Mapping[Name, Scores], value: str, sign: float, *, er
 
 
 def scalings_of(graph: Graph) -> tuple[Scaling, ...]:
-    """Return the scalings that make a difference on a graph: rows are not divided where features are negative.
+    """Return the scalings that make a difference on a graph.
+
+    Rows are not divided where features are negative, and the identity matrix, which stands for missing features, is
+    left as it is.
 
     Examples
     --------
     >>> scalings_of(Graph.from_edges([(0, 1)], features=[[1.0], [-1.0]]))
     ('none', 'columns')
     """
-    features = graph.features
+    features: Any = graph.features
     values = getattr(features, "data", features)
     if features is None or np.min(values, initial=0.0) < 0:
         return ("none", "columns")
-    return SCALINGS
+    if graph.num_features == graph.num_nodes == getattr(features, "nnz", -1) and np.all(features.diagonal() == 1):
+        return ("none",)
+    return ("none", "rows", "columns")
 
 
-def high_order_entries(graph: Graph, config: TrainConfig, seed: int = 0) -> float:
-    """Estimate how many entries the high-order matrix of a graph has, from a sample of its rows.
-
-    Examples
-    --------
-    >>> ring = Graph.from_edges([(node, (node + 1) % 40) for node in range(40)])
-    >>> high_order_entries(ring, TrainConfig())  # five steps to either side, and the node itself
-    440.0
-    """
-    nodes = graph.num_nodes
-    chosen = np.random.default_rng(seed).permutation(nodes)[:_ROWS]
-    walk: CSRArray = transition_matrix(graph.adjacency)
-    power = total = walk[chosen]
-    for _ in range(config.order - 1):
-        power = power @ walk
-        total = total + power
-    degrees: FloatArray = np.asarray(graph.adjacency.sum(axis=1)).ravel()
-    found = total.tocoo()
-    here, there = chosen[found.row], found.col
-    # By detailed balance the walk back is s_ji = s_ij d_i / d_j; either of the two keeps the entry.
-    share = found.data / config.order * np.maximum(1.0, degrees[here] / np.maximum(degrees[there], 1e-300))
-    kept = ((share > config.threshold) & (here != there)).sum()
-    return float(nodes * (kept / len(chosen) + 1.0))
-
-
-def work_of(graph: Graph, method: Method, config: TrainConfig, entries: float) -> float:
-    """Return the multiply-adds of an epoch of one run: products with features and with the graph, there and back.
-
-    Parameters
-    ----------
-    graph, method, config
-        What is trained.
-    entries
-        How many entries the propagation matrix has; 0 for a network without the links.
-    """
-    stored = getattr(graph.features, "nnz", None) or graph.num_nodes * graph.num_features
-    widths = sum(config.hidden) + graph.num_classes
-    once = stored * config.hidden[0] + entries * widths + 16 * graph.num_nodes * widths
-    return float((2 * samples_of(method, config) + 1) * once)
-
-
-@dataclass(frozen=True)
-class Pace:
-    """How long an epoch takes here: overhead + work * seconds, with the work of :func:`work_of`.
+def preparations_of(graph: Graph, fixed: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the preparations to try on a graph, with the settings that are fixed.
 
     Examples
     --------
-    >>> Pace(overhead=0.001, seconds=2e-9).of(1e6)
-    0.003
+    >>> graph = Graph.from_edges([(0, 1)], features=[[1.0], [-1.0]])
+    >>> [each["weight_decay"] for each in preparations_of(graph, {"scaling": "none"})]
+    [0.0005, 0.005]
     """
-
-    overhead: float
-    seconds: float
-
-    def of(self, work: float) -> float:
-        """Return the seconds of an epoch with so much work."""
-        return self.overhead + self.seconds * work
-
-
-def measured_pace(graph: Graph, split: Split, device: str) -> Pace:
-    """Measure a few epochs of a network with one sample and with five, which have the same overhead."""
-    entries = graph.adjacency.nnz + graph.num_nodes
-    small, large = (work_of(graph, parse_method(name), GENERAL, entries) for name in ("gcn", "gcn-x5"))
-    first = _epoch_seconds(graph, split, device, "gcn")
-    if first > _SLOW:  # a graph so large that overhead does not count, and more epochs would take long
-        return Pace(0.0, first / small)
-    slope = max((_epoch_seconds(graph, split, device, "gcn-x5") - first) / (large - small), 0.0)
-    return Pace(max(first - slope * small, 0.0), slope)
+    known = scalings_of(graph)
+    found: list[dict[str, Any]] = []
+    for each in PREPARATIONS:
+        settled = {name: fixed.get(name, value) for name, value in each.items()}
+        if each["scaling"] in known and settled not in found:
+            found.append(settled)
+    return found
 
 
-def _epoch_seconds(graph: Graph, split: Split, device: str, method: str) -> float:
-    """Return the median time of an epoch; the first of them compile kernels."""
-    problem = prepare(graph, parse_method(method), dataclasses.replace(GENERAL, stopping="none", max_epochs=_TIMED))
-    ends: list[float] = []
-    train_chunk(problem, [Run(split, 0)], find_device(device), on_epoch=lambda _: ends.append(time.perf_counter()))
-    return float(np.median(np.diff(ends)))
+def words_for(preparation: Mapping[str, Any]) -> str:
+    """Return a preparation in a few words, which tell it from the others in tables.
+
+    Examples
+    --------
+    >>> words_for({"scaling": "rows", "bias": False, "weight_decay": 5e-4})
+    'rows wd=0.0005 no-bias'
+    """
+    bias = "" if preparation["bias"] else " no-bias"
+    return f"{preparation['scaling']} wd={preparation['weight_decay']:g}{bias}"

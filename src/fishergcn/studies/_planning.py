@@ -9,8 +9,10 @@ from typing import Any
 
 from fishergcn import datasets as data
 from fishergcn import splits as split_rules
+from fishergcn._base.choices import Settings
 from fishergcn._base.seeds import check_seeds
 from fishergcn.errors import InputError
+from fishergcn.execution import chosen_config
 from fishergcn.graph import Graph
 from fishergcn.splits import Rule, Split
 from fishergcn.studies._attacks import attack_options, check_feasible
@@ -101,7 +103,7 @@ def make_plan(
         splits=tuple(split.name for split in next(iter(chosen.values()))),
         seeds=tuple(check_seeds(preset.seeds if seeds is None else seeds)),
         digests={name: graph.digest for name, graph in graphs.items()}
-        | {f"{name}, splits": _splits_digest(found) for name, found in own.items()},
+        | {f"{name}, splits": splits_digest(found) for name, found in own.items()},
         published=tuple(entry for entry in preset.published if entry.dataset in graphs),
         changed=tuple(config_differences(config, preset.config)),
         measure=preset.kind,
@@ -117,6 +119,7 @@ def make_comparison(
     splits: Splits | Mapping[str, Splits] | None = None,
     seeds: int | Iterable[int] = 1,
     config: TrainConfig | None = None,
+    settings: Settings | Mapping[str, Any] | None = None,
 ) -> Plan:
     """Plan a study of any methods on any graphs: the baseline ``gcn`` and the control of each method are added.
 
@@ -131,8 +134,8 @@ def make_comparison(
         :func:`fishergcn.splits.usual_rule`); ten by default, or all masks if there are fewer. See :func:`make_plan`.
     seeds
         How many initializations of each split, or which.
-    config
-        The settings of all runs; the paper's by default.
+    config, settings
+        The settings of all runs, as in :func:`fishergcn.train`.
 
     Examples
     --------
@@ -158,7 +161,7 @@ def make_comparison(
         split_rule=rule,
         splits=min([_COUNT, *masks]),
         seeds=1,
-        config=TrainConfig() if config is None else config,
+        config=chosen_config(config, settings),
     )
     return make_plan(preset, datasets=list(loaded.values()), splits=splits, seeds=seeds)
 
@@ -191,12 +194,15 @@ def _listed(wanted: Splits) -> list[int | str | Split]:
     return list(wanted) if isinstance(wanted, Iterable) and not isinstance(wanted, str) else [wanted]
 
 
-def _splits_digest(splits: Iterable[Split]) -> str:
+def splits_digest(splits: Iterable[Split]) -> str:
+    """Return a SHA-256 of which nodes are in which part, and of how much they count."""
     total = hashlib.sha256()
     for split in splits:
         for part in ("train", "val", "test"):
             nodes = getattr(split, part)
             total.update(f"{split.name} {part} {len(nodes)}\n".encode() + nodes.tobytes())
+        if split.node_weight is not None:
+            total.update(b"node_weight\n" + split.node_weight.tobytes())
     return total.hexdigest()
 
 

@@ -6,6 +6,7 @@ The study lives in an SQLite file, so that a search that was interrupted goes on
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import itertools
 import json
@@ -13,19 +14,20 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
 from fishergcn._base.checks import check_choice, check_integer
-from fishergcn._base.choices import Scaling
+from fishergcn._base.choices import Settings
 from fishergcn._base.files import write_text
 from fishergcn._base.imports import require
 from fishergcn._base.seeds import FIRST_SEED, check_seeds
 from fishergcn.errors import DataFileError, InputError, reason
-from fishergcn.execution import Executor, Job, Listener, choose_executor
+from fishergcn.execution import Executor, Job, Listener, choose_executor, chosen_config
 from fishergcn.graph import Graph
 from fishergcn.splits import Split, choose
+from fishergcn.studies._candidates import scalings_of
 from fishergcn.training import (
     Method,
     Problem,
@@ -117,6 +119,7 @@ def tune(
     seeds: int | Iterable[int] = (FIRST_SEED,),
     config: TrainConfig | None = None,
     *,
+    settings: Settings | Mapping[str, Any] | None = None,
     grid: str | None = None,
     trials: int | None = None,
     seed: int = 0,
@@ -133,8 +136,8 @@ def tune(
     folder
         Where the study (``study.sqlite``) and the result (``tuning.json``) are kept. A search that was begun there
         with the same arguments goes on; one with others is refused.
-    config
-        The settings that are not searched.
+    config, settings
+        The settings that are not searched, as in :func:`fishergcn.train`.
     grid
         ``"paper"`` tries the 72 points of the paper's grid: learning rate 0.02, 0.01, 0.005, 0.001; dropout 0.5, 0.8;
         weight decay 0.002, 0.001, 0.0005; hidden units 16, 32, 64. By default Optuna's TPE sampler searches ranges of
@@ -164,7 +167,7 @@ def tune(
     ['bias', 'dropout', 'hidden', 'learning_rate', 'scaling', 'weight_decay']
     """
     optuna = require("optuna", extra="tune", purpose="tuning")
-    config = TrainConfig() if config is None else config
+    config = chosen_config(config, settings)
     space = None if grid is None else {"paper": PAPER_GRID}[check_choice("grid", grid, ("paper",))]
     points = _TRIALS if space is None else int(np.prod([len(values) for values in space.values()]))
     wanted = points if trials is None else check_integer("trials", trials, minimum=1)
@@ -179,9 +182,7 @@ def tune(
     place = Path(folder)
     study = _study(optuna, place, check_integer("seed", seed, minimum=0), _identity(base, runs, grid))
     listener = Listener() if listener is None else listener
-    # Where features are negative, rows are not divided by their sum: it would be the same as no scaling.
-    divided = config.scaling != "rows" or base.config.scaling == "rows"
-    scalings = [each for each in get_args(Scaling) if each != "rows" or divided]
+    scalings = scalings_of(graph)
     with contextlib.closing(choose_executor(device, workers, most=len(runs), on_epoch=listener.epoch)) as executor:
         objective = _Objective(base, runs, executor)
 
@@ -206,7 +207,7 @@ def tune(
 
 
 def _without_test(split: Split) -> Split:
-    return Split(split.name, split.train, split.val, np.empty(0, dtype=np.int64))
+    return dataclasses.replace(split, test=np.empty(0, dtype=np.int64))
 
 
 class _Objective:

@@ -9,14 +9,14 @@ from fishergcn.training._distributed import is_first_process, process_count, pro
 from fishergcn.training._methods import METHODS, Method, control_of, graph_free_of, parse_method, samples_of
 from fishergcn.training._minibatch import train_prepared
 from fishergcn.training._objective import Targets, scores
-from fishergcn.training._problem import Problem, Run, check_runs, learnable, prepare, propagation_of
+from fishergcn.training._problem import Problem, Run, check_runs, joined_propagation, learnable, prepare, propagation_of
 from fishergcn.training._records import SCORES, RunRecord
 from fishergcn.training._sampling import BatchSettings, check_fanout
 from fishergcn.training._untrained import log_probabilities
 
 __all__ = [
     "METHODS", "SCORES", "BatchSettings", "Method", "Problem", "Progress", "Run", "RunRecord", "Targets", "TrainConfig",
-    "check_fanout", "check_runs", "control_of", "graph_free_of", "is_first_process", "learnable", "log_probabilities",
-    "parse_method", "prepare", "prepare_batches", "process_count", "process_group", "propagation_of", "samples_of",
-    "scores", "train_chunk", "train_prepared",
+    "check_fanout", "check_runs", "control_of", "graph_free_of", "is_first_process", "joined_propagation", "learnable",
+    "log_probabilities", "parse_method", "prepare", "prepare_batches", "process_count", "process_group",
+    "propagation_of", "samples_of", "scores", "train_chunk", "train_prepared",
 ]  # fmt: skip

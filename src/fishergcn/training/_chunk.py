@@ -62,11 +62,11 @@ class Epochs(Protocol):
     device: torch.device
     stack: Stack
 
-    def epoch(self, number: int) -> tuple[Tensor, Tensor]:
-        """Train for an epoch; return loss and accuracy of each run in it, two tensors of shape (R,)."""
+    def epoch(self, number: int) -> tuple[Tensor, ...]:
+        """Train for an epoch, and validate after it.
 
-    def validate(self) -> tuple[Tensor, Tensor]:
-        """Return loss and accuracy of each run on its validation nodes."""
+        Returns loss and accuracy of each run in it, then those on its validation nodes, four tensors of shape (R,).
+        """
 
     def keep(self, runs: Tensor) -> None:
         """Let the other runs leave the stack."""
@@ -125,7 +125,7 @@ def train_epochs(
     stacked = np.arange(len(runs))  # which run stands in which row of the stack
     done = np.zeros(len(runs), dtype=np.bool_)  # of the rows of the stack
     for epoch in range(config.max_epochs):
-        measured = torch.stack([*trainer.epoch(epoch), *trainer.validate()]).double().cpu().numpy()
+        measured = torch.stack([each.double() for each in trainer.epoch(epoch)]).cpu().numpy()
         active = np.flatnonzero(~done)
         names = stacked[active]
         broken = history.add(names, epoch, measured[:, active])

@@ -1,4 +1,4 @@
-"""Every setting of a training run, with the paper's values as defaults."""
+"""Every setting of a training run, with the paper's values as defaults, and the names of two sets of them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from fishergcn._base.choices import (
     Precision,
     Scale,
     Scaling,
+    Settings,
     Stopping,
     TestAt,
 )
@@ -25,7 +26,7 @@ from fishergcn.propagation import MAX_ORDER
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """Settings of a training run.
+    """Settings of a training run; without arguments the paper's, which :meth:`named` has beside those for other graphs.
 
     Attributes
     ----------
@@ -139,6 +140,29 @@ class TrainConfig:
         self._check(check_real, "temperature", above=0.0)
         self._check(check_choice, "dtype", allowed=get_args(Precision))
 
+    @classmethod
+    def named(cls, name: Settings = "general", **changes: Any) -> TrainConfig:
+        """Return settings by their name, with changes.
+
+        Parameters
+        ----------
+        name
+            ``"general"``, for any graph: features as they are, a bias, at most 200 epochs, stopped when the validation
+            loss has not improved for 40 and tested at the best of them, and a sparser high-order matrix (ν = 1e-3); or
+            ``"paper"``, the paper's.
+        changes
+            Settings that differ.
+
+        Examples
+        --------
+        >>> TrainConfig.named("paper") == TrainConfig()
+        True
+        >>> TrainConfig.named("general", hidden=32).scaling
+        'none'
+        """
+        chosen = _NAMED[check_choice("settings", name, get_args(Settings))]
+        return cls.from_dict({**chosen, **changes})
+
     def _check(self, check: Callable[..., Any], name: str, **bounds: Any) -> None:
         """Check one setting and keep it as a plain Python value, which JSON can hold."""
         object.__setattr__(self, name, check(name, getattr(self, name), **bounds))
@@ -163,6 +187,20 @@ class TrainConfig:
                 hint = suggestion(str(name), known)
                 raise InputError(f"unknown setting {name!r}{hint}; known are {', '.join(known)}.")
         return cls(**values)
+
+
+_NAMED: Mapping[str, Mapping[str, Any]] = {
+    "general": {
+        "scaling": "none",
+        "bias": True,
+        "max_epochs": 200,
+        "stopping": "patience",
+        "patience": 40,
+        "test_at": "best-val",
+        "threshold": 1e-3,
+    },
+    "paper": {},
+}
 
 
 def _check_flag(name: str, value: Any) -> bool:

@@ -12,13 +12,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fishergcn._base.backend import backend_of
 from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.nn import Dropout, View, full_view, local_view, logits
 from fishergcn.operators import Operator, as_operator
 from fishergcn.perturbation import LinkNoise
 from fishergcn.training._metrics import MEASURED, calibrated_cross_entropy, measure
-from fishergcn.training._objective import Targets, consistency, penalty, scores
+from fishergcn.training._objective import Targets, consistency, penalty, scores, training_shares
 from fishergcn.training._problem import Problem, Run
+from fishergcn.training._recorder import Recorder
 from fishergcn.training._stack import Stack
 
 
@@ -31,9 +33,14 @@ class Trainer:
         self.stack = Stack(problem, runs, device)
         self.links = self._link_noise()
         self.train_view = self._training_view()
-        self.train_targets = self._targets("train", self.train_view, balanced=problem.config.class_weight == "balanced")
+        self.train_targets = self._targets("train", self.train_view)
         self.val_view = self._view("val")
         self.val_targets = self._targets("val", self.val_view)
+        self.recorder = Recorder() if self._recordable() else None
+
+    def _recordable(self) -> bool:
+        """Whether an epoch is the same sequence of kernels each time, which a GPU can be told at once."""
+        return backend_of(self.stack.weights[0]) == "triton" and self.links is None
 
     def _link_noise(self) -> LinkNoise | None:
         config = self.problem.config
@@ -62,23 +69,29 @@ class Trainer:
         plain = as_operator(problem.propagation, device=self.device, dtype=problem.dtype)
         return full_view(self.features, plain, problem.depth)
 
-    def _targets(self, part: str, view: View, *, balanced: bool = False) -> Targets:
-        labels = self.problem.graph.labels
+    def _targets(self, part: str, view: View) -> Targets:
+        labels, class_weight, shares = self.problem.graph.labels, self.problem.config.class_weight, None
         if labels is None:
             raise AssertionError("prepare() refuses graphs without labels")
-        return Targets.of(self._nodes(part), labels, view, self.device, self.problem.dtype, balanced=balanced)
+        if part == "train":  # only what is learned from is weighted
+            shares = [training_shares(run.split, labels, class_weight) for run in self.runs]
+        return Targets.of(self._nodes(part), labels, view, self.device, self.problem.dtype, shares=shares)
 
-    def operator(self, epoch: int) -> Operator | None:
+    def operator(self, epoch: int | Tensor, noise: Tensor | None) -> Operator | None:
         """Return the perturbed graphs of this step, or None for the graph itself."""
         if self.links is not None:
-            return self.links.draw(self.stack.keys, self.problem.samples, epoch)
-        return None if self.stack.adversary is None else self.stack.adversary(epoch)
+            return self.links.draw(self.stack.keys, self.problem.samples, int(epoch))
+        adversary = self.stack.adversary
+        return None if adversary is None else adversary(None if noise is not None else int(epoch), noise)
 
-    def objective(self, epoch: int) -> tuple[Tensor, Tensor]:
-        """Return the loss and the training accuracy of each run in this step, two tensors of shape (R,)."""
+    def objective(self, epoch: int | Tensor, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return the loss and the training accuracy of each run in this step, two tensors of shape (R,).
+
+        The noise of the perturbation is drawn for this epoch, unless it is given.
+        """
         config, method = self.problem.config, self.problem.method
         dropout = Dropout(self.stack.keys, self.problem.samples, epoch, config.dropout)
-        operator = self.operator(epoch)
+        operator = self.operator(epoch, noise)
         view = self.train_view if operator is None else full_view(self.features, operator, self.problem.depth)
         out = logits(self.stack.weights, view, dropout, biases=self.stack.biases)
         cross_entropy, accuracy = scores(out, self.train_targets)
@@ -87,17 +100,23 @@ class Trainer:
             loss = loss + config.consistency * consistency(out, len(self.stack), config.temperature)
         return loss, accuracy
 
-    def step(self, epoch: int) -> tuple[Tensor, Tensor]:
+    def step(self, epoch: int | Tensor, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Take one step of Adam for the weights (down) and ξ (up); return loss and accuracy before it."""
-        self.stack.optimizer.zero_grad(set_to_none=True)
-        loss, accuracy = self.objective(epoch)
-        loss.sum().backward()  # type: ignore[no-untyped-call]
-        self.stack.optimizer.step()
+        loss, accuracy = self.objective(epoch, noise)
+        parameters = self.stack.parameters
+        slopes = torch.autograd.grad(loss.sum(), parameters, allow_unused=True)
+        for parameter, slope in zip(parameters, slopes, strict=True):
+            parameter.grad = slope
+        self.stack.step()
         return loss.detach(), accuracy
 
-    def epoch(self, number: int) -> tuple[Tensor, Tensor]:
-        """Take the one step of an epoch."""
-        return self.step(number)
+    def epoch(self, number: int) -> tuple[Tensor, ...]:
+        """Take the one step of an epoch, and validate after it."""
+        return self.epoch_now(number) if self.recorder is None else self.recorder.epoch(self, number)
+
+    def epoch_now(self, number: int | Tensor, noise: Tensor | None = None) -> tuple[Tensor, ...]:
+        """Do so kernel by kernel."""
+        return *self.step(number, noise), *self.validate()
 
     @torch.inference_mode()
     def validate(self) -> tuple[Tensor, Tensor]:
@@ -109,6 +128,8 @@ class Trainer:
     def keep(self, runs: Tensor) -> None:
         """Let the other runs leave the stack."""
         self.stack.keep(runs)
+        if self.recorder is not None:
+            self.recorder.forget()
         self.train_targets, self.val_targets = self.train_targets.keep(runs), self.val_targets.keep(runs)
 
     @torch.inference_mode()

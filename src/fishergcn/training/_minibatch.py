@@ -28,7 +28,7 @@ from fishergcn.operators import BlockOperator, Operator, SparseMatrix
 from fishergcn.training._chunk import Progress, train_epochs, untrained
 from fishergcn.training._distributed import Group
 from fishergcn.training._metrics import MEASURED, class_scores
-from fishergcn.training._objective import class_shares, penalty
+from fishergcn.training._objective import penalty, training_shares
 from fishergcn.training._problem import Problem, Run, check_runs
 from fishergcn.training._records import RunRecord
 from fishergcn.training._sampling import BatchSettings, Block, NeighborSampler, batches, check_fanout
@@ -64,17 +64,16 @@ class MiniBatchTrainer:
         self.sampler = NeighborSampler(problem.propagation, settings.fanout, self.key)
         self.basis = None if basis is None else torch.tensor(basis, dtype=problem.dtype)
         self.labels = torch.from_numpy(np.array(problem.graph.labels))
-        self.class_weights = self._class_weights()
+        self.node_weights = self._node_weights()
         self._views: dict[str, View] = {}
 
-    def _class_weights(self) -> Tensor | None:
-        """Return N/(C N_c) of each class among the training nodes, shape (C,), or None where all weigh the same."""
-        if self.problem.config.class_weight == "none":
-            return None
-        labels = self.labels.numpy()[self.runs[0].split.train]
-        weights = np.zeros(self.problem.graph.num_classes)
-        weights[labels] = len(labels) * class_shares(labels)
-        return torch.as_tensor(weights, dtype=self.problem.dtype, device=self.device)
+    def _node_weights(self) -> Tensor:
+        """Return N times the share of each node in the loss of all N training nodes, shape (n,)."""
+        split = self.runs[0].split
+        weights = np.zeros(self.problem.graph.num_nodes)
+        shares = training_shares(split, self.labels.numpy(), self.problem.config.class_weight)
+        weights[split.train] = len(split.train) * shares
+        return torch.as_tensor(weights, dtype=self.problem.dtype)
 
     def coefficients(self, step: int) -> Tensor | None:
         """Return c of this step, shape (M, k), or None without a perturbation."""
@@ -115,17 +114,16 @@ class MiniBatchTrainer:
         out = logits(self.stack.weights, view, self.dropout(blocks, step), biases=self.stack.biases)
         labels = self.labels[nodes].to(self.device).unsqueeze(1).expand(out.shape[:2])
         count = len(batch) * out.shape[1]
-        errors = functional.cross_entropy(
-            out.flatten(0, 1), labels.flatten(), weight=self.class_weights, reduction="sum"
-        )
-        cross_entropy = errors / count
+        errors = functional.cross_entropy(out.flatten(0, 1), labels.flatten(), reduction="none").view(labels.shape)
+        cross_entropy = (errors.sum(1) * self.node_weights[nodes].to(self.device)).sum() / count
         hits = (out.detach().argmax(-1) == labels).sum().double() / count
         decay = penalty(self.stack.weights, self.problem.config.weight_decay)[0] / self.group.size
         return cross_entropy + decay, cross_entropy.detach(), hits
 
     def step(self, batch: IntArray, step: int) -> tuple[float, float]:
         """Take one step of Adam; return loss and accuracy of the whole batch before it."""
-        self.stack.optimizer.zero_grad(set_to_none=True)
+        for parameter in self.stack.parameters:
+            parameter.grad = None
         loss, _, hits = self.objective(batch, step)
         loss.backward()  # type: ignore[no-untyped-call]
         parameters = self.stack.parameters
@@ -133,23 +131,22 @@ class MiniBatchTrainer:
         *sums, total, accuracy = self.group.add([*gradients, loss.detach(), hits])
         for parameter, gradient in zip(parameters, sums, strict=True):
             parameter.grad = gradient
-        self.stack.optimizer.step()
+        self.stack.step()
         return float(total), float(accuracy)
 
-    def epoch(self, number: int) -> tuple[Tensor, Tensor]:
-        """Take a step for every batch; return mean loss and accuracy over the labeled nodes, each of shape (1,)."""
+    def epoch(self, number: int) -> tuple[Tensor, ...]:
+        """Take a step for every batch, and validate after them.
+
+        Returns mean loss and accuracy over the labeled nodes, then over the validation nodes, each of shape (1,).
+        """
         nodes = self.runs[0].split.train
         dealt = batches(nodes, self.settings.batch_size, self.key, number)
         sums = np.zeros(2)
         for index, batch in enumerate(dealt):
             sums += len(batch) * np.array(self.step(batch, number * len(dealt) + index))
         loss, accuracy = torch.from_numpy(sums / len(nodes)).unsqueeze(1)
-        return loss, accuracy
-
-    def validate(self) -> tuple[Tensor, Tensor]:
-        """Return loss and accuracy on the validation nodes, each of shape (1,)."""
         found = self.final_scores(self.stack.network, "val")
-        return torch.from_numpy(found["loss"]), torch.from_numpy(found["accuracy"])
+        return loss, accuracy, torch.from_numpy(found["loss"]), torch.from_numpy(found["accuracy"])
 
     def keep(self, runs: Tensor) -> None:
         """Let the other runs leave the stack."""

@@ -17,8 +17,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from fishergcn._base.backend import backend_of
+from fishergcn._base.choices import ClassWeight
 from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.nn import View
+from fishergcn.splits import Split
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,7 @@ class Targets:
     labels
         Their classes, shape (R, N).
     shares
-        1 / N_r for a node, 0 for padding, shape (R, N); balanced, 1 / (C_r N_rc) for one of N_rc nodes of a class, of
-        which C_r have any.
+        1 / N_r for a node, 0 for padding, shape (R, N); or what :func:`training_shares` says.
 
     Examples
     --------
@@ -60,23 +61,23 @@ class Targets:
         device: torch.device,
         dtype: torch.dtype,
         *,
-        balanced: bool = False,
+        shares: Sequence[FloatArray] | None = None,
     ) -> Targets:
         """Place each run's nodes in the output of ``view``, or of all nodes in order without one.
 
-        Balanced, every class of a run has the same share in it.
+        Without ``shares`` all nodes of a run have the same.
         """
         longest = max(len(each) for each in nodes)
         rows = np.zeros((len(nodes), longest), dtype=np.int64)
-        classes, shares = np.zeros_like(rows), np.zeros(rows.shape)
+        classes, padded = np.zeros_like(rows), np.zeros(rows.shape)
         for run, each in enumerate(nodes):
             rows[run, : len(each)] = each if view is None else view.position(each)
             classes[run, : len(each)] = labels[each]
-            shares[run, : len(each)] = class_shares(labels[each]) if balanced else 1.0 / max(len(each), 1)
+            padded[run, : len(each)] = 1.0 / max(len(each), 1) if shares is None else shares[run]
         return cls(
             torch.as_tensor(rows, device=device),
             torch.as_tensor(classes, device=device),
-            torch.as_tensor(shares, dtype=dtype, device=device),
+            torch.as_tensor(padded, dtype=dtype, device=device),
         )
 
     def keep(self, runs: Tensor) -> Targets:
@@ -84,16 +85,26 @@ class Targets:
         return Targets(self.rows[runs], self.labels[runs], self.shares[runs])
 
 
-def class_shares(labels: IntArray) -> FloatArray:
-    """Return 1 / (C N_c) for each of some nodes, where N_c of them have its class and C classes have any.
+def training_shares(split: Split, labels: IntArray, class_weight: ClassWeight) -> FloatArray:
+    """Return the share of each training node in the loss, in their order: w_i c_i / Σ_j w_j c_j.
+
+    w is the weight of a node, 1 unless the split says otherwise; c is 1 or, balanced, 1 / (C N_c) where N_c of the
+    training nodes have its class and C classes have any.
 
     Examples
     --------
-    >>> class_shares(np.array([0, 0, 0, 2]))
+    >>> split = Split("mine", train=[0, 1, 2, 3], val=[], test=[])
+    >>> training_shares(split, np.array([0, 0, 0, 2]), "balanced")
     array([0.16666667, 0.16666667, 0.16666667, 0.5       ])
     """
-    _, place, counts = np.unique(labels, return_inverse=True, return_counts=True)
-    return np.asarray(1.0 / (len(counts) * counts[place]))
+    nodes = split.train
+    weight = np.ones(len(nodes)) if split.node_weight is None else split.node_weight[nodes]
+    if class_weight == "balanced":
+        _, place, counts = np.unique(labels[nodes], return_inverse=True, return_counts=True)
+        weight = weight / (len(counts) * counts[place])
+    # Divided by the largest first: a sum of numbers near the largest of float64 would be infinite.
+    weight = weight / weight.max()
+    return np.asarray(weight / weight.sum())
 
 
 def scores(logits: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:

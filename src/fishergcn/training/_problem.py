@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -19,7 +20,15 @@ from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
 from fishergcn.nn import Features, FeatureScaling, make_features
 from fishergcn.perturbation import Neighborhood, PerturbationWarning
-from fishergcn.propagation import high_order, normalized_adjacency, renormalized
+from fishergcn.propagation import (
+    high_order,
+    high_order_rows,
+    joined,
+    normalized_adjacency,
+    normalized_rows,
+    renormalized,
+    renormalized_rows,
+)
 from fishergcn.splits import Split
 from fishergcn.streams import keys_of
 from fishergcn.training._methods import samples_of
@@ -129,11 +138,61 @@ def propagation_of(graph: Graph, method: Method, config: TrainConfig) -> CSRArra
     array([[0.5, 0.5],
            [0.5, 0.5]])
     """
+    known = _MATRICES.setdefault(graph, {})
+    key = ("high", config.order, config.threshold) if method.high_order else (method.base == "lp", method.uses_graph)
+    if key not in known:
+        known[key] = _propagation(graph, method, config)
+    return known[key]
+
+
+# Ã of graphs that are in use: a high-order matrix takes as long as some hundred epochs.
+_MATRICES: WeakKeyDictionary[Graph, dict[object, CSRArray]] = WeakKeyDictionary()
+
+
+def _propagation(graph: Graph, method: Method, config: TrainConfig) -> CSRArray:
     if method.high_order:
         return high_order(graph.adjacency, order=config.order, threshold=config.threshold)
     if method.base == "lp":
         return normalized_adjacency(graph.adjacency)
     return renormalized(graph.adjacency) if method.uses_graph else sparse.eye_array(graph.num_nodes, format="csr")
+
+
+def joined_propagation(
+    graph: Graph, links: CSRArray, method: Method, config: TrainConfig, propagation: CSRArray
+) -> CSRArray:
+    """Return Ã of a graph with new nodes that join it one by one, n + m rows: the old nodes do not see them.
+
+    Parameters
+    ----------
+    graph
+        The graph, n nodes.
+    links
+        Weights of the links of m new nodes to its nodes, m x n.
+    method, config
+        Which Ã.
+    propagation
+        Ã of the graph itself: see :func:`propagation_of`.
+
+    Examples
+    --------
+    >>> import fishergcn
+    >>> from fishergcn.training import parse_method
+    >>> pair, gcn, config = fishergcn.Graph.from_edges([(0, 1)]), parse_method("gcn"), fishergcn.TrainConfig()
+    >>> old = propagation_of(pair, gcn, config)
+    >>> joined_propagation(pair, sparse.csr_array([[1.0, 0.0]]), gcn, config, old).toarray()
+    array([[0.5, 0.5, 0. ],
+           [0.5, 0.5, 0. ],
+           [0.5, 0. , 0.5]])
+    """
+    if method.high_order:
+        rows, own = high_order_rows(links, graph.adjacency, propagation, config.order, config.threshold)
+    elif method.base == "lp":
+        rows, own = normalized_rows(links, graph.adjacency)
+    elif method.uses_graph:
+        rows, own = renormalized_rows(links, graph.adjacency)
+    else:
+        rows, own = sparse.csr_array(links.shape), np.ones(links.shape[0])
+    return joined(propagation, rows, own)
 
 
 def learnable(graph: Graph, methods: Iterable[Method] = ()) -> Graph:
@@ -253,6 +312,8 @@ def check_runs(problem: Problem, runs: Sequence[Run]) -> None:
             unknown = nodes[labels[nodes] < 0]
             if len(unknown):
                 raise InputError(f"split {split.name!r}: {part} node {unknown[0]} has no label.")
+        if split.node_weight is not None and not problem.method.trained:
+            raise InputError(f"method {problem.method.name!r} trains no network: it has no use for node_weight.")
         missing = np.flatnonzero(np.bincount(labels[split.train], minlength=classes) == 0)
         if len(missing):
             warn(f"split {split.name!r} has no training node of class {missing[0]}.")

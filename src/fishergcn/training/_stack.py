@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from fishergcn.nn import layer_sizes
 from fishergcn.perturbation import SpectralAdversary
 from fishergcn.streams import initial_weights
+from fishergcn.training._adam import Adam
 from fishergcn.training._problem import Problem, Run
 
 
@@ -33,8 +34,8 @@ class Stack:
         if around is not None:
             around = around.to(device, problem.dtype)
             self.adversary = SpectralAdversary(around, problem.samples, adversarial=config.adversarial, keys=self.keys)
-        self.learning_rate = config.learning_rate
-        self.optimizer = self._optimizer()
+        self.down = Adam(self.network, config.learning_rate)
+        self.up = Adam([] if self.xi is None else [self.xi], config.learning_rate, maximize=True)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -59,24 +60,18 @@ class Stack:
         """All that is learned: what minimizes the loss, then what maximizes it."""
         return [*self.network, *([] if self.xi is None else [self.xi])]
 
-    def _optimizer(self) -> torch.optim.Adam:
-        groups: list[dict[str, object]] = [{"params": self.network}]
-        if self.adversary is not None and self.xi is not None:
-            groups.append(self.adversary.parameter_group())
-        return torch.optim.Adam(groups, lr=self.learning_rate, fused=True)
+    def step(self) -> None:
+        """Move along the gradients: what minimizes the loss down, what maximizes it up."""
+        self.down.step()
+        self.up.step()
 
     def keep(self, runs: Tensor) -> None:
         """Let the other runs leave; the optimizer goes on where it was."""
-        old = self.optimizer
-        states = [old.state[parameter] for parameter in self.parameters]
         self.keys = self.keys[runs]
         self.weights, self.biases = (
             [nn.Parameter(each.detach()[runs]) for each in part] for part in (self.weights, self.biases)
         )
         if self.adversary is not None:
             self.adversary.keep(runs)
-        self.optimizer = self._optimizer()
-        for parameter, state in zip(self.parameters, states, strict=True):
-            if state:
-                moments = {name: state[name][runs] for name in ("exp_avg", "exp_avg_sq")}
-                self.optimizer.state[parameter] = {"step": state["step"], **moments}
+        self.down = self.down.keep(self.network, runs)
+        self.up = self.up.keep([] if self.xi is None else [self.xi], runs)

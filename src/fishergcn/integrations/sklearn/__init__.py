@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from fishergcn.integrations.sklearn._classifier import FisherGCNClassifier
+from fishergcn.integrations.sklearn._scorer import labeled_scorer
 
-__all__ = ["FisherGCNClassifier"]
+__all__ = ["FisherGCNClassifier", "labeled_scorer"]

@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import TYPE_CHECKING, Any
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy import sparse
+import torch
+from torch import Tensor
 
 from fishergcn._base.checks import check_choice, check_integer, check_real
 from fishergcn._base.imports import require
-from fishergcn._base.types import AnyArray, CSRArray, FloatArray, IntArray
+from fishergcn._base.types import AnyArray, FloatArray, IntArray, MatrixLike
 from fishergcn.errors import ConvergenceError, InputError
 from fishergcn.execution import train
 from fishergcn.graph import Graph, largest_component
 from fishergcn.integrations.sklearn._data import UNKNOWN, known_labels, same_rows, without_validation
-from fishergcn.integrations.sklearn._new_nodes import join, probabilities
+from fishergcn.integrations.sklearn._neighbors import Metric, Neighbors, check_metric
 from fishergcn.integrations.sklearn._scaling import SCALINGS, Kind, Scaling
-from fishergcn.propagation import high_order_rows, renormalized_rows
-from fishergcn.splits import held_out
-from fishergcn.training import TrainConfig, parse_method, propagation_of
+from fishergcn.models import TrainedModel
+from fishergcn.splits import Split, held_out
+from fishergcn.studies import CANDIDATES, fit
+from fishergcn.training import TrainConfig, parse_method
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 _PURPOSE = {"extra": "sklearn", "purpose": "FisherGCNClassifier"}
 base: Any = require("sklearn.base", **_PURPOSE)
+joblib: Any = require("joblib", **_PURPOSE)
 metrics: Any = require("sklearn.metrics", **_PURPOSE)
 multiclass: Any = require("sklearn.utils.multiclass", **_PURPOSE)
-neighbors: Any = require("sklearn.neighbors", **_PURPOSE)
 sklearn_utils: Any = require("sklearn.utils", **_PURPOSE)
+class_weights: Any = require("sklearn.utils.class_weight", **_PURPOSE)
 validation: Any = require("sklearn.utils.validation", **_PURPOSE)
 
 # Parameters that are settings of the training under the same name.
@@ -43,7 +47,8 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
     """A graph convolutional network with an adversary on its graph, for few labels and many nodes.
 
     Transductive: :meth:`fit` takes all nodes, with -1 for those of unknown class, and ``transduction_`` holds
-    the classes of all of them. New nodes are classified one by one, through their links to the fitted ones.
+    the classes of all of them. New nodes are classified one by one, through their links to the fitted ones, by
+    :meth:`fishergcn.TrainedModel.logits_of_new`.
 
     Parameters
     ----------
@@ -52,16 +57,22 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
         linked if one is among the ``n_neighbors`` nearest of the other. A given matrix does not follow when
         ``cross_val_score`` or ``GridSearchCV`` take rows out of X; they need the kNN graph.
     method : str
-        ``fishergcn-t``, or another of :data:`fishergcn.METHODS`; also ``mlp``, which does not read the graph.
+        ``gcn``, or another that :func:`fishergcn.train` takes, such as ``gcn-t``, ``fishergcn-t`` or ``mlp``, which
+        does not read the graph. ``"auto"`` lets :func:`fishergcn.fit` choose, by labels that it holds out; without
+        ``validation_fraction`` (then it is a fifth) the chosen method is then trained on all labels.
     n_neighbors : int
         Of the kNN graph, and of new nodes; all others, with a warning, where there are fewer.
-    metric : str
-        Of the kNN graph, as in :class:`sklearn.neighbors.NearestNeighbors`.
+    metric : str or callable
+        Of the kNN graph, as in :class:`sklearn.neighbors.NearestNeighbors`; not ``"precomputed"``, since the network
+        needs features.
     scaling : {"global", "columns", "rows", "none"}
         What the network sees: X without its column means, divided by one number (its overall standard
         deviation) or column by column, and with a column of ones; rows divided by the sum of their magnitudes
         (for counts); or X itself. Sparse X is divided by root mean squares and not centered. The kNN graph is
         always that of X itself.
+    class_weight : None, "balanced" or dict
+        What a label counts by its class: all the same, inversely to how many have it, or {class: weight}, 1 for
+        classes that are not named. It needs a method that trains a network.
     hidden : tuple of int
         Sizes of the hidden layers.
     learning_rate, dropout, weight_decay, max_epochs, samples, rank, radius, order, threshold
@@ -72,6 +83,10 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
         learned from, for ``max_epochs`` epochs.
     patience : int
         For ``validation_fraction``.
+    n_jobs : int, optional
+        Processes for the search of neighbors and for ``method="auto"``: None is 1, -1 all cores.
+    verbose : int or bool
+        Show epochs on standard error.
     device : str
         ``"cpu"``, ``"cuda"`` or ``"auto"``.
     random_state : int, RandomState or None
@@ -87,12 +102,16 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
         Its probabilities.
     graph_ : csr_array of shape (n_samples, n_samples)
         The adjacency matrix.
+    model_ : TrainedModel
+        The network with its graph and scaled features: it can be saved and looked into.
     weights_ : list of ndarray
         The weights of the network.
     n_iter_ : int
         The number of epochs.
     loss_curve_, validation_curve_ : list of float
         Training loss and, with ``validation_fraction``, validation accuracy by epoch.
+    selection_ : Selection or None
+        How ``method="auto"`` chose.
     n_features_in_ : int
         The number of columns of X.
 
@@ -114,12 +133,13 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
 
     def __init__(
         self,
-        graph: Any = None,
+        graph: MatrixLike | Literal["knn"] | None = None,
         *,
-        method: str = "fishergcn-t",
+        method: str = "gcn",
         n_neighbors: int = 7,
-        metric: str = "minkowski",
+        metric: Metric = "minkowski",
         scaling: Kind = "global",
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
         hidden: tuple[int, ...] = (64,),
         learning_rate: float = 0.01,
         dropout: float = 0.5,
@@ -132,6 +152,8 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
         radius: float = 0.1,
         order: int = 5,
         threshold: float = 1e-4,
+        n_jobs: int | None = None,
+        verbose: int = 0,
         device: str = "cpu",
         random_state: Any = None,
     ) -> None:
@@ -140,6 +162,7 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
         self.n_neighbors = n_neighbors
         self.metric = metric
         self.scaling = scaling
+        self.class_weight = class_weight
         self.hidden = hidden
         self.learning_rate = learning_rate
         self.dropout = dropout
@@ -152,10 +175,12 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
         self.radius = radius
         self.order = order
         self.threshold = threshold
+        self.n_jobs = n_jobs
+        self.verbose = verbose
         self.device = device
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from the rows with a label, and from the graph between all rows.
 
         Parameters
@@ -164,34 +189,50 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
             All nodes.
         y : array of shape (n_samples,)
             Their labels, -1 where unknown.
+        sample_weight : array of shape (n_samples,), optional
+            How much each label counts, in the mean over all of them; not read where it is unknown. A row of weight 0
+            is not learned from, but stays in the graph.
 
         Returns
         -------
         FisherGCNClassifier
             Itself.
         """
-        method, config = parse_method(self.method), self._config()
-        if not method.trained:
-            raise InputError(
-                f"method {method.name!r} trains no network; use sklearn's LabelSpreading or DummyClassifier."
-            )
+        config = self._config()
         X, y = validation.validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, ensure_min_samples=2)
         known = known_labels(y)
         multiclass.check_classification_targets(y[known])
         self.classes_, codes = np.unique(y[known], return_inverse=True)
         labels: IntArray = np.full(len(y), UNKNOWN, dtype=np.int64)
         labels[known] = codes
-        self.graph_ = self._adjacency(X)
+        weight = self._node_weight(X, y, known, sample_weight)
+        self._link(X)
         self._scaling = Scaling.learn(X, self.scaling)
-        self._features = self._scaling.apply(X)
-        self._train(Graph(self.graph_, self._features, labels, name="estimator"), config)
+        graph = Graph(self.graph_, self._scaling.apply(X), labels, name="estimator")
+        self.model_ = self._trained(graph, config, weight)
 
-        self._propagation = propagation_of(Graph(self.graph_), method, config)
-        self._walks = (config.order, config.threshold) if method.high_order else None
-        everyone = np.arange(len(y))
-        self.label_distributions_ = probabilities(self.weights_, self._features, self._propagation, everyone)
+        [record] = self.model_.records
+        self.selection_ = self.model_.selection
+        self.weights_ = [each[0].cpu().numpy() for each in self.model_.weights]
+        self.n_iter_ = record.epochs
+        self.loss_curve_ = record.curves.get("train_loss", [])
+        self.validation_curve_ = [] if self.validation_fraction is None else record.curves.get("val_accuracy", [])
+        # In float64, so that what is predicted of a row does not depend on the rows beside it.
+        self._precise = self.model_.to("cpu", torch.float64)
+        self.label_distributions_ = _softmax(self._precise.logits())
         self.transduction_ = self.classes_[self.label_distributions_.argmax(axis=1)]
         return self
+
+    def decision_function(self, X: Any, links: Any = None) -> FloatArray:
+        """Return the logits of each class for new nodes; arguments as in :meth:`predict_proba`.
+
+        Returns
+        -------
+        ndarray of shape (m, n_classes), or (m,) for two classes
+            In the order of ``classes_``; of two, the logit of the second minus that of the first.
+        """
+        found: FloatArray = self._logits(X, links)[:, 0].cpu().numpy()
+        return found[:, 1] - found[:, 0] if len(self.classes_) == 2 else found
 
     def predict_proba(self, X: Any, links: Any = None) -> FloatArray:
         """Return the probability of each class for new nodes.
@@ -210,26 +251,7 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
         ndarray of shape (m, n_classes)
             In the order of ``classes_``.
         """
-        validation.check_is_fitted(self)
-        X = validation.validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        if links is None and self._neighbors is None:
-            if not same_rows(X, self._fitted):
-                raise InputError(
-                    "links must be given for new nodes, since the graph was given as a matrix; the classes of "
-                    "the fitted nodes are in transduction_."
-                )
-            return self.label_distributions_.copy()
-        matrix = self._nearest(X) if links is None else self._checked_links(links, X.shape[0])
-        if not parse_method(self.method).uses_graph:
-            rows, own = sparse.csr_array(matrix.shape), np.ones(matrix.shape[0])
-        elif self._walks is None:
-            rows, own = renormalized_rows(matrix, self.graph_)
-        else:
-            rows, own = high_order_rows(matrix, self.graph_, self._propagation, *self._walks)
-        stack: Any = sparse.vstack if sparse.issparse(self._features) else np.vstack
-        features = stack([self._features, self._scaling.apply(X)])
-        new = np.arange(self.graph_.shape[0], features.shape[0])
-        return probabilities(self.weights_, features, join(self._propagation, rows, own), new)
+        return _softmax(self._logits(X, links))
 
     def predict(self, X: Any, links: Any = None) -> AnyArray:
         """Return the most probable class of new nodes; arguments as in :meth:`predict_proba`."""
@@ -250,8 +272,11 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
         return tags
 
     def _config(self) -> TrainConfig:
+        if self.method != "auto":
+            parse_method(self.method)
         check_choice("scaling", self.scaling, SCALINGS)
         check_integer("n_neighbors", self.n_neighbors, minimum=1)
+        check_metric(self.metric)
         stopping: dict[str, Any] = {"stopping": "none"}
         if self.validation_fraction is not None:
             check_real("validation_fraction", self.validation_fraction, above=0.0, below=1.0)
@@ -259,60 +284,96 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
         chosen = {name: getattr(self, name) for name in _SETTINGS}
         return TrainConfig(**chosen, **stopping, scaling="none")
 
-    def _adjacency(self, X: Any) -> CSRArray:
-        """Return A; remember how new nodes are linked to it."""
-        self._neighbors, self._fitted = None, None
-        if self.graph is not None and not isinstance(self.graph, str):
-            self._fitted = X
-            adjacency = Graph(self.graph).adjacency
-            if adjacency.shape[0] != X.shape[0]:
-                raise InputError(
-                    f"graph must have as many nodes as X has rows, {X.shape[0]}, got {adjacency.shape[0]}; "
-                    "cross-validation takes rows out of X but not out of graph: hide labels by -1 instead."
-                )
-            return adjacency
-        check_choice("graph", "knn" if self.graph is None else self.graph, ("knn",))
-        count = min(self.n_neighbors, X.shape[0] - 1)
-        if count < self.n_neighbors:
-            warnings.warn(
-                f"n_neighbors is {self.n_neighbors}, but a row of X has only {count} others: all rows are linked.",
-                UserWarning,
-                stacklevel=3,
+    def _node_weight(self, X: Any, y: AnyArray, known: AnyArray, sample_weight: Any) -> FloatArray | None:
+        """Return how much each row counts, 0 for those of unknown class; None where all labels count the same."""
+        if sample_weight is None and self.class_weight is None:
+            return None
+        weight: FloatArray = np.zeros(len(y))
+        given = validation._check_sample_weight(sample_weight, X, dtype=np.float64)
+        weight[known] = given[known] * class_weights.compute_sample_weight(self.class_weight, y[known])
+        if (weight < 0).any() or not (weight > 0).any():
+            raise InputError(
+                "sample_weight and class_weight must not be negative, and positive for at least one label."
             )
-        self._neighbors = neighbors.NearestNeighbors(n_neighbors=count, metric=self.metric).fit(X)
-        # Without an argument a row is not its own neighbor.
-        arcs = sparse.csr_array(self._neighbors.kneighbors_graph())
-        symmetric: Any = arcs.maximum(arcs.T)
-        return sparse.csr_array(symmetric)
+        return weight
 
-    def _nearest(self, X: Any) -> Any:
-        if self._neighbors is None:
-            raise AssertionError("predict_proba asks for links where the graph was given")
-        return sparse.csr_array(self._neighbors.kneighbors_graph(X))
+    def _link(self, X: Any) -> None:
+        """Set A, and how new nodes are linked to it."""
+        self._neighbors: Neighbors | None = None
+        self._fitted: Any = None
+        if self.graph is None or isinstance(self.graph, str):
+            check_choice("graph", "knn" if self.graph is None else self.graph, ("knn",))
+            self._neighbors = Neighbors(X, self.n_neighbors, self.metric, self.n_jobs)
+            self.graph_ = self._neighbors.adjacency
+            return
+        self._fitted = X
+        self.graph_ = Graph(self.graph).adjacency
+        if self.graph_.shape[0] != X.shape[0]:
+            raise InputError(
+                f"graph must have as many nodes as X has rows, {X.shape[0]}, got {self.graph_.shape[0]}; "
+                "cross-validation takes rows out of X but not out of graph: hide labels by -1 instead."
+            )
 
-    def _checked_links(self, links: Any, rows: int) -> Any:
-        matrix = sparse.csr_array(links, dtype=np.float64)
-        expected = (rows, self.graph_.shape[0])
-        if matrix.shape != expected:
-            raise InputError(f"links must have shape {expected}, got {matrix.shape}.")
-        if not (np.isfinite(matrix.data).all() and (matrix.data >= 0).all()):
-            raise InputError("links must be finite and not negative.")
-        return matrix
+    def _logits(self, X: Any, links: Any) -> Tensor:
+        """Return the logits of new nodes, (m, 1, C)."""
+        validation.check_is_fitted(self)
+        X = validation.validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        if links is None and self._neighbors is not None:
+            links = self._neighbors.links(X)
+        if links is not None:
+            return self._precise.logits_of_new(links, self._scaling.apply(X))
+        if not same_rows(X, self._fitted):
+            raise InputError(
+                "links must be given for new nodes, since the graph was given as a matrix; the classes of "
+                "the fitted nodes are in transduction_."
+            )
+        return self._precise.logits()
 
-    def _train(self, graph: Graph, config: TrainConfig) -> None:
-        """Set the weights and what is known of their training."""
+    def _trained(self, graph: Graph, config: TrainConfig, weight: FloatArray | None) -> TrainedModel:
+        """Return the model that is asked for, on all labels or with some held out."""
         seed = int(sklearn_utils.check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         size = int(largest_component(graph.adjacency).sum())
-        config = TrainConfig.from_dict({**config.to_dict(), "rank": max(min(config.rank, size - 1), 1)})
+        config = dataclasses.replace(config, rank=max(min(config.rank, size - 1), 1))
+        percent = 20 if self.validation_fraction is None else round(100 * self.validation_fraction)
+        method, selection = self.method, None
+        if method == "auto" or self.validation_fraction is not None:
+            split = held_out(graph, min(max(percent, 1), 99), seed=seed)
+            split = dataclasses.replace(split, node_weight=weight)
+        if method == "auto":
+            model = self._chosen(graph, split, config, seed)
+            if self.validation_fraction is not None:
+                return model
+            method, selection = model.method.name, model.selection
+            config = dataclasses.replace(model.config, stopping="none", test_at="last")
+        larger = graph
         if self.validation_fraction is None:
-            graph, split = without_validation(graph)
-        else:
-            percent = min(max(round(100 * self.validation_fraction), 1), 99)
-            split = held_out(graph, percent, seed=seed)
-        [record] = train(graph, self.method, split, seeds=[seed], config=config, device=self.device, keep_weights=True)
-        if record.status != "ok" or record.weights is None:
+            larger, split = without_validation(graph, weight)
+        place: dict[str, Any] = {"device": self.device, "progress": bool(self.verbose)}
+        [record] = train(larger, method, split, [seed], config, keep_weights=True, **place)
+        if record.status != "ok":
             raise ConvergenceError(f"training diverged in epoch {record.epochs}; try a lower learning_rate.")
-        self.weights_ = list(record.weights)
-        self.n_iter_ = record.epochs
-        self.loss_curve_ = record.curves["train_loss"]
-        self.validation_curve_ = [] if self.validation_fraction is None else record.curves["val_accuracy"]
+        # The node that stood in for validation nodes has no links: the network is one of the graph without it.
+        record = dataclasses.replace(record, graph_digest=graph.digest)
+        split = Split(split.name, split.train, split.val[split.val < graph.num_nodes], split.test)
+        return dataclasses.replace(TrainedModel.from_records(graph, record, split), selection=selection)
+
+    def _chosen(self, graph: Graph, split: Split, config: TrainConfig, seed: int) -> TrainedModel:
+        """Return what :func:`fishergcn.fit` chooses; features are scaled already."""
+        settings = {name: getattr(config, name) for name in (*_SETTINGS, "scaling")} | {"patience": self.patience}
+        weighted = [name for name in CANDIDATES if parse_method(name).trained]
+        return fit(
+            graph,
+            split,
+            self.device,
+            methods=None if split.node_weight is None else weighted,
+            settings=settings,
+            workers=joblib.effective_n_jobs(self.n_jobs),
+            progress=bool(self.verbose),
+            seed=seed,
+        )
+
+
+def _softmax(logits: Tensor) -> FloatArray:
+    """Return the probabilities of the only run, n x C."""
+    found: FloatArray = torch.softmax(logits[:, 0].double(), dim=1).cpu().numpy()
+    return found

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fishergcn._base.types import AnyArray
+from fishergcn._base.types import AnyArray, FloatArray
 from fishergcn.errors import InputError
 from fishergcn.graph import Graph
 from fishergcn.splits import Split
@@ -48,8 +48,8 @@ def same_rows(first: Any, second: Any) -> bool:
     return not (first != second).nnz if sparse.issparse(first) else bool(np.array_equal(first, second))
 
 
-def without_validation(graph: Graph) -> tuple[Graph, Split]:
-    """Return a graph and a split in which all labeled nodes are learned from.
+def without_validation(graph: Graph, weight: FloatArray | None = None) -> tuple[Graph, Split]:
+    """Return a graph and a split in which all labeled nodes are learned from, with these weights if they are given.
 
     Training watches a validation node. Where no label can be spared, it is an additional one without links
     or features: it neither sends nor receives anything.
@@ -72,4 +72,5 @@ def without_validation(graph: Graph) -> tuple[Graph, Split]:
         name=graph.name,
     )
     train_nodes = np.flatnonzero(labels >= 0)
-    return larger, Split("all-labels", train_nodes, np.array([nodes]), np.empty(0, dtype=np.int64))
+    weight = None if weight is None else np.append(weight, 0.0)
+    return larger, Split("all-labels", train_nodes, np.array([nodes]), np.empty(0, dtype=np.int64), weight)

@@ -1,0 +1,96 @@
+"""What a choice came to: scores of the candidates, what the links are worth, and both in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from fishergcn.graph import Graph
+from fishergcn.models import Candidate
+from fishergcn.splits import Split
+from fishergcn.studies._candidates import Scores
+from fishergcn.studies._resampling import Estimate, estimate
+
+_TOLD = 30  # links between nodes of known class that tell the homophily
+
+
+def known_homophily(graph: Graph, split: Split) -> float:
+    """Return the share of links within a class, among nodes whose class may be known: not those of the test.
+
+    NaN if fewer than 30 links join such nodes.
+    """
+    labels = np.full(graph.num_nodes, -1)
+    known = np.concatenate([split.train, split.val])
+    labels[known] = graph.labels[known] if graph.labels is not None else -1
+    links = graph.adjacency.tocoo()
+    told = (links.row < links.col) & (labels[links.row] >= 0) & (labels[links.col] >= 0)
+    if told.sum() < _TOLD:
+        return math.nan
+    return float((labels[links.row[told]] == labels[links.col[told]]).mean())
+
+
+def worth_of_links(linked: Scores, free: Scores) -> Estimate | None:
+    """Compare a network that uses the links with the same one without them, run by run."""
+    both = sorted(linked.keys() & free.keys(), key=str)
+    return estimate({key: linked[key].accuracy - free[key].accuracy for key in both}) if both else None
+
+
+def sentences(
+    best: str, candidates: Sequence[Candidate], gain: Estimate | None, homophily: float, pair: tuple[str, str] | None
+) -> Iterator[str]:
+    """Yield what came out, in words.
+
+    Parameters
+    ----------
+    best
+        The name of the chosen candidate.
+    candidates
+        All of them.
+    gain, pair
+        What the links are worth, and the two methods that tell it: with them and without them.
+    homophily
+        Of the links between nodes of known class.
+    """
+    chosen = next(each for each in candidates if each.name == best)
+    tried = [each for each in candidates if each.tried]
+    top = max(tried, key=lambda each: each.val_accuracy)
+    told = f"{best} was chosen from {len(tried)} candidates by validation: accuracy {chosen.val_accuracy:.1%}"
+    told += f" in the mean of {chosen.runs} inner splits" if chosen.runs > 1 else " on the validation nodes"
+    if top.name != best:
+        told += f"; {top.name} has {top.val_accuracy:.1%}, which is no clear difference"
+    yield f"{told}."
+    if gain is not None and pair is not None:
+        yield from _about_links(gain, pair)
+    if math.isfinite(homophily):
+        yield f"Of the links between nodes of known class, {homophily:.0%} join nodes of the same class."
+    reasons: Mapping[str, list[str]] = {each.left_out: [] for each in candidates if each.left_out}
+    for each in candidates:
+        if each.left_out:
+            reasons[each.left_out].append(each.name)
+    for why, names in reasons.items():
+        yield f"{' and '.join(names)} {'was' if len(names) == 1 else 'were'} left out: {why}."
+
+
+def _about_links(gain: Estimate, pair: tuple[str, str]) -> Iterator[str]:
+    linked, free = pair
+    interval = math.isfinite(gain.low) and math.isfinite(gain.high)
+    if not interval:
+        words = "seem to help" if gain.mean > 0 else "seem to hurt" if gain.mean < 0 else "seem to make no difference"
+    elif gain.low > 0:
+        words = "help"
+    elif gain.high < 0:
+        words = "hurt"
+    else:
+        words = "make no clear difference"
+    side = "higher" if gain.mean >= 0 else "lower"
+    bounds = f" (95 % interval {100 * gain.low:+.1f} to {100 * gain.high:+.1f})" if interval else ""
+    yield (
+        f"The links {words}: the accuracy of {linked} is {100 * abs(gain.mean):.1f} points {side} than that of {free}, "
+        f"the same network without them{bounds}."
+    )
+    if not interval:
+        yield "That is one inner split, so there is no interval; more time, or fewer candidates, would give one."
+    elif gain.high < 0:
+        yield "Warning: the links of this graph mislead a network; one that ignores them does better."
