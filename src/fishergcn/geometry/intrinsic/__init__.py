@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from fishergcn.geometry.intrinsic._density import DENSE_LIMIT, density_matrix, density_spectrum
 from fishergcn.geometry.intrinsic._distance import bures_angle, bures_distance, fidelity, geodesic, midpoint
+from fishergcn.geometry.intrinsic._divergence import von_neumann_divergence
 from fishergcn.geometry.intrinsic._entropy import EntropyEstimate, estimate_entropy, power, von_neumann_entropy
 from fishergcn.geometry.intrinsic._exponential import (
     center,
@@ -30,6 +31,7 @@ from fishergcn.geometry.intrinsic._exponential import (
 )
 from fishergcn.geometry.intrinsic._laplacian import LAPLACIANS, graph_laplacian
 from fishergcn.geometry.intrinsic._large import FidelityEstimate, estimate_fidelity
+from fishergcn.geometry.intrinsic._links import LinkInformation, link_information
 from fishergcn.geometry.intrinsic._lyapunov import logarithmic_derivative, quantum_fisher_matrix, solve_lyapunov
 from fishergcn.geometry.intrinsic._metric import (
     RotationTraceBounds,
@@ -45,10 +47,11 @@ from fishergcn.geometry.intrinsic._projection import RankProjection, rank_projec
 from fishergcn.geometry.intrinsic._unit import link_distance
 
 __all__ = [
-    "DENSE_LIMIT", "LAPLACIANS", "EntropyEstimate", "FidelityEstimate", "RankProjection", "RotationTraceBounds",
-    "bures_angle", "bures_distance", "bures_metric", "center", "congruence_distance", "density_matrix",
-    "density_spectrum", "estimate_entropy", "estimate_fidelity", "exponential_map", "fidelity", "geodesic",
-    "graph_laplacian", "kernel_rate", "link_distance", "logarithmic_derivative", "logarithmic_map", "midpoint",
-    "power", "quantum_fisher", "quantum_fisher_matrix", "rank_projection", "rotation_metric", "rotation_trace",
-    "rotation_trace_bounds", "solve_lyapunov", "spectral_metric", "tangent_norm", "von_neumann_entropy",
+    "DENSE_LIMIT", "LAPLACIANS", "EntropyEstimate", "FidelityEstimate", "LinkInformation", "RankProjection",
+    "RotationTraceBounds", "bures_angle", "bures_distance", "bures_metric", "center", "congruence_distance",
+    "density_matrix", "density_spectrum", "estimate_entropy", "estimate_fidelity", "exponential_map", "fidelity",
+    "geodesic", "graph_laplacian", "kernel_rate", "link_distance", "link_information", "logarithmic_derivative",
+    "logarithmic_map", "midpoint", "power", "quantum_fisher", "quantum_fisher_matrix", "rank_projection",
+    "rotation_metric", "rotation_trace", "rotation_trace_bounds", "solve_lyapunov", "spectral_metric",
+    "tangent_norm", "von_neumann_divergence", "von_neumann_entropy",
 ]  # fmt: skip

@@ -14,7 +14,7 @@ from fishergcn._base.matrices import check_adjacency
 from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
 from fishergcn.errors import InputError
 from fishergcn.geometry.intrinsic._density import positive_trace
-from fishergcn.geometry.intrinsic._laplacian import LAPLACIANS, Laplacian, graph_laplacian, kernel_vector
+from fishergcn.geometry.intrinsic._laplacian import DENSITIES, Density, graph_laplacian, kernel_vector
 from fishergcn.geometry.intrinsic._low_rank import low_rank_distance
 
 # Lanczos runs are looked at after 10, 20, 40 … steps, and end where doubling their length changed less than this.
@@ -69,7 +69,7 @@ class FidelityEstimate:
 def estimate_fidelity(
     a: MatrixLike,
     b: MatrixLike,
-    laplacian: Laplacian = "renormalized",
+    laplacian: Density = "renormalized",
     *,
     probes: int = 20,
     steps: int = 160,
@@ -113,7 +113,7 @@ def estimate_fidelity(
     >>> found.method, bool(abs(found.distance - exact) < 1e-5 * exact)
     ('low rank', True)
     """
-    check_choice("laplacian", laplacian, LAPLACIANS)
+    check_choice("laplacian", laplacian, DENSITIES)
     check_integer("probes", probes, minimum=2)
     check_integer("steps", steps, minimum=2 * _FIRST_LOOK)
     check_integer("seed", seed, minimum=0)
