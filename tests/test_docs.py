@@ -179,3 +179,14 @@ def test_the_files_to_touch_are_there() -> None:
     named = re.findall(r"`((?:src|tests)/[^`]+)`", (DOCS / "where.md").read_text(encoding="utf-8"))
     assert len(named) > 25
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_the_tests_that_show_corrections_are_there() -> None:
+    text = (DOCS / "mathematics.md").read_text(encoding="utf-8")
+    text = text[text.index("(corrections)=") :]
+    files = re.findall(r"`(tests/[^`]+\.py)`", text)
+    named = set(re.findall(r"`(test_\w+)`", text))
+    known = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    assert len(named) > 50
+    assert [name for name in files if not (ROOT / name).is_file()] == []
+    assert [name for name in sorted(named) if f"def {name}(" not in known] == []

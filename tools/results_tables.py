@@ -11,95 +11,29 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections import defaultdict
-from collections.abc import Callable, Iterable
-from functools import cache
-from pathlib import Path
+from collections.abc import Callable
 
 from _blocks import refresh
+from _results_ablation import ablation, draw_ablation
+from _results_distances import distances, in_links
+from _results_epochs import differences, draw_epochs, epochs
+from _results_shapes import draw_shapes, shapes
+from _study import NAMES, PAIRS, RESULTS, ROOT, TABLES, excludes_zero, interval, markdown, save, study
 
-from fishergcn._base.files import write_text
+from fishergcn._base.text import signed_points
 from fishergcn.drawing import draw_forest, looks
-from fishergcn.studies import (
-    CellSummary,
-    Comparison,
-    Estimate,
-    compare,
-    open_runs,
-    paired_difference,
-    summarize,
-)
+from fishergcn.report._captions import PERTURBATIONS
+from fishergcn.report._outcome import read_outcome
+from fishergcn.report._perturbations import draw_perturbations, judge, paragraph
+from fishergcn.studies import Comparison, open_runs
 
-ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "results"
-PICTURES = ROOT / "docs" / "_static"
 PAGES = ("README.md", "docs/reproduction.md")
-TABLES = ("table2", "table3", "three-layers")
-NAMES = {"cora": "Cora", "citeseer": "CiteSeer", "pubmed": "PubMed"}
-
-
-class Study:
-    """One experiment: its plan, its cells and its paired differences."""
-
-    def __init__(self, name: str) -> None:
-        runs = open_runs(RESULTS / name)
-        self.plan = runs.plan
-        self.cells: list[CellSummary] = summarize(runs)
-        self.differences: list[Comparison] = compare(runs)
-        self.seconds: dict[tuple[str, str], float] = defaultdict(float)
-        self.places: set[str] = set()
-        self._accuracies: dict[tuple[str, str], dict[tuple[str, int], float]] = defaultdict(dict)
-        for cell, record in runs.entries():
-            self.seconds[record.dataset, cell] += record.seconds
-            self.places.add(f"{record.device}, torch {record.versions['torch']}")
-            if record.status == "ok":
-                self._accuracies[record.dataset, cell][record.split, record.seed] = record.test_accuracy
-        runs.close()
-
-    def gain(self, dataset: str, cell: str, reference: str) -> str:
-        """Return a paired difference with its interval, in points."""
-        difference, _, _ = paired_difference(self._accuracies[dataset, cell], self._accuracies[dataset, reference])
-        return interval(difference)
-
-    @property
-    def place(self) -> str:
-        """The machine, in words."""
-        return "; ".join(sorted(self.places)).replace("cuda (NVIDIA H200)", "one NVIDIA H200")
-
-    @property
-    def controls(self) -> list[Comparison]:
-        """What the perturbation is judged by."""
-        return [each for each in self.differences if each.role == "control" and each.cell.startswith("fishergcn")]
-
-
-@cache
-def study(name: str) -> Study:
-    return Study(name)
-
-
-def markdown(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    titles = list(header)
-    lines = [titles, ["---"] * len(titles), *([str(cell) for cell in row] for row in rows)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def signed(value: float) -> str:
-    """Return a difference of fractions in percentage points."""
-    text = f"{100 * value:+.2f}"
-    return "0.00" if float(text) == 0 else text.replace("-", "−")
-
-
-def interval(difference: Estimate) -> str:
-    return f"{signed(difference.mean)} [{signed(difference.low)}, {signed(difference.high)}]"
+NODE = 0.001  # one of the 1,000 test nodes
 
 
 def after_controls(comparison: Comparison) -> bool:
     """Sort what the perturbation is judged by before what the paper compares with."""
     return comparison.role != "control"
-
-
-def excludes_zero(difference: Estimate) -> bool:
-    return difference.low > 0 or difference.high < 0
 
 
 def cells_of(name: str) -> str:
@@ -162,7 +96,7 @@ def finding() -> str:
     for name in TABLES:
         found = study(name)
         for dataset, label in NAMES.items():
-            for method, control, plain in (("fishergcn", "gcn-x5", "gcn"), ("fishergcn-t", "gcn-t-x5", "gcn-t")):
+            for method, control, plain in PAIRS:
                 pairs = ((method, plain), (control, plain), (method, control))
                 three = [found.gain(dataset, *pair) for pair in pairs]
                 rows.append([f"`{name}`", label, f"`{method}`", *three])
@@ -175,14 +109,54 @@ def verdict() -> str:
     every = [(name, each) for name in TABLES for each in study(name).controls]
     outside = [(name, each) for name, each in every if excludes_zero(each.difference)]
     largest = max(abs(each.difference.mean) for _, each in every)
+    low, high = min(each.difference.low for _, each in every), max(each.difference.high for _, each in every)
     named = "; ".join(
         f"`{each.cell}` on {NAMES[each.dataset]} in `{name}`, {interval(each.difference)}" for name, each in outside
     )
     return (
         f"Of {len(every)} intervals of the difference from the control, {len(every) - len(outside)} include zero. "
         f"Exceptions: {named or 'none'}. If there were no effect at all, about {0.05 * len(every):.0f} in "
-        f"{len(every)} would be expected to miss zero. No difference is larger than {100 * largest:.2f} points, in "
-        "either direction."
+        f"{len(every)} would be expected to miss zero. No mean difference is larger than {100 * largest:.2f} points, "
+        f"in either direction, and the intervals lie between {signed_points(low)} and {signed_points(high)}."
+    )
+
+
+def small(p_value: float) -> str:
+    return "< 0.0001" if p_value < 0.0001 else f"{p_value:.2g}"
+
+
+def equivalence() -> str:
+    """All comparisons of a table together, and how large a difference they rule out."""
+    rows = []
+    for name in TABLES:
+        found = study(name)
+        pooled = found.equivalence
+        assert pooled is not None
+        gain = found.pooled_gain((control, plain) for _, control, plain in PAIRS)
+        each = pooled.difference
+        rows.append([f"`{name}`", pooled.comparisons, f"{each.groups} {each.unit}", interval(gain, 3),
+                     interval(each, 3), f"{100 * pooled.margin:.3f}", small(pooled.p_value(NODE))])  # fmt: skip
+    header = ["preset", "comparisons", "observations", "control − plain", "**method − control**",
+              "ruled out at 5 %: ± points", "p of the test for ± 0.1"]  # fmt: skip
+    return markdown(header, rows)
+
+
+def in_short() -> str:
+    """The evidence against an effect of the perturbation, in four sentences."""
+    pooled = study("table2").equivalence
+    assert pooled is not None
+    gaps = differences("val_accuracy")
+    ours, control, _ = gaps["cora", "fishergcn"].values()
+    peak = int(ours.argmax())
+    never = max(float(abs(each["method − control"]).max()) for each in gaps.values())
+    moved = ", ".join(f"{NAMES[name]} {value:.2f}" for name, value in in_links().items())
+    return (
+        f"Pooled over Table 2, the perturbation adds {interval(pooled.difference, 3)} points to its control, and two "
+        f"one-sided t tests rule out an effect of {100 * pooled.margin:.3f} points or more. So it is at every epoch: "
+        f"on Cora FisherGCN leads GCN by up to {100 * ours[peak]:.2f} points of validation accuracy (at epoch "
+        f"{peak + 1}), the control leads GCN by {100 * control[peak]:.2f} there, and at no epoch, on no data set, do method and "
+        f"control differ by more than {100 * never:.2f}. As trained, the perturbation moves a graph by less than the "
+        f"removal of one typical link does (by {moved} times as much)."
     )
 
 
@@ -238,9 +212,24 @@ def consistency() -> str:
     )
 
 
+def perturbations() -> str:
+    """Return what the study of perturbations found, in words, with its picture."""
+    with open_runs(RESULTS / "perturbations") as runs:
+        judged = judge(read_outcome(runs))
+    picture = "![What each neighborhood gains over its control](_static/perturbations.svg)"
+    return f"{paragraph(judged)}\n\n{picture}\n\n{PERTURBATIONS}"
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
+    "ablation": ablation,
+    "distances": distances,
+    "epochs": epochs,
+    "equivalence": equivalence,
+    "shapes": shapes,
+    "perturbations": perturbations,
     "consistency": consistency,
     "headline": headline,
+    "in-short": in_short,
     "made-by": made_by,
     "verdict": verdict,
     "finding": finding,
@@ -252,15 +241,21 @@ BLOCKS: dict[str, Callable[[], str]] = {
 
 
 def draw() -> None:
-    """Write the forest plots of Table 2, on white so that they can be read in dark mode too."""
-    PICTURES.mkdir(exist_ok=True)
+    """Write the pictures of the pages."""
     found = study("table2")
     chosen = looks(cell.name for cell in found.plan.cells)
     for dataset, label in NAMES.items():
         rows = sorted((each for each in found.differences if each.dataset == dataset), key=after_controls)
-        picture = draw_forest(label, rows, chosen, f"forest-{dataset}")
-        paper = picture.svg.replace('style="fill: none"/>', 'style="fill: #ffffff"/>', 1)
-        write_text(PICTURES / f"{picture.name}.svg", paper)
+        save(draw_forest(label, rows, chosen, f"forest-{dataset}"))
+    save(draw_epochs())
+    save(draw_shapes())
+    if (RESULTS / "ablation").is_dir():
+        save(draw_ablation())
+    if (RESULTS / "perturbations").is_dir():
+        with open_runs(RESULTS / "perturbations") as runs:
+            drawn = draw_perturbations(judge(read_outcome(runs)))
+        if drawn is not None:
+            save(drawn)
 
 
 def main() -> int:

@@ -4,18 +4,22 @@
     python tools/robustness_tables.py --check    write nothing; fail if a block is out of date
 
 The study itself: fishergcn robustness --device cuda --out DIR, then fishergcn runs archive DIR --out results/robustness
---curves none.
+--curves none. What the Bures ball holds: python tools/study_ball.py.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 from _blocks import refresh
+from _study import NAMES, markdown
 
+from fishergcn._base.files import write_text
 from fishergcn.report._attacks import AttackPoint, attack_markdown, attack_pictures, attack_points
 from fishergcn.report._outcome import read_outcome
 from fishergcn.studies import ATTACKS, TITLES, Estimate, open_runs
@@ -25,6 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results" / "robustness"
 PAGE = ROOT / "docs" / "robustness.md"
 PICTURES = ROOT / "docs" / "robustness"
+BALL = ROOT / "results" / "distances" / "ball.json"
 
 
 def main() -> int:
@@ -36,14 +41,38 @@ def main() -> int:
     points = attack_points(outcome)
     if not options.check:
         for _, picture in attack_pictures(points):
-            picture.save(PICTURES / f"{picture.name}.svg")
+            write_text(PICTURES / f"{picture.name}.svg", relabeled(picture.svg))
     blocks = {
         "machine": lambda: machine(outcome.records),
-        "findings": lambda: findings(points),
+        "ball": ball,
+        "findings": lambda: relabeled(findings(points)),
         "pictures": lambda: shown(points),
-        "tables": lambda: attack_markdown(points),
+        "tables": lambda: relabeled(attack_markdown(points)),
     }
     return refresh([PAGE], "robustness", blocks, check=options.check)
+
+
+def relabeled(text: str) -> str:
+    """Call by its name what the ball of the archived runs holds: they were made without the bound λ_max(L) ≤ 2."""
+    return re.sub(r"([Ww])orst graph in a Bures ball", r"\1orst operator in a Bures ball", text)
+
+
+def ball() -> str:
+    """The smallest eigenvalue of the operators in the ball, at each level."""
+    known = json.loads(BALL.read_text(encoding="utf-8"))
+    rows = []
+    for name, entry in known["graphs"].items():
+        dataset, method = name.split()
+        matrix = "renormalized" if method == "gcn" else "high-order"
+        kinds = (("least in the ball", entry["smallest"]), ("found for a network", entry.get("found")))
+        rows += [[NAMES[dataset], matrix, kind, *map(decimal, values)] for kind, values in kinds if values]
+    return markdown(
+        ["data", "matrix", "λ_min(Ã)", *(f"{level:.0%}".replace("%", " %") for level in known["levels"])], rows
+    )
+
+
+def decimal(value: float) -> str:
+    return f"{value:.{2 if abs(value) < 10 else 1}f}".replace("-", "−")
 
 
 def shown(points: list[AttackPoint]) -> str:

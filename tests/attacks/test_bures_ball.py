@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
@@ -41,10 +41,14 @@ def dense_scores(model, records, matrix):
 
 @pytest.mark.parametrize("share", [0.05, 0.3, 0.8])
 @pytest.mark.parametrize("method", ["gcn", "fishergcn"])
-def test_inside_and_worse_than_any_random_point(ball, trained, method, share):
+@pytest.mark.parametrize("bound", [None, 2.0])
+def test_inside_and_worse_than_any_random_point(ball, trained, method, share, bound):
     _, records, model = trained(method)
-    radius = share * farthest(ball)
-    found = worst_in_ball(model, ball, radius, restarts=8, steps=40, seed=1)
+    radius = share * farthest(ball, bound)
+    found = worst_in_ball(model, ball, radius, restarts=8, steps=40, seed=1, bound=bound)
+    if bound is not None:
+        matrices = ball.operator(found.phi).to_dense()
+        assert (torch.linalg.eigvalsh(torch.eye(len(matrices[0])) - matrices)[:, -1] <= bound + 1e-6).all()
     assert (found.distance <= radius).all()
     assert (ball.distance(found.phi) <= radius * (1 + 1e-12)).all()
 
@@ -53,7 +57,7 @@ def test_inside_and_worse_than_any_random_point(ball, trained, method, share):
     assert np.allclose(found.accuracy, accuracy)
 
     drawn = torch.randn(100, ball.rank, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
-    phi = project(ball, 50 * drawn, radius)  # random points of the same distance, or as far as a ray reaches
+    phi = project(ball, 50 * drawn, radius, bound)  # random points of the same distance, or as far as a ray reaches
     for each in phi:
         matrix = ball.operator(each).to_dense().numpy()
         assert (dense_scores(model, records, [matrix] * len(records))[0] <= loss + 1e-12).all()
@@ -79,15 +83,36 @@ def test_farthest_is_approached_and_not_exceeded(ball):
     weakest = int(ball.projected_spectrum.argmin())
     phi = torch.zeros(ball.rank, dtype=torch.float64)
     phi[weakest] = 80.0
-    assert math.isclose(float(ball.distance(phi)), farthest(ball), rel_tol=1e-9)
+    assert math.isclose(float(ball.distance(phi)), farthest(ball, None), rel_tol=1e-9)
     drawn = 30 * torch.randn(500, ball.rank, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    assert (ball.distance(drawn) <= farthest(ball)).all()
+    assert (ball.distance(drawn) <= farthest(ball, None)).all()
+
+
+def test_farthest_within_the_spectral_bound(ball):
+    """Against all corners: some eigenvalues at the bound, one that takes the rest, the others 0."""
+    values, bound = ball.spectrum.eigenvalues, 2.0
+    total = values.sum()
+    full = int(total // bound)
+    affinities = []
+    for order in permutations(range(len(values))):
+        q = np.zeros(len(values))
+        q[list(order[:full])] = bound / total
+        q[order[full]] = 1 - q.sum()
+        affinities.append(np.sqrt(values / total * q).sum())
+    wanted = math.sqrt(2 * ball.captured_mass * (1 - min(affinities)))
+    assert math.isclose(farthest(ball), wanted, rel_tol=1e-9)
+    assert farthest(ball) < farthest(ball, None)
+    drawn = 30 * torch.randn(500, ball.rank, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    inside = project(ball, drawn, 10.0, bound)
+    assert (ball.perturbed_eigenvalues(inside).amax(-1) <= bound + 1e-8).all()
+    assert (ball.distance(inside) <= farthest(ball) * (1 + 1e-9)).all()
+    assert float(ball.distance(inside).max()) > 0.8 * farthest(ball)
 
 
 @settings(deadline=None, derandomize=True, max_examples=25)
 @given(st.lists(st.floats(-40, 40), min_size=6, max_size=6), st.floats(1e-6, 1.0))
 def test_projection(ball, numbers, share):
-    phi, radius = torch.tensor(numbers, dtype=torch.float64), share * farthest(ball)
+    phi, radius = torch.tensor(numbers, dtype=torch.float64), share * farthest(ball, None)
     inside = project(ball, phi, radius)
     before = float(ball.distance(phi))
     if before <= radius:

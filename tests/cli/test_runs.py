@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from fishergcn.cli import app
 from fishergcn.errors import DataFileError, InputError
+from fishergcn.studies import control_equivalence
 from fishergcn.studies._store import open_runs
 
 
@@ -36,11 +37,14 @@ def test_list(folder):
 
 
 def test_show(folder):
-    assert "from Student's t over splits." in run("runs", "show", folder).stdout
+    shown = run("runs", "show", folder).stdout
+    assert "from Student's t over splits." in shown
+    assert control_equivalence(open_runs(folder)).sentence in shown
     found = json.loads(run("runs", "show", folder, "--json").stdout)
     assert found["plan"]["preset"] == "quick"
     assert [cell["cell"] for cell in found["cells"]] == ["gcn", "gcn-x5", "fishergcn"]
     assert [each["role"] for each in found["comparisons"]] == ["baseline", "baseline", "control"]
+    assert found["equivalence"]["margin"] == control_equivalence(open_runs(folder)).margin
 
 
 def test_one_split_is_said(tmp_path):

@@ -154,7 +154,7 @@ def test_a_natural_gradient_step_solves_the_damped_system(layer, kind):
 
 
 def test_a_linear_network_reaches_its_minimum_in_a_few_natural_steps():
-    """One layer: a convex loss whose Hessian is the exact information, so a step is Newton's."""
+    """One layer: a convex loss whose Hessian is the exact information, so that steps are nearly Newton's."""
     graph = random_graph(30)
     model = network(graph, ())
     damping = 1e-3
@@ -173,6 +173,33 @@ def test_a_linear_network_reaches_its_minimum_in_a_few_natural_steps():
             model.weights[0] += torch.as_tensor(found.step)
     assert (np.diff(losses) <= 1e-12).all()
     assert norms[-1] < 1e-2 * norms[0]
+
+
+def test_a_step_is_newtons_undamped_in_full_and_with_the_exact_information():
+    """One layer; the Hessian by autograd. Damping, a shorter step or the empirical kind make it another step."""
+    graph = random_graph(30)
+    model = network(graph, ())
+    operator = torch.tensor(renormalized(graph.adjacency).toarray())
+    X = torch.tensor(graph.features.astype(np.float64))
+    X, labels = X / X.sum(1, keepdim=True), torch.tensor(graph.labels)
+    weights = model.weights[0].detach()
+
+    def loss(flat):
+        return torch.nn.functional.cross_entropy(operator @ X @ flat.view_as(weights), labels)
+
+    hessian = torch.autograd.functional.hessian(loss, weights.flatten())
+    gradient = torch.autograd.functional.jacobian(loss, weights.flatten())
+    newton = -(torch.linalg.pinv(hessian, hermitian=True, rtol=1e-10) @ gradient).view_as(weights).numpy()
+
+    def gap(**options):
+        options = {"damping": 1e-9, "tolerance": 1e-10, "max_iterations": 5000} | options
+        step = natural_gradient_step(on(model, graph), 0, **options).step
+        return np.linalg.norm(step - newton) / np.linalg.norm(newton)
+
+    assert gap() < 1e-4
+    assert gap(damping=1e-3) > 0.05
+    assert gap(learning_rate=0.5) == pytest.approx(0.5, abs=1e-4)
+    assert gap(kind="empirical") > 0.05
 
 
 def test_a_step_reduces_the_loss_of_a_deep_network():

@@ -6,6 +6,7 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from scipy.sparse.linalg import eigsh
 
 from fishergcn import datasets, high_order, renormalized
 from fishergcn._base.matrices import check_adjacency
@@ -161,6 +162,15 @@ def test_stars_approach_minus_a_third():
     smallest = [np.linalg.eigvalsh(high_order(star(leaves), 1, 0.0).toarray())[0] for leaves in (2, 20, 400)]
     assert smallest == sorted(smallest, reverse=True)
     assert -1 / 3 < smallest[-1] < -1 / 3 + 0.01
+
+
+@pytest.mark.parametrize(("leaves", "smallest"), [(400, -0.17), (6000, -0.23)])
+def test_at_order_five_stars_stay_away_from_minus_a_third(leaves, smallest):
+    """With 6,000 leaves walks from leaf to leaf fall below the threshold; with 400 they stay."""
+    ends = np.concatenate([np.zeros(leaves, dtype=int), np.arange(1, leaves + 1)])
+    links = sparse.csr_array((np.ones(2 * leaves), (ends, np.roll(ends, leaves))), shape=(leaves + 1, leaves + 1))
+    found = eigsh(high_order(links, 5, 1e-4).astype(np.float64), k=1, which="SA", v0=np.ones(leaves + 1))
+    assert found[0][0] == pytest.approx(smallest, abs=0.005)
 
 
 @pytest.mark.parametrize("degree", [1, 2, 4])

@@ -13,9 +13,9 @@ from fishergcn.errors import InputError
 from fishergcn.execution import Listener
 from fishergcn.models import Selection, load_model
 from fishergcn.splits import Split
-from fishergcn.studies._inner import inner_splits
 from fishergcn.studies._candidates import Score, best_candidate
 from fishergcn.studies._costs import high_order_entries
+from fishergcn.studies._inner import inner_splits
 from fishergcn.training import TrainConfig
 
 QUICK = {"settings": {"max_epochs": 30, "hidden": 8}, "device": "cpu", "workers": 1}

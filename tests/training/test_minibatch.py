@@ -13,6 +13,7 @@ from fishergcn import Graph, TrainConfig, renormalized, train
 from fishergcn.errors import InputError
 from fishergcn.nn import logits
 from fishergcn.nn._view import reach
+from fishergcn.perturbation import _adversary
 from fishergcn.splits import Split
 from fishergcn.training import SCORES, BatchSettings, Run, _batch_problem, prepare_batches
 from fishergcn.training._methods import parse_method
@@ -69,6 +70,28 @@ class TestEqualsFullBatch:
             np.testing.assert_allclose(one, other, atol=1e-11)
         np.testing.assert_allclose(found.shape, expected.shape, rtol=1e-11)
         assert (found.identity, found.config) == (expected.identity, expected.config)
+
+    @pytest.mark.parametrize("settings", [{}, {"adversarial": False}, {"noise": "gaussian"}])
+    @pytest.mark.parametrize("method", ["fishergcn", "fishergcn-t"])
+    def test_node_weights(self, graph, split, method, settings, monkeypatch):
+        """Local, so that no spectrum is needed: none is computed."""
+        monkeypatch.setattr(_batch_problem, "choose_directions", None)
+        monkeypatch.setattr(_adversary, "_WIDE", 50)
+        config = TrainConfig.from_dict(CONFIG.to_dict() | {"directions": "nodes", "radius": 0.4} | settings)
+        [expected] = train(graph, method, split, config=config, keep_weights=True)
+        found = train_batches(graph, method, split, config=config, batch_size=45, fanout=(-1, -1), keep_weights=True)
+        for name, values in expected.curves.items():
+            np.testing.assert_allclose(found.curves[name], values, rtol=1e-10, err_msg=name)
+        for one, other in zip(found.weights, expected.weights, strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-10)
+        [plain] = train(graph, method, split, config=TrainConfig.from_dict(config.to_dict() | {"radius": 0.0}))
+        assert plain.curves["train_loss"] != expected.curves["train_loss"]
+
+    @pytest.mark.parametrize("directions", ["polynomial", "links"])
+    def test_other_congruences_are_refused(self, graph, directions):
+        config = TrainConfig(directions=directions)
+        with pytest.raises(InputError, match="directions must be 'high', 'low', 'random' or 'nodes' in mini-batches"):
+            prepare_batches(graph, parse_method("fishergcn"), config)
 
     @pytest.mark.parametrize("weighted", [False, True])
     @pytest.mark.parametrize("settings", [{"bias": True}, {"scaling": "columns"}, {"class_weight": "balanced"}])

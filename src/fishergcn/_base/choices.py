@@ -7,12 +7,14 @@ from typing import Literal, TypeAlias
 # The neighborhood of a graph.
 Noise: TypeAlias = Literal["uniform", "gaussian"]
 Directions: TypeAlias = Literal["high", "low", "random"]
+Congruence: TypeAlias = Literal["nodes", "polynomial", "links"]
 Scale: TypeAlias = Literal["projected", "trace"]
 
 # The network.
 Scaling: TypeAlias = Literal["rows", "none", "columns"]
 
 # Training.
+TrainingNoise: TypeAlias = Literal["uniform", "gaussian", "mean"]
 Perturbation: TypeAlias = Literal["spectral", "link-flip", "link-drop"]
 Stopping: TypeAlias = Literal["paper", "patience", "none"]
 TestAt: TypeAlias = Literal["last", "best-val"]

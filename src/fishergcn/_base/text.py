@@ -24,13 +24,13 @@ def csv_text(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     return stream.getvalue()
 
 
-def signed_points(value: float) -> str:
+def signed_points(value: float, digits: int = 2) -> str:
     """Return a difference of fractions as percentage points, signed, with a true minus.
 
     Examples
     --------
-    >>> signed_points(0.0024), signed_points(-0.00004)
-    ('+0.24', '0.00')
+    >>> signed_points(0.0024), signed_points(-0.00004), signed_points(-0.00004, 3)
+    ('+0.24', '0.00', '−0.004')
     """
-    text = f"{100 * value:+.2f}"
-    return "0.00" if float(text) == 0 else text.replace("-", "−")
+    text = f"{100 * value:+.{digits}f}"
+    return text[1:] if float(text) == 0 else text.replace("-", "−")

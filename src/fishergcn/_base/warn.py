@@ -9,10 +9,10 @@ from pathlib import Path
 _PACKAGE = str(Path(__file__).resolve().parents[1])
 
 
-def warn(message: str) -> None:
-    """Issue a UserWarning at the nearest line outside of this package."""
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Issue a warning at the nearest line outside of this package."""
     level = 1
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, UserWarning, stacklevel=level + 1)
+    warnings.warn(message, category, stacklevel=level + 1)

@@ -1,10 +1,11 @@
 """The worst graph within a Bures distance: projected gradient ascent on the loss of trained networks.
 
-    maximize  (1/N) Σ_i -log p(y_i | X, Ã(φ), W)   over  D_B(ρ, ρ(φ)) ≤ r
+    maximize  (1/N) Σ_i -log p(y_i | X, Ã(φ), W)   over  D_B(ρ, ρ(φ)) ≤ r  and  λ_max(L(φ)) ≤ 2
 
 where i are the test nodes: this adversary knows their labels. The distance has a closed form and grows along every ray
 from φ = 0 (the Hellinger affinity in an exponential family falls along rays), so scaling φ by bisection projects onto
-the ball.
+the ball. The second bound holds for every normalized graph. Without it the worst point is an operator that makes signals
+grow, which says little about graphs.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from fishergcn.perturbation import Neighborhood
 from fishergcn.training import scores
 
 _HALVINGS = 60
+_ROUNDING = 1e-9
 _TRIALS = 8  # random points among which each start is the worst: the loss has several local maxima
 
 
@@ -59,23 +61,31 @@ class Worst:
     accuracy: Tensor
 
 
-def farthest(neighborhood: Neighborhood) -> float:
-    """Return sup_φ D_B(ρ, ρ(φ)) = sqrt(2 s (1 - sqrt(min_i λ̄_i))), approached as q tends to one direction.
+def farthest(neighborhood: Neighborhood, bound: float | None = 2.0) -> float:
+    """Return sup_φ D_B(ρ, ρ(φ)) over λ_max(L(φ)) ≤ bound, in closed form.
+
+    D_B² = 2 s (1 - Σ_i sqrt(λ̄_i q_i)) is largest at a corner of {q ≥ 0, Σ q = 1, Σw q_i ≤ bound}: the smallest λ̄ have
+    the largest q. Without a bound (None) all of q is on one direction, and the distance sqrt(2 s (1 - sqrt(min_i λ̄_i))).
 
     Examples
     --------
     >>> import fishergcn
     >>> from fishergcn.perturbation import Neighborhood
     >>> path = fishergcn.renormalized([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
-    >>> round(farthest(Neighborhood(path, rank=2)), 4)
-    0.9511
+    >>> round(farthest(Neighborhood(path, rank=2)), 4), round(farthest(Neighborhood(path, rank=2), bound=1.2), 4)
+    (0.9511, 0.4302)
     """
-    smallest = float(neighborhood.projected_spectrum.min())
-    return math.sqrt(2.0 * neighborhood.captured_mass * (1.0 - math.sqrt(smallest)))
+    shares = neighborhood.projected_spectrum.double().cpu().sort().values
+    cap = 1.0 if bound is None else bound / float(neighborhood.spectrum.eigenvalues.sum())
+    left = 1.0 - cap * torch.arange(len(shares), dtype=torch.float64)  # for each direction, when those before are full
+    affinity = float((shares * left.clamp(0.0, cap)).sqrt().sum())
+    return math.sqrt(2.0 * neighborhood.captured_mass * max(1.0 - affinity, 0.0))
 
 
-def project(neighborhood: Neighborhood, phi: Tensor, radius: float) -> Tensor:
-    """Scale φ, shape (..., k), towards 0 until D_B(ρ, ρ(φ)) ≤ radius; what is inside stays as it is.
+def project(neighborhood: Neighborhood, phi: Tensor, radius: float, bound: float | None = None) -> Tensor:
+    """Scale φ, shape (..., k), towards 0 until D_B(ρ, ρ(φ)) ≤ radius and, with a bound, λ_max(L(φ)) ≤ bound.
+
+    What is inside stays as it is. Eigenvalues beyond the bound are set to it first, and the others scaled to the trace.
 
     Examples
     --------
@@ -86,18 +96,53 @@ def project(neighborhood: Neighborhood, phi: Tensor, radius: float) -> Tensor:
     >>> round(float(near.distance(inside)), 9)
     0.1
     """
+
+    def inside(point: Tensor) -> Tensor:
+        fits = neighborhood.distance(point) <= radius
+        if bound is not None:
+            # The eigenvalues that stay are those of a graph. Rounding must not put φ = 0 outside.
+            fits &= neighborhood.perturbed_eigenvalues(point).amax(-1) <= bound * (1.0 + _ROUNDING)
+        return fits.unsqueeze(-1)
+
+    plain = phi
+    if bound is not None:
+        phi = _capped(neighborhood, phi, bound)
     low = torch.zeros_like(phi[..., :1])
     high = torch.ones_like(low)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        inside = (neighborhood.distance(middle * phi) <= radius).unsqueeze(-1)
-        low, high = torch.where(inside, middle, low), torch.where(inside, high, middle)
-    fits = (neighborhood.distance(phi) <= radius).unsqueeze(-1)
-    return torch.where(fits, phi, low * phi)
+        fits = inside(middle * phi)
+        low, high = torch.where(fits, middle, low), torch.where(fits, high, middle)
+    scaled = torch.where(inside(phi), phi, low * phi)
+    return torch.where(inside(plain), plain, scaled)
+
+
+def _capped(neighborhood: Neighborhood, phi: Tensor, bound: float) -> Tensor:
+    """Return φ whose perturbed eigenvalues are min(c·e_i, bound), e_i those of the given one, c such that Σ stays."""
+    given = neighborhood.perturbed_eigenvalues(phi)
+    values, total = given, given.sum(-1, keepdim=True)
+    for _ in range(neighborhood.rank):
+        full = values >= bound
+        rest = torch.where(full, 0.0, values).sum(-1, keepdim=True)
+        room = (total - bound * full.sum(-1, keepdim=True)).clamp(min=0.0)
+        grown = torch.where(full, bound, values * (room / rest.clamp(min=1e-300)))
+        if torch.equal(grown >= bound, full):
+            values = grown
+            break
+        values = grown
+    ratio = values.clamp(min=1e-300) / given.clamp(min=1e-300)
+    return torch.where((given > bound).any(-1, keepdim=True), phi + ratio.log(), phi)
 
 
 def worst_in_ball(
-    model: TrainedModel, neighborhood: Neighborhood, radius: float, *, restarts: int = 5, steps: int = 40, seed: int = 0
+    model: TrainedModel,
+    neighborhood: Neighborhood,
+    radius: float,
+    *,
+    restarts: int = 5,
+    steps: int = 40,
+    seed: int = 0,
+    bound: float | None = 2.0,
 ) -> Worst:
     """Look for the φ within a Bures distance that harms each network most.
 
@@ -117,6 +162,8 @@ def worst_in_ball(
         Of the ascent, for each network.
     seed
         Of the random starts.
+    bound
+        Of λ_max(L(φ)): 2 is that of normalized graphs; None leaves it out, and lets the operator expand.
 
     Returns
     -------
@@ -140,7 +187,7 @@ def worst_in_ball(
     restarts = check_integer("restarts", restarts, minimum=1)
     steps = check_integer("steps", steps, minimum=0)
     around = neighborhood.to(model.device, model.dtype)
-    networks = _Networks(model, around, restarts)
+    networks = _Networks(model, around, restarts, None if bound is None else check_real("bound", bound, above=0.0))
     best_phi = torch.zeros(len(model), restarts, around.rank, dtype=torch.float64, device=model.device)
     best_loss, best_accuracy, _ = networks.measure(best_phi)
     phi = _starts(networks, radius, seed) if radius > 0 else best_phi
@@ -151,7 +198,7 @@ def worst_in_ball(
         best_phi = torch.where(higher.unsqueeze(-1), phi, best_phi)
         natural = gradient / around.projected_spectrum
         length = 0.5 * radius * (1.0 - step / (steps + 1))
-        phi = project(around, phi + natural * (length / _first_order(around, natural)), radius)
+        phi = project(around, phi + natural * (length / _first_order(around, natural)), radius, networks.bound)
     chosen = best_loss.argmax(dim=1, keepdim=True)
     found = best_phi.gather(1, chosen.unsqueeze(-1).expand(-1, -1, around.rank)).squeeze(1)
     return Worst(
@@ -168,7 +215,7 @@ def _starts(networks: _Networks, radius: float, seed: int) -> Tensor:
         drawn = torch.randn(shape, dtype=torch.float64, generator=generator).to(around.device)
         phi = drawn / around.projected_spectrum.sqrt()
         # Beyond the sphere first, unless it is out of reach in that direction.
-        phi = project(around, phi * (3.0 * radius / _first_order(around, phi)), radius)
+        phi = project(around, phi * (3.0 * radius / _first_order(around, phi)), radius, networks.bound)
         loss = networks.measure(phi)[0]
         highest = torch.full_like(loss, -math.inf) if highest is None else highest
         chosen = torch.where((loss > highest).unsqueeze(-1), phi, chosen)
@@ -188,8 +235,8 @@ def _first_order(around: Neighborhood, phi: Tensor) -> Tensor:
 class _Networks:
     """R networks with K graphs each."""
 
-    def __init__(self, model: TrainedModel, around: Neighborhood, restarts: int) -> None:
-        self.model, self.around, self.restarts = model, around, restarts
+    def __init__(self, model: TrainedModel, around: Neighborhood, restarts: int, bound: float | None) -> None:
+        self.model, self.around, self.restarts, self.bound = model, around, restarts, bound
         plain = around.operator()
         self.sparse, self.basis = plain.sparse, plain.basis
 

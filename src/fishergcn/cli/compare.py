@@ -37,7 +37,8 @@ def compare(
     fishergcn compare --graph a.npz --graph b.npz --method gcn-x5-c --method fishergcn --splits 10 --out DIR
 
     Every finished run is kept at once in DIR/runs.sqlite. Stop it whenever you like, also with kill -9: the same
-    command takes it up again. The plain GCN and the control of each method are added to those of --method.
+    command takes it up again. The plain GCN, the control of each method and the same
+    network without the links are added to those of --method.
     """
     from fishergcn import studies
     from fishergcn.cli._own_data import Source

@@ -19,7 +19,7 @@ def reproduce(
     preset: Annotated[
         str,
         typer.Argument(
-            help="table1, table2, table3, three-layers, curves, ablation, consistency, quick, robustness, "
+            help="table1, table2, table3, three-layers, curves, ablation, consistency, perturbations, quick, robustness, "
             "robustness-quick, or a .toml file.",
             metavar="PRESET",
         ),

@@ -53,18 +53,23 @@ def list_(folder: shared.RunsFolder, json: shared.Json = False) -> None:
 
 @app.command()
 def show(folder: shared.RunsFolder, json: shared.Json = False) -> None:
-    """Show the results so far: means with intervals beside the published numbers, and paired differences."""
+    """Show the results so far: means with intervals beside the published numbers, and paired differences.
+
+    They end with how large a difference between perturbed methods and their controls the runs rule out.
+    """
     from dataclasses import asdict
 
-    from fishergcn.studies import compare, open_runs, summarize
+    from fishergcn.studies import compare, control_equivalence, open_runs, summarize
 
     with open_runs(folder) as runs:
         if not json:
             print_results(runs)
             return
+        pooled = control_equivalence(runs)
         compared = [asdict(each) for each in compare(runs)]
         cells = [asdict(each) for each in summarize(runs)]
-        print_json(plain({"plan": runs.plan.to_dict(), "cells": cells, "comparisons": compared}))
+        found = {"plan": runs.plan.to_dict(), "cells": cells, "comparisons": compared}
+        print_json(plain(found | {"equivalence": None if pooled is None else asdict(pooled)}))
 
 
 @app.command()
@@ -101,7 +106,7 @@ def archive(
 
 def print_results(runs: Runs) -> None:
     """Print the results of each data set, then the differences; of attacks, the ends of their curves."""
-    from fishergcn.studies import compare, interval_source, summarize
+    from fishergcn.studies import compare, control_equivalence, interval_source, summarize
 
     plan, out = runs.plan, console()
     cells, compared = summarize(runs), compare(runs)
@@ -122,6 +127,9 @@ def print_results(runs: Runs) -> None:
             title = f"Differences in accuracy on the same splits and seeds: {dataset}"
             out.print(narrow(table(title, _DIFFERENCE_COLUMNS, rows)))
     out.print(f"{intervals} p: Wilcoxon signed-rank over {unit}.", soft_wrap=True)
+    pooled = control_equivalence(runs)
+    if pooled is not None:
+        out.print(pooled.sentence, soft_wrap=True)
     if any(each.balanced_accuracy for each in cells):
         out.print("bal.: balanced accuracy, F1: macro F1, both means over the classes.", soft_wrap=True)
     if not plan.published:

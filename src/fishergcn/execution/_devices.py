@@ -51,7 +51,12 @@ def chunk_size(problem: Problem, device: torch.device) -> int:
     widths = sum(config.hidden) + graph.num_classes
     parameters = (graph.num_features + widths) * max(config.hidden, default=1)
     # About ten arrays of activations are alive in a step; weights, gradients, moments and copies make six.
-    each = bytes_each * (10 * graph.num_nodes * widths * problem.samples + 6 * parameters)
+    arrays = 10.0
+    if problem.method.perturbed and config.perturbation == "spectral" and config.congruent:
+        # The factors on both sides of L keep what they multiply, on links once for each end.
+        arrays += {"nodes": 8, "polynomial": 8 * config.degree}.get(config.directions, 12)
+        arrays += 8 * graph.num_links / graph.num_nodes if config.directions == "links" else 0
+    each = bytes_each * (arrays * graph.num_nodes * widths * problem.samples + 6 * parameters)
     return int(np.clip(0.6 * free / each, 1, 1024))
 
 

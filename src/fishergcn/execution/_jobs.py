@@ -23,6 +23,7 @@ from fishergcn._base.files import write_text
 from fishergcn.errors import InputError
 from fishergcn.execution._training import train_job
 from fishergcn.graph import Graph
+from fishergcn.perturbation import Neighborhood
 from fishergcn.spectrum import Spectrum
 from fishergcn.splits import Split
 from fishergcn.training import Problem, Progress, Run, RunRecord, TrainConfig, parse_method, prepare
@@ -136,7 +137,7 @@ def save_problem(problem: Problem, folder: Path) -> None:
     for name, array in (("indptr", matrix.indptr), ("indices", matrix.indices), ("data", matrix.data)):
         np.save(folder / f"{name}.npy", array, allow_pickle=False)
     facts: dict[str, Any] = {"method": problem.method.name, "config": problem.config.to_dict()}
-    if problem.neighborhood is not None:
+    if isinstance(problem.neighborhood, Neighborhood):
         spectrum = problem.neighborhood.spectrum
         np.save(folder / "eigenvalues.npy", spectrum.eigenvalues, allow_pickle=False)
         np.save(folder / "eigenvectors.npy", spectrum.eigenvectors, allow_pickle=False)

@@ -64,6 +64,7 @@ def model_card(model: TrainedModel) -> str:
             "",
             f"{chosen} {_caution(sizes['test'], model.chosen_from)}",
             "",
+            *_selection(model),
             "## Settings",
             "",
             *_table(("setting", "value", "default"), _settings(model.config)),
@@ -78,6 +79,24 @@ def model_card(model: TrainedModel) -> str:
             "",
         ]
     )
+
+
+def _selection(model: TrainedModel) -> list[str]:
+    """Return how the model was chosen among candidates, if it was."""
+    if model.selection is None:
+        return []
+    rows = [
+        (
+            f"**{each.name}**" if each.name == model.selection.chosen else each.name,
+            ", ".join(f"{name} {value}" for name, value in each.settings.items()),
+            f"{each.val_accuracy:.2%}" if each.tried else "-",
+            f"{each.val_cross_entropy:.4f}" if each.tried else "-",
+            each.runs,
+        )
+        for each in model.selection.candidates
+    ]
+    heads = ("candidate", "settings", "validation accuracy", "cross entropy", "runs")
+    return ["## Choice", "", *model.selection.sentences, "", *_table(heads, rows), ""]
 
 
 def _caution(tested: int, chosen_from: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fishergcn.operators._block import BlockOperator
+from fishergcn.operators._congruence import CongruenceOperator, NodeBlockOperator, PolynomialOperator
 from fishergcn.operators._dense import DenseOperator
 from fishergcn.operators._identity import IdentityOperator, as_operator
 from fishergcn.operators._links import LinkOperator
@@ -11,6 +12,6 @@ from fishergcn.operators._operator import Operator
 from fishergcn.operators._sparse import SparseMatrix, spmm
 
 __all__ = [
-    "BlockOperator", "DenseOperator", "IdentityOperator", "LinkOperator", "Operator", "SparseMatrix",
-    "SparsePlusLowRank", "as_operator", "spmm",
+    "BlockOperator", "CongruenceOperator", "DenseOperator", "IdentityOperator", "LinkOperator", "NodeBlockOperator",
+    "Operator", "PolynomialOperator", "SparseMatrix", "SparsePlusLowRank", "as_operator", "spmm",
 ]  # fmt: skip

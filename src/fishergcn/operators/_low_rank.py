@@ -119,9 +119,9 @@ class SparsePlusLowRank(Placed):
         return batched_product(self.sparse, operand, self.coefficients, self.basis)
 
     def propagate(self, dense: Tensor) -> Tensor:
-        """Multiply node-major activations (n, B, d), B the size of the batch."""
+        """Multiply node-major activations (n, B, d), B the size of the batch, any for a single operator."""
         coefficients = self.coefficients.reshape(-1, self.rank)
-        if dense.ndim == 3 and len(coefficients) != dense.shape[1]:
+        if dense.ndim == 3 and self.batch_shape and len(coefficients) != dense.shape[1]:
             raise InputError(f"activations must be a batch of {len(coefficients)}, got {dense.shape[1]}.")
         return product(self.sparse, dense, coefficients, self.basis, self.basis)
 

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from fishergcn.perturbation._adversary import SpectralAdversary
+from fishergcn.perturbation._congruence import CongruenceNeighborhood
 from fishergcn.perturbation._directions import choose_directions
+from fishergcn.perturbation._family_nodes import best_weights
 from fishergcn.perturbation._links import LinkNoise
 from fishergcn.perturbation._neighborhood import Neighborhood, PerturbationWarning
 
-__all__ = ["LinkNoise", "Neighborhood", "PerturbationWarning", "SpectralAdversary", "choose_directions"]
+__all__ = [
+    "CongruenceNeighborhood", "LinkNoise", "Neighborhood", "PerturbationWarning", "SpectralAdversary", "best_weights",
+    "choose_directions",
+]  # fmt: skip

@@ -11,14 +11,16 @@ from torch import Tensor, nn
 from fishergcn._base.checks import check_integer
 from fishergcn._base.types import FloatArray
 from fishergcn.errors import InputError
-from fishergcn.operators import SparsePlusLowRank
+from fishergcn.operators import Operator
+from fishergcn.perturbation._congruence import CongruenceNeighborhood
 from fishergcn.perturbation._neighborhood import Neighborhood
-from fishergcn.streams import initial_xi, noise_block
+from fishergcn.streams import initial_xi, noise_block, wide_noise
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 _STEPS_AT_ONCE = 50  # noise from streams is drawn for so many steps at once
+_WIDE = 1024  # directions from which on it is drawn step by step, where it is used
 
 
 class SpectralAdversary(nn.Module):
@@ -29,8 +31,9 @@ class SpectralAdversary(nn.Module):
 
     Parameters
     ----------
-    neighborhood : Neighborhood
-        Where the graphs are drawn from; its ``radius`` is ε.
+    neighborhood : Neighborhood or CongruenceNeighborhood
+        Where the graphs are drawn from; its ``radius`` is ε. (The formula above is that of a ``Neighborhood``; the
+        other draws x = ϕ ∘ unit ∘ √12 e.)
     samples : int
         M, the perturbed graphs of one step.
     seed : int
@@ -72,7 +75,7 @@ class SpectralAdversary(nn.Module):
 
     def __init__(
         self,
-        neighborhood: Neighborhood,
+        neighborhood: Neighborhood | CongruenceNeighborhood,
         samples: int = 5,
         seed: int = 0,
         adversarial: bool = True,
@@ -109,6 +112,9 @@ class SpectralAdversary(nn.Module):
             return self.neighborhood.noise(self.samples, self._generator)
         if step is None:
             raise InputError("an adversary of several runs needs the number of the step, got None.")
+        if self.neighborhood.rank >= _WIDE:
+            drawn_now = wide_noise(self.keys, self.samples, step, self.neighborhood.rank, self.neighborhood.noise_kind)
+            return drawn_now.to(self.neighborhood.device)
         if self._drawn is None or step not in self._drawn[0]:
             steps, around = range(step, step + _STEPS_AT_ONCE), self.neighborhood
             self._drawn = steps, noise_block(self.keys, steps, self.samples, around.rank, around.noise_kind)
@@ -120,7 +126,7 @@ class SpectralAdversary(nn.Module):
         noise = self.noise(step) if noise is None else noise
         return self.neighborhood.phi(noise * self.shape.unsqueeze(-2), 1.0)
 
-    def forward(self, step: int | None = None, noise: Tensor | None = None) -> SparsePlusLowRank:
+    def forward(self, step: int | None = None, noise: Tensor | None = None) -> Operator:
         """Return M perturbed graphs (of each run) as one batched operator, or the plain one in evaluation mode."""
         return self.neighborhood.operator(self.draw(step, noise) if self.training else None)
 

@@ -13,7 +13,7 @@ from scipy import sparse
 from torch import Tensor
 
 from fishergcn._base.types import CSRArray
-from fishergcn.operators import LinkOperator
+from fishergcn.operators import LinkOperator, SparseMatrix
 from fishergcn.streams import LINKS, draw_words, unpack
 
 
@@ -48,6 +48,17 @@ class LinkNoise:
         self.ends = torch.as_tensor(ends, device=device)
         self.weights = torch.as_tensor(links.data, dtype=dtype, device=device)
         self.own = torch.as_tensor(adjacency.diagonal() + 1.0, dtype=dtype, device=device)
+
+    def mean_operator(self) -> SparseMatrix:
+        """Return Ã of the mean graph, in which each link has weight 1 - rate.
+
+        The pairs that flipping adds are left out: in the mean they are a constant, 2 rate m / n² for all pairs.
+        """
+        ends, weights = self.ends.cpu().numpy(), self.weights.double().cpu().numpy() * (1.0 - self.rate)
+        upper = sparse.coo_array((weights, (ends[0], ends[1])), shape=(self.nodes, self.nodes))
+        full = sparse.csr_array(upper + upper.T + sparse.diags_array(self.own.double().cpu().numpy()))
+        root = sparse.diags_array(full.sum(axis=1) ** -0.5)
+        return SparseMatrix.from_scipy(root @ full @ root, device=self.weights.device, dtype=self.weights.dtype)
 
     def draw(self, keys: Tensor, samples: int, epoch: int) -> LinkOperator:
         """Return the graphs of one step, for R runs with M samples each."""

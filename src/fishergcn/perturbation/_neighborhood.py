@@ -16,14 +16,19 @@ from fishergcn._base.choices import Directions, Noise, Scale
 from fishergcn._base.matrices import check_propagation
 from fishergcn._base.tensors import ArrayOrTensor, as_tensor
 from fishergcn._base.types import MatrixLike
+from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
 from fishergcn.operators import SparseMatrix, SparsePlusLowRank
+from fishergcn.perturbation._bound import BOUND, ROUNDING, largest_eigenvalue
 from fishergcn.perturbation._directions import check_spectrum, choose_directions
 from fishergcn.spectrum import Spectrum
 
+_MEAN_DRAWS = 8192
+_CHECKED_DRAWS = 1000
+
 
 class PerturbationWarning(UserWarning):
-    """A perturbation was asked for that does not keep the graph a density matrix.
+    """A perturbation was asked for that does not keep what a graph has: a density matrix, or λ_max(L) ≤ 2.
 
     Examples
     --------
@@ -81,6 +86,12 @@ class Neighborhood:
     Everything in φ is computed in float64 (k numbers a draw) and is differentiable, in a form exact at φ = 0:
     with g = φ - log Σ_j λ̄_j exp φ_j, q = λ̄ exp g and c = w (exp g - 1).
 
+    λ_max(L) ≤ 2, that is ‖Ã‖ ≤ 1, holds for every normalized graph, and is not kept: on Cora, with rank 10, no draw
+    leaves it at ε = 0.1, and two of three do at 0.3. A draw beyond makes some signals grow, from layer to layer. Where
+    any of 1,000 draws with ϕ = ε does, a :class:`PerturbationWarning` says so and names the radius up to which none
+    does (:meth:`largest_radius`); along random directions this is not checked, since it takes an eigen-solver for each
+    draw (:meth:`largest_eigenvalue`).
+
     A perturbed L has positive off-diagonal entries in general: Ã(φ) is a p.s.d. operator with some negative
     weights, not the matrix of another graph in the narrow sense.
 
@@ -132,6 +143,19 @@ class Neighborhood:
                 "distance from the graph.",
                 PerturbationWarning,
                 stacklevel=2,
+            )
+        elif directions != "random" and self.radius > 0:
+            self._warn_beyond()
+
+    def _warn_beyond(self) -> None:
+        largest = self._largest_perturbed(self.radius)
+        if (largest > BOUND + ROUNDING).any():
+            warn(
+                f"at radius {self.radius:g}, {float((largest > BOUND + ROUNDING).double().mean()):.1%} of the perturbed "
+                f"graphs have an eigenvalue of L beyond 2, up to {float(largest.max()):.3g}, which no normalized graph "
+                f"has: they make some signals grow. None of {len(largest):,} draws does up to radius "
+                f"{self.largest_radius(self.radius):.3g}.",
+                PerturbationWarning,
             )
 
     @classmethod
@@ -248,6 +272,11 @@ class Neighborhood:
         coefficients = torch.zeros_like(self._eigenvalues) if phi is None else self.coefficients(phi)
         return SparsePlusLowRank(self.propagation, self._basis, coefficients)
 
+    def mean_operator(self) -> SparsePlusLowRank:
+        """Return E Ã(φ), the mean of the graphs that are drawn with ϕ = ε, without noise: c is averaged over draws."""
+        drawn = self.sample(_MEAN_DRAWS, torch.Generator().manual_seed(0))
+        return SparsePlusLowRank(self.propagation, self._basis, self.coefficients(drawn).mean(0))
+
     def perturbed_eigenvalues(self, phi: ArrayOrTensor) -> Tensor:
         """Eigenvalues of L(φ) = I - Ã(φ) on Ū, shape (..., k), in the order of ``spectrum``.
 
@@ -257,6 +286,45 @@ class Neighborhood:
         if self.scale == "projected":
             return self._eigenvalues * torch.exp(self._log_ratio(phi))
         return self._eigenvalues + self.coefficients(phi)
+
+    def largest_eigenvalue(self, phi: ArrayOrTensor) -> Tensor:
+        """Return λ_max(L(φ)) for each φ, shape (...): above 2, Ã(φ) makes some signals grow.
+
+        Along eigenvectors it is the larger of the perturbed eigenvalues and of the largest that stays; along random
+        directions, and with ``scale="trace"``, it is computed by Lanczos for each φ.
+        """
+        given = self._coordinates("phi", phi).detach()
+        if self.directions != "random" and self.scale == "projected":
+            return self.perturbed_eigenvalues(given).amax(-1).clamp(min=self._largest_that_stays())
+        cpu = self.to("cpu", torch.float64)
+        found = [largest_eigenvalue(cpu.operator(each)) for each in given.reshape(-1, self.rank).cpu()]
+        return torch.tensor(found, dtype=torch.float64, device=self.device).view(given.shape[:-1])
+
+    def _largest_that_stays(self) -> float:
+        cpu = self.to("cpu", torch.float64)
+        # Ã + Ū diag(w) Ūᵀ: the perturbed eigenvalues of L become 0.
+        return largest_eigenvalue(SparsePlusLowRank(cpu.propagation, cpu.basis, -cpu._eigenvalues))
+
+    def largest_radius(self, most: float = 1.0) -> float:
+        """Return the largest ε up to ``most`` at which none of 1,000 draws with ϕ = ε has an eigenvalue beyond 2.
+
+        For directions "high" and "low".
+        """
+        if self.directions == "random":
+            raise InputError("the largest radius is known along eigenvectors only, got directions='random'.")
+        low, high = 0.0, most
+        if not (self._largest_perturbed(high) > BOUND + ROUNDING).any():
+            return high
+        for _ in range(40):
+            middle = (low + high) / 2
+            beyond = bool((self._largest_perturbed(middle) > BOUND + ROUNDING).any())
+            low, high = (low, middle) if beyond else (middle, high)
+        return low
+
+    def _largest_perturbed(self, radius: float) -> Tensor:
+        """Return the largest perturbed eigenvalue of each of 1,000 draws with ϕ = radius."""
+        e = self.noise(_CHECKED_DRAWS, torch.Generator().manual_seed(0))
+        return self.perturbed_eigenvalues(self.phi(e, radius)).amax(-1)
 
     def distance(self, phi: ArrayOrTensor) -> Tensor:
         """Bures distance D_B(ρ, ρ(φ)) between the density matrices of L and L(φ), for each φ; not squared.

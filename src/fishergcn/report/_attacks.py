@@ -12,7 +12,7 @@ from fishergcn.report import _captions as captions
 from fishergcn.report._forest import points_text
 from fishergcn.report._markup import Section, figure, slug, table
 from fishergcn.report._outcome import Outcome
-from fishergcn.studies import ATTACKS, TITLES, UNITS, Estimate, interval_source
+from fishergcn.studies import ATTACKS, UNITS, Estimate, interval_source, title_of
 from fishergcn.training import METHODS
 
 _HEADS = ("data set", "attack", "method", "level", "accuracy %", "95 % interval", "minus its control, points")
@@ -59,7 +59,7 @@ def attack_points(outcome: Outcome) -> list[AttackPoint]:
         level = check_real("the level of an attack", cell.options.get("level"), minimum=0.0)
         sizes, found = [float(record.extra.get("size", "nan")) for record in records], outcome.summaries[cell].accuracy
         if found is not None:
-            which = (cell.dataset, attack, (TITLES[attack], UNITS[attack]), level, cell.method)
+            which = (cell.dataset, attack, (title_of(cell.options), UNITS[attack]), level, cell.method)
             gap = gaps.get((cell.dataset, cell.name))
             points.append(AttackPoint(*which, sum(sizes) / len(sizes), found, cell.control, gap))
     return sorted(points, key=lambda point: _order(point, outcome.datasets))

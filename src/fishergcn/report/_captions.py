@@ -56,6 +56,13 @@ VARIANTS = (
     "the variant is better than training with as many dropout samples and no perturbation."
 )
 
+PERTURBATIONS = (
+    "Differences in test accuracy from the control, which draws as many dropout samples on the plain graph, run by run; "
+    "bands are intervals of 95 %. Above, training sees graphs drawn from the neighborhood; below, their mean without "
+    "noise. The radius of high, low and random is the paper’s ε, that of nodes, polynomial and links the root mean square "
+    "of the Bures distance, that of link-flip and link-drop the share of links."
+)
+
 FISHER = (
     "Left: how strongly the predictions react to a small move of the graph along each direction, per squared Bures "
     "distance. Middle: the move they react to most. Right: how much the loss grows along it (line) and along random "

@@ -9,7 +9,18 @@ from typing import Any
 
 from fishergcn._base.types import FloatArray
 from fishergcn.errors import DataFileError
-from fishergcn.studies import Band, Cell, CellSummary, Comparison, Plan, Runs, compare, summarize
+from fishergcn.studies import (
+    Band,
+    Cell,
+    CellSummary,
+    Comparison,
+    Equivalence,
+    Plan,
+    Runs,
+    compare,
+    control_equivalence,
+    summarize,
+)
 from fishergcn.training import RunRecord
 
 
@@ -34,6 +45,8 @@ class Outcome:
         The largest eigenvalues of L of each cell's graph, where they were noted.
     summaries, comparisons
         The results of each cell that has any, and its paired differences.
+    equivalence
+        What all comparisons of perturbed methods with their controls say together; None if there are none.
     """
 
     plan: Plan
@@ -44,6 +57,7 @@ class Outcome:
     spectra: Mapping[Cell, FloatArray]
     summaries: Mapping[Cell, CellSummary]
     comparisons: list[Comparison]
+    equivalence: Equivalence | None
 
     @property
     def records(self) -> list[RunRecord]:
@@ -83,6 +97,7 @@ def read_outcome(source: Runs) -> Outcome:
         spectra={cell: eigenvalues for cell, eigenvalues in spectra.items() if eigenvalues is not None},
         summaries={cell: summary for cell, summary in summaries if summary.accuracy is not None},
         comparisons=compare(memory),
+        equivalence=control_equivalence(memory),
     )
 
 

@@ -66,6 +66,8 @@ def forest(outcome: Outcome, looks: Looks) -> Section | None:
             tables += [tag("h3", dataset), paired_table(rows)]
     said = [finding(one) for one in shown if one.role == "control"]
     words = [tag("p", "In words, against the control:"), tag("ul", *said, class_="findings")] if said else []
+    if outcome.equivalence is not None and len(said) > 1:
+        words.append(tag("p", outcome.equivalence.sentence, id="equivalence"))
     drawn = figure("Paired differences", captions.FOREST.format(source=_source(outcome)), pictures)
     return Section("differences", "Does it help? Paired differences", [drawn, *words, *tables], pictures)
 

@@ -12,9 +12,10 @@ from fishergcn.streams._runs import (
     node_fractions,
     noise_block,
     random_order,
+    wide_noise,
 )  # fmt: skip
 
 __all__ = [
     "LINKS", "draw_words", "gather_words", "initial_weights", "initial_xi", "keep_probability", "keys_of",
-    "node_fractions", "noise_block", "random_order", "run_key", "unpack",
+    "node_fractions", "noise_block", "random_order", "run_key", "unpack", "wide_noise",
 ]  # fmt: skip

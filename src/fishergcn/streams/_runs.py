@@ -84,6 +84,28 @@ def noise_block(keys: Tensor, epochs: range, samples: int, rank: int, kind: Nois
     return drawn.reshape(len(epochs), len(keys), samples, rank)
 
 
+def wide_noise(keys: Tensor, samples: int, epoch: int, count: int, kind: Noise) -> Tensor:
+    """Return e of one epoch for as many directions as a graph has nodes or links, on the device of the keys.
+
+    The same law as that of :func:`noise_block`, from a stream of its own: shape (R, M, count), float64.
+
+    Examples
+    --------
+    >>> wide_noise(keys_of("cora", [("public", 2019)]), samples=5, epoch=0, count=2708, kind="uniform").shape
+    torch.Size([1, 5, 2708])
+    """
+    wanted = count if kind == "uniform" else 2 * count
+    # Fair coins are the raw words of the stream.
+    words = draw_words(keys, samples, _NOISE + 1, epoch, wanted, 0.5)[:, :wanted]
+    drawn = ((words.long() & 0xFFFFFFFF).double() + 0.5) / 2**32
+    if kind == "uniform":
+        e = drawn - 0.5
+    else:
+        radius, angle = drawn.view(-1, 2, count).unbind(1)
+        e = torch.sqrt(-2.0 * torch.log(radius) / 12.0) * torch.cos(2.0 * math.pi * angle)
+    return e.view(len(keys), samples, count)
+
+
 def random_order(key: int, count: int, epoch: int) -> IntArray:
     """Return the numbers 0..count-1 in a run's order of this epoch.
 

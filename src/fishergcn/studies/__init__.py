@@ -8,10 +8,11 @@ archive are the same for all.
 from __future__ import annotations
 
 from fishergcn.studies._archive import write_archive
-from fishergcn.studies._attacks import ATTACKS, TITLES, UNITS
+from fishergcn.studies._attacks import ATTACKS, TITLES, UNITS, title_of
 from fishergcn.studies._auto import fit
 from fishergcn.studies._candidates import CANDIDATES, PREPARATIONS
 from fishergcn.studies._data_table import write_data_table
+from fishergcn.studies._equivalence import Equivalence, control_equivalence
 from fishergcn.studies._export import export
 from fishergcn.studies._plan import Cell, Plan
 from fishergcn.studies._planning import make_comparison, make_plan
@@ -25,8 +26,8 @@ from fishergcn.studies._tuning import PAPER_GRID, Trial, Tuning, tune
 
 __all__ = [
     "ATTACKS", "CANDIDATES", "PAPER_GRID", "PREPARATIONS", "TITLES", "UNITS", "Band", "Cell", "CellSummary",
-    "Comparison", "Estimate", "Plan", "Preset", "Published", "Runs", "Trial", "Tuning", "available_presets",
-    "cluster_bootstrap", "compare", "estimate", "export", "fit", "interval_source", "load_preset", "make_comparison",
-    "make_plan",
-    "open_runs", "paired_difference", "run", "summarize", "tune", "write_archive", "write_data_table",
+    "Comparison", "Equivalence", "Estimate", "Plan", "Preset", "Published", "Runs", "Trial", "Tuning",
+    "available_presets", "cluster_bootstrap", "compare", "control_equivalence", "estimate", "export", "fit",
+    "interval_source", "load_preset", "make_comparison", "make_plan", "open_runs", "paired_difference", "run",
+    "summarize", "title_of", "tune", "write_archive", "write_data_table",
 ]  # fmt: skip

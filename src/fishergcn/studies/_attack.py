@@ -154,8 +154,9 @@ class _Attacked:
         if rank not in self._balls:
             self._balls[rank] = Neighborhood(self.problem.propagation, rank=rank)
         ball = self._balls[rank]
-        radius = options["level"] * farthest(ball)
-        tries = {"restarts": options["restarts"], "steps": options["steps"]}
+        bound = options.get("bound", 0) or None
+        radius = options["level"] * farthest(ball, bound)
+        tries = {"restarts": options["restarts"], "steps": options["steps"], "bound": bound}
         found = worst_in_ball(self.networks, ball, radius, **tries, seed=self._seed("bures-ball", 0) % 2**63)
         return radius, torch.stack([found.accuracy, found.loss.double()], dim=1).tolist()
 

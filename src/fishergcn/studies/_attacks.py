@@ -34,11 +34,13 @@ UNITS: dict[str, str] = {
     "bures-ball": "Bures distance",
     "features": "share of the entries",
 }
-# What each attack is set by besides its levels, whole numbers all, and the least that is allowed.
+SPECTRAL_BOUND = 2
+# What each attack is set by besides its levels, whole numbers all, and the least that is allowed. The bound of the ball
+# is that of λ_max(L), 2 for normalized graphs; 0, as in studies of earlier versions, is none.
 _SETTINGS: dict[str, dict[str, int]] = {
     "links-added": {"draws": 1},
     "links-removed": {"draws": 1},
-    "bures-ball": {"rank": 1, "restarts": 1, "steps": 0},
+    "bures-ball": {"rank": 1, "restarts": 1, "steps": 0, "bound": 0},
     "prbcd": {"runs": 1, "steps": 1, "block": 1},
     "features": {"draws": 1},
     "training-links": {},
@@ -59,7 +61,25 @@ def _checked(name: str, values: Any) -> dict[str, Any]:
     levels = [check_real(f"level of {name}", each, above=0.0, maximum=1.0) for each in given or ()]
     if not levels or levels != sorted(set(levels)):
         raise InputError(f"levels of {name} must ascend, at least one, got {given!r}.")
-    return {"levels": tuple(levels), **{key: table.whole(key, minimum=bound) for key, bound in least.items()}}
+    usual = {"bound": SPECTRAL_BOUND}
+    settings = {
+        key: table.whole(key, usual[key], minimum=bound) if key in usual else table.whole(key, minimum=bound)
+        for key, bound in least.items()
+    }
+    return {"levels": tuple(levels), **settings}
+
+
+def title_of(options: Mapping[str, Any]) -> str:
+    """Return an attack in words; a ball without the spectral bound says so.
+
+    Examples
+    --------
+    >>> title_of({"attack": "bures-ball", "bound": 2}), title_of({"attack": "bures-ball"})
+    ('worst graph in a Bures ball', 'worst operator in a Bures ball, λ_max(L) unbounded')
+    """
+    if options["attack"] == "bures-ball" and not options.get("bound", 0):
+        return "worst operator in a Bures ball, λ_max(L) unbounded"
+    return TITLES[options["attack"]]
 
 
 def attack_options(attacks: Mapping[str, Mapping[str, Any]], only: Sequence[str] | None) -> Iterator[dict[str, Any]]:

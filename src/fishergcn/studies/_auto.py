@@ -40,10 +40,11 @@ from fishergcn.studies._planning import splits_digest
 from fishergcn.studies._runner import run
 from fishergcn.studies._stages import Stage, kept_model
 from fishergcn.studies._verdict import known_homophily, sentences, worth_of_links
-from fishergcn.training import RunRecord, TrainConfig, graph_free_of, learnable, parse_method
+from fishergcn.training import RunRecord, TrainConfig, graph_free_of, learnable, parse_method, warn_of_single_members
 
 _USUAL_SECONDS = 100.0  # what a choice may take where no limit is given
 _MOST_ENTRIES = 200_000_000  # of a high-order matrix: 2.4 GB
+_SMALL = 10.0  # seconds of work that this process does by itself
 _SHORT = 60  # epochs of the trials of preparations, where all epochs would take too long
 _USUAL_EPOCHS = 0.7  # the share of the epochs after which most runs have stopped
 _ENOUGH = 1000  # validation nodes, over all inner splits, that tell candidates apart
@@ -121,6 +122,7 @@ def fit(
     ('gcn', True)
     """
     graph = learnable(check_graph(graph))
+    warn_of_single_members(graph)
     [chosen] = choose(graph, split)
     if len(chosen.val) == 0:
         raise InputError(f"split {chosen.name!r} has no val nodes; at least one is needed.")
@@ -332,7 +334,10 @@ class _Choice:
         )
         place = self.folder / stage
         told = Stage(self.listener, place, self.split.name)
-        with run(plan, place, device=self.device, workers=self.workers, listener=told, keep_weights=True) as runs:
+        alone = self.cores * len(splits) * sum(self._seconds(name) for name, _ in keys)
+        # Other processes take some seconds to start: less work than that is done in this one.
+        workers = self.decisions.made(f"workers of {stage}", lambda: 1 if alone < _SMALL else self.workers)
+        with run(plan, place, device=self.device, workers=workers, listener=told, keep_weights=True) as runs:
             return {key: list(runs.of_cell(cell)) for key, cell in cells.items()}
 
     def _keep(self, key: Key, records: Sequence[RunRecord], stage: str) -> None:

@@ -12,6 +12,7 @@ from fishergcn._base.types import CSRArray
 from fishergcn.errors import InputError
 from fishergcn.execution import Executor, Job, Listener, Measure
 from fishergcn.graph import Graph
+from fishergcn.perturbation import Neighborhood
 from fishergcn.spectrum import Spectrum
 from fishergcn.studies._facts import note_data, note_spectrum
 from fishergcn.studies._plan import Cell, Plan
@@ -154,7 +155,7 @@ class _Shared:
             spectrum=self._spectra.get(spectrum),
         )
         self._matrices[matrix] = problem.propagation
-        if problem.neighborhood is not None:
+        if isinstance(problem.neighborhood, Neighborhood):
             self._spectra[spectrum] = problem.neighborhood.spectrum
         if not self._checked:
             check_runs(problem, [Run(split, 0) for split in self.splits.values()])

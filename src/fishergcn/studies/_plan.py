@@ -6,6 +6,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from fishergcn.errors import DataFileError, FisherGCNError, InputError
@@ -13,10 +14,12 @@ from fishergcn.graph import Graph
 from fishergcn.splits import Split
 from fishergcn.studies._entries import Entries
 from fishergcn.studies._preset import Published
-from fishergcn.training import TrainConfig, control_of, parse_method
+from fishergcn.training import TrainConfig, control_of, graph_free_of, parse_method
 
 BASELINE = "gcn"
-Role = Literal["baseline", "control"]
+Role = Literal["baseline", "control", "without links"]
+_PERTURBATION = {"samples", "rank", "radius", "noise", "directions", "degree", "scale", "adversarial", "perturbation",
+                 "link_rate", "consistency", "temperature"}  # fmt: skip
 _NO_CONSISTENCY = {name: getattr(TrainConfig(), name) for name in ("consistency", "temperature")}
 
 
@@ -145,24 +148,41 @@ class Plan:
         return every if cell is None else every[: cell.options.get("runs")]
 
     def references(self, cell: Cell) -> dict[Cell, Role]:
-        """Return the cells to compare a cell with, and as what: ``"baseline"`` or ``"control"``.
+        """Return the cells to compare a cell with, and as what: ``"baseline"``, ``"control"`` or ``"without links"``.
 
-        They have the same options, and the same variant if there is such a cell. A control that is the baseline counts
-        as control.
+        They have the same options, and the same variant if there is such a cell, or else the same settings but for those
+        of the perturbation. A control that is the baseline counts as control.
         """
         found: dict[Cell, Role] = {}
-        pairs: tuple[tuple[str | None, Role], ...] = ((BASELINE, "baseline"), (cell.control, "control"))
+        free = graph_free_of(cell.method, cell.config)
+        pairs: tuple[tuple[str | None, Role], ...] = (
+            (BASELINE, "baseline"),
+            (cell.control, "control"),
+            (free, "without links"),
+        )
         for method, role in pairs:
             alike = [
                 each
                 for each in self.cells
                 if each is not cell
                 and (each.dataset, each.method, each.options) == (cell.dataset, method, cell.options)
-                and each.variant in ("", cell.variant)
+                and (each.variant in ("", cell.variant) or _unperturbed(each.config) == _unperturbed(cell.config))
             ]
             if alike:
-                found[max(alike, key=lambda each: each.variant == cell.variant)] = role
+                found[max(alike, key=partial(_likeness, cell))] = role
         return found
+
+    def mean_of(self, cell: Cell) -> Cell | None:
+        """Return the cell that trains on the mean of the graphs from which this one draws, without noise, if any."""
+        if not parse_method(cell.method).perturbed or cell.config.noise == "mean":
+            return None
+        wanted = dataclasses.replace(cell.config, noise="mean")
+        for each in self.cells:
+            if (each.dataset, each.method, each.options, each.config) == (
+                cell.dataset, cell.method, cell.options, wanted
+            ):  # fmt: skip
+                return each
+        return None
 
     def matrix(self, cell: Cell) -> str:
         """Return a name for the propagation matrix of a cell among those on its data set."""
@@ -232,6 +252,17 @@ class Plan:
             changed |= dict.fromkeys(config_differences(ours[name].config, theirs[name].config))
             changed |= dict.fromkeys(_differences(ours[name].options, theirs[name].options))
         return found + list(changed)
+
+
+def _unperturbed(config: TrainConfig) -> dict[str, Any]:
+    """Return the settings that a method without a perturbation reads."""
+    return {name: value for name, value in config.to_dict().items() if name not in _PERTURBATION}
+
+
+def _likeness(cell: Cell, other: Cell) -> tuple[bool, bool, bool]:
+    """Say how well another cell serves as a reference: by its variant, by its settings, by being a plain one."""
+    same = _unperturbed(other.config) == _unperturbed(cell.config)
+    return other.variant == cell.variant, same, other.variant == ""
 
 
 def _cell(cell: Entries, base: Mapping[str, Any]) -> Cell:

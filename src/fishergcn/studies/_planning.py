@@ -18,7 +18,7 @@ from fishergcn.splits import Rule, Split
 from fishergcn.studies._attacks import attack_options, check_feasible
 from fishergcn.studies._plan import BASELINE, Cell, Plan, config_differences
 from fishergcn.studies._preset import Preset, load_preset
-from fishergcn.training import TrainConfig, control_of, learnable, parse_method
+from fishergcn.training import TrainConfig, control_of, graph_free_of, learnable, parse_method
 
 Splits = int | str | Split | Iterable[int | str | Split]
 _COUNT = 10  # splits of a comparison
@@ -121,7 +121,10 @@ def make_comparison(
     config: TrainConfig | None = None,
     settings: Settings | Mapping[str, Any] | None = None,
 ) -> Plan:
-    """Plan a study of any methods on any graphs: the baseline ``gcn`` and the control of each method are added.
+    """Plan a study of any methods on any graphs, with what they are to be compared with.
+
+    The baseline ``gcn``, the control of each method, and for each method that uses the links the same network without
+    them are added.
 
     Parameters
     ----------
@@ -141,14 +144,15 @@ def make_comparison(
     --------
     >>> from fishergcn import datasets
     >>> plan = make_comparison(["cora", "citeseer"], ["gcn-x5-c"], splits=2)
-    >>> [cell.name for cell in plan.cells[:3]], plan.splits, len(plan)
-    (['gcn', 'gcn-x5', 'gcn-x5-c'], ('shuffled:2019', 'shuffled:2020'), 12)
+    >>> [cell.name for cell in plan.cells[:4]], plan.splits, len(plan)
+    (['mlp-x5-c', 'gcn', 'gcn-x5', 'gcn-x5-c'], ('shuffled:2019', 'shuffled:2020'), 16)
     """
     parsed = [parse_method(method) for method in methods]
     loaded = {name: learnable(graph, parsed) for name, graph in _graphs(graphs).items()}
     if not loaded:
         raise InputError("graphs must hold at least one graph, got none.")
-    rule = split_rules.usual_rule(*loaded.values())
+    rule, known = split_rules.usual_rule(*loaded.values()), chosen_config(config, settings)
+    free = dict.fromkeys(name for each in parsed if (name := graph_free_of(each.name, known)) is not None)
     masks = [len(graph.masks["train"]) for graph in loaded.values() if graph.masks and rule == "mask"]
     preset = Preset(
         name="compare",
@@ -157,11 +161,11 @@ def make_comparison(
         source="Graphs, splits and settings as given",
         notes=(),
         datasets=(),
-        methods=tuple(methods),
+        methods=tuple(dict.fromkeys([*free, *(each.name for each in parsed)])),
         split_rule=rule,
         splits=min([_COUNT, *masks]),
         seeds=1,
-        config=chosen_config(config, settings),
+        config=known,
     )
     return make_plan(preset, datasets=list(loaded.values()), splits=splits, seeds=seeds)
 

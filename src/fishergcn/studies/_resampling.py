@@ -180,10 +180,15 @@ def estimate(values: Mapping[Key, float]) -> Estimate:
     >>> round(found.mean, 12), found.groups, found.unit
     (0.85, 2, 'splits')
     """
+    unit, groups = units_of(values)
+    return estimate_groups(list(values.values()), groups, unit)
+
+
+def estimate_groups(values: Sequence[float], groups: Sequence[Hashable], unit: str) -> Estimate:
+    """Summarize one number per run, of runs that come in the given groups; see :func:`estimate`."""
     if not values:
         raise InputError("an estimate needs at least one run.")
-    unit, groups = _units(values)
-    numbers = np.array(list(values.values()))
+    numbers = np.array(values)
     error, low, high = (student if len(set(groups)) < FEW else cluster_bootstrap)(numbers, groups)
     std = float(np.std(numbers, ddof=1)) if len(numbers) > 1 else math.nan
     return Estimate(float(numbers.mean()), low, high, error, std, len(numbers), len(set(groups)), unit)
@@ -203,7 +208,7 @@ def interval_source(found: Iterable[Estimate]) -> str:
     return " or ".join(ways) or "resampling splits"
 
 
-def _units(keys: Iterable[Key]) -> tuple[str, list[Hashable]]:
+def units_of(keys: Iterable[Key]) -> tuple[str, list[Hashable]]:
     """Say what the independent units are, and which one each run belongs to."""
     known = list(keys)
     if len({split for split, _ in known}) > 1:
@@ -240,7 +245,7 @@ def paired_difference(
     """
     differences = {key: values[key] - reference[key] for key in values if key in reference}
     found = estimate(differences)
-    _, groups = _units(differences)
+    _, groups = units_of(differences)
     sums, sizes = _group_sums(np.array(list(differences.values())), groups)
     means = np.where(np.abs(sums / sizes) < _TIE, 0.0, np.round(sums / sizes, 12))
     counts = int((means > 0).sum()), int((means == 0).sum()), int((means < 0).sum())

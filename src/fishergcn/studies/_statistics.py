@@ -167,12 +167,14 @@ def _summary(cell: Cell, records: list[RunRecord], planned: int, published: Publ
 
 
 def _estimate(records: Iterable[RunRecord], metric: str) -> Estimate | None:
-    values = _values(records, metric)
+    values = scores_of(records, metric)
     return estimate(values) if values else None
 
 
-def _values(records: Iterable[RunRecord], metric: str) -> dict[Key, float]:
+def scores_of(records: Iterable[RunRecord], metric: str) -> dict[Key, float]:
     """Return a score of every run that ended well and has it."""
+    if metric not in SCORES:
+        raise InputError(f"metric must be a score of a run, such as 'test_accuracy' or 'val_loss', got {metric!r}.")
     found = {(each.split, each.seed): float(getattr(each, metric)) for each in records if each.status == "ok"}
     return {key: value for key, value in found.items() if not math.isnan(value)}
 
@@ -210,10 +212,8 @@ def compare(runs: Runs, metric: str = "test_accuracy") -> list[Comparison]:
     >>> found.cell, found.reference, found.role, found.metric, found.won + found.tied + found.lost
     ('gcn-x5', 'gcn', 'baseline', 'test_loss', 2)
     """
-    if metric not in SCORES:
-        raise InputError(f"metric must be a score of a run, such as 'test_accuracy' or 'val_loss', got {metric!r}.")
     plan = runs.plan
-    values = {(cell.dataset, cell.name): _values(runs.of_cell(cell), metric) for cell in plan.cells}
+    values = {(cell.dataset, cell.name): scores_of(runs.of_cell(cell), metric) for cell in plan.cells}
     found = []
     for cell in plan.cells:
         for reference, role in plan.references(cell).items():

@@ -26,6 +26,7 @@ from fishergcn._base.seeds import FIRST_SEED, check_seeds
 from fishergcn.errors import DataFileError, InputError, reason
 from fishergcn.execution import Executor, Job, Listener, choose_executor, chosen_config
 from fishergcn.graph import Graph
+from fishergcn.perturbation import Neighborhood
 from fishergcn.splits import Split, choose
 from fishergcn.studies._candidates import scalings_of
 from fishergcn.training import (
@@ -47,6 +48,7 @@ PAPER_GRID: Mapping[str, tuple[float, ...]] = {
     "hidden": (16, 32, 64),
 }
 _TRIALS = 50
+_MOST_RADIUS = 0.3
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,8 @@ def tune(
     grid
         ``"paper"`` tries the 72 points of the paper's grid: learning rate 0.02, 0.01, 0.005, 0.001; dropout 0.5, 0.8;
         weight decay 0.002, 0.001, 0.0005; hidden units 16, 32, 64. By default Optuna's TPE sampler searches ranges of
-        these, the scaling of features and a bias; for ``fishergcn`` the radius (0.01 to 0.3), with suffix ``-t`` the
+        these, the scaling of features and a bias; for ``fishergcn`` the radius (0.01 to 0.3, or less where draws of
+        the neighborhood would leave λ_max(L) ≤ 2), with suffix ``-t`` the
         order (2 to 8), with suffix ``-c`` λ (0.1 to 2) and τ (0.3 to 0.9).
     trials
         How many trials there are to be in all; 50 by default, and all points of a grid.
@@ -183,11 +186,12 @@ def tune(
     study = _study(optuna, place, check_integer("seed", seed, minimum=0), _identity(base, runs, grid))
     listener = Listener() if listener is None else listener
     scalings = scalings_of(graph)
+    most_radius = _most_radius(base)
     with contextlib.closing(choose_executor(device, workers, most=len(runs), on_epoch=listener.epoch)) as executor:
         objective = _Objective(base, runs, executor)
 
         def value(trial: Any) -> float:
-            accuracy, loss = objective(_suggest(trial, space, parsed, scalings))
+            accuracy, loss = objective(_suggest(trial, space, parsed, scalings, most_radius))
             trial.set_user_attr("val_loss", loss)
             return accuracy
 
@@ -206,6 +210,14 @@ def tune(
     return result
 
 
+def _most_radius(base: Problem) -> float:
+    """Return the largest radius of a search: where draws along eigenvectors keep λ_max(L) ≤ 2, as graphs do."""
+    around = base.neighborhood
+    if not isinstance(around, Neighborhood) or around.directions == "random" or around.scale == "trace":
+        return _MOST_RADIUS
+    return max(around.largest_radius(_MOST_RADIUS), 1e-3)
+
+
 def _without_test(split: Split) -> Split:
     return dataclasses.replace(split, test=np.empty(0, dtype=np.int64))
 
@@ -222,7 +234,7 @@ class _Objective:
         config = TrainConfig.from_dict({**last.config.to_dict(), **settings})
         known: dict[str, Any] = {}
         if config.order == last.config.order:
-            spectrum = None if last.neighborhood is None else last.neighborhood.spectrum
+            spectrum = last.neighborhood.spectrum if isinstance(last.neighborhood, Neighborhood) else None
             known = {"propagation": last.propagation, "spectrum": spectrum}
         problem = self.last = prepare(last.graph, last.method, config, **known)
         size = self.executor.chunk_size(problem)
@@ -236,7 +248,11 @@ class _Objective:
 
 
 def _suggest(
-    trial: Any, space: Mapping[str, Sequence[float]] | None, method: Method, scalings: Sequence[str]
+    trial: Any,
+    space: Mapping[str, Sequence[float]] | None,
+    method: Method,
+    scalings: Sequence[str],
+    most_radius: float,
 ) -> dict[str, Any]:
     if space is not None:
         return {name: trial.suggest_categorical(name, list(values)) for name, values in space.items()}
@@ -249,7 +265,7 @@ def _suggest(
         "bias": trial.suggest_categorical("bias", [False, True]),
     }
     if method.perturbed:
-        settings["radius"] = trial.suggest_float("radius", 0.01, 0.3, log=True)
+        settings["radius"] = trial.suggest_float("radius", min(0.01, most_radius / 2), most_radius, log=True)
     if method.high_order:
         settings["order"] = trial.suggest_int("order", 2, 8)
     if method.consistent:

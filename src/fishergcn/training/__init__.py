@@ -9,7 +9,16 @@ from fishergcn.training._distributed import is_first_process, process_count, pro
 from fishergcn.training._methods import METHODS, Method, control_of, graph_free_of, parse_method, samples_of
 from fishergcn.training._minibatch import train_prepared
 from fishergcn.training._objective import Targets, scores
-from fishergcn.training._problem import Problem, Run, check_runs, joined_propagation, learnable, prepare, propagation_of
+from fishergcn.training._problem import (
+    Problem,
+    Run,
+    check_runs,
+    joined_propagation,
+    learnable,
+    prepare,
+    propagation_of,
+    warn_of_single_members,
+)
 from fishergcn.training._records import SCORES, RunRecord
 from fishergcn.training._sampling import BatchSettings, check_fanout
 from fishergcn.training._untrained import log_probabilities
@@ -19,4 +28,5 @@ __all__ = [
     "check_fanout", "check_runs", "control_of", "graph_free_of", "is_first_process", "joined_propagation", "learnable",
     "log_probabilities", "parse_method", "prepare", "prepare_batches", "process_count", "process_group",
     "propagation_of", "samples_of", "scores", "train_chunk", "train_prepared",
+    "warn_of_single_members",
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -15,7 +16,7 @@ from fishergcn.spectrum import Spectrum
 from fishergcn.training._config import TrainConfig
 from fishergcn.training._distributed import Group
 from fishergcn.training._methods import Method
-from fishergcn.training._problem import Problem, prepare
+from fishergcn.training._problem import Problem, make_neighborhood, prepare
 
 _MOST_HIGH_ORDER = 100_000  # nodes; the matrix of higher order holds hundreds of entries a node and more
 
@@ -26,7 +27,8 @@ def prepare_batches(
     """Make a graph ready for mini-batches: Ã, the neighborhood in its own coordinates, and the basis Ū.
 
     The spectrum is computed once, by the first process. The neighborhood that is returned has the k directions for
-    nodes: it knows all about φ and c, and holds no second copy of the graph.
+    nodes: it knows all about φ and c, and holds no second copy of the graph. With ``directions="nodes"`` there is no
+    spectrum and no basis: of the graph, the neighborhood needs the diagonal alone.
 
     Examples
     --------
@@ -41,6 +43,13 @@ def prepare_batches(
         raise InputError(f"method {method.name!r} compares samples on all nodes, which mini-batches do not hold.")
     if method.perturbed and config.perturbation != "spectral":
         raise InputError(f"perturbation must be 'spectral' in mini-batches, got {config.perturbation!r}.")
+    if method.perturbed and config.noise == "mean":
+        raise InputError("noise must be 'uniform' or 'gaussian' in mini-batches, got 'mean'.")
+    if method.perturbed and config.congruent and config.directions != "nodes":
+        raise InputError(
+            "directions must be 'high', 'low', 'random' or 'nodes' in mini-batches, which do not hold what "
+            f"{config.directions!r} needs."
+        )
     if method.high_order and graph.num_nodes > _MOST_HIGH_ORDER:
         raise InputError(
             f"method {method.name!r} needs a graph of at most {_MOST_HIGH_ORDER:,} nodes, got {graph.num_nodes:,}: the "
@@ -51,6 +60,9 @@ def prepare_batches(
     problem = prepare(graph, plain, config)
     if not method.perturbed or config.radius == 0:
         return dataclasses.replace(problem, method=method), None
+    if config.congruent:
+        alone = sparse.csr_array(sparse.diags_array(problem.propagation.diagonal()))
+        return dataclasses.replace(problem, method=method, neighborhood=make_neighborhood(alone, config, None)), None
     if spectrum is None or group.size > 1:
         spectrum = _shared_spectrum(problem, spectrum, group)
     neighborhood = _in_own_coordinates(spectrum, config)
@@ -73,5 +85,5 @@ def _in_own_coordinates(spectrum: Spectrum, config: TrainConfig) -> Neighborhood
     rank = spectrum.rank
     diagonal = np.append(1.0 - spectrum.eigenvalues, 1.0)
     small = Spectrum(spectrum.eigenvalues, np.eye(rank + 1, rank), spectrum.trace, spectrum.residual)
-    options = {name: getattr(config, name) for name in ("radius", "noise", "scale")}
+    options: dict[str, Any] = {name: getattr(config, name) for name in ("radius", "noise", "scale")}
     return Neighborhood.from_spectrum(sparse.csr_array(np.diag(diagonal)), small, **options)

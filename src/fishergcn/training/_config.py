@@ -10,8 +10,8 @@ from typing import Any, get_args
 from fishergcn._base.checks import check_choice, check_integer, check_real
 from fishergcn._base.choices import (
     ClassWeight,
+    Congruence,
     Directions,
-    Noise,
     Perturbation,
     Precision,
     Scale,
@@ -19,6 +19,7 @@ from fishergcn._base.choices import (
     Settings,
     Stopping,
     TestAt,
+    TrainingNoise,
 )
 from fishergcn.errors import InputError, suggestion
 from fishergcn.propagation import MAX_ORDER
@@ -64,7 +65,12 @@ class TrainConfig:
     samples
         M: perturbed graphs (with their own dropout masks) per step of ``fishergcn``.
     rank, radius, noise, directions, scale
-        The neighborhood: see :class:`fishergcn.perturbation.Neighborhood`.
+        The neighborhood: see :class:`fishergcn.perturbation.Neighborhood`. With ``directions`` ``"nodes"``,
+        ``"polynomial"`` or ``"links"`` it is a :class:`fishergcn.perturbation.CongruenceNeighborhood`, for which rank
+        and scale have no meaning and no spectrum is computed. ``noise="mean"`` trains without noise on the mean of the
+        graphs that would be drawn with ϕ = ε, which is what the noise must be compared with.
+    degree
+        Of ``directions="polynomial"``.
     adversarial
         Learn the shape of the neighborhood by gradient ascent; if False the noise is isotropic, ϕ = ε 1.
     perturbation
@@ -99,8 +105,9 @@ class TrainConfig:
     samples: int = 5
     rank: int = 10
     radius: float = 0.1
-    noise: Noise = "uniform"
-    directions: Directions = "high"
+    noise: TrainingNoise = "uniform"
+    directions: Directions | Congruence = "high"
+    degree: int = 2
     scale: Scale = "projected"
     adversarial: bool = True
     perturbation: Perturbation = "spectral"
@@ -128,8 +135,9 @@ class TrainConfig:
         self._check(check_integer, "samples", minimum=1, maximum=1024)
         self._check(check_integer, "rank", minimum=1)
         self._check(check_real, "radius", minimum=0.0)
-        self._check(check_choice, "noise", allowed=get_args(Noise))
-        self._check(check_choice, "directions", allowed=get_args(Directions))
+        self._check(check_choice, "noise", allowed=get_args(TrainingNoise))
+        self._check(check_choice, "directions", allowed=(*get_args(Directions), *get_args(Congruence)))
+        self._check(check_integer, "degree", minimum=1, maximum=32)
         self._check(check_choice, "scale", allowed=get_args(Scale))
         self._check(_check_flag, "adversarial")
         self._check(check_choice, "perturbation", allowed=get_args(Perturbation))
@@ -139,6 +147,13 @@ class TrainConfig:
         self._check(check_real, "consistency", minimum=0.0)
         self._check(check_real, "temperature", above=0.0)
         self._check(check_choice, "dtype", allowed=get_args(Precision))
+        if self.congruent and self.scale == "trace":
+            raise InputError(f"scale must be 'projected' with directions={self.directions!r}, got 'trace'.")
+
+    @property
+    def congruent(self) -> bool:
+        """Whether the graph is perturbed through its nodes, its links or a polynomial, without a spectrum."""
+        return self.directions in get_args(Congruence)
 
     @classmethod
     def named(cls, name: Settings = "general", **changes: Any) -> TrainConfig:

@@ -16,7 +16,7 @@ from fishergcn._base.backend import backend_of
 from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.nn import Dropout, View, full_view, local_view, logits
 from fishergcn.operators import Operator, as_operator
-from fishergcn.perturbation import LinkNoise
+from fishergcn.perturbation import CongruenceNeighborhood, LinkNoise, Neighborhood
 from fishergcn.training._metrics import MEASURED, calibrated_cross_entropy, measure
 from fishergcn.training._objective import Targets, consistency, penalty, scores, training_shares
 from fishergcn.training._problem import Problem, Run
@@ -32,6 +32,7 @@ class Trainer:
         self.features = problem.features(device)
         self.stack = Stack(problem, runs, device)
         self.links = self._link_noise()
+        self.mean = self._mean_operator()
         self.train_view = self._training_view()
         self.train_targets = self._targets("train", self.train_view)
         self.val_view = self._view("val")
@@ -40,7 +41,8 @@ class Trainer:
 
     def _recordable(self) -> bool:
         """Whether an epoch is the same sequence of kernels each time, which a GPU can be told at once."""
-        return backend_of(self.stack.weights[0]) == "triton" and self.links is None
+        by_links = self.links is not None or self.problem.config.directions == "links"
+        return backend_of(self.stack.weights[0]) == "triton" and not by_links
 
     def _link_noise(self) -> LinkNoise | None:
         config = self.problem.config
@@ -48,6 +50,13 @@ class Trainer:
             return None
         flip = config.perturbation == "link-flip"
         return LinkNoise(self.problem.graph.adjacency, config.link_rate, flip, self.device, self.problem.dtype)
+
+    def _mean_operator(self) -> Operator | None:
+        """Return the mean of the graphs that would be drawn, where it takes their place."""
+        around: Neighborhood | CongruenceNeighborhood | LinkNoise | None = self.links or self.problem.neighborhood
+        if around is None or self.problem.config.noise != "mean":
+            return None
+        return around.mean_operator().to(self.device, self.problem.dtype)
 
     def _nodes(self, part: str) -> list[IntArray]:
         return [getattr(run.split, part) for run in self.runs]
@@ -62,6 +71,8 @@ class Trainer:
     def _training_view(self) -> View:
         """Show all nodes where a perturbation or consistency involves them, else the labeled ones' reach."""
         problem, adversary = self.problem, self.stack.adversary
+        if self.mean is not None:
+            return full_view(self.features, self.mean, problem.depth)
         if adversary is not None:
             return full_view(self.features, adversary.neighborhood.propagation, problem.depth)
         if self.links is None and not problem.method.consistent:
@@ -78,7 +89,9 @@ class Trainer:
         return Targets.of(self._nodes(part), labels, view, self.device, self.problem.dtype, shares=shares)
 
     def operator(self, epoch: int | Tensor, noise: Tensor | None) -> Operator | None:
-        """Return the perturbed graphs of this step, or None for the graph itself."""
+        """Return the perturbed graphs of this step, or None for what the view has: the graph itself, or the mean."""
+        if self.mean is not None:
+            return None
         if self.links is not None:
             return self.links.draw(self.stack.keys, self.problem.samples, int(epoch))
         adversary = self.stack.adversary

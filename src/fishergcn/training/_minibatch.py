@@ -5,6 +5,9 @@ perturbation reuses the rows of the global basis Ū: a layer that reads nodes C 
 
     Ã_RC - Ū_R diag(c) Ū_Cᵀ
 
+and with directions="nodes" with Ã′_RC = I_RC - s M_R (I_RC - Ã_RC) M_C for node weights M, in which a node needs its own
+weight and nothing of the rest of the graph but s.
+
 Where the blocks cover what the whole graph would give, so do loss and gradient, with the same dropout masks, since
 these belong to the nodes and stored features of the whole graph.
 """
@@ -14,6 +17,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -24,7 +28,8 @@ from torch.nn import functional
 from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.errors import InputError
 from fishergcn.nn import Dropout, LocalDropout, View, blockwise_view, logits
-from fishergcn.operators import BlockOperator, Operator, SparseMatrix
+from fishergcn.operators import BlockOperator, NodeBlockOperator, Operator, SparseMatrix
+from fishergcn.perturbation import CongruenceNeighborhood
 from fishergcn.training._chunk import Progress, train_epochs, untrained
 from fishergcn.training._distributed import Group
 from fishergcn.training._metrics import MEASURED, class_scores
@@ -33,6 +38,14 @@ from fishergcn.training._problem import Problem, Run, check_runs
 from fishergcn.training._records import RunRecord
 from fishergcn.training._sampling import BatchSettings, Block, NeighborSampler, batches, check_fanout
 from fishergcn.training._stack import Stack
+
+
+@dataclass(frozen=True)
+class NodeWeights:
+    """What a step draws for directions="nodes": m = 1 + x of all nodes, shape (M, n), and s, shape (M,)."""
+
+    weights: Tensor
+    scale: Tensor
 
 
 class MiniBatchTrainer:
@@ -75,21 +88,31 @@ class MiniBatchTrainer:
         weights[split.train] = len(split.train) * shares
         return torch.as_tensor(weights, dtype=self.problem.dtype)
 
-    def coefficients(self, step: int) -> Tensor | None:
-        """Return c of this step, shape (M, k), or None without a perturbation."""
+    def draw(self, step: int) -> Tensor | NodeWeights | None:
+        """Return c of this step, shape (M, k), or the weights of nodes, or None without a perturbation."""
         adversary = self.stack.adversary
         if adversary is None:
             return None
-        return adversary.neighborhood.coefficients(adversary.draw(step))[0].to(self.device, self.problem.dtype)
+        around, drawn = adversary.neighborhood, adversary.draw(step)[0]
+        if isinstance(around, CongruenceNeighborhood):
+            return NodeWeights((1.0 + drawn).to(self.problem.dtype), around.scale_of(drawn).to(self.problem.dtype))
+        return around.coefficients(drawn).to(self.device, self.problem.dtype)
 
-    def view(self, blocks: Sequence[Block], coefficients: Tensor | None) -> View:
+    def view(self, blocks: Sequence[Block], drawn: Tensor | NodeWeights | None) -> View:
         """Return what a batch sees of the graph, its nodes numbered within each layer."""
-        operators = tuple(self._operator(block, coefficients) for block in blocks)
+        operators = tuple(self._operator(block, drawn) for block in blocks)
         return View(self.problem.features(self.device, blocks[0].columns), operators, (None,) * len(blocks))
 
-    def _operator(self, block: Block, coefficients: Tensor | None) -> Operator:
+    def _operator(self, block: Block, drawn: Tensor | NodeWeights | None) -> Operator:
         matrix = SparseMatrix.from_scipy(block.matrix, device=self.device, dtype=self.problem.dtype)
-        if coefficients is None or self.basis is None:
+        if isinstance(drawn, NodeWeights):
+            at = np.minimum(np.searchsorted(block.columns, block.rows), len(block.columns) - 1)
+            if (block.columns[at] != block.rows).any():
+                raise InputError("directions='nodes' needs a propagation matrix with every node linked to itself.")
+            place = torch.from_numpy(at).to(self.device)
+            right = drawn.weights[:, torch.from_numpy(block.columns).to(self.device)].T
+            return NodeBlockOperator(matrix, place, right[place], right, drawn.scale)
+        if drawn is None or self.basis is None:
             return matrix
         right = self.basis[block.columns]
         if self.group.size > 1:
@@ -97,7 +120,7 @@ class MiniBatchTrainer:
             right = right / torch.as_tensor(holders, dtype=self.problem.dtype).unsqueeze(1)
         left = self.basis[block.rows]
         add = self.group.add_with_gradient if self.group.size > 1 else None
-        return BlockOperator(matrix, left.to(self.device), right.to(self.device), coefficients, add)
+        return BlockOperator(matrix, left.to(self.device), right.to(self.device), drawn, add)
 
     def dropout(self, blocks: Sequence[Block], step: int) -> LocalDropout:
         """Return the masks of a batch: those that the whole graph has at these nodes."""
@@ -110,7 +133,7 @@ class MiniBatchTrainer:
         """Return this process's share of a batch's loss, of its cross entropy, and of its accuracy."""
         nodes = np.sort(self.group.share(batch))
         blocks = self.sampler.blocks(nodes, step)
-        view = self.view(blocks, self.coefficients(step))
+        view = self.view(blocks, self.draw(step))
         out = logits(self.stack.weights, view, self.dropout(blocks, step), biases=self.stack.biases)
         labels = self.labels[nodes].to(self.device).unsqueeze(1).expand(out.shape[:2])
         count = len(batch) * out.shape[1]

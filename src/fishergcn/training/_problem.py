@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -19,7 +19,7 @@ from fishergcn._base.types import CSRArray, IntArray
 from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
 from fishergcn.nn import Features, FeatureScaling, make_features
-from fishergcn.perturbation import Neighborhood, PerturbationWarning
+from fishergcn.perturbation import CongruenceNeighborhood, Neighborhood, PerturbationWarning
 from fishergcn.propagation import (
     high_order,
     high_order_rows,
@@ -34,6 +34,7 @@ from fishergcn.streams import keys_of
 from fishergcn.training._methods import samples_of
 
 if TYPE_CHECKING:
+    from fishergcn._base.choices import Congruence, Directions
     from fishergcn.graph import Graph
     from fishergcn.spectrum import Spectrum
     from fishergcn.training._config import TrainConfig
@@ -83,7 +84,7 @@ class Problem:
     method: Method
     config: TrainConfig
     propagation: CSRArray
-    neighborhood: Neighborhood | None
+    neighborhood: Neighborhood | CongruenceNeighborhood | None
 
     @property
     def samples(self) -> int:
@@ -219,6 +220,23 @@ def learnable(graph: Graph, methods: Iterable[Method] = ()) -> Graph:
     return graph.replace(features=sparse.eye_array(graph.num_nodes, format="csr"))
 
 
+def warn_of_single_members(graph: Graph) -> None:
+    """Warn of classes with a single labeled node: it can be learned from or measured by, not both.
+
+    Examples
+    --------
+    >>> from fishergcn import Graph
+    >>> warn_of_single_members(Graph.from_edges([(0, 1), (1, 2)], labels=[0, 0, -1]))
+    """
+    if graph.labels is None:
+        return
+    alone = np.flatnonzero(np.bincount(graph.labels[graph.labels >= 0]) == 1)
+    names = [repr(graph.class_names[at] if graph.class_names else str(at)) for at in alone]
+    if names:
+        which = f"class {names[0]} has" if len(names) == 1 else f"classes {', '.join(names[:5])} have"
+        warn(f"{which} a single labeled node: how well it is recognized cannot be measured.")
+
+
 def has_negative_features(graph: Graph) -> bool:
     """Say whether features are negative somewhere: then sums of rows may be near 0, and one must not divide by them."""
     values: Any = graph.features.data if isinstance(graph.features, sparse.csr_array) else graph.features
@@ -262,20 +280,28 @@ def prepare(
         propagation = propagation_of(graph, method, config)
     neighborhood = None
     if method.perturbed and not by_links and config.radius > 0:
-        neighborhood = _neighborhood(propagation, config, spectrum)
+        neighborhood = make_neighborhood(propagation, config, spectrum)
     return Problem(graph, method, config, propagation, neighborhood)
 
 
-def _neighborhood(propagation: CSRArray, config: TrainConfig, spectrum: Spectrum | None) -> Neighborhood:
+def make_neighborhood(
+    propagation: CSRArray, config: TrainConfig, spectrum: Spectrum | None
+) -> Neighborhood | CongruenceNeighborhood:
+    """Return the graphs around Ã that a configuration draws from."""
+    # Without noise the neighborhood is asked for its mean alone.
+    noise: Any = "uniform" if config.noise == "mean" else config.noise
+    if config.congruent:
+        directions = cast("Congruence", config.directions)
+        return CongruenceNeighborhood(propagation, directions, config.radius, noise, config.degree)
     with warnings.catch_warnings():
         # Whoever sets scale="trace" in a configuration has read what it does; one warning per run is noise.
-        warnings.simplefilter("ignore", PerturbationWarning)
+        warnings.filterwarnings("ignore", message="scale='trace'", category=PerturbationWarning)
         return Neighborhood(
             propagation,
             rank=config.rank,
             radius=config.radius,
-            noise=config.noise,
-            directions=config.directions,
+            noise=noise,
+            directions=cast("Directions", config.directions),
             scale=config.scale,
             spectrum=spectrum,
         )

@@ -31,7 +31,7 @@ class Stack:
         place: dict[str, Any] = {"dtype": problem.dtype, "device": device}
         self.biases = [nn.Parameter(torch.zeros(len(runs), width, **place)) for width in widths]
         self.adversary: SpectralAdversary | None = None
-        if around is not None:
+        if around is not None and config.noise != "mean":
             around = around.to(device, problem.dtype)
             self.adversary = SpectralAdversary(around, problem.samples, adversarial=config.adversarial, keys=self.keys)
         self.down = Adam(self.network, config.learning_rate)
@@ -47,8 +47,10 @@ class Stack:
 
     @property
     def shape(self) -> Tensor | None:
-        """ϕ of each run, shape (R, k); None without a neighborhood."""
-        return None if self.adversary is None else self.adversary.shape.detach()
+        """ϕ of each run, shape (R, k); None without a neighborhood, or with one direction a node or link."""
+        if self.adversary is None or self.adversary.neighborhood.directions in ("nodes", "links"):
+            return None
+        return self.adversary.shape.detach()
 
     @property
     def network(self) -> list[nn.Parameter]:

@@ -1,0 +1,171 @@
+"""Graphs seen through a change of their nodes: L becomes M L M, which is positive semi-definite whatever M is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from fishergcn.errors import InputError
+from fishergcn.operators._operator import Placed
+from fishergcn.operators._sparse import SparseMatrix
+
+
+class Factor(Protocol):
+    """M, symmetric, one for each entry of a batch of B."""
+
+    def times(self, matrix: SparseMatrix, dense: Tensor) -> Tensor:
+        """Return M Z for activations (n, B, d), given Ã."""
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> Factor:
+        """Return the factor on another device or in another precision."""
+
+
+class CongruenceOperator(Placed):
+    """Ã′ = I - s M (I - Ã) M, for each of B symmetric factors M with its scale s.
+
+    With L = I - Ã the new L′ = s M L M is symmetric and positive semi-definite whatever M is. Two factors and one
+    product with Ã make a product with Ã′; derivatives of every kind flow to the activations, to M and to s.
+
+    Parameters
+    ----------
+    sparse : SparseMatrix of shape (n, n)
+        Ã.
+    factor
+        M, of a batch of B: an object with ``times(sparse, Z)``, the product M Z with activations (n, B, d), and
+        ``to(device, dtype)``; :class:`fishergcn.perturbation.CongruenceNeighborhood` makes them.
+    scale : Tensor of shape (B,)
+        s; 1/tr(ρM²) with ρ = L / tr L keeps the trace of L.
+    batch_shape : tuple of int
+        Into which the batch falls; (B,) by default.
+
+    Examples
+    --------
+    >>> import fishergcn
+    >>> from fishergcn.perturbation import CongruenceNeighborhood
+    >>> path = fishergcn.renormalized([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+    >>> operator = CongruenceNeighborhood(path, "nodes").operator([[0.1, 0.0, -0.1]])
+    >>> operator
+    CongruenceOperator(3 × 3, batch (1,), torch.float64, cpu)
+    >>> dense = operator.to_dense()[0]
+    >>> round(float(dense.trace()), 12) == round(float(path.trace()), 12)
+    True
+    """
+
+    def __init__(
+        self, sparse: SparseMatrix, factor: Factor, scale: Tensor, batch_shape: Sequence[int] | None = None
+    ) -> None:
+        rows, columns = sparse.shape
+        if rows != columns:
+            raise InputError(f"The sparse part must be square, got shape {rows} × {columns}.")
+        self._core = self.sparse = sparse
+        self.factor = factor.to(sparse.device, sparse.dtype)
+        self.scale = scale.to(sparse.device, sparse.dtype)
+        self.batch_shape = (len(scale),) if batch_shape is None else tuple(batch_shape)
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> CongruenceOperator:
+        """Return the operator on another device or in another precision; gradients still flow to M and s."""
+        return CongruenceOperator(self.sparse.to(device, dtype), self.factor, self.scale, self.batch_shape)
+
+    def propagate(self, dense: Tensor) -> Tensor:
+        """Return Ã′ Z for node-major activations (n, B, d)."""
+        if dense.ndim != 3 or dense.shape[1] != len(self.scale):
+            raise InputError(f"activations must be a batch of {len(self.scale)}, got shape {tuple(dense.shape)}.")
+        inner = self.factor.times(self.sparse, dense)
+        inner = inner - self.sparse.propagate(inner)
+        return dense - self.scale.unsqueeze(-1) * self.factor.times(self.sparse, inner)
+
+    def to_dense(self) -> Tensor:
+        """Return all entries, shape (..., n, n), for checks on small graphs."""
+        nodes = self.shape[0]
+        eye = torch.eye(nodes, dtype=self.dtype, device=self.device)
+        out = self.propagate(eye.unsqueeze(1).expand(nodes, len(self.scale), nodes))
+        return out.movedim(1, 0).reshape(*self.batch_shape, nodes, nodes)
+
+    def __repr__(self) -> str:
+        rows, columns = self.shape
+        batch = f", batch {self.batch_shape}" if self.batch_shape else ""
+        return f"CongruenceOperator({rows} × {columns}{batch}, {self.dtype}, {self.device})"
+
+
+class PolynomialOperator(Placed):
+    """Σ_a b_a T_a(Ã), a polynomial in Ã written with Chebyshev polynomials T_a, a = 0..p.
+
+    Parameters
+    ----------
+    sparse : SparseMatrix of shape (n, n)
+        Ã.
+    coefficients : sequence of float or Tensor
+        b; tensors are broadcast against the activations (n, B, d) and get gradients.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from fishergcn.operators import SparseMatrix
+    >>> swap = SparseMatrix.from_scipy([[0.0, 1.0], [1.0, 0.0]])
+    >>> square = PolynomialOperator(swap, [0.5, 0.0, 0.5])  # Ã² = (T_0 + T_2) / 2
+    >>> square.propagate(torch.tensor([1.0, 0.0]).double()[:, None, None]).flatten()
+    tensor([1., 0.], dtype=torch.float64)
+    """
+
+    def __init__(self, sparse: SparseMatrix, coefficients: Sequence[float] | Sequence[Tensor]) -> None:
+        self._core = self.sparse = sparse
+        self.coefficients = coefficients
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> PolynomialOperator:
+        """Return the operator on another device or in another precision."""
+        return PolynomialOperator(self.sparse.to(device, dtype), self.coefficients)
+
+    def propagate(self, dense: Tensor) -> Tensor:
+        """Return the product with node-major activations (n, B, d): p products, T_{a+1} = 2 Ã T_a - T_{a-1}."""
+        before, current = dense, dense
+        out = self.coefficients[0] * dense
+        for order, coefficient in enumerate(self.coefficients[1:]):
+            following = self.sparse.propagate(current)
+            before, current = current, following if order == 0 else 2 * following - before
+            out = out + coefficient * current
+        return out
+
+
+class NodeBlockOperator(Placed):
+    """I_RC - s M_R (I_RC - Ã_RC) M_C with diagonal M: what a layer of a mini-batch multiplies with.
+
+    Parameters
+    ----------
+    matrix
+        Ã_RC, p × q, possibly sampled.
+    place : Tensor of shape (p,), int64
+        Where each node of R stands among those of C.
+    left, right : Tensor of shape (p, B) and (q, B)
+        The weights m of the nodes R and C.
+    scale : Tensor of shape (B,)
+        s.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from fishergcn.operators import SparseMatrix
+    >>> row = SparseMatrix.from_scipy([[0.5, 0.5]])
+    >>> weights, one = torch.tensor([[2.0], [1.0]]).double(), torch.ones(1).double()
+    >>> operator = NodeBlockOperator(row, torch.tensor([0]), weights[:1], weights, one)
+    >>> operator.propagate(torch.eye(2).double()[:, None]).flatten()  # 1 - 2 (1 - 1/2) 2 and 2 (1/2) 1
+    tensor([-1.,  1.], dtype=torch.float64)
+    """
+
+    def __init__(self, matrix: SparseMatrix, place: Tensor, left: Tensor, right: Tensor, scale: Tensor) -> None:
+        self._core = self.matrix = matrix
+        self.place, self.left, self.right, self.scale = place, left, right, scale
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> NodeBlockOperator:
+        """Return the operator on another device or in another precision; gradients still flow to m and s."""
+        matrix = self.matrix.to(device, dtype)
+        moved = [each.to(matrix.device, matrix.dtype) for each in (self.left, self.right, self.scale)]
+        return NodeBlockOperator(matrix, self.place.to(matrix.device), *moved)
+
+    def propagate(self, dense: Tensor) -> Tensor:
+        """Return the product with node-major activations (q, B, d), shape (p, B, d)."""
+        heard = self.matrix.propagate(self.right.unsqueeze(-1) * dense)
+        kept = 1.0 - self.scale * self.left.square()
+        return kept.unsqueeze(-1) * dense[self.place] + (self.scale * self.left).unsqueeze(-1) * heard

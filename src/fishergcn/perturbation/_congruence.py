@@ -1,0 +1,255 @@
+"""Neighborhoods without a spectrum: graphs seen through node weights, link weights or polynomials of themselves."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any, cast, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fishergcn._base.checks import check_choice, check_integer, check_real
+from fishergcn._base.choices import Congruence, Noise
+from fishergcn._base.matrices import check_propagation
+from fishergcn._base.tensors import ArrayOrTensor, as_tensor
+from fishergcn._base.types import MatrixLike
+from fishergcn.errors import InputError
+from fishergcn.operators import CongruenceOperator, Operator, SparseMatrix
+from fishergcn.perturbation._bound import largest_eigenvalue
+from fishergcn.perturbation._family import Family
+from fishergcn.perturbation._family_links import Links
+from fishergcn.perturbation._family_low_rank import LowRank
+from fishergcn.perturbation._family_nodes import Nodes
+from fishergcn.perturbation._family_polynomial import Polynomials
+
+_MOST_DEGREE = 32
+
+
+class CongruenceNeighborhood:
+    """L(x) = M L M / tr ρM² with M = I + X(x), ρ = L / tr L: a point of known Bures distance for every x.
+
+    L(x) is positive semi-definite whatever X is and has the trace of L. The path from ρ to ρ(x) is a Bures geodesic:
+    with κ² = tr ρX² - (tr ρX)² over (1 + tr ρX)², the Bures angle is arctan κ and D_B² = 2 - 2/√(1 + κ²), as long as
+    M ⪰ 0 on the support of ρ. No eigenvector is needed.
+
+    Parameters
+    ----------
+    propagation : sparse matrix of shape (n, n)
+        Ã, symmetric, with eigenvalues between -1 and 1.
+    directions : {"nodes", "polynomial", "links"}
+        What X is. ``"nodes"``: diag(x), at least -1, how loud a node speaks. ``"polynomial"``: Σ_j x_j P_j(L), of degree
+        up to ``degree``, orthonormal for ρ. ``"links"``: x_e Ã_ij on each link e = (i, j).
+    radius : float
+        ε, at least 0: a draw with shape ϕ = ε has E κ² = ε², to first order in ε, so that ε is the root mean square of
+        the Bures distance. (The ε of :class:`Neighborhood` is on another scale.)
+    noise : {"uniform", "gaussian"}
+        e is uniform on [-1/2, 1/2]^k, or normal with the same variance 1/12.
+    degree : int
+        p, from 1 to 32, for ``"polynomial"``: a product with Ã(x) takes 2p + 1 products with Ã.
+    seed : int
+        Of draws that are given no generator.
+    basis : array of shape (n, r), optional
+        V: X = V C Vᵀ takes the place of ``directions``; x holds the entries of the symmetric C, its diagonal first and
+        then √2 C_ab for a < b.
+
+    Attributes
+    ----------
+    directions : str
+        ``"basis"`` where a basis is given.
+
+    Notes
+    -----
+    A draw is x = ϕ ∘ unit ∘ √12 e. For nodes each x_i moves the graph by as much: unit_i = (n ρ_ii)^-½. Like that of
+    :class:`Neighborhood`, a draw may have eigenvalues λ_max(L(x)) beyond 2, where Ã(x) expands some signals; see
+    :meth:`largest_eigenvalue`.
+
+    Examples
+    --------
+    >>> import numpy as np, fishergcn
+    >>> rng = np.random.default_rng(0)
+    >>> links = np.triu(rng.random((30, 30)) < 0.2, 1)
+    >>> around = CongruenceNeighborhood(fishergcn.renormalized(links + links.T.astype(float)), "nodes", radius=0.2)
+    >>> x = around.sample(5)
+    >>> around.operator(x)
+    CongruenceOperator(30 × 30, batch (5,), torch.float64, cpu)
+    >>> around.distance(x).shape, bool((around.distance(x) < 0.4).all())
+    (torch.Size([5]), True)
+    """
+
+    def __init__(
+        self,
+        propagation: MatrixLike,
+        directions: Congruence = "nodes",
+        radius: float = 0.1,
+        noise: Noise = "uniform",
+        degree: int = 2,
+        seed: int = 0,
+        *,
+        basis: ArrayOrTensor | None = None,
+    ) -> None:
+        check_choice("directions", directions, get_args(Congruence))
+        self.radius = check_real("radius", radius, minimum=0.0)
+        check_choice("noise", noise, get_args(Noise))
+        degree = check_integer("degree", degree, minimum=1, maximum=_MOST_DEGREE)
+        self.noise_kind, self.directions = noise, directions if basis is None else "basis"
+        self._generator = torch.Generator().manual_seed(check_integer("seed", seed, minimum=0))
+        self._matrix = check_propagation(propagation)
+        self._propagation: SparseMatrix | None = None
+        self._device, self._dtype = torch.device("cpu"), torch.float64
+        self._family: Family
+        if basis is not None:
+            given = basis.detach().cpu().numpy() if isinstance(basis, Tensor) else np.asarray(basis)
+            self._family = LowRank(self._matrix, given)
+        elif directions == "polynomial":
+            self._family = Polynomials(self._matrix, degree)
+        else:
+            self._family = cast("Family", (Nodes if directions == "nodes" else Links)(self._matrix))
+
+    @property
+    def propagation(self) -> SparseMatrix:
+        """Ã, in the dtype and on the device in which :meth:`operator` works; made when it is first asked for."""
+        if self._propagation is None:
+            self._propagation = SparseMatrix.from_scipy(self._matrix, device=self._device, dtype=self._dtype)
+        return self._propagation
+
+    @property
+    def rank(self) -> int:
+        """k, the number of directions: nodes, links, or the degree."""
+        return len(self._family.unit)
+
+    @property
+    def unit(self) -> Tensor:
+        """What e of variance 1 and ϕ = 1 make of each direction, shape (k,)."""
+        return self._family.unit
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Precision of the operators."""
+        return self._dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where x and the operators live."""
+        return self._device
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> CongruenceNeighborhood:
+        """Return the neighborhood whose operators work on ``device`` in ``dtype``; x stays in float64."""
+        moved = copy.copy(self)
+        moved._device, moved._dtype = torch.device(device or self.device), dtype or self.dtype
+        moved._propagation = None if self._propagation is None else self._propagation.to(moved.device, moved.dtype)
+        moved._family = self._family.to(moved.device)
+        return moved
+
+    def noise(self, samples: int, generator: torch.Generator | None = None) -> Tensor:
+        """Draw e, shape (M, k), each entry of mean 0 and variance 1/12, on the device of the generator."""
+        samples = check_integer("samples", samples, minimum=1)
+        generator = self._generator if generator is None else generator
+        place: dict[str, Any] = {"dtype": torch.float64, "device": generator.device, "generator": generator}
+        if self.noise_kind == "uniform":
+            e = torch.rand(samples, self.rank, **place) - 0.5
+        else:
+            e = torch.randn(samples, self.rank, **place) / math.sqrt(12.0)
+        return e.to(self.device)
+
+    def phi(self, noise: ArrayOrTensor, shape: ArrayOrTensor | float | None = None) -> Tensor:
+        """Return x = ϕ ∘ unit ∘ √12 e, shape (..., k), in float64; node weights are at least -1.
+
+        Parameters
+        ----------
+        noise : array or Tensor of shape (..., k)
+            e.
+        shape : array or Tensor of shape (k,), or a number, optional
+            ϕ; ``radius`` if not given.
+        """
+        e = self._coordinates("noise", noise)
+        unit, given = math.sqrt(12.0) * self.unit, self.radius if shape is None else shape
+        if isinstance(given, int | float):  # stays on the CPU: a copy to a GPU could not be recorded
+            return self._family.limit(float(given) * unit * e)
+        scale = torch.as_tensor(given, dtype=torch.float64, device=self.device)
+        if scale.ndim > 1 or (scale.ndim == 1 and scale.shape[0] != self.rank):
+            raise InputError(f"shape must be a number or have shape ({self.rank},), got {tuple(scale.shape)}.")
+        return self._family.limit(scale * unit * e)
+
+    def sample(
+        self, samples: int, generator: torch.Generator | None = None, shape: ArrayOrTensor | float | None = None
+    ) -> Tensor:
+        """Draw M perturbations x, shape (M, k): :meth:`phi` of :meth:`noise`."""
+        return self.phi(self.noise(samples, generator), shape)
+
+    def scale_of(self, x: ArrayOrTensor) -> Tensor:
+        """Return 1/tr ρM², shape (...): what keeps the trace of L."""
+        mean, spread = self._family.moments(self._coordinates("x", x))
+        return 1.0 / ((1.0 + mean).square() + spread.square())
+
+    def operator(self, x: ArrayOrTensor | None = None) -> Operator:
+        """Ã(x) = I - L(x), batched like x; without x the unperturbed Ã."""
+        if x is None:
+            return self.propagation
+        given = self._coordinates("x", x)
+        flat = given.reshape(-1, self.rank)
+        return CongruenceOperator(self.propagation, self._family.factor(flat), self.scale_of(flat), given.shape[:-1])
+
+    def mean_operator(self) -> Operator:
+        """Return I - E[M L M]/(1 + ε²), the mean of the graphs that are drawn with ϕ = ε, without noise.
+
+        The trace is restored once, for the mean; the bound x ≥ -1 of node weights is left out.
+        """
+        return self._family.mean_operator(self.propagation, self.radius)
+
+    def tangent(self, x: ArrayOrTensor) -> Tensor:
+        """Return κ, the tangent of the Bures angle if M ⪰ 0, for each x."""
+        mean, spread = self._family.moments(self._coordinates("x", x))
+        return spread / (1.0 + mean)
+
+    def distance(self, x: ArrayOrTensor) -> Tensor:
+        """Bures distance D_B(ρ, ρ(x)) = (2 - 2/√(1 + κ²))^½ for each x; not squared.
+
+        Raises
+        ------
+        InputError
+            Where I + X is not positive semi-definite, or not surely so: the distance is less than the formula there.
+        """
+        given = self._coordinates("x", x)
+        for each in given.detach().reshape(-1, self.rank).cpu().numpy():
+            smallest = self._family.smallest(each)
+            if smallest < -1e-12:
+                raise InputError(
+                    f"The distance has a closed form while I + X is positive semi-definite, got the eigenvalue "
+                    f"{smallest:.6g}; choose a smaller x."
+                )
+        kappa = self.tangent(given)
+        secant = torch.sqrt(1.0 + kappa.square())
+        return kappa * torch.sqrt(2.0 / (secant * (secant + 1.0)))  # 2 - 2/r = 2κ²/(r (r + 1)), exact for small κ
+
+    def largest_eigenvalue(self, x: ArrayOrTensor) -> Tensor:
+        """Return λ_max(L(x)) for each x, shape (...), by Lanczos: above 2, Ã(x) makes some signals grow.
+
+        For polynomials on more than 1,000 nodes a bound above it: the maximum between the ends of the spectrum of L.
+        """
+        given = self._coordinates("x", x).detach()
+        cpu = self.to("cpu", torch.float64)
+        flat = given.reshape(-1, self.rank).cpu()
+        if isinstance(cpu._family, Polynomials):
+            found = [cpu._family.largest(each.numpy()) * float(cpu.scale_of(each)) for each in flat]
+        else:
+            found = [largest_eigenvalue(cpu.operator(each)) for each in flat]
+        return torch.tensor(found, dtype=torch.float64, device=self.device).view(given.shape[:-1])
+
+    def _coordinates(self, name: str, value: ArrayOrTensor) -> Tensor:
+        if not isinstance(value, Tensor):
+            value = np.asarray(value, dtype=np.float64)
+            if not np.isfinite(value).all():
+                where = tuple(int(i) for i in np.argwhere(~np.isfinite(value))[0])
+                raise InputError(f"{name} must be finite, got {value[where]} at index {where}.")
+        tensor = as_tensor(value, torch.float64, self.device)
+        if tensor.ndim < 1 or tensor.shape[-1] != self.rank:
+            raise InputError(f"{name} must have shape (..., {self.rank}), got {tuple(tensor.shape)}.")
+        return tensor
+
+    def __repr__(self) -> str:
+        return (
+            f"CongruenceNeighborhood({self._matrix.shape[0]} nodes, {self.directions}, {self.rank} directions, "
+            f"radius {self.radius:g}, {self.noise_kind} noise)"
+        )

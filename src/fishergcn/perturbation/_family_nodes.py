@@ -1,0 +1,89 @@
+"""Node weights: X = diag(x)."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from fishergcn._base.types import CSRArray, FloatArray
+from fishergcn.operators import SparseMatrix
+from fishergcn.perturbation._factors import NodeFactor
+from fishergcn.perturbation._family import laplacian_diagonal
+
+
+class Nodes:
+    """M = diag(1 + x): tr ρX² = Σ ρ_ii x_i², so each node moves the graph by as much when x_i ∝ ρ_ii^-½."""
+
+    def __init__(self, propagation: CSRArray) -> None:
+        self.diagonal, trace = laplacian_diagonal(propagation)
+        self.shares = torch.from_numpy(self.diagonal / trace)  # ρ_ii
+        linked = self.shares > 1e-12  # a node without links is in the kernel of L, however loud
+        unit = torch.where(linked, self.shares, 1.0).mul(int(linked.sum())).rsqrt()
+        self.unit = torch.where(linked, unit, 0.0)
+
+    def to(self, device: torch.device) -> Nodes:
+        """Return the family on another device."""
+        moved = copy.copy(self)
+        moved.shares, moved.unit = self.shares.to(device), self.unit.to(device)
+        return moved
+
+    def limit(self, x: Tensor) -> Tensor:
+        """Return x, at least -1: silent is as quiet as a node can be."""
+        return x.clamp(min=-1.0)
+
+    def moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return Σ ρ_ii x_i and the weighted standard deviation of x."""
+        mean = x @ self.shares
+        # The norm, unlike the root of a sum, has a finite (zero) gradient at x = 0.
+        spread = torch.linalg.vector_norm(self.shares.sqrt() * (x - mean.unsqueeze(-1)), dim=-1)
+        return mean, spread
+
+    def factor(self, x: Tensor) -> NodeFactor:
+        """Return diag(1 + x)."""
+        return NodeFactor((1.0 + x.T).contiguous())
+
+    def smallest(self, x: FloatArray) -> float:
+        """Return min(1 + x_i) over nodes with links."""
+        return float(1.0 + x[self.shares.cpu().numpy() > 0].min())
+
+    def mean_operator(self, matrix: SparseMatrix, radius: float) -> SparseMatrix:
+        """E[x_i L_ij x_j] is σ_i² L_ii on the diagonal and 0 beside it."""
+        variance = (radius * self.unit.cpu().numpy()) ** 2
+        plain = matrix.scipy
+        scaled = (plain + sparse.diags_array(radius**2 - variance * self.diagonal)) / (1.0 + radius**2)
+        return SparseMatrix.from_scipy(sparse.csr_array(scaled), device=matrix.device, dtype=matrix.dtype)
+
+
+def best_weights(gradient: FloatArray, shares: FloatArray, size: float) -> FloatArray:
+    """Return the x that maximizes gᵀx over Σ ρ_ii x_i = 0, Σ ρ_ii x_i² = κ² and x ≥ -1.
+
+    Without the last bound it is x ∝ g/ρ - Σg, nodes without links left out. Where that asks for less than silence, the
+    nodes are set to -1 and the others share what is left in the same way.
+
+    Examples
+    --------
+    >>> best_weights(np.array([1.0, 0.0]), np.array([0.5, 0.5]), 0.1)
+    array([ 0.1, -0.1])
+    """
+    x = np.zeros_like(gradient)
+    free = shares > 0
+    rest, budget = 0.0, size**2  # what the silent nodes leave: Σ ρ x = rest and Σ ρ x² = budget over the free ones
+    while free.any():
+        g, rho = gradient[free], shares[free]
+        mass = rho.sum()
+        slope = g / rho - g.sum() / mass
+        length = np.sqrt((rho * slope**2).sum())
+        middle = rest / mass
+        left = np.sqrt(max(budget - rest * middle, 0.0))
+        x[free] = middle + (slope * (left / length) if length > 0 else 0.0)
+        silent = free & (x < -1.0)
+        if not silent.any():
+            break
+        x[silent] = -1.0
+        free &= ~silent
+        rest, budget = float(shares[~free].sum()), size**2 - float(shares[~free].sum())
+    return x

@@ -1,0 +1,189 @@
+"""Does any perturbation help? Each neighborhood against its control, and against its mean without noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from fishergcn._base.text import signed_points
+from fishergcn.drawing import Picture, draw_panels, looks, tag
+from fishergcn.report import _captions as captions
+from fishergcn.report._markup import Section, figure
+from fishergcn.report._outcome import Outcome
+from fishergcn.studies import Cell, Estimate, paired_difference
+from fishergcn.training import parse_method
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A perturbed cell with what it gains.
+
+    Attributes
+    ----------
+    cell
+        Which.
+    control
+        Its paired difference from the control.
+    mean
+        Its paired difference from training on the mean of its graphs, without noise; None where that was not run.
+    """
+
+    cell: Cell
+    control: Estimate
+    mean: Estimate | None
+
+    @property
+    def neighborhood(self) -> str:
+        """Where graphs are drawn from."""
+        config = self.cell.config
+        return config.directions if config.perturbation == "spectral" else config.perturbation
+
+    @property
+    def radius(self) -> float:
+        """How far: the radius, or the share of links."""
+        config = self.cell.config
+        return config.radius if config.perturbation == "spectral" else config.link_rate
+
+    @property
+    def noisy(self) -> bool:
+        """Whether graphs are drawn, not their mean taken."""
+        return self.cell.config.noise != "mean"
+
+    @property
+    def plain(self) -> bool:
+        """Whether it stands on a curve over radii: isotropic noise, with dropout, without consistency."""
+        config = self.cell.config
+        return not config.adversarial and config.dropout > 0 and not parse_method(self.cell.method).consistent
+
+
+def is_study_of_perturbations(outcome: Outcome) -> bool:
+    """Say whether perturbed cells and means of their graphs were run."""
+    return any(cell.config.noise == "mean" and parse_method(cell.method).perturbed for cell in outcome.runs)
+
+
+def judge(outcome: Outcome) -> list[Judged]:
+    """Return all perturbed cells that have a control, in the order of the plan."""
+    gaps = {(one.dataset, one.cell): one.difference for one in outcome.comparisons if one.role == "control"}
+    found = []
+    for cell in outcome.runs:
+        if parse_method(cell.method).perturbed and (cell.dataset, cell.name) in gaps:
+            found.append(Judged(cell, gaps[cell.dataset, cell.name], _against_mean(outcome, cell)))
+    return found
+
+
+def _against_mean(outcome: Outcome, cell: Cell) -> Estimate | None:
+    mean = outcome.plan.mean_of(cell)
+    if mean is None or mean not in outcome.runs:
+        return None
+    ours, theirs = (
+        {(record.split, record.seed): record.test_accuracy for record in outcome.runs[each]} for each in (cell, mean)
+    )
+    return paired_difference(ours, theirs)[0] if ours.keys() & theirs.keys() else None
+
+
+def perturbations(outcome: Outcome) -> Section:
+    """One figure and one paragraph."""
+    judged = judge(outcome)
+    picture = draw_perturbations(judged)
+    drawn = [figure("What each neighborhood gains", captions.PERTURBATIONS, [picture])] if picture else []
+    return Section(
+        "perturbations",
+        "Does any perturbation help?",
+        [tag("p", paragraph(judged)), *drawn],
+        [picture] if picture else [],
+    )
+
+
+def draw_perturbations(judged: Sequence[Judged]) -> Picture | None:
+    """Draw the difference from the control over the radius: above with noise, below the mean without it."""
+    panels: dict[tuple[str, str], dict[str, list[tuple[float, Estimate]]]] = {}
+    datasets = tuple(dict.fromkeys(each.cell.dataset for each in judged))
+    for noisy, words in ((True, "noise"), (False, "mean, no noise")):
+        for dataset in datasets:
+            here = [each for each in judged if each.cell.dataset == dataset and each.plain and each.noisy == noisy]
+            curves: dict[str, list[tuple[float, Estimate]]] = {}
+            for each in sorted(here, key=lambda one: one.radius):
+                curves.setdefault(each.neighborhood, []).append((each.radius, each.control))
+            if curves:
+                panels[f"{dataset}: {words}", "radius"] = curves
+    if not panels:
+        return None
+    chosen = looks(dict.fromkeys(each.neighborhood for each in judged))
+    label = "Perturbations against the control"
+    return draw_panels(label, panels, chosen, "perturbations", ylabel="difference, points", zero=True)
+
+
+def paragraph(judged: Sequence[Judged]) -> str:
+    """Say what was found, in numbers that come from the runs alone."""
+    noisy = [each for each in judged if each.noisy]
+    if not noisy:
+        return "No perturbed cell has a control to compare with."
+    above = [each for each in noisy if each.control.low > 0]
+    below = [each for each in noisy if each.control.high < 0]
+    best = max(noisy, key=lambda each: each.control.mean)
+    worst = min(noisy, key=lambda each: each.control.mean)
+    chance = 0.025 * len(noisy)
+    text = (
+        f"The interval of 95 % lies above the control in {len(above)} of {len(noisy)} perturbed cells and below it in "
+        f"{len(below)}; without any effect about {chance:.0f} would be on each side. The best is {_named(best)} with "
+        f"{_interval(best.control)} points, the worst {_named(worst)} with {_interval(worst.control)}."
+    )
+    compared = [(each, each.mean) for each in noisy if each.mean is not None]
+    if compared:
+        better = sum(gain.low > 0 for _, gain in compared)
+        poorer = sum(gain.high < 0 for _, gain in compared)
+        text += (
+            f" Against training on the mean of the same graphs without noise, it lies above in {better} of "
+            f"{len(compared)} cells and below in {poorer}."
+        )
+    means = [each for each in judged if not each.noisy]
+    gains = [each for each in means if each.control.low > 0]
+    if means:
+        text += f" The mean alone is above the control in {len(gains)} of {len(means)} cells"
+        text += f" ({_listed(gains)})." if gains else "."
+    if above:
+        told = {each: each.mean for each in above if each.mean is not None}
+        kept = [each for each, gain in told.items() if gain.low > 0]
+        text += f" Above the control: {_listed(above)}; above the mean too: {_listed(kept) or 'none'}"
+        text += f"; mean not run for {len(above) - len(told)}." if len(told) < len(above) else "."
+    for words, group in _groups(noisy):
+        if group:
+            mean = sum(each.control.mean for each in group) / len(group)
+            text += f" {words}: {signed_points(mean)} points in the mean of {len(group)} cells."
+    return text
+
+
+def _groups(judged: Iterable[Judged]) -> list[tuple[str, list[Judged]]]:
+    """Return cells by how they were trained, in words."""
+    every = list(judged)
+
+    def those(*, consistent: bool, dropout: bool, adversarial: bool = False) -> list[Judged]:
+        return [
+            each
+            for each in every
+            if parse_method(each.cell.method).consistent == consistent
+            and (each.cell.config.dropout > 0) == dropout
+            and each.cell.config.adversarial == adversarial
+        ]
+
+    return [
+        ("Isotropic noise with dropout", those(consistent=False, dropout=True)),
+        ("Without dropout", those(consistent=False, dropout=False)),
+        ("With consistency", those(consistent=True, dropout=True)),
+        ("With consistency and without dropout", those(consistent=True, dropout=False)),
+        ("With a learned shape", those(consistent=False, dropout=True, adversarial=True)),
+    ]
+
+
+def _named(each: Judged) -> str:
+    return f"{each.cell.name} on {each.cell.dataset}"
+
+
+def _listed(judged: Sequence[Judged]) -> str:
+    shown = ", ".join(_named(each) for each in judged[:6])
+    return shown + (f" and {len(judged) - 6} more" if len(judged) > 6 else "")
+
+
+def _interval(gain: Estimate) -> str:
+    text = signed_points(gain.mean)
+    return f"{text} [{signed_points(gain.low)}, {signed_points(gain.high)}]" if gain.low <= gain.high else text

@@ -1,0 +1,133 @@
+"""Are the perturbed methods of a study as good as their controls? All comparisons pooled, with a test for equality.
+
+An interval that includes zero says that a difference was not found, not that there is none. Two one-sided t tests turn
+the question around: they reject "the difference is Δ or more, in either direction".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from scipy import special
+
+from fishergcn._base.checks import check_real
+from fishergcn._base.text import signed_points
+from fishergcn.studies._resampling import Estimate, estimate_groups, student, units_of
+from fishergcn.studies._runs import Runs
+from fishergcn.studies._statistics import scores_of
+from fishergcn.training import parse_method
+
+LEVEL = 0.05  # of each one-sided test, and so of both together
+
+
+@dataclass(frozen=True)
+class Equivalence:
+    """The mean of all differences from controls, and the test that it is as good as zero.
+
+    Two one-sided t tests (TOST) at the level α = 0.05: with the mean d over G independent groups and its standard
+    error s, a true difference of Δ or more, in either direction, is rejected if (Δ - abs(d)) / s is above the quantile
+    1 - α of Student's distribution with G - 1 degrees of freedom. That is so for every Δ above
+    ``margin`` = abs(d) + t(1 - α, G - 1) s.
+
+    Attributes
+    ----------
+    difference
+        d, over all runs of all comparisons, with its interval of 95 %. Its groups are the splits (or, where a data set
+        has one split, the seeds) of each data set: methods that share a split share its luck.
+    comparisons
+        How many pairs of a cell and its control are pooled.
+    error
+        s, by :func:`student`; NaN with a single group.
+    margin
+        Differences of this size or more are ruled out at the level 0.05; NaN with a single group.
+
+    Examples
+    --------
+    >>> from fishergcn.studies import estimate
+    >>> pooled = estimate({("a", 1): 0.001, ("b", 1): -0.001, ("c", 1): 0.0, ("d", 1): 0.001})
+    >>> found = Equivalence(pooled, comparisons=1, error=0.00048, margin=0.00138)
+    >>> print(f"p = {found.p_value(0.005):.4f} at Δ = 0.005, {found.p_value(found.margin):.2f} at the margin")
+    p = 0.0011 at Δ = 0.005, 0.05 at the margin
+    """
+
+    difference: Estimate
+    comparisons: int
+    error: float
+    margin: float
+
+    def p_value(self, margin: float) -> float:
+        """Return the larger p-value of the two one-sided tests, for Δ = ``margin``, at least 0."""
+        room = check_real("margin", margin, minimum=0.0) - abs(self.difference.mean)
+        if self.error == 0:  # all groups have the same difference
+            return 0.0 if room > 0 else 0.5 if room == 0 else 1.0
+        return float(special.stdtr(self.difference.groups - 1, -room / self.error))
+
+    @property
+    def sentence(self) -> str:
+        """What was found, in words and percentage points."""
+        found, many = self.difference, self.comparisons > 1
+        mean, low, high = (signed_points(value, 3) for value in (found.mean, found.low, found.high))
+        said = (
+            f"Perturbed methods minus their controls, {self.comparisons} comparison{'s pooled' * many}: {mean} points"
+        )
+        if math.isnan(self.margin):
+            return f"{said}; a single run does not tell how well that is known."
+        return (
+            f"{said}, 95 % interval [{low}, {high}]. Two one-sided t tests over the {found.groups} {found.unit} of all "
+            f"data sets rule out a difference of {100 * self.margin:.3f} points or more, in either direction, at the "
+            f"{100 * LEVEL:.0f} % level."
+        )
+
+
+def equivalence(
+    differences: Sequence[float], groups: Sequence[Hashable], unit: str, comparisons: int = 1
+) -> Equivalence:
+    """Summarize differences, each with the group that it belongs to, and test them for equivalence to zero."""
+    found = estimate_groups(differences, groups, unit)
+    error, _, _ = student(differences, groups)
+    quantile = float(special.stdtrit(max(found.groups - 1, 1), 1 - LEVEL))
+    return Equivalence(found, comparisons, error, abs(found.mean) + quantile * error)
+
+
+def control_equivalence(runs: Runs, metric: str = "test_accuracy") -> Equivalence | None:
+    """Pool the differences of all perturbed methods from their controls; None if the study has none.
+
+    Variants (cells with other settings) and networks under attack are left out: they answer other questions.
+
+    Parameters
+    ----------
+    runs
+        See :func:`open_runs`.
+    metric
+        As for :func:`compare`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from fishergcn import studies
+    >>> plan = studies.make_plan("quick", methods=["fishergcn"], splits=2, seeds=1, epochs=2)
+    >>> with tempfile.TemporaryDirectory() as folder, studies.run(plan, folder, workers=1) as runs:
+    ...     found = control_equivalence(runs)
+    >>> found.comparisons, found.difference.runs, found.difference.groups, math.isfinite(found.margin)
+    (1, 2, 2, True)
+    """
+    plan = runs.plan
+    differences: list[float] = []
+    groups: list[Hashable] = []
+    units: dict[str, None] = {}
+    comparisons = 0
+    for cell in plan.cells:
+        if cell.variant or cell.options or not parse_method(cell.method).perturbed:
+            continue
+        for reference in (known for known, role in plan.references(cell).items() if role == "control"):
+            ours, theirs = (scores_of(runs.of_cell(each), metric) for each in (cell, reference))
+            shared = {key: ours[key] - theirs[key] for key in ours if key in theirs}
+            if shared:
+                unit, places = units_of(shared)
+                differences += shared.values()
+                groups += [(cell.dataset, place) for place in places]
+                units[unit] = None
+                comparisons += 1
+    return equivalence(differences, groups, " and ".join(units), comparisons) if differences else None
