@@ -2,10 +2,10 @@
 
     python benchmarks/distances.py [--nodes 1000000] [--links 5000000] [--probes 3] [--out FILE.json]
 
-Three pairs of graphs: a uniform random graph and the same with node weights (a diagonal congruence, exact); the random
-graph and one with a tenth of its links redrawn; and two graphs of many pieces of 500 nodes each, whose fidelity
-is known from dense algebra piece by piece. Then Cora and Cora with a tenth of its links redrawn, dense and estimated,
-and the projection to rank 10 of graphs below and above the largest size for dense matrices.
+Pairs of graphs: a uniform random graph and the same with node weights (a diagonal congruence, exact); the random graph
+and one with a tenth, or all, of its links redrawn; and graphs of many pieces of 500 nodes each, redrawn likewise, whose
+fidelity is known from dense algebra piece by piece. Then Cora and Cora with a tenth of its links redrawn, dense and
+estimated, and the projection to rank 10 of graphs below and above the largest size for dense matrices.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from fishergcn.geometry import intrinsic
 
 _PIECE = 500
 _DISTINCT = 10
+_SHARES = (0.1, 1.0)
 
 
 def timed(call: Callable[..., Any], *arguments: Any, **options: Any) -> tuple[Any, float]:
@@ -58,11 +59,11 @@ def described(found: intrinsic.FidelityEstimate, seconds: float) -> dict[str, An
     }
 
 
-def pieces(nodes: int, links: int, probes: int) -> dict[str, Any]:
+def pieces(nodes: int, links: int, probes: int, share: float) -> dict[str, Any]:
     """Estimate the fidelity of two graphs of many pieces, and find it exactly piece by piece."""
     count = nodes // _PIECE
     one = [random_graph(_PIECE, links // count, seed) for seed in range(_DISTINCT)]
-    two = [redrawn(piece, 0.1, seed) for seed, piece in enumerate(one)]
+    two = [redrawn(piece, share, seed) for seed, piece in enumerate(one)]
     times = [count // _DISTINCT + (i < count % _DISTINCT) for i in range(_DISTINCT)]
     laplacians = [[intrinsic.graph_laplacian(piece) for piece in side] for side in (one, two)]
     traces = np.array([[each.trace() for each in side] for side in laplacians])
@@ -122,18 +123,22 @@ def main() -> None:
     along, seconds = timed(intrinsic.congruence_distance, rho, weights)
     del rho
     congruence = {"distance": along, "seconds": round(seconds, 3)}
-    other = redrawn(graph, 0.1, 2)
-    found, seconds = timed(intrinsic.estimate_fidelity, graph, other, probes=options.probes)
-    record = {
+    record: dict[str, Any] = {
         "benchmark": "distances",
         "nodes": options.nodes,
         "links": options.links,
         "probes": options.probes,
         "congruence": congruence,
-        "redrawn": described(found, seconds),
+        "redrawn": {},
+        "pieces": {},
     }
+    for share in _SHARES:
+        other = redrawn(graph, share, 2)
+        found, seconds = timed(intrinsic.estimate_fidelity, graph, other, probes=options.probes)
+        record["redrawn"][str(share)] = described(found, seconds)
     del graph, other
-    record["pieces"] = pieces(options.nodes, options.links, options.probes)
+    for share in _SHARES:
+        record["pieces"][str(share)] = pieces(options.nodes, options.links, options.probes, share)
     record["peak_memory_gb"] = round(peak_mb() / 1000, 2)
     record["cora"] = cora()
     record["projections"] = projections()

@@ -185,27 +185,28 @@ def spectrum(record: Record) -> str:
 
 def distances(record: Record) -> str:
     large = f"{record['nodes']:,} nodes, {record['links']:,} links"
-    congruence, redrawn, pieces, cora = (record[name] for name in ("congruence", "redrawn", "pieces", "cora"))
+    congruence, cora = record["congruence"], record["cora"]
+    pairs = [
+        *((f"{large}: {float(share):.0%} redrawn", each) for share, each in record["redrawn"].items()),
+        *((f"{large}: in pieces, {float(share):.0%} redrawn", each) for share, each in record["pieces"].items()),
+        ("cora, 10% redrawn", cora),
+    ]
     rows = [
-        [f"{large}: node weights", number(congruence["distance"]), "", "exact", number(congruence["seconds"])],
+        [f"{large}: node weights", f"{congruence['distance']:.4f}", "", "", number(congruence["seconds"])],
         *(
             [
                 title,
                 f"{each['distance']:.4f}",
-                f"{each['fidelity']:.5f} ± {2 * each['standard_error'] + each['bias']:.5f}",
-                f"{each['exact_fidelity']:.5f}" if "exact_fidelity" in each else "",
+                f"{each['fidelity']:.6f} ± {2 * each['standard_error'] + each['bias']:.6f}",
+                f"{each['exact_fidelity']:.6f}" if "exact_fidelity" in each else "",
                 number(each["seconds"]),
             ]
-            for title, each in (
-                (f"{large}: a tenth redrawn", redrawn),
-                (f"{large}: in pieces, a tenth redrawn", pieces),
-                ("cora, a tenth redrawn", cora),
-            )
+            for title, each in pairs
         ),
     ]
     sizes = ", ".join(f"{row['nodes']:,} nodes {number(row['seconds'])} s" for row in record["projections"])
     return (
-        markdown(["graphs", "Bures distance", "fidelity", "exact", "seconds"], rows)
+        markdown(["graphs", "Bures distance", "fidelity", "exact fidelity", "seconds"], rows)
         + f"\n\nPeak memory {number(record['peak_memory_gb'])} (≤ 4) GB, graphs included. Dense algebra on cora takes "
         f"{number(cora['dense_seconds'])} s, {number(cora['times_faster'])} times as long. "
         f"Projection to rank 10: {sizes}."

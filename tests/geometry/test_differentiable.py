@@ -85,6 +85,12 @@ def test_batches_are_their_members_one_by_one(name, dtype):
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
+def test_an_empty_batch_stays_empty(name):
+    empty = torch.empty(0, 3, 3)
+    assert FUNCTIONS[name](empty, empty).shape[0] == 0
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_float32_is_float64_up_to_rounding(name):
     a, b = random_density(6, 6, 6), random_density(6, 8, 7)
     exact, rounded = (FUNCTIONS[name](a.to(dtype), b.to(dtype)) for dtype in (torch.float64, torch.float32))

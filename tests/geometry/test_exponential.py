@@ -248,6 +248,19 @@ def test_what_leaves_the_cone_is_told_how_far_it_may_go():
             intrinsic.exponential_map(HALF, [1.0, -1.0], t)
 
 
+@pytest.mark.parametrize("n", [5, 600])
+def test_a_sparse_matrix_with_a_negative_eigenvalue_is_found(n):
+    # Every 2 x 2 minor is fine, and yet the vector of ones has a negative Rayleigh quotient.
+    rho = sparse.csr_array((np.eye(n) - 0.6 * (np.ones((n, n)) - np.eye(n))) / n)
+    for call in (
+        lambda: intrinsic.exponential_map(rho, np.zeros((n, n))),
+        lambda: intrinsic.congruence_distance(rho, np.ones(n)),
+        lambda: intrinsic.rank_projection(rho, 2),
+    ):
+        with pytest.raises(InputError, match=r"rho must be positive semi-definite.*eigenvalue"):
+            call()
+
+
 def test_bad_pairs_and_bad_right_sides():
     with pytest.raises(InputError, match=r"rank of a.*ranks are 2 and 1"):
         intrinsic.logarithmic_map(np.diag([1.0, 0.0]), HALF)

@@ -7,17 +7,18 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.linalg
 from scipy import sparse
-from scipy.sparse.linalg import ArpackError, eigsh
 
 from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
-from fishergcn.errors import ConvergenceError, InputError
+from fishergcn.errors import InputError
 from fishergcn.geometry.intrinsic._density import (
     DENSE_LIMIT,
     as_float,
     as_symmetric,
     check_semidefinite,
+    check_semidefinite_sparse,
     check_trace_one,
     decompose,
+    lowest_eigenvalue,
     shape_of,
     sparse_symmetric,
     symmetric_csr,
@@ -51,6 +52,8 @@ def as_density(rho: MatrixLike, *, diagonal_only: bool = False) -> FloatArray | 
         if lowest < 0:
             raise InputError(f"rho must be positive semi-definite, but its diagonal has an entry of {lowest:.6g}.")
     check_trace_one("rho", float(csr.trace()))
+    if not diagonal_only or csr.shape[0] <= DENSE_LIMIT:
+        check_semidefinite_sparse("rho", csr)
     return csr
 
 
@@ -119,7 +122,7 @@ def lowest_on_support(rho: Any, move: Any) -> float:
         seen = move[rho.diagonal() > 0]
         lowest, largest = float(seen.min()), float(np.abs(seen).max())
     elif _is_sparse(move) and size > DENSE_LIMIT:
-        lowest, largest = _extremes(move)
+        lowest, largest = lowest_eigenvalue(move)
     else:
         values = scipy.linalg.eigvalsh(move.toarray() if _is_sparse(move) else move)
         lowest, largest = float(values[0]), float(np.abs(values).max())
@@ -131,28 +134,6 @@ def lowest_on_support(rho: Any, move: Any) -> float:
         moved = move[:, None] * basis if move.ndim == 1 else move @ basis
         lowest = float(scipy.linalg.eigvalsh(basis.T @ moved)[0])
     return lowest if lowest < -_TOLERANCE * largest else 0.0
-
-
-def _extremes(move: CSRArray) -> tuple[float, float]:
-    """Return the smallest eigenvalue of a large sparse matrix, and a bound on all of them by magnitude."""
-    size = move.shape[0]
-    diagonal = move.diagonal()
-    radius: FloatArray = np.asarray(abs(move).sum(axis=1)).ravel() - np.abs(diagonal)
-    largest = float((np.abs(diagonal) + radius).max())
-    # Gershgorin's circles decide most cases without an eigensolver.
-    if (diagonal - radius).min() >= 0:
-        return 0.0, largest
-    start = np.random.default_rng(0).standard_normal(size)
-    # The other end of a shifted matrix, since the tolerance is relative and the eigenvalue in question near zero.
-    mirrored = _csr(largest * sparse.eye_array(size) - move)
-    try:
-        found = eigsh(mirrored, k=1, which="LA", v0=start, tol=1e-4, return_eigenvectors=False)
-    except ArpackError as error:
-        raise ConvergenceError(
-            "The smallest eigenvalue of the move did not converge, so that nobody knows whether it is p.s.d.; "
-            "a shorter move may help."
-        ) from error
-    return largest - float(found[0]), largest
 
 
 def _is_sparse(value: Any) -> bool:

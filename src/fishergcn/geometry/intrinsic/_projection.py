@@ -13,6 +13,7 @@ from fishergcn._base.types import FloatArray, MatrixLike
 from fishergcn.errors import ConvergenceError, InputError
 from fishergcn.geometry.intrinsic._density import (
     DENSE_LIMIT,
+    check_semidefinite_sparse,
     check_trace_one,
     decompose,
     shape_of,
@@ -71,7 +72,7 @@ def rank_projection(rho: MatrixLike, rank: int) -> RankProjection:
     ----------
     rho : (n, n) array or SciPy sparse matrix
         ρ. A sparse one of more than 512 nodes is handled by a Lanczos method that finds only the top of the spectrum,
-        at any size (p.s.d.-ness is then checked on 2 x 2 minors alone), unless the rank is of the order of n.
+        at any size (p.s.d.-ness is then checked by a short one at the bottom), unless the rank is of the order of n.
     rank : int
         k, between 1 and the rank of ρ.
 
@@ -110,6 +111,7 @@ def rank_projection(rho: MatrixLike, rank: int) -> RankProjection:
 def _top_pairs(rho: MatrixLike, rank: int) -> tuple[FloatArray, FloatArray]:
     matrix = sparse_symmetric("rho", rho)
     check_trace_one("rho", float(matrix.trace()))
+    check_semidefinite_sparse("rho", matrix)
     size = matrix.shape[0]
     if rank + 1 >= size // 2:
         raise InputError(f"rank must be below {size // 2 - 1} on a sparse matrix of {size} rows, got {rank}.")
