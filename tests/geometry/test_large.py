@@ -109,6 +109,17 @@ def test_three_thousand_nodes_in_pieces():
     assert found.distance == pytest.approx(np.sqrt(2 - 2 * expected), rel=0.02)
 
 
+@pytest.mark.parametrize(("gone", "new"), [(150, 150), (40, 40), (0, 40)])
+def test_estimates_have_no_bias_and_an_honest_error(gone, new):
+    graph = random_graph(150, 400, seed=7)
+    other = rewired(graph, gone, new)
+    expected = 1 - exact(graph, other, "normalized") ** 2 / 2
+    found = [intrinsic.estimate_fidelity(graph, other, "normalized", seed=seed) for seed in range(40)]
+    scores = np.array([(each.fidelity - expected) / each.standard_error for each in found])
+    assert abs(scores.mean()) < 4 / np.sqrt(40)
+    assert 0.6 < scores.std() < 1.6
+
+
 def test_the_same_seed_gives_the_same_estimate_and_the_order_does_not_matter():
     other = random_graph(500, 2500, seed=3)
     first, again, swapped = (
