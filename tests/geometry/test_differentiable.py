@@ -157,6 +157,18 @@ def test_at_zero_distance_the_second_derivative_is_the_metric(kind):
     np.testing.assert_allclose(curvature.numpy(), expected, atol=1e-9)
 
 
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_transforms_of_torch(name):
+    def of_links(x):
+        return FUNCTIONS[name](of_weights(x), of_weights(OTHER)).square().sum()
+
+    expected = hessian(of_links, WEIGHTS)
+    torch.testing.assert_close(torch.func.jacrev(torch.func.jacrev(of_links))(WEIGHTS), expected)
+    torch.testing.assert_close(
+        torch.func.grad(of_links)(WEIGHTS), torch.autograd.functional.jacobian(of_links, WEIGHTS)
+    )
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("rank", [1, 3, 6])
 def test_values_and_derivatives_at_zero_distance_are_finite(rank, dtype):

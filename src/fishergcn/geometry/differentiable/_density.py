@@ -68,36 +68,49 @@ def von_neumann_entropy(rho: Tensor) -> Tensor:
 class _Entropy(torch.autograd.Function):
     """-tr A log A of positive definite matrices; the gradient is -log A - I."""
 
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, matrix: Tensor) -> Tensor:
-        ctx.save_for_backward(matrix)
+    def forward(matrix: Tensor) -> Tensor:
         values = torch.linalg.eigvalsh(matrix)
-        # A pure state would give -0.0, and rounding a value of the order of -eps.
         entropy: Tensor = -torch.special.xlogy(values, values).sum(-1)
+        # A pure state would give -0.0, and rounding a value of the order of -eps.
         return entropy.clamp(min=0.0)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[0])
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         (matrix,) = ctx.saved_tensors
         identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
-        logarithm: Tensor = _Logarithm.apply(matrix)  # type: ignore[no-untyped-call]
+        logarithm: Tensor = _Logarithm.apply(matrix)[0]  # type: ignore[no-untyped-call]
         return -gradient[..., None, None] * (logarithm + identity)
 
 
 class _Logarithm(torch.autograd.Function):
-    """log A of positive definite matrices, differentiated by divided differences (Daleckii and Krein)."""
+    """log A of positive definite matrices, differentiated once by divided differences (Daleckii and Krein).
+
+    The eigenvalues and eigenvectors come along for the derivative; they have none themselves.
+    """
+
+    generate_vmap_rule = True
 
     @staticmethod
-    def forward(ctx: Any, matrix: Tensor) -> Tensor:
+    def forward(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         values, vectors = torch.linalg.eigh(matrix)
         values = values.clamp(min=torch.finfo(matrix.dtype).tiny)
-        ctx.save_for_backward(values, vectors)
-        logarithm: Tensor = (vectors * values.log()[..., None, :]) @ vectors.mT
-        return logarithm
+        return (vectors * values.log()[..., None, :]) @ vectors.mT, values, vectors
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: tuple[Tensor, Tensor, Tensor]) -> None:
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.save_for_backward(*output[1:])
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+    def backward(ctx: Any, gradient: Tensor, *_: Tensor) -> Tensor:
         values, vectors = ctx.saved_tensors
         larger = torch.maximum(values[..., :, None], values[..., None, :])
         ratio = torch.minimum(values[..., :, None], values[..., None, :]) / larger - 1

@@ -74,13 +74,18 @@ def factor(name: str, matrix: Tensor) -> Tensor:
 class _Lyapunov(torch.autograd.Function):
     """X with HX + XH = R for positive definite H; every derivative is another such equation."""
 
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, matrix: Tensor, right: Tensor) -> Tensor:
+    def forward(matrix: Tensor, right: Tensor) -> Tensor:
         values, vectors = torch.linalg.eigh(matrix)
         inner = vectors.mT @ right @ vectors
         solution: Tensor = vectors @ (inner / (values[..., :, None] + values[..., None, :])) @ vectors.mT
-        ctx.save_for_backward(matrix, solution)
         return solution
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[0], output)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
@@ -97,13 +102,18 @@ class _Polar(torch.autograd.Function):
     constant rank. The map is its own adjoint, and is written in Q and K, so that it can be differentiated again.
     """
 
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, overlap: Tensor) -> Tensor:
+    def forward(overlap: Tensor) -> Tensor:
         left, values, right = torch.linalg.svd(overlap)
         kept = values > overlap.shape[-1] * torch.finfo(overlap.dtype).eps * values[..., :1]
         turn: Tensor = (left * kept[..., None, :]) @ right
-        ctx.save_for_backward(overlap, turn)
         return turn
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[0], output)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
@@ -138,13 +148,18 @@ class SquaredDistance(torch.autograd.Function):
     At the best Q, the polar factor of ZᵀW, what Q contributes to the slope vanishes.
     """
 
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, one: Tensor, other: Tensor) -> Tensor:
-        ctx.save_for_backward(one, other)
+    def forward(one: Tensor, other: Tensor) -> Tensor:
         turn = polar(other.mT @ one)
         turned = other @ turn
         # If the ranks differ, part of the larger factor has no partner.
         return (one - turned).square().sum((-2, -1)) + (other - turned @ turn.mT).square().sum((-2, -1))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
