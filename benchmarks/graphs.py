@@ -7,18 +7,19 @@ package are measured. Splits are the masks that a graph brings, or 20 + 30 label
 come from the same runs that the choice is made of, each with the settings that validation prefers for it; the choice
 itself sees validation nodes alone. Peers: a plain GCN with the paper's settings, PyTorch Geometric's GCN example (raw
 features, bias, 200 epochs, tested at the best validation accuracy), and scikit-learn's LogisticRegression (no links)
-and LabelSpreading (no features, on the links). With --at-once several graphs are measured side by side, in a process
+and LabelSpreading (no features, on the links). With --at-once several splits are measured side by side, in a process
 each: scores are the same, and times are those of a busy machine.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 import time
 import warnings
-from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -121,49 +122,46 @@ PEERS = {
 }
 
 
-def measure(label: str, graph: Any, count: int, device: str) -> dict[str, Any]:
-    """Return mean test accuracies and seconds of all contestants on one graph."""
+@cache
+def load(name: str, path: Path | None) -> Any:
+    from fishergcn import Graph, datasets
+
+    return datasets.load(name) if path is None else Graph.load(path)
+
+
+def measure(name: str, path: Path | None, split: str, device: str) -> tuple[str, dict[str, tuple[float, float]]]:
+    """Return test accuracy and seconds of all contestants on one split of a graph."""
     from fishergcn import splits
 
-    chosen = splits.choose(graph, count)
-    print(f"{label}: {graph.num_nodes:,} nodes, {graph.num_links:,} links, {len(chosen)} splits", flush=True)
-    scores: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for split in chosen:
-        for name, found in fitted(graph, split, device).items():
-            scores[name].append(found)
-        for name, peer in PEERS.items():
-            scores[name].append(peer(graph, split, device))
+    warnings.simplefilter("ignore")
+    graph = load(name, path)
+    [chosen] = splits.choose(graph, split)
+    return name, fitted(graph, chosen, device) | {peer: run(graph, chosen, device) for peer, run in PEERS.items()}
+
+
+def summary(name: str, path: Path | None, scores: list[dict[str, tuple[float, float]]]) -> dict[str, Any]:
+    """Return means over splits, and print them."""
+    graph = load(name, path)
+    print(f"{name}: {graph.num_nodes:,} nodes, {graph.num_links:,} links, {len(scores)} splits", flush=True)
     rows = {}
-    for name, found in scores.items():
-        accuracy, seconds = np.array(found).T
-        rows[name.strip()] = {
-            "accuracy": float(accuracy.mean()),
-            "std": float(accuracy.std()),
-            "runs": len(found),
-            "seconds": float(seconds.mean()),
-        }
-        print(f"  {name:28} {accuracy.mean():7.2%} ± {accuracy.std():.2%}  {seconds.mean():8.2f} s  {len(found)} runs")
+    for contestant in {each: None for found in scores for each in found}:
+        accuracy, seconds = np.array([found[contestant] for found in scores if contestant in found]).T
+        mean, std, count = float(accuracy.mean()), float(accuracy.std()), len(accuracy)
+        rows[contestant.strip()] = {"accuracy": mean, "std": std, "runs": count, "seconds": float(seconds.mean())}
+        print(f"  {contestant:28} {mean:7.2%} ± {std:.2%}  {seconds.mean():8.2f} s  {count} splits")
     return {"nodes": graph.num_nodes, "links": graph.num_links, "digest": graph.digest, "contestants": rows}
 
 
-def measure_file(name: str, path: Path | None, count: int, device: str) -> tuple[str, dict[str, Any]]:
-    """Measure a graph file, or a data set of the package."""
-    from fishergcn import Graph, datasets
-
-    warnings.simplefilter("ignore")
-    return name, measure(name, datasets.load(name) if path is None else Graph.load(path), count, device)
-
-
 def main() -> None:
-    from fishergcn import datasets
+    from fishergcn import datasets, splits
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--graphs", nargs="+", help="names of files without .npz; all by default")
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--at-once", type=int, default=1, help="graphs measured side by side")
-    parser.add_argument("--out", type=Path, default=RESULTS / "graphs.json")
+    parser.add_argument("--at-once", type=int, default=1, help="splits measured side by side")
+    parser.add_argument("--out", type=Path, default=RESULTS / "graphs.json", help="other graphs in it are kept")
     options = parser.parse_args()
     files: dict[str, Path | None] = (
         dict.fromkeys(datasets.available())
@@ -171,15 +169,21 @@ def main() -> None:
         else {path.stem: path for path in sorted(options.folder.glob("*.npz"))}
     )
     chosen = {name: path for name, path in files.items() if not options.graphs or name in options.graphs}
-    found: dict[str, Any] = {}
+    tasks = [
+        (name, path, split.name)
+        for name, path in chosen.items()
+        for split in splits.choose(load(name, path), options.splits)
+    ]
+    scores: dict[str, list[dict[str, tuple[float, float]]]] = {name: [] for name in chosen}
     with ProcessPoolExecutor(options.at_once, get_context("spawn")) as pool:
-        work = [pool.submit(measure_file, name, path, options.splits, options.device) for name, path in chosen.items()]
-        for each in as_completed(work):
-            name, rows = each.result()
-            found[name] = rows
-            ordered = {name: found[name] for name in chosen if name in found}
-            record = {"benchmark": "graphs", "at_once": options.at_once, "graphs": ordered, "machine": machine()}
-            write_record(options.out, record)
+        for each in as_completed([pool.submit(measure, *task, options.device) for task in tasks]):
+            name, found = each.result()
+            scores[name].append(found)
+            if len(scores[name]) == sum(task[0] == name for task in tasks):
+                known = json.loads(options.out.read_text())["graphs"] if options.out.exists() else {}
+                known[name] = summary(name, chosen[name], scores[name]) | {"at_once": options.at_once}
+                ordered = {name: known[name] for name in sorted(known)}
+                write_record(options.out, {"benchmark": "graphs", "graphs": ordered, "machine": machine()})
 
 
 if __name__ == "__main__":

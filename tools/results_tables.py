@@ -154,9 +154,9 @@ def in_short() -> str:
         f"Pooled over Table 2, the perturbation adds {interval(pooled.difference, 3)} points to its control, and two "
         f"one-sided t tests rule out an effect of {100 * pooled.margin:.3f} points or more. So it is at every epoch: "
         f"on Cora FisherGCN leads GCN by up to {100 * ours[peak]:.2f} points of validation accuracy (at epoch "
-        f"{peak + 1}), the control leads GCN by {100 * control[peak]:.2f} there, and at no epoch, on no data set, do method and "
-        f"control differ by more than {100 * never:.2f}. As trained, the perturbation moves a graph by less than the "
-        f"removal of one typical link does (by {moved} times as much)."
+        f"{peak + 1}), the control leads GCN by {100 * control[peak]:.2f} there, and at no epoch, on no data set, do "
+        f"method and control differ by more than {100 * never:.2f}. As trained, the perturbation moves a graph by less "
+        f"than the removal of one typical link does (by {moved} times as much)."
     )
 
 

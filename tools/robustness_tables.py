@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,10 +18,9 @@ from pathlib import Path
 from _blocks import refresh
 from _study import NAMES, markdown
 
-from fishergcn._base.files import write_text
 from fishergcn.report._attacks import AttackPoint, attack_markdown, attack_pictures, attack_points
 from fishergcn.report._outcome import read_outcome
-from fishergcn.studies import ATTACKS, TITLES, Estimate, open_runs
+from fishergcn.studies import ATTACKS, Estimate, open_runs
 from fishergcn.training import RunRecord
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -41,20 +39,15 @@ def main() -> int:
     points = attack_points(outcome)
     if not options.check:
         for _, picture in attack_pictures(points):
-            write_text(PICTURES / f"{picture.name}.svg", relabeled(picture.svg))
+            picture.save(PICTURES / f"{picture.name}.svg")
     blocks = {
         "machine": lambda: machine(outcome.records),
         "ball": ball,
-        "findings": lambda: relabeled(findings(points)),
+        "findings": lambda: findings(points),
         "pictures": lambda: shown(points),
-        "tables": lambda: relabeled(attack_markdown(points)),
+        "tables": lambda: attack_markdown(points),
     }
     return refresh([PAGE], "robustness", blocks, check=options.check)
-
-
-def relabeled(text: str) -> str:
-    """Call by its name what the ball of the archived runs holds: they were made without the bound λ_max(L) ≤ 2."""
-    return re.sub(r"([Ww])orst graph in a Bures ball", r"\1orst operator in a Bures ball", text)
 
 
 def ball() -> str:
@@ -99,13 +92,14 @@ def findings(points: list[AttackPoint]) -> str:
         "|---|---:|---:|---:|---:|---:|",
     ]
     every = []
+    titles = {point.attack: point.panel[0] for point in points}
     for attack in ATTACKS:
         gaps = [point.difference for point in points if point.attack == attack and point.level > 0 and point.difference]
         if gaps:
             above, below = outside(gaps)
             mean = 100 * sum(gap.mean for gap in gaps) / len(gaps)
             counts = f"{len(gaps)} | {above} | {len(gaps) - above - below} | {below}"
-            lines.append(f"| {TITLES[attack]} | {counts} | {mean:+.2f} |")
+            lines.append(f"| {titles[attack]} | {counts} | {mean:+.2f} |")
             every += gaps
     above, below = outside(every)
     largest = max(abs(gap.mean) for gap in every)

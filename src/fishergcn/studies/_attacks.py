@@ -70,15 +70,15 @@ def _checked(name: str, values: Any) -> dict[str, Any]:
 
 
 def title_of(options: Mapping[str, Any]) -> str:
-    """Return an attack in words; a ball without the spectral bound says so.
+    """Return an attack in words. Without the spectral bound a ball holds operators that are not like those of graphs.
 
     Examples
     --------
     >>> title_of({"attack": "bures-ball", "bound": 2}), title_of({"attack": "bures-ball"})
-    ('worst graph in a Bures ball', 'worst operator in a Bures ball, λ_max(L) unbounded')
+    ('worst graph in a Bures ball', 'worst operator in a Bures ball')
     """
     if options["attack"] == "bures-ball" and not options.get("bound", 0):
-        return "worst operator in a Bures ball, λ_max(L) unbounded"
+        return "worst operator in a Bures ball"
     return TITLES[options["attack"]]
 
 
