@@ -206,6 +206,17 @@ def test_large_sparse_matrices():
     assert intrinsic.exponential_map(rho, intrinsic.center(rho, on_links), 0.2).nnz > rho.nnz
     with pytest.raises(InputError, match=r"positive semi-definite.*t must be between -1 and 1"):
         intrinsic.exponential_map(rho, x, 1.5)
+    crooked = rho.copy()
+    crooked[0, 1] *= 2
+    with pytest.raises(InputError, match="rho must be symmetric"):
+        intrinsic.exponential_map(crooked, x, 0.5)
+    crooked[0, 1] = np.nan
+    with pytest.raises(InputError, match="rho must be finite"):
+        intrinsic.tangent_norm(crooked, x)
+    with pytest.raises(InputError, match="rho must be a square matrix of real numbers"):
+        intrinsic.tangent_norm(rho.astype(complex), x)
+    with pytest.raises(InputError, match=r"diagonal has an entry of -"):
+        intrinsic.congruence_distance(-rho, x)
     with pytest.raises(InputError, match=r"positive semi-definite.*t must be between"):
         intrinsic.exponential_map(rho, intrinsic.center(rho, on_links), 5)
 

@@ -58,7 +58,7 @@ def exponential_map(rho: MatrixLike, x: MatrixLike, t: float = 1.0) -> FloatArra
     fishergcn.errors.InputError: x must have tr(rho x) = 0, got 1; center(rho, x) subtracts it from the diagonal.
     """
     time = check_real("t", t)
-    density, move = _tangent(rho, x)
+    density, move = _tangent(rho, x, whole=True)
     lowest = lowest_on_support(density, shifted(move, time, 1.0))
     if lowest < 0:
         raise InputError(
@@ -188,13 +188,16 @@ def congruence_distance(rho: MatrixLike, m: MatrixLike) -> float:
     return float(2 * np.sin(np.arctan(np.sqrt(square(density, shifted(move, 1 / average, -1.0)))) / 2))
 
 
-def _checked(rho: MatrixLike, x: MatrixLike, name: str = "x") -> tuple[FloatArray | CSRArray, Move]:
-    density = as_density(rho, diagonal_only=len(shape_of(x, name)) == 1)
+def _checked(
+    rho: MatrixLike, x: MatrixLike, name: str = "x", *, whole: bool = False
+) -> tuple[FloatArray | CSRArray, Move]:
+    """Return ρ and X; unless the ``whole`` of ρ enters the result, a diagonal X needs the diagonal of ρ alone."""
+    density = as_density(rho, diagonal_only=not whole and len(shape_of(x, name)) == 1)
     return density, as_move(name, x, density.shape[0])
 
 
-def _tangent(rho: MatrixLike, x: MatrixLike) -> tuple[FloatArray | CSRArray, Move]:
-    density, move = _checked(rho, x)
+def _tangent(rho: MatrixLike, x: MatrixLike, *, whole: bool = False) -> tuple[FloatArray | CSRArray, Move]:
+    density, move = _checked(rho, x, whole=whole)
     trace = mean(density, move)
     if abs(trace) > _CENTERED * np.sqrt(square(density, move)):
         raise InputError(f"x must have tr(rho x) = 0, got {trace:.6g}; center(rho, x) subtracts it from the diagonal.")

@@ -34,26 +34,33 @@ _TOLERANCE = 1e-9
 def as_density(rho: MatrixLike, *, diagonal_only: bool = False) -> FloatArray | CSRArray:
     """Return a checked density matrix, sparse where it came sparse.
 
-    Where only the diagonal enters the result, entries off the diagonal of a sparse one are checked to be finite alone:
-    comparing them with their mirror images takes longer than all the rest.
+    Where only the diagonal enters the result, entries off the diagonal of a large sparse one are checked to be finite
+    and no more: comparing them with their mirror images takes longer than all the rest.
     """
     if not _is_sparse(rho):
         matrix = as_symmetric("rho", rho)
         check_trace_one("rho", float(np.trace(matrix)))
         check_semidefinite("rho", matrix)
         return matrix
-    csr = _csr(rho) if diagonal_only else sparse_symmetric("rho", rho)
-    if diagonal_only:
-        if csr.shape[0] != csr.shape[1] or csr.shape[0] == 0:
-            raise InputError(f"rho must be a square matrix with at least one row, got shape {csr.shape}.")
-        if not np.isfinite(csr.data).all():
-            raise InputError("rho must be finite, but it holds a NaN or an infinite entry.")
-        lowest = float(csr.diagonal().min())
-        if lowest < 0:
-            raise InputError(f"rho must be positive semi-definite, but its diagonal has an entry of {lowest:.6g}.")
+    if diagonal_only and min(rho.shape) > DENSE_LIMIT:
+        return _with_checked_diagonal(rho)
+    csr = sparse_symmetric("rho", rho)
     check_trace_one("rho", float(csr.trace()))
-    if not diagonal_only or csr.shape[0] <= DENSE_LIMIT:
-        check_semidefinite_sparse("rho", csr)
+    check_semidefinite_sparse("rho", csr)
+    return csr
+
+
+def _with_checked_diagonal(rho: Any) -> CSRArray:
+    if rho.ndim != 2 or rho.shape[0] != rho.shape[1] or rho.dtype.kind not in "fiub":
+        raise InputError(f"rho must be a square matrix of real numbers, got shape {rho.shape} and dtype {rho.dtype}.")
+    csr = _csr(rho)
+    if not np.isfinite(csr.data).all():
+        raise InputError("rho must be finite, but it holds a NaN or an infinite entry.")
+    diagonal = csr.diagonal()
+    lowest = float(diagonal.min())
+    if lowest < 0:
+        raise InputError(f"rho must be positive semi-definite, but its diagonal has an entry of {lowest:.6g}.")
+    check_trace_one("rho", float(diagonal.sum()))
     return csr
 
 
