@@ -6,6 +6,7 @@ import json
 import os
 import platform
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ def machine() -> dict[str, Any]:
     if Path("/proc/cpuinfo").exists():
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         cpu = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), cpu)
-    packages = {name: version(name) for name in ("numpy", "scipy", "numba")}
+    packages = {name: version(name) for name in ("numpy", "scipy", "numba") if find_spec(name)}
     return {"cpu": cpu, "cores": os.cpu_count(), "python": platform.python_version(), **packages}
 
 

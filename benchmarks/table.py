@@ -219,9 +219,94 @@ def perturbed_product(record: Record) -> str:
     return markdown(["operands", "precision", "M plain products, ms", "perturbed, ms", "ratio"], rows)
 
 
+def graphs(record: Record) -> str:
+    """Rows are contestants, columns graphs: accuracy in percent, with the seconds of the choice below."""
+    found = record["graphs"]
+    names = list(dict.fromkeys(name for graph in found.values() for name in graph["contestants"]))
+    rows = [
+        [
+            f"**{name}**" if name == "auto" else f"`{name}`" if name.split("-")[0] in _OURS else name,
+            *(_accuracy(graph["contestants"].get(name)) for graph in found.values()),
+        ]
+        for name in names
+    ]
+    best = [
+        max(value["accuracy"] for name, value in graph["contestants"].items() if name.split("-")[0] in _OURS)
+        for graph in found.values()
+    ]
+    gaps = [
+        f"{100 * (graph['contestants']['auto']['accuracy'] - top):+.2f}"
+        for graph, top in zip(found.values(), best, strict=True)
+    ]
+    seconds = [f"{graph['contestants']['auto']['seconds']:.0f} ({graph['at_once']})" for graph in found.values()]
+    rows += [["auto − best candidate", *gaps], ["seconds of `fit` (of them at once)", *seconds]]
+    places: dict[str, list[str]] = {}
+    for name, graph in found.items():
+        places.setdefault(machine_line(graph), []).append(name)
+    lines = [f"- {', '.join(names)}: {place}" for place, names in places.items()]
+    return "\n\n".join([markdown(["test accuracy, %", *found], rows), "\n".join(lines)])
+
+
+_OURS = ("majority", "lp", "mlp", "gcn")
+
+
+def _accuracy(value: Record | None) -> str:
+    return "" if value is None else f"{100 * value['accuracy']:.1f} ± {100 * value['std']:.1f}"
+
+
+def high_order(record: Record) -> str:
+    rows = []
+    for row in record["products"]:
+        ratios = "; ".join(number(each["ratio"]) for each in row["repetitions"])
+        required = f" (≥ {row['required']:g})" if row["required"] else ""
+        best = min(each["ours"] for each in row["repetitions"])
+        cells = (1e3 * best, row["gflops"], row["preparation"])
+        rows.append([f"{row['data']}^T", f"{row['entries']:,}", *map(number, cells), ratios + required])
+    header = ["matrix", "entries", "ms", "GFLOP/s", "preparation once, s", "torch / ours, three repetitions (required)"]
+    parts = [markdown(header, rows)]
+    if "training" in record:
+        found = record["training"]
+        ratios = "; ".join(number(row["ratio"]) for row in found["rows"])
+        seconds = number(min(row["now"] for row in found["rows"]))
+        parts.append(
+            f"An epoch of `fishergcn-t` on PubMed takes {seconds} s, by commit 0dc8ed3 {ratios} times as long "
+            f"(≥ {found['required']:g})."
+        )
+    return "\n\n".join(parts)
+
+
+def startup(record: Record) -> str:
+    rows = [
+        [
+            f"`{row['what']}`",
+            against(row["best"], row["required"], at_least=False),
+            number(row["median"]),
+        ]
+        for row in record["rows"]
+    ]
+    slower = f"{record['slower_than_torch']:+.2f} s (≤ {record['required_slower']})"
+    return (
+        f"{markdown(['seconds', 'best (required)', 'median'], rows)}\n\n"
+        f"`import fishergcn` beyond `import torch`: {slower}; first use {record['first_use']:+.2f} s."
+    )
+
+
 TABLES: dict[str, Callable[[Record], str]] = {
     each.__name__: each
-    for each in (training, gpu, gpu_table, memory, scaling, preprocessing, spectrum, distances, perturbed_product)
+    for each in (
+        training,
+        gpu,
+        gpu_table,
+        memory,
+        scaling,
+        preprocessing,
+        spectrum,
+        distances,
+        perturbed_product,
+        high_order,
+        startup,
+        graphs,
+    )
 }
 
 
@@ -231,7 +316,7 @@ def table(name: str, results: Path, beside: Path | None = None) -> str:
     if not path.exists():
         return f"*No `{name}.json` yet.*"
     record = json.loads(path.read_text(encoding="utf-8"))
-    parts = [TABLES[name](record), machine_line(record)]
+    parts = [TABLES[name](record), *([machine_line(record)] if "machine" in record else [])]
     picture = path.with_suffix(".png")
     if beside is not None and picture.exists():
         parts.insert(1, f"![{name}]({Path(os.path.relpath(picture, beside.parent)).as_posix()})")

@@ -65,7 +65,7 @@ def rendered(module: str, options: str) -> Iterator[tuple[str, Any]]:
 
 def defined_in(module: str, name: str) -> str:
     """Return the module that assigns a name which another one imports."""
-    for node in ast.parse(inspect.getsource(importlib.import_module(module))).body:
+    for node in ast.walk(ast.parse(inspect.getsource(importlib.import_module(module)))):
         if isinstance(node, ast.ImportFrom) and node.module and name in [alias.name for alias in node.names]:
             return defined_in(node.module, name)
     return module

@@ -5,17 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from fishergcn import datasets, splits
 from fishergcn._version import __version__
-from fishergcn.execution import train
-from fishergcn.graph import Graph
-from fishergcn.models import TrainedModel, best_run, load_model, save_models
-from fishergcn.nn import GCN
-from fishergcn.operators import SparsePlusLowRank
-from fishergcn.perturbation import Neighborhood, SpectralAdversary
-from fishergcn.propagation import high_order, renormalized
-from fishergcn.spectrum import Spectrum, top_spectrum
-from fishergcn.training import METHODS, RunRecord, TrainConfig
 
 __all__ = [
     "GCN", "METHODS", "Graph", "Neighborhood", "RunRecord", "SparsePlusLowRank", "SpectralAdversary", "Spectrum",
@@ -25,23 +15,74 @@ __all__ = [
 
 if TYPE_CHECKING:
     from fishergcn import attacks as attacks
+    from fishergcn import datasets as datasets
+    from fishergcn import drawing as drawing
     from fishergcn import errors as errors
+    from fishergcn import execution as execution
     from fishergcn import geometry as geometry
+    from fishergcn import graph as graph
     from fishergcn import integrations as integrations
+    from fishergcn import models as models
+    from fishergcn import nn as nn
+    from fishergcn import operators as operators
+    from fishergcn import perturbation as perturbation
+    from fishergcn import propagation as propagation
     from fishergcn import report as report
+    from fishergcn import spectrum as spectrum
+    from fishergcn import splits as splits
+    from fishergcn import streams as streams
     from fishergcn import studies as studies
+    from fishergcn import training as training
+    from fishergcn.execution import train as train
+    from fishergcn.graph import Graph as Graph
+    from fishergcn.models import TrainedModel as TrainedModel
+    from fishergcn.models import best_run as best_run
+    from fishergcn.models import load_model as load_model
+    from fishergcn.models import save_models as save_models
+    from fishergcn.nn import GCN as GCN
+    from fishergcn.operators import SparsePlusLowRank as SparsePlusLowRank
+    from fishergcn.perturbation import Neighborhood as Neighborhood
+    from fishergcn.perturbation import SpectralAdversary as SpectralAdversary
+    from fishergcn.propagation import high_order as high_order
+    from fishergcn.propagation import renormalized as renormalized
+    from fishergcn.spectrum import Spectrum as Spectrum
+    from fishergcn.spectrum import top_spectrum as top_spectrum
     from fishergcn.studies import fit as fit
+    from fishergcn.training import METHODS as METHODS
+    from fishergcn.training import RunRecord as RunRecord
+    from fishergcn.training import TrainConfig as TrainConfig
 else:
-    # Hidden from type checkers, for which any misspelled name would be a module otherwise.
-    _MODULES = ("attacks", "errors", "geometry", "integrations", "report", "studies")
+    # Hidden from type checkers, for which any misspelled name would be a module otherwise. All comes at its first
+    # use, so that neither ``import fishergcn`` nor the command's help waits for torch.
+    _MODULES = (
+        "attacks", "datasets", "drawing", "errors", "execution", "geometry", "graph", "integrations", "models", "nn",
+        "operators", "perturbation", "propagation", "report", "spectrum", "splits", "streams", "studies", "training",
+    )  # fmt: skip
+    _HOMES = {
+        name: package
+        for package, names in {
+            "execution": ("train",),
+            "graph": ("Graph",),
+            "models": ("TrainedModel", "best_run", "load_model", "save_models"),
+            "nn": ("GCN",),
+            "operators": ("SparsePlusLowRank",),
+            "perturbation": ("Neighborhood", "SpectralAdversary"),
+            "propagation": ("high_order", "renormalized"),
+            "spectrum": ("Spectrum", "top_spectrum"),
+            "studies": ("fit",),
+            "training": ("METHODS", "RunRecord", "TrainConfig"),
+        }.items()
+        for name in names
+    }
 
     def __getattr__(name: str) -> object:
-        """Import a package at its first use, so that ``import fishergcn`` stays quick."""
+        """Import a package, or what stands in one, at its first use."""
         if name in _MODULES:
             return importlib.import_module(f"{__name__}.{name}")
-        if name == "fit":
-            return importlib.import_module(f"{__name__}.studies").fit
+        if name in _HOMES:
+            found = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+            return found
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__() -> list[str]:
-        return sorted([*__all__, *_MODULES])
+        return sorted({*__all__, *_MODULES})

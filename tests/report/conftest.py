@@ -12,7 +12,7 @@ from fishergcn.geometry.extrinsic import GeometryRecord, NodeLinks
 from fishergcn.report import write_report
 from fishergcn.studies import Cell, Plan, Published
 from fishergcn.studies._store import RunStore
-from fishergcn.training._config import TrainConfig
+from fishergcn.training import TrainConfig
 from fishergcn.training._records import RunRecord
 
 HOSTILE = "<script>window.hacked = 1</script>"

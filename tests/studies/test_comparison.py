@@ -105,7 +105,7 @@ class TestRun:
         with studies.run(plan, tmp_path, device="cpu", workers=1) as runs:
             found = {(record.dataset, name): record for name, record in runs.entries()}
             compared = {(each.dataset, each.cell, each.reference, each.role) for each in studies.compare(runs)}
-        assert ("b", "gcn-x5", "gcn", "control") in compared
+        assert ("b", "gcn-x5", "gcn", "baseline") in compared
         assert ("b", "gcn-x5", "mlp-x5", "without links") in compared
         [expected] = train(graphs[1], "gcn-x5", mine(shift=2), config=FEW, device="cpu")
         assert found["b", "gcn-x5"].test_loss == expected.test_loss

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fishergcn.errors import InputError
-from fishergcn.training._config import TrainConfig
+from fishergcn.training import TrainConfig
 
 
 def test_defaults_are_the_papers():

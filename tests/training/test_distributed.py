@@ -16,7 +16,7 @@ from scipy import sparse
 from fishergcn import Graph, train
 from fishergcn.errors import InputError
 from fishergcn.splits import Split
-from fishergcn.training._config import TrainConfig
+from fishergcn.training import TrainConfig
 from fishergcn.training._distributed import Group, is_first_process, process_count, process_group
 from fishergcn.training._sampling import BatchSettings
 

@@ -134,7 +134,7 @@ class TestEqualsFullBatch:
 
     def test_without_compiled_kernels(self, graph, split, monkeypatch):
         first = train_batches(graph, "fishergcn", split, config=CONFIG, batch_size=20, fanout=(3, 2))
-        monkeypatch.setattr("fishergcn._base.backend._installed", lambda _: False)
+        monkeypatch.setattr("fishergcn._base.backend.usable", lambda _: False)
         again = train_batches(graph, "fishergcn", split, config=CONFIG, batch_size=20, fanout=(3, 2))
         np.testing.assert_allclose(again.curves["train_loss"], first.curves["train_loss"], rtol=1e-11)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fishergcn.errors import DataFileError
-from fishergcn.training._config import TrainConfig
+from fishergcn.training import TrainConfig
 from fishergcn.training._records import SCORES, RunRecord
 
 

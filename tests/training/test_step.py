@@ -10,8 +10,7 @@ from scipy import sparse
 from fishergcn import Graph
 from fishergcn.splits import Split
 from fishergcn.streams._masks import draw_words, unpack
-from fishergcn.training import Run
-from fishergcn.training._config import TrainConfig
+from fishergcn.training import Run, TrainConfig
 from fishergcn.training._engine import Trainer
 from fishergcn.training._methods import METHODS, parse_method
 from fishergcn.training._problem import prepare

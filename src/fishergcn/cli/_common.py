@@ -16,7 +16,6 @@ import typer
 
 from fishergcn._base.terminal import note
 from fishergcn.errors import DataFileError, InputError, suggestion
-from fishergcn.execution import StopWork
 
 if TYPE_CHECKING:
     from fishergcn.graph import Graph
@@ -55,7 +54,11 @@ def told_when_stopped(kept: str) -> Iterator[None]:
     except KeyboardInterrupt:
         note(f"stopped by SIGINT; {kept}")
         raise typer.Exit(130) from None
-    except StopWork as stopped:
+    except Exception as stopped:
+        from fishergcn.execution import StopWork  # here, so that help and completion do not wait for torch
+
+        if not isinstance(stopped, StopWork):
+            raise
         note(f"{stopped}; {kept}")
         raise typer.Exit(128 + getattr(stopped, "number", 0)) from None
 

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal, get_args
 import typer
 
 from fishergcn._base.choices import Settings as SettingsWord
+from fishergcn._base.config import TrainConfig
 from fishergcn.errors import DataFileError
-from fishergcn.training import TrainConfig
 
 DATA, RUNS, SEARCH = "Data", "Runs and results", "Search"
 SETTINGS = "Settings"

@@ -244,11 +244,10 @@ def _launch(
     from fishergcn._kernels import cpu
 
     out = dense.new_zeros(shape) if transposed else dense.new_empty(shape)
-    arguments = (cpu.lanes_of(width), out.numpy(), *features.arrays, dense.numpy())
-    if words is None:
-        (cpu.features_backward_plain if transposed else cpu.features_forward_plain)(*arguments)
+    arguments = (out.numpy(), *features.arrays, dense.numpy())
+    masks = () if words is None else (words.numpy().view(np.uint32), samples, dense.numpy().dtype.type(1.0 / keep))
+    if transposed:
+        (cpu.features_backward if masks else cpu.features_backward_plain)(cpu.lanes_of(width), *arguments, *masks)
     else:
-        scale = dense.numpy().dtype.type(1.0 / keep)
-        kernel = cpu.features_backward if transposed else cpu.features_forward
-        kernel(*arguments, words.numpy().view(np.uint32), samples, scale)
+        (cpu.features_forward if masks else cpu.features_forward_plain)(*arguments, *masks)
     return out

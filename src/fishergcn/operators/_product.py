@@ -12,11 +12,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fishergcn._base.autograd import in_derivative, kernel
 from fishergcn._base.backend import backend_of
+from fishergcn._base.types import AnyArray
+from fishergcn._kernels.threads import on_rows
 from fishergcn.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 
 # From this share of non-zeros on, a dense product on tensor cores beats a sparse one.
 _DENSE_SHARE = 0.005
+# From this mean number of entries in a row on, it pays on a CPU to copy the activations into tiles.
+_FULL_ROW = 24
 
 
 def product(
@@ -198,6 +203,64 @@ def _forward(
     return _multiply(matrix, transposed, dense, left, _weighted(coefficients, moments)), moments
 
 
+def on_cpu(
+    out: AnyArray,
+    matrix: SparseMatrix,
+    transposed: bool,
+    dense: AnyArray,
+    left: AnyArray | None = None,
+    weighted: AnyArray | None = None,
+) -> None:
+    """Set out = S Z - L V, or Sᵀ Z - L V, in compiled code without derivatives.
+
+    Z has shape (n, B, d), V (k, B, d), L (p, k) and out (p, B, d).
+    """
+    rows, nodes = matrix.shape[::-1] if transposed else matrix.shape
+    batch, size = dense.shape[1:]
+    indptr, indices, values = matrix.arrays(transposed)
+    _check_array("activations", dense, (nodes, batch, size), values)
+    _check_array("out", out, (rows, batch, size), values)
+    width = batch * size
+    flat = out.reshape(rows, width)
+    if left is None or weighted is None:
+        left, weighted = _nothing(rows, width, values.dtype)
+    rank = len(weighted)
+    _check_array("left", left, (rows, rank), values)
+    _check_array("weighted", weighted, weighted.shape[:1] + ((width,) if weighted.ndim == 2 else (batch, size)), values)
+    if len(values) >= _FULL_ROW * rows:
+        from fishergcn._kernels import cpu_tiles
+
+        if cpu_tiles.finite(dense):
+            cpu_tiles.times(out, matrix.paired_rows(transposed), dense)
+            if rank:
+                into = torch.from_numpy(flat)
+                torch.addmm(
+                    into, torch.from_numpy(left), torch.from_numpy(weighted).view(rank, width), alpha=-1, out=into
+                )
+            return
+    from fishergcn._kernels import cpu
+
+    table, middle = dense.reshape(nodes, width), weighted.reshape(rank, width)
+
+    def run(first: int, last: int, _: int) -> None:
+        pointers = indptr[first : last + 1]
+        cpu.csr_times_dense(flat[first:last], pointers, indices, values, table, left[first:last], middle)
+
+    on_rows(rows, run)
+
+
+def _nothing(rows: int, width: int, dtype: Any) -> tuple[AnyArray, AnyArray]:
+    return np.empty((rows, 0), dtype=dtype), np.empty((0, width), dtype=dtype)
+
+
+def _check_array(name: str, array: AnyArray, shape: tuple[int, ...], values: AnyArray) -> None:
+    """Raise unless an array is what compiled code takes it for: it checks neither bounds nor strides."""
+    if array.shape != shape or array.dtype != values.dtype or not array.flags.c_contiguous:
+        stored = "contiguous" if array.flags.c_contiguous else "with strides"
+        wanted = f"contiguous {values.dtype} of shape {shape}"
+        raise InputError(f"{name} must be {wanted}, got {array.dtype} of shape {array.shape}, {stored}.")
+
+
 def _multiply(
     matrix: SparseMatrix, transposed: bool, dense: Tensor, left: Tensor | None = None, weighted: Tensor | None = None
 ) -> Tensor:
@@ -205,11 +268,13 @@ def _multiply(
     dense = dense.detach().contiguous()
     csr = matrix.backward if transposed else matrix.forward
     rows, (nodes, batch, width), backend = csr.shape[0], dense.shape, backend_of(dense)
-    if backend == "numba" and nodes * batch < 2**32:  # rows are numbered with 32 bits there
-        from fishergcn._kernels import cpu
-
+    if backend == "numba":
         out = dense.new_empty(rows, batch, width)
-        cpu.csr_times_dense(cpu.lanes_of(width), out.numpy(), *matrix.arrays(transposed), dense.numpy())
+        if weighted is not None and weighted.shape[1] == batch:
+            parts = (dense, cast("Tensor", left).contiguous(), weighted.contiguous())
+            on_cpu(out.numpy(), matrix, transposed, *(part.numpy() for part in parts))
+            return out
+        on_cpu(out.numpy(), matrix, transposed, dense.numpy())
     elif backend == "triton" and csr.values().numel() > _DENSE_SHARE * rows * nodes:
         from fishergcn._kernels import cuda_half
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -19,7 +19,10 @@ from torch import Tensor
 from fishergcn._base.types import AnyArray, CSRArray, MatrixLike
 from fishergcn.errors import InputError
 from fishergcn.operators._operator import Placed
-from fishergcn.operators._product import batched_product, product
+from fishergcn.operators._product import batched_product, on_cpu, product
+
+if TYPE_CHECKING:
+    from fishergcn._kernels.cpu_tiles import PairedRows
 
 
 class SparseMatrix(Placed):
@@ -83,6 +86,7 @@ class SparseMatrix(Placed):
         if np.ndim(matrix) != 2:
             raise InputError(f"A sparse matrix must have 2 dimensions, got {np.ndim(matrix)}.")
         csr: CSRArray = cast("CSRArray", sparse.csr_array(matrix, dtype=np.float64))
+        _check_structure(csr)
         if not csr.has_canonical_format:
             csr = csr.copy()
             csr.sum_duplicates()
@@ -101,6 +105,16 @@ class SparseMatrix(Placed):
     def arrays(self, transposed: bool = False) -> tuple[AnyArray, ...]:
         """Return row pointers, columns and values of S, or of Sᵀ, for compiled code on the CPU."""
         return cast("tuple[AnyArray, ...]", self._once("arrays", transposed, _arrays))
+
+    def paired_rows(self, transposed: bool = False) -> PairedRows:
+        """Return S, or Sᵀ, with its nodes renumbered and its rows in pairs, for products of matrices with full rows."""
+        from fishergcn._kernels.cpu_tiles import paired_rows
+
+        def make(csr: Tensor) -> PairedRows:
+            indptr, indices, values = _arrays(csr)
+            return paired_rows(sparse.csr_array((values, indices, indptr), shape=(csr.shape[0], csr.shape[1])))
+
+        return cast("PairedRows", self._once("paired rows", transposed, make))
 
     def half(self, transposed: bool = False) -> Tensor:
         """Return S, or Sᵀ, as a dense matrix in half precision, for tensor cores."""
@@ -147,6 +161,21 @@ class SparseMatrix(Placed):
         """Multiply node-major activations: (n, B, d) to (m, B, d), with a compiled kernel where there is one."""
         return product(self, dense)
 
+    def multiply_into(
+        self,
+        out: AnyArray,
+        dense: AnyArray,
+        *,
+        transposed: bool = False,
+        left: AnyArray | None = None,
+        weighted: AnyArray | None = None,
+    ) -> None:
+        """Set out = S Z - L V, or Sᵀ Z - L V, in compiled code on the CPU, without derivatives.
+
+        For arrays of node-major activations Z (n, B, d), V (k, B, d), L (m, k) and out (m, B, d), all contiguous.
+        """
+        on_cpu(out, self, transposed, dense, left, weighted)
+
     def __deepcopy__(self, memo: dict[int, Any]) -> SparseMatrix:
         return self  # immutable, and torch cannot copy CSR tensors this way
 
@@ -183,6 +212,16 @@ def spmm(matrix: SparseMatrix, dense: Tensor) -> Tensor:
     tensor([0., 1.], dtype=torch.float64)
     """
     return batched_product(matrix, dense)
+
+
+def _check_structure(csr: CSRArray) -> None:
+    """Raise for pointers or columns that compiled code would follow out of the arrays; SciPy does not look at them."""
+    counts = np.diff(csr.indptr)
+    if len(csr.indptr) != csr.shape[0] + 1 or csr.indptr[0] != 0 or (counts < 0).any() or csr.indptr[-1] > csr.nnz:
+        raise InputError("A sparse matrix must have row pointers that begin with 0 and ascend, got others.")
+    if csr.nnz and not 0 <= csr.indices.min() <= csr.indices.max() < csr.shape[1]:
+        got = f"{csr.indices.min()} to {csr.indices.max()}"
+        raise InputError(f"A sparse matrix of {csr.shape[1]} columns must have column numbers below that, got {got}.")
 
 
 def _restore(matrix: CSRArray, device: str, dtype: torch.dtype) -> SparseMatrix:

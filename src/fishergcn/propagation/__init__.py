@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fishergcn.propagation._matrices import MAX_ORDER, high_order, normalized_adjacency, renormalized, walk_matrix
+from fishergcn._base.config import MAX_ORDER
+from fishergcn.propagation._matrices import high_order, normalized_adjacency, renormalized, walk_matrix
 from fishergcn.propagation._new_nodes import high_order_rows, joined, normalized_rows, renormalized_rows
 from fishergcn.propagation._torch import dense_high_order, propagation_product
 from fishergcn.propagation._walk import transition_matrix

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
+from fishergcn._base.backend import usable
 from fishergcn._base.types import AnyArray, CSRArray, FloatArray
 from fishergcn.errors import InputError
 from fishergcn.propagation._walk import row_sums, sparse_step, walk_sum
@@ -32,7 +32,7 @@ def assembled(steps: CSRArray) -> CSRArray:
 
 
 def _has_numba() -> bool:
-    return importlib.util.find_spec("numba") is not None
+    return usable("numba")
 
 
 def _compiled_rows(walk: CSRArray, order: int, threshold: float, memory_limit: int) -> Iterator[Rows]:

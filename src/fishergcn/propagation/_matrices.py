@@ -7,13 +7,11 @@ from typing import Any
 from scipy import sparse
 
 from fishergcn._base.checks import check_integer, check_real
+from fishergcn._base.config import MAX_ORDER
 from fishergcn._base.matrices import check_adjacency
 from fishergcn._base.types import CSRArray, MatrixLike
 from fishergcn.propagation._algorithm import assembled, cut_walks, normalized
 from fishergcn.propagation._walk import transition_matrix
-
-#: The longest random walk that may be asked for; far beyond it the distributions no longer change.
-MAX_ORDER = 1000
 
 _MEMORY_LIMIT = 512 * 2**20
 

@@ -1,4 +1,4 @@
-"""Largest eigenpairs of a sparse symmetric matrix: ARPACK, then LOBPCG, then block Krylov.
+"""Largest eigenpairs of a sparse symmetric matrix: Chebyshev if it is large, ARPACK, then LOBPCG, then block Krylov.
 
 Every solver ends in the same Rayleigh-Ritz step, and nothing is returned whose residual was not checked.
 """
@@ -14,9 +14,12 @@ from scipy.sparse import linalg as sparse_linalg
 
 from fishergcn._base.types import CSRArray, FloatArray
 from fishergcn.errors import ConvergenceError
+from fishergcn.spectrum._chebyshev import chebyshev, suits
 
 # Below this size a dense decomposition is faster than any iteration, and exact on repeated eigenvalues.
 DENSE_SIZE = 512
+# From this size on ARPACK's vectors no longer fit the cache, and filtering blocks in float32 is faster.
+LARGE_SIZE = 100_000
 
 
 class Eigenpairs(NamedTuple):
@@ -38,7 +41,10 @@ def largest_eigenpairs(matrix: CSRArray, rank: int, *, seed: int, tolerance: flo
     if size <= DENSE_SIZE or 4 * rank >= size:
         return _checked(matrix, _dense(matrix, rank), rank, "dense")
     reached = []
-    for name, solver in (("ARPACK", _arpack), ("LOBPCG", _lobpcg), ("block Krylov", _block_krylov)):
+    solvers = [("ARPACK", _arpack), ("LOBPCG", _lobpcg), ("block Krylov", _block_krylov)]
+    if size > LARGE_SIZE and suits(matrix, rank, tolerance):
+        solvers.insert(0, ("Chebyshev", chebyshev))
+    for name, solver in solvers:
         basis = solver(matrix, rank, seed, tolerance)
         if basis is None:
             reached.append(f"{name} failed")
@@ -82,14 +88,15 @@ def _dense(matrix: CSRArray, rank: int) -> FloatArray:
 def _arpack(matrix: CSRArray, rank: int, seed: int, tolerance: float) -> FloatArray | None:
     start = np.random.default_rng(seed).standard_normal(matrix.shape[0])
     try:
-        # A subspace wider than ARPACK's default of 2k + 1 pays where eigenvalues crowd together. Half the
-        # tolerance leaves room for the difference between ARPACK's estimate and the residual itself.
+        # A subspace wider than ARPACK's default of 2k + 1 pays where eigenvalues crowd together, and more so where
+        # few products reach far. Half the tolerance leaves room for the difference between ARPACK's estimate and
+        # the residual itself.
         vectors: FloatArray = sparse_linalg.eigsh(
             matrix,
             k=rank,
             which="LA",
             v0=start,
-            ncv=min(matrix.shape[0], 2 * rank + 30),
+            ncv=min(matrix.shape[0], 2 * rank + (10 if matrix.shape[0] <= LARGE_SIZE else 30)),
             maxiter=300,
             tol=tolerance / 2,
         )[1]

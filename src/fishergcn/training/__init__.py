@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from fishergcn._base.config import TrainConfig
 from fishergcn.training._batch_problem import prepare_batches
 from fishergcn.training._chunk import Progress, train_chunk
-from fishergcn.training._config import TrainConfig
 from fishergcn.training._distributed import is_first_process, process_count, process_group
 from fishergcn.training._methods import METHODS, Method, control_of, graph_free_of, parse_method, samples_of
 from fishergcn.training._minibatch import train_prepared

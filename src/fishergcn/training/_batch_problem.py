@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from fishergcn._base.config import TrainConfig
 from fishergcn._base.types import FloatArray
 from fishergcn.errors import FisherGCNError, InputError
 from fishergcn.graph import Graph
 from fishergcn.perturbation import Neighborhood, choose_directions
 from fishergcn.spectrum import Spectrum
-from fishergcn.training._config import TrainConfig
 from fishergcn.training._distributed import Group
 from fishergcn.training._methods import Method
 from fishergcn.training._problem import Problem, make_neighborhood, prepare

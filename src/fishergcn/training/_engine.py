@@ -17,6 +17,7 @@ from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.nn import Dropout, View, full_view, local_view, logits
 from fishergcn.operators import Operator, as_operator
 from fishergcn.perturbation import CongruenceNeighborhood, LinkNoise, Neighborhood
+from fishergcn.training._compiled import CompiledStep
 from fishergcn.training._metrics import MEASURED, calibrated_cross_entropy, measure
 from fishergcn.training._objective import Targets, consistency, penalty, scores, training_shares
 from fishergcn.training._problem import Problem, Run
@@ -38,6 +39,7 @@ class Trainer:
         self.val_view = self._view("val")
         self.val_targets = self._targets("val", self.val_view)
         self.recorder = Recorder() if self._recordable() else None
+        self.compiled = CompiledStep(self) if CompiledStep.fits(self) else None
 
     def _recordable(self) -> bool:
         """Whether an epoch is the same sequence of kernels each time, which a GPU can be told at once."""
@@ -115,6 +117,10 @@ class Trainer:
 
     def step(self, epoch: int | Tensor, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Take one step of Adam for the weights (down) and ξ (up); return loss and accuracy before it."""
+        if self.compiled is not None:
+            found = self.compiled.gradients(self, int(epoch), self.operator(epoch, noise))
+            self.stack.step()
+            return found
         loss, accuracy = self.objective(epoch, noise)
         parameters = self.stack.parameters
         slopes = torch.autograd.grad(loss.sum(), parameters, allow_unused=True)
@@ -134,6 +140,8 @@ class Trainer:
     @torch.inference_mode()
     def validate(self) -> tuple[Tensor, Tensor]:
         """Return validation loss (with weight decay) and accuracy of each run, without noise or dropout."""
+        if self.compiled is not None:
+            return self.compiled.validate(self)
         out = logits(self.stack.weights, self.val_view, biases=self.stack.biases)
         cross_entropy, accuracy = scores(out, self.val_targets)
         return cross_entropy + penalty(self.stack.weights, self.problem.config.weight_decay), accuracy

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
+from fishergcn._base.config import TrainConfig
 from fishergcn.errors import InputError, suggestion
-from fishergcn.training._config import TrainConfig
 
 Base: TypeAlias = Literal["gcn", "fishergcn", "mlp", "lp", "majority"]
 #: The paper's methods and their controls, as :func:`fishergcn.train` takes them.

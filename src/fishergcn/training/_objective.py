@@ -130,7 +130,7 @@ def scores(logits: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:
     """
     if backend_of(logits) == "numba":
         if torch.is_inference_mode_enabled():
-            return _measure(logits, targets)[:2]
+            return measured_scores(logits, targets)[:2]
         return cast("tuple[Tensor, Tensor]", _Scores.apply(logits, targets))  # type: ignore[no-untyped-call]
     return scores_reference(logits, targets)
 
@@ -153,8 +153,8 @@ def _by_run(logits: Tensor, targets: Targets) -> tuple[Tensor, tuple[Tensor, Ten
     return logits.view(len(logits), runs, -1, logits.shape[2]), (targets.rows, run)
 
 
-def _measure(logits: Tensor, targets: Targets) -> tuple[Tensor, Tensor, Tensor]:
-    """Return loss and accuracy (R,), and the slope of the loss at the labeled rows, (R, N, M, C)."""
+def measured_scores(logits: Tensor, targets: Targets) -> tuple[Tensor, Tensor, Tensor]:
+    """Return loss and accuracy (R,), and the slope of the loss at the labeled rows, (R, N, M, C), by compiled code."""
     from fishergcn._kernels import cpu
 
     (runs, nodes), (_, batch, classes) = targets.rows.shape, logits.shape
@@ -165,12 +165,21 @@ def _measure(logits: Tensor, targets: Targets) -> tuple[Tensor, Tensor, Tensor]:
     return loss.to(logits.dtype), accuracy, slope
 
 
+def scores_slope(out: Tensor, slope: Tensor, targets: Targets, grad: Tensor | None = None) -> Tensor:
+    """Return ``out``, overwritten by Σ_r grad_r d loss_r / d logits (all grad_r 1 if not given), for a known slope."""
+    from fishergcn._kernels import cpu
+
+    grad = slope.new_ones(len(slope)) if grad is None else grad.contiguous()
+    cpu.cross_entropy_backward(out.zero_().numpy(), slope.numpy(), grad.numpy(), targets.rows.numpy())
+    return out
+
+
 class _Scores(torch.autograd.Function):
     """One pass over the labeled rows: some twenty small torch operations took longer than the network's products."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:
-        loss, accuracy, slope = _measure(logits.detach(), targets)
+        loss, accuracy, slope = measured_scores(logits.detach(), targets)
         ctx.targets = targets
         ctx.save_for_backward(logits, slope)
         ctx.mark_non_differentiable(accuracy)
@@ -181,11 +190,7 @@ class _Scores(torch.autograd.Function):
         logits, slope = ctx.saved_tensors
         if torch.is_grad_enabled():  # a second derivative may be asked for: the slope as a function of the logits
             return _gradient(logits, ctx.targets, grad), None
-        from fishergcn._kernels import cpu
-
-        result = torch.zeros_like(logits)
-        cpu.cross_entropy_backward(result.numpy(), slope.numpy(), grad.contiguous().numpy(), ctx.targets.rows.numpy())
-        return result, None
+        return scores_slope(torch.empty_like(logits), slope, ctx.targets, grad), None
 
 
 def _gradient(logits: Tensor, targets: Targets, grad: Tensor) -> Tensor:

@@ -35,9 +35,9 @@ from fishergcn.training._methods import samples_of
 
 if TYPE_CHECKING:
     from fishergcn._base.choices import Congruence, Directions
+    from fishergcn._base.config import TrainConfig
     from fishergcn.graph import Graph
     from fishergcn.spectrum import Spectrum
-    from fishergcn.training._config import TrainConfig
     from fishergcn.training._methods import Method
 
 

@@ -1,4 +1,7 @@
-"""Every setting of a training run, with the paper's values as defaults, and the names of two sets of them."""
+"""Every setting of a training run, with the paper's values as defaults, and the names of two sets of them.
+
+The command line shows the defaults, and must not wait for torch to do so.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,9 @@ from fishergcn._base.choices import (
     TrainingNoise,
 )
 from fishergcn.errors import InputError, suggestion
-from fishergcn.propagation import MAX_ORDER
+
+#: The longest random walk that may be asked for; far beyond it the distributions no longer change.
+MAX_ORDER = 1000
 
 
 @dataclass(frozen=True)
