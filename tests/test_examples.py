@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -12,10 +13,13 @@ import pytest
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
 
-def run(name: str, *arguments: str) -> str:
+def run(name: str, *arguments: str, path: Path | None = None) -> str:
+    """Return what an example prints; ``path`` is searched first for what it imports."""
+    paths = os.pathsep.join([*([] if path is None else [str(path)]), *sys.path])
     done = subprocess.run(
-        [sys.executable, EXAMPLES / name, *arguments], capture_output=True, text=True, timeout=300, check=False
-    )
+        [sys.executable, EXAMPLES / name, *arguments],
+        env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -43,3 +47,57 @@ def test_digits_are_compared_on_the_same_labels() -> None:
     accuracies = {name: float(value) for name, value in rows}
     assert all(30 < value <= 100 for value in accuracies.values())
     assert "of 1" in printed
+
+
+@pytest.mark.parametrize(
+    ("name", "needs"),
+    [
+        ("own_loop.py", "torch"),
+        ("pyg_lightning.py", "lightning"),
+        ("pyg_hetero.py", "torch_geometric"),
+        ("pyg_batches.py", "torch_geometric"),
+    ],
+)
+def test_the_loss_goes_down(name: str, needs: str) -> None:
+    pytest.importorskip(needs)
+    printed = run(name, "--epochs", "5")
+    losses = [float(loss) for loss in re.findall(r"loss (\d\.\d+)", printed)]
+    assert len(losses) in (2, 4)
+    for first, last in zip(losses[::2], losses[1::2], strict=True):
+        assert last < first
+
+
+def test_models_of_several_types_of_links_are_refused_in_one_sentence() -> None:
+    pytest.importorskip("torch_geometric")
+    printed = run("pyg_hetero.py", "--epochs", "2")
+    assert re.search(
+        r"^to_hetero is refused: conv\S* \(SAGEConv\) propagates from \d+ to \d+ nodes", printed, re.MULTILINE
+    )
+
+
+def test_epochs_are_logged_to_tensorboard(tmp_path: Path) -> None:
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    run("log_epochs.py", "--epochs", "3", "--to", "tensorboard", "--out", str(tmp_path))
+    log = events.EventAccumulator(str(tmp_path))
+    log.Reload()
+    for name in ("train/val_accuracy", "own/loss", "own/shape"):
+        assert [event.step for event in log.Scalars(name)] == [1, 2, 3]
+    assert log.Scalars("own/loss")[-1].value < log.Scalars("own/loss")[0].value
+
+
+@pytest.mark.parametrize(
+    ("kind", "module"),
+    [
+        ("mlflow", "def set_tracking_uri(uri): pass\ndef start_run(): pass\n"
+                   "def log_metrics(metrics, step=None): print('logged', step, *metrics)\n"),
+        ("wandb", "class Run:\n    def log(self, data, step=None): print('logged', step, *data)\n"
+                  "def init(project=None, dir=None, mode=None): return Run()\n"),
+    ],
+)  # fmt: skip
+def test_epochs_are_logged_by_the_calls_of_other_services(tmp_path: Path, kind: str, module: str) -> None:
+    """With a stand-in that has the signatures of the service."""
+    (tmp_path / f"{kind}.py").write_text(module)
+    printed = run("log_epochs.py", "--epochs", "2", "--to", kind, "--out", str(tmp_path), path=tmp_path)
+    assert re.findall(r"^logged (\d) (\S+)", printed, re.MULTILINE) == [
+        ("1", "train/val_accuracy"), ("2", "train/val_accuracy"), ("1", "own/loss"), ("2", "own/loss"),
+    ]  # fmt: skip

@@ -91,6 +91,18 @@ class TestPyg:
         np.testing.assert_array_equal(back.features, features)
         np.testing.assert_array_equal(back.adjacency.data, graph.adjacency.data.astype(np.float32))
 
+    def test_sparse_features_stay_sparse_on_request(self):
+        pytest.importorskip("torch_geometric")
+        entries = sparse.random_array((2000, 300_000), density=1e-5, rng=np.random.default_rng(0), format="csr")
+        graph = Graph.from_edges([(0, 1), (1, 1999)], features=entries)  # dense, they are 2.4 GB
+        data = graph.to_pyg(sparse=True)
+        assert data.x.layout == torch.sparse_coo
+        assert data.num_features == 300_000
+        assert data.subgraph(torch.arange(5)).x.shape == (5, 300_000)
+        back = Graph.from_pyg(data)
+        assert (back.features != graph.features).nnz == 0
+        assert Graph.from_edges([(0, 1)], features=np.eye(2)).to_pyg(sparse=True).x.layout == torch.strided
+
     def test_the_data_are_copies(self, square):
         pytest.importorskip("torch_geometric")
         data = square.to_pyg()
@@ -114,7 +126,7 @@ class TestPyg:
         rows = torch.eye(3, dtype=torch.bool)[:, :, None].expand(3, 3, 10)
         masks = {f"{part}_mask": rows[number] for number, part in enumerate(("train", "val", "test"))}
         graph = Graph.from_pyg(self.data(x=torch.eye(3).to_sparse(), y=torch.tensor([[0], [1], [1]]), **masks))
-        np.testing.assert_array_equal(graph.features, np.eye(3))
+        np.testing.assert_array_equal(graph.features.toarray(), np.eye(3))
         np.testing.assert_array_equal(graph.labels, [0, 1, 1])
         assert graph.standard_split is None
         assert [len(graph.masks[part]) for part in ("train", "val", "test")] == [10, 10, 10]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fishergcn.perturbation._adversary import SpectralAdversary
+from fishergcn.perturbation._block import BlockNeighborhood, graph_spectrum
 from fishergcn.perturbation._congruence import CongruenceNeighborhood
 from fishergcn.perturbation._directions import choose_directions
 from fishergcn.perturbation._family_nodes import best_weights
@@ -10,6 +11,6 @@ from fishergcn.perturbation._links import LinkNoise
 from fishergcn.perturbation._neighborhood import Neighborhood, PerturbationWarning
 
 __all__ = [
-    "CongruenceNeighborhood", "LinkNoise", "Neighborhood", "PerturbationWarning", "SpectralAdversary", "best_weights",
-    "choose_directions",
+    "BlockNeighborhood", "CongruenceNeighborhood", "LinkNoise", "Neighborhood", "PerturbationWarning",
+    "SpectralAdversary", "best_weights", "choose_directions", "graph_spectrum",
 ]  # fmt: skip

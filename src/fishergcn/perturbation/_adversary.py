@@ -47,7 +47,7 @@ class SpectralAdversary(nn.Module):
     Attributes
     ----------
     xi : nn.Parameter of shape (k, 1), or (R, k) with keys
-        ξ, in float64 whatever the precision of the network.
+        ξ, in float64 whatever the precision of the network: ``half()`` and ``to(dtype)`` do not round it.
 
     Notes
     -----
@@ -156,8 +156,13 @@ class SpectralAdversary(nn.Module):
         self._generator.set_state(state.cpu())
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        # The neighborhood is no module: it follows ξ to another device (not to another precision) by hand.
+        # Only to another device: k numbers need no half precision, in which Adam divides by zero. The neighborhood is
+        # no module and follows by hand.
+        kept = self.xi.data
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.xi.data = kept.to(self.xi.device)
+        if self.xi.grad is not None:
+            self.xi.grad = self.xi.grad.to(self.xi.dtype)
         self.neighborhood = self.neighborhood.to(device=self.xi.device)
         return self
 

@@ -213,9 +213,9 @@ def splits_digest(splits: Iterable[Split]) -> str:
 def _graphs(chosen: Sequence[str | Graph]) -> dict[str, Graph]:
     """Return the graphs by name; one without a name goes by its digest."""
     graphs: dict[str, Graph] = {}
-    for graph in (each if isinstance(each, Graph) else data.load(each) for each in dict.fromkeys(chosen)):
+    for graph in (each if isinstance(each, Graph) else data.load(each) for each in chosen):
         name = graph.name or graph.digest
-        if name in graphs:
+        if graphs.get(name, graph) != graph:
             raise InputError(f"every graph needs a name of its own, got {name!r} for two of them.")
         graphs[name] = graph
     return graphs

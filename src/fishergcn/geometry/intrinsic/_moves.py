@@ -42,7 +42,7 @@ def as_density(rho: MatrixLike, *, diagonal_only: bool = False) -> FloatArray | 
         check_trace_one("rho", float(np.trace(matrix)))
         check_semidefinite("rho", matrix)
         return matrix
-    if diagonal_only and min(rho.shape) > DENSE_LIMIT:
+    if diagonal_only and min(shape_of(rho)) > DENSE_LIMIT:
         return _with_checked_diagonal(rho)
     csr = sparse_symmetric("rho", rho)
     check_trace_one("rho", float(csr.trace()))

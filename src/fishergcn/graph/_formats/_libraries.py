@@ -12,12 +12,15 @@ from fishergcn._base.types import AnyArray
 from fishergcn.errors import InputError, reason
 
 if TYPE_CHECKING:
+    import networkx
+    from torch_geometric.data import Data
+
     from fishergcn.graph._graph import Graph
 
 _MASKS = {"train": "train_mask", "val": "val_mask", "test": "test_mask"}
 
 
-def networkx_arguments(graph: Any, weight: str) -> dict[str, Any]:
+def networkx_arguments(graph: networkx.Graph, weight: str) -> dict[str, Any]:
     """Return the arguments of ``Graph`` for a NetworkX graph; parallel links add their weights."""
     networkx = require("networkx", extra="pyg", purpose="Graph.from_networkx")
     if not isinstance(graph, networkx.Graph):
@@ -31,7 +34,7 @@ def networkx_arguments(graph: Any, weight: str) -> dict[str, Any]:
     return {"adjacency": adjacency, "node_ids": [str(node) for node in graph.nodes]}
 
 
-def pyg_arguments(data: Any) -> dict[str, Any]:
+def pyg_arguments(data: Data) -> dict[str, Any]:
     """Return the arguments of ``Graph.from_edges`` for a PyG ``Data`` (duck-typed: torch alone is needed)."""
     if getattr(data, "edge_index", None) is None:
         raise InputError("data must have an edge_index; torch_geometric.utils converts from other forms.")
@@ -44,7 +47,8 @@ def pyg_arguments(data: Any) -> dict[str, Any]:
     }
     for field, argument in (("edge_weight", "weights"), ("x", "features"), ("y", "labels")):
         if getattr(data, field, None) is not None:
-            arguments[argument] = _array(getattr(data, field))
+            found = getattr(data, field)
+            arguments[argument] = _sparse(found) if field == "x" and _is_sparse(found) else _array(found)
     labels = arguments.get("labels")
     if labels is not None and labels.ndim == 2 and labels.shape[1] == 1:
         arguments["labels"] = labels[:, 0]  # a column, as in the OGB data sets
@@ -56,12 +60,22 @@ def pyg_arguments(data: Any) -> dict[str, Any]:
     return arguments
 
 
+def _is_sparse(tensor: Any) -> bool:
+    return str(tensor.layout) != "torch.strided"
+
+
 def _array(tensor: Any) -> AnyArray:
     plain = tensor.detach().cpu()
-    return np.asarray((plain if str(plain.layout) == "torch.strided" else plain.to_dense()).numpy())
+    return np.asarray((plain.to_dense() if _is_sparse(plain) else plain).numpy())
 
 
-def to_pyg(graph: Graph) -> Any:
+def _sparse(tensor: Any) -> Any:
+    """Return a sparse tensor of any layout as a SciPy matrix, without making it dense."""
+    plain = tensor.detach().cpu().to_sparse_coo().coalesce()
+    return sparse.csr_array((plain.values().numpy(), tuple(plain.indices().numpy())), shape=tuple(plain.shape))
+
+
+def to_pyg(graph: Graph, keep_sparse: bool) -> Data:
     """Return a PyG ``Data`` with the arcs, features, labels and masks of ``graph``; floats are float32."""
     import torch
 
@@ -73,7 +87,16 @@ def to_pyg(graph: Graph) -> Any:
     }
     if np.any(links.data != 1.0):
         fields["edge_weight"] = torch.from_numpy(links.data.astype(np.float32))
-    if graph.features is not None:
+    if graph.features is not None and keep_sparse and not isinstance(graph.features, np.ndarray):
+        entries = sparse.coo_array(graph.features)
+        fields["x"] = torch.sparse_coo_tensor(
+            torch.from_numpy(np.stack(entries.coords).astype(np.int64)),
+            torch.from_numpy(entries.data.copy()),
+            entries.shape,
+            check_invariants=True,
+            is_coalesced=True,
+        )
+    elif graph.features is not None:
         dense = np.array(graph.features if isinstance(graph.features, np.ndarray) else graph.features.toarray())
         fields["x"] = torch.from_numpy(dense)
     if graph.labels is not None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from fishergcn.integrations.pyg._adversary import BuresAdversary
+from fishergcn.integrations.pyg._encoding import AddSpectralEncoding
+from fishergcn.integrations.pyg._features import FeatureAdversary
 from fishergcn.integrations.pyg._transform import AddBuresSpectrum
 
-__all__ = ["AddBuresSpectrum", "BuresAdversary"]
+__all__ = ["AddBuresSpectrum", "AddSpectralEncoding", "BuresAdversary", "FeatureAdversary"]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from torch import nn
 
 from fishergcn._base.imports import require
 from fishergcn.errors import InputError
+from fishergcn.integrations.pyg._entry import in_backward, original_class
 
 conv = require("torch_geometric.nn.conv", extra="pyg", purpose="fishergcn.integrations.pyg")
 aggregations = require("torch_geometric.nn.aggr", extra="pyg", purpose="fishergcn.integrations.pyg")
@@ -29,12 +31,15 @@ NORMALIZING = (
 )  # fmt: skip
 # What decides the result of ``propagate``: a subclass that changes one of these is another layer.
 STEPS = ("message", "message_and_aggregate", "aggregate", "update")
+# The name that torch.compile puts between a model and its layers.
+COMPILED = "_orig_mod"
 ADVICE = (
     "attach other layers by themselves, or name the tensor that a layer of your own multiplies with the graph in also="
 )
 
 
-class Layer(NamedTuple):
+@dataclass(eq=False)
+class Layer:
     """A layer that can be perturbed.
 
     Attributes
@@ -45,15 +50,34 @@ class Layer(NamedTuple):
         The ``MessagePassing`` layer.
     argument
         The keyword of ``propagate`` that holds the propagated tensor.
+    normalizing
+        Whether it multiplies with the matrix that it is given or makes by symmetric normalization, rather than
+        with means, sums or attention.
     self_links
-        Weight of the self-links with which it normalizes the graph; None if it multiplies with another matrix
-        than the symmetrically normalized one.
+        Weight of the self-links with which it normalizes the graph; None if it does not.
+    compared
+        Whether its matrix has been compared with the adversary's.
+    waiting
+        Whether the last pass was perturbed and may still have its backward pass before it.
     """
 
     name: str
     module: Any
     argument: str
+    normalizing: bool
     self_links: int | None
+    compared: bool = False
+    waiting: bool = False
+
+    def plain(self) -> None:
+        """Note a pass without a perturbation; refuse it where it stands for a perturbed one."""
+        if not in_backward():
+            self.waiting = False
+        elif self.waiting:
+            raise InputError(
+                f"{self.name} is recomputed (torch.utils.checkpoint) after its perturbed pass has ended; call "
+                "backward() inside perturbed(…), or use average, which does so unless it keeps the passes."
+            )
 
 
 def find_layers(modules: Iterable[nn.Module], also: Mapping[type[Any], str]) -> list[Layer]:
@@ -66,11 +90,12 @@ def find_layers(modules: Iterable[nn.Module], also: Mapping[type[Any], str]) -> 
         for path, module in root.named_modules():
             if not isinstance(module, conv.MessagePassing) or id(module) in layers:
                 continue
+            path = ".".join(part for part in path.split(".") if part != COMPILED)
             name = f"{path} ({type(module).__name__})" if path else type(module).__name__
             argument, problem = _argument(module, also)
             if problem:
                 refused.append(f"{name} {problem}")
-            layers[id(module)] = Layer(name, module, argument, _self_links(module))
+            layers[id(module)] = Layer(name, module, argument, isinstance(module, NORMALIZING), _self_links(module))
     if refused:
         raise InputError(f"the adversary cannot enter all layers, since {', and '.join(refused)}; {ADVICE}.")
     if not layers:
@@ -80,11 +105,12 @@ def find_layers(modules: Iterable[nn.Module], also: Mapping[type[Any], str]) -> 
 
 def _argument(module: Any, also: Mapping[type[Any], str]) -> tuple[str, str | None]:
     """Return the name of the propagated tensor and, if the layer cannot be perturbed, why."""
-    if type(module) in also:
-        return also[type(module)], _not_linear(module)
+    kind = original_class(module)
+    if kind in also:
+        return also[kind], _not_linear(module)
     for base, argument in PROPAGATED.items():
         if isinstance(module, base):
-            changed = [step for step in STEPS if getattr(type(module), step) is not getattr(base, step)]
+            changed = [step for step in STEPS if getattr(kind, step) is not getattr(base, step)]
             if changed:
                 return argument, f"overrides {changed[0]} of {base.__name__}"
             return argument, _not_linear(module)

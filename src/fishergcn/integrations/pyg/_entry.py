@@ -1,0 +1,157 @@
+"""How an adversary gets into a layer: its class becomes one whose ``propagate`` asks for a perturbation.
+
+PyG leaves its hooks out of compiled models. A subclass is traced like any other layer, keeps its place in the model,
+and copies and pickles as what it was before: a copy of a model is a plain model.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from fishergcn.errors import InputError
+
+ENTRIES = "_perturbations"
+
+
+class Perturbation(Protocol):
+    """What is in force during a pass of an adversary."""
+
+    owner: Any
+
+
+# Passes in force, the innermost last. Each context (a thread, an asyncio task) has its own. TorchDynamo cannot read
+# a ContextVar, so that compiled code looks at the thread's.
+_CONTEXT: ContextVar[tuple[Any, ...]] = ContextVar("perturbations", default=())
+_THREAD = threading.local()
+# All passes in force in any thread: on CUDA, checkpoints are recomputed in threads of the autograd engine.
+_EVERYWHERE: list[Any] = []
+
+
+@contextmanager
+def in_force(perturbation: Perturbation) -> Iterator[None]:
+    """Let a perturbation act on the layers of its owner until the end; what was in force before is so again then."""
+    token = _CONTEXT.set((*_CONTEXT.get(), perturbation))
+    _THREAD.passes = (*getattr(_THREAD, "passes", ()), perturbation)
+    _EVERYWHERE.append(perturbation)
+    try:
+        yield
+    finally:
+        _EVERYWHERE.remove(perturbation)
+        # Not what was there before: tasks of one thread may end in any order.
+        _THREAD.passes = tuple(each for each in _THREAD.passes if each is not perturbation)
+        _CONTEXT.reset(token)
+
+
+def current(owner: Any) -> Any:
+    """Return the innermost perturbation of an adversary in this context, or None."""
+    compiling = torch.compiler.is_compiling()
+    passes = getattr(_THREAD, "passes", ()) if compiling else _CONTEXT.get() or _of_backward(owner)
+    for each in reversed(passes):
+        if each.owner is owner:
+            return each
+    return None
+
+
+def _of_backward(owner: Any) -> tuple[Any, ...]:
+    """Return the pass whose backward runs in a thread of the autograd engine, which has no context of its own."""
+    if not _EVERYWHERE or not in_backward() or not _of_the_engine(threading.current_thread()):
+        return ()
+    mine = [each for each in _EVERYWHERE if each.owner is owner]
+    if len({id(each) for each in mine}) > 1:
+        raise InputError(
+            "a checkpoint is recomputed while several passes of one adversary run: which one it belongs to is unknown; "
+            "use an adversary for each thread."
+        )
+    return tuple(mine)
+
+
+def _of_the_engine(thread: threading.Thread) -> bool:
+    """Whether Python did not start a thread, as it did not start those of the autograd engine."""
+    return isinstance(thread, threading._DummyThread)
+
+
+def in_backward() -> bool:
+    """Whether this code runs inside a backward pass, as a recomputed checkpoint does."""
+    return bool(torch._C._current_graph_task_id() != -1)
+
+
+def enter(module: Any, owner: Any, layer: Any) -> None:
+    """Let the perturbations of ``owner`` into a layer."""
+    entries: tuple[Any, ...] = module.__dict__.get(ENTRIES, ())
+    if not entries:
+        base = type(module)
+        own = module.__dict__.get("propagate")
+        perturbed = _perturbed_class(base)  # type: ignore[arg-type]
+        if own is not None:  # set where a layer is explained or decomposed
+            if getattr(own, "__func__", None) is not base._orig_propagate:
+                raise InputError(f"{layer.name} has a propagate of its own, into which the adversary cannot enter.")
+            module.propagate = perturbed._orig_propagate.__get__(module, base)
+        module.__class__ = perturbed
+    module.__dict__[ENTRIES] = (*entries, (owner, layer))
+
+
+def leave(module: Any, owner: Any) -> None:
+    """Take the perturbations of ``owner`` out; without any the layer is of its own class again."""
+    entries = tuple(each for each in module.__dict__.get(ENTRIES, ()) if each[0] is not owner)
+    module.__dict__[ENTRIES] = entries
+    if entries:
+        return
+    del module.__dict__[ENTRIES]
+    base = original_class(module)
+    if "propagate" in module.__dict__:
+        module.propagate = base._orig_propagate.__get__(module, base)
+    module.__class__ = base
+
+
+def original_class(module: Any) -> type[Any]:
+    """Return the class of a layer as its author knows it."""
+    base: type[Any] = getattr(type(module), "_unperturbed", type(module))
+    return base
+
+
+@functools.cache
+def _perturbed_class(base: type[Any]) -> type[Any]:
+    """Return the subclass of a layer class that asks for perturbations; under the same name, since it shows it."""
+    propagate = _asking(base.propagate)
+    body = {
+        "propagate": propagate,
+        "_jinja_propagate": propagate,  # what PyG sets where a layer is no longer explained
+        "_orig_propagate": _asking(getattr(base, "_orig_propagate", base.propagate)),
+        "_unperturbed": base,
+        "__reduce_ex__": _reduce_to_base,
+        "__module__": base.__module__,
+        "__qualname__": base.__qualname__,
+        "__doc__": base.__doc__,
+    }
+    return type(base.__name__, (base,), body)
+
+
+def _asking(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def propagate(self: Any, edge_index: Any, size: Any = None, **given: Any) -> Tensor:
+        out = original(self, edge_index, size=size, **given)
+        for owner, layer in self.__dict__.get(ENTRIES, ()):
+            perturbation = current(owner)
+            if perturbation is not None:
+                out = perturbation(layer, self, edge_index, given, out)
+            elif not torch.compiler.is_compiling():
+                layer.plain()
+        return out
+
+    return propagate
+
+
+def _reduce_to_base(self: Any, protocol: Any) -> Any:
+    """Copy and pickle the layer as one of its own class, without an adversary."""
+    whole = self.__getstate__() if hasattr(self, "__getstate__") else self.__dict__
+    state = {name: value for name, value in whole.items() if name not in (ENTRIES, "propagate")}
+    # Pickle accepts no other class in the newer form.
+    return copyreg._reconstructor, (original_class(self), object, None), state  # type: ignore[attr-defined]

@@ -1,0 +1,111 @@
+"""One perturbed pass: what is subtracted from each product of an attached layer with its graph."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils import checkpoint
+
+from fishergcn.errors import InputError
+from fishergcn.integrations.pyg._layers import Layer
+
+_HALF = (torch.float16, torch.bfloat16)
+_CHECKPOINT = checkpoint.CheckpointFunction.forward.__code__
+
+
+class Rows(NamedTuple):
+    """The rows of Ū (n, k) for the nodes of a pass, and which graph each node belongs to (None: one graph).
+
+    ``eigenvalues`` (G, k) are those of the graphs of a batch that brought its own; None where they are the adversary's.
+    ``part`` says that layers may see only the first rows, or other links than the adversary.
+    """
+
+    basis: Tensor
+    graph: Tensor | None = None
+    eigenvalues: Tensor | None = None
+    part: bool = False
+
+
+class Pass:
+    """out - Ū (c ∘ (Ūᵀ x)) for the layers of one adversary, block by block where there are several graphs.
+
+    Parameters
+    ----------
+    owner
+        The adversary.
+    coefficients : Tensor of shape (k,) or (G, k)
+        c.
+    rows : Rows
+        Ū.
+    only_training : bool
+        Leave layers in evaluation mode as they are.
+    """
+
+    def __init__(self, owner: Any, coefficients: Tensor, rows: Rows, only_training: bool) -> None:
+        self.owner, self.coefficients, self.only_training = owner, coefficients, only_training
+        self.basis, self.graph, self.part = rows.basis, rows.graph, rows.part
+        self.seen: dict[str, bool] = {}
+
+    def __call__(self, layer: Layer, module: Any, edge_index: Any, given: dict[str, Any], out: Tensor) -> Tensor:
+        """Return the perturbed product."""
+        self.seen[layer.name] = True
+        if self.only_training and not module.training:
+            return out
+        if not torch.compiler.is_compiling():
+            _refuse_reentrant_checkpoint(layer)
+            layer.waiting = torch.is_grad_enabled()
+        x = given[layer.argument]
+        x = x[0] if isinstance(x, tuple | list) else x
+        if x.layout != torch.strided:
+            raise InputError(f"{layer.name} propagates sparse features; the adversary needs dense ones, x.to_dense().")
+        x, result = x.movedim(module.node_dim, 0), out.movedim(module.node_dim, 0)
+        if x.shape[1:] != result.shape[1:]:
+            raise InputError(
+                f"{layer.name} turns features of shape {tuple(x.shape[1:])} into {tuple(result.shape[1:])} "
+                "while it propagates them: its messages are not of the form a_ij x_j."
+            )
+        rows = len(self.basis)
+        if not (len(result) <= len(x) <= rows if self.part else len(result) == len(x) == rows):
+            raise InputError(
+                f"{layer.name} propagates from {len(x)} to {len(result)} nodes, but the basis has {rows} "
+                "rows; give mini-batches to average(…, batch)."
+            )
+        if not torch.compiler.is_compiling():
+            self.owner._note(self, layer, module, edge_index, given)
+        if torch.is_autocast_enabled(x.device.type):
+            with torch.autocast(x.device.type, enabled=False):
+                correction = self._correction(x.flatten(1), len(result))
+        else:
+            correction = self._correction(x.flatten(1), len(result))
+        return (result - correction.view_as(result).to(result.dtype)).movedim(0, module.node_dim)
+
+    def _correction(self, x: Tensor, targets: int) -> Tensor:
+        """Return the first rows of Ū (c ∘ (Ūᵀ x)): samplers put the targets of a layer first among its sources."""
+        dtype = torch.float32 if x.dtype in _HALF else x.dtype
+        x, basis = x.to(dtype), self.basis[: len(x)].to(device=x.device, dtype=dtype)
+        c = self.coefficients.to(device=x.device, dtype=dtype)
+        if self.graph is None:
+            return basis[:targets] @ (c.unsqueeze(-1) * (basis.T @ x))
+        graph = self.graph[: len(x)].to(x.device)
+        total = torch.zeros(targets, x.shape[1], dtype=dtype, device=x.device)
+        for i in range(basis.shape[1]):  # a column of all graphs at once, instead of a graph at a time
+            column = basis[:, i : i + 1]
+            products = torch.zeros(len(c), x.shape[1], dtype=dtype, device=x.device).index_add(0, graph, column * x)
+            total = total + column[:targets] * (c[:, i : i + 1] * products)[graph[:targets]]
+        return total
+
+
+def _refuse_reentrant_checkpoint(layer: Layer) -> None:
+    if torch.is_grad_enabled():
+        return
+    frame = sys._getframe(2)
+    while frame is not None:
+        if frame.f_code is _CHECKPOINT:
+            raise InputError(
+                f"{layer.name} runs in a reentrant checkpoint, which forgets the perturbation when it recomputes the "
+                "layer; call torch.utils.checkpoint with use_reentrant=False."
+            )
+        frame = frame.f_back  # type: ignore[assignment]

@@ -1,0 +1,132 @@
+"""A spectrum stored on ``Data``, and how it is known to belong to the links that are there now.
+
+A row per graph, so that PyG's batches put graphs on top of each other: ``bures_eigenvalues`` (1, k), ``bures_trace``
+(1,) and ``bures_digest`` (1, 4); ``bures_basis`` has a row per node, which loaders slice like features.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fishergcn.errors import InputError
+from fishergcn.integrations.pyg._graph import (
+    STORED,
+    Links,
+    Reading,
+    blocks_of,
+    graph_of_nodes,
+    propagation_of,
+    read_links,
+)
+from fishergcn.perturbation import graph_spectrum
+from fishergcn.spectrum import Spectrum
+
+BASIS, EIGENVALUES, TRACE, DIGEST = STORED
+AGAIN = "apply AddBuresSpectrum again"
+# Odd constants of a 64-bit mixing function (SplitMix64), as signed numbers.
+_MIX = (-4658895280553007687, -7723592293110705685)
+_STEP = -7046029254386353131
+
+
+def digest_of(links: Links, reading: Reading, graph: Tensor | None = None, graphs: int = 1) -> Tensor:
+    """Return, for each graph, two sums of hashes of its weighted arcs, its number of nodes and how it was read.
+
+    The first sum depends on the numbers of the nodes, the second on their degrees instead: loaders may number nodes
+    anew. The order of the arcs does not matter. Shape (graphs, 4).
+    """
+    arcs = links.arcs
+    graph = torch.zeros(links.nodes, dtype=torch.long) if graph is None else graph.to(arcs.device)
+    sizes = torch.bincount(graph, minlength=graphs)
+    first = sizes.cumsum(0) - sizes
+    weight = torch.ones(arcs.shape[1], dtype=torch.float64) if links.weight is None else links.weight.double()
+    bits = (weight + 0.0).view(torch.int64)
+    owner = graph[arcs[0]]
+    degree = torch.bincount(arcs[0], minlength=links.nodes)
+    numbers, degrees = arcs - first[owner], degree[arcs]
+    words = torch.stack([_mixed(_mixed(_mixed(ends[0]) + ends[1]) + bits) for ends in (numbers, degrees)], dim=1)
+    sums = torch.zeros(graphs, 2, dtype=torch.int64).index_add(0, owner, words)
+    how = torch.full((graphs,), reading.self_links if reading.normalize else 3, dtype=torch.int64)
+    return torch.cat([sums, sizes.unsqueeze(1), how.unsqueeze(1)], dim=1)
+
+
+def _mixed(word: Tensor) -> Tensor:
+    word = word + _STEP
+    word = (word ^ ((word >> 30) & 0x3FFFFFFFF)) * _MIX[0]
+    word = (word ^ ((word >> 27) & 0x1FFFFFFFFF)) * _MIX[1]
+    return word ^ ((word >> 31) & 0x1FFFFFFFF)
+
+
+def store_spectrum(data: Any, rank: int, seed: int, reading: Reading) -> Any:
+    """Put the spectrum of a graph, or of each graph of a batch, on ``data``; zeros where there are fewer than k."""
+    links = read_links(data, reading)
+    matrix = propagation_of(links, reading)
+    graph = graph_of_nodes(data)
+    blocks = [matrix] if graph is None else blocks_of(matrix, graph, int(data.num_graphs))
+    spectra = [graph_spectrum(block, rank, seed) for block in blocks]
+    return _put(data, rank, spectra, digest_of(links, reading, graph, len(blocks)))
+
+
+def _put(data: Any, rank: int, spectra: list[Spectrum], digest: Tensor) -> Any:
+    device = (data.edge_index if getattr(data, "edge_index", None) is not None else data.adj_t).device
+    basis = np.concatenate([np.pad(each.eigenvectors, ((0, 0), (0, rank - each.rank))) for each in spectra])
+    eigenvalues = np.stack([np.pad(each.eigenvalues, (0, rank - each.rank)) for each in spectra])
+    data[BASIS] = torch.tensor(basis, device=device)
+    data[EIGENVALUES] = torch.tensor(eigenvalues, device=device)
+    data[TRACE] = torch.tensor([each.trace for each in spectra], dtype=torch.float64, device=device)
+    data[DIGEST] = digest.to(device)
+    return data
+
+
+def stored_spectra(data: Any, links: Links, reading: Reading, rank: int | None) -> list[Spectrum] | None:
+    """Return the spectra on ``data``, one for each graph, None if there are none, or raise if they do not fit."""
+    if BASIS not in data:
+        return None
+    check_stored(data)
+    graph = graph_of_nodes(data)
+    graphs = len(data[EIGENVALUES])
+    now = digest_of(links, reading, graph, graphs) if graph is None or graphs == data.num_graphs else None
+    found = data[EIGENVALUES].shape[1]
+    if rank is not None and rank != found:
+        raise InputError(
+            f"rank must be that of the spectrum stored on data, {found}, got {rank}; leave it out or {AGAIN}."
+        )
+    stored = data[DIGEST].cpu()
+    if now is None or now.shape != stored.shape or not torch.equal(now, stored):
+        _refuse(now, stored, reading)
+    numbers = [data[key].detach().cpu().double().numpy() for key in (BASIS, EIGENVALUES, TRACE)]
+    rows = [slice(None)] if graph is None else _rows(graph.cpu(), graphs)
+    spectra = []
+    for index, part in enumerate(rows):
+        kept = int((numbers[1][index] > 0).sum())
+        spectra.append(
+            Spectrum(numbers[1][index][:kept], numbers[0][part][:, :kept], float(numbers[2][index]), residual=0.0)
+        )
+    return spectra
+
+
+def check_stored(data: Any) -> None:
+    """Raise if the attributes of a stored spectrum are not all there."""
+    missing = [key for key in STORED if key not in data]
+    if missing:
+        raise InputError(f"data holds a spectrum without {missing[0]}: whether it fits the links is unknown; {AGAIN}.")
+    if data[EIGENVALUES].ndim != 2 or data[DIGEST].shape != (len(data[EIGENVALUES]), 4):
+        raise InputError(f"data holds a spectrum that was not stored by AddBuresSpectrum; {AGAIN}.")
+
+
+def _refuse(now: Tensor | None, stored: Tensor, reading: Reading) -> None:
+    if now is not None and now.shape == stored.shape and torch.equal(now[:, :3], stored[:, :3]):
+        names = {0: "self_links=0", 1: "self_links=1", 2: "self_links=2", 3: "normalize=False"}
+        raise InputError(
+            f"the spectrum stored on data was computed with {names[int(stored[0, 3])]}, the adversary has "
+            f"{names[int(now[0, 3])]}; give the same to both."
+        )
+    raise InputError(f"the spectrum stored on data is that of other links than data has now; {AGAIN}.")
+
+
+def _rows(graph: Tensor, graphs: int) -> list[slice]:
+    ends = torch.bincount(graph, minlength=graphs).cumsum(0).tolist()
+    return [slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
