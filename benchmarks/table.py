@@ -184,6 +184,36 @@ def spectrum(record: Record) -> str:
     return markdown(["nodes", "links", "eigenpairs", "seconds", "peak memory, MB", "relative residual"], rows)
 
 
+def distances(record: Record) -> str:
+    large = f"{record['nodes']:,} nodes, {record['links']:,} links"
+    congruence, cora = record["congruence"], record["cora"]
+    pairs = [
+        *((f"{large}: {float(share):.0%} redrawn", each) for share, each in record["redrawn"].items()),
+        *((f"{large}: in pieces, {float(share):.0%} redrawn", each) for share, each in record["pieces"].items()),
+        ("cora, 10% redrawn", cora),
+    ]
+    rows = [
+        [f"{large}: node weights", f"{congruence['distance']:.4f}", "", "", number(congruence["seconds"])],
+        *(
+            [
+                title,
+                f"{each['distance']:.4f}",
+                f"{(2 - 2 * each['exact_fidelity']) ** 0.5:.4f}" if "exact_fidelity" in each else "",
+                f"{each['fidelity']:.6f} ± {2 * each['standard_error'] + each['bias']:.6f}",
+                number(each["seconds"]),
+            ]
+            for title, each in pairs
+        ),
+    ]
+    sizes = ", ".join(f"{row['nodes']:,} nodes {number(row['seconds'])} s" for row in record["projections"])
+    return (
+        markdown(["graphs", "Bures distance", "exact", "fidelity", "seconds"], rows)
+        + f"\n\nPeak memory {number(record['peak_memory_gb'])} (≤ 4) GB, graphs included. Dense algebra on cora takes "
+        f"{number(cora['dense_seconds'])} s, {number(cora['times_faster'])} times as long. "
+        f"Projection to rank 10: {sizes}."
+    )
+
+
 def perturbed_product(record: Record) -> str:
     columns = ("plain_ms", "perturbed_ms", "ratio")
     rows = [[row["case"], row["dtype"], *(number(row[name]) for name in columns)] for row in record["rows"]]
@@ -312,6 +342,7 @@ TABLES: dict[str, Callable[[Record], str]] = {
         scaling,
         preprocessing,
         spectrum,
+        distances,
         perturbed_product,
         directions,
         natural_gradient,

@@ -8,11 +8,15 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from fishergcn import datasets
 from fishergcn.cli import app
 from fishergcn.cli.geometry import histogram_lines
 from fishergcn.errors import DataFileError, InputError
 from fishergcn.geometry import intrinsic
 from fishergcn.graph import Graph
+
+#: The Laplacians that make a density matrix.
+DENSITIES = [kind for kind in intrinsic.LAPLACIANS if kind != "bethe-hessian"]
 
 
 def run(*arguments):
@@ -35,7 +39,7 @@ def pair(tmp_path):
     return paths
 
 
-@pytest.mark.parametrize("kind", intrinsic.LAPLACIANS)
+@pytest.mark.parametrize("kind", DENSITIES)
 def test_distance_is_that_of_the_library(pair, kind):
     facts = json.loads(run("distance", *pair, "--laplacian", kind, "--rank", 3, "--json").stdout)
     laplacians = [intrinsic.graph_laplacian(Graph.load(path).adjacency, kind) for path in pair]
@@ -75,12 +79,40 @@ def test_distance_needs_the_same_order_of_nodes(tmp_path):
         run("distance", *paths)
 
 
-def test_distance_says_what_is_too_large():
-    with pytest.raises(InputError, match=r"at most 6000 nodes are allowed, pubmed has 19717"):
-        run("distance", "pubmed", "pubmed")
+def test_distance_of_a_graph_too_large_for_dense_matrices(tmp_path):
+    graph = datasets.load("pubmed")
+    fewer = graph.adjacency.copy()
+    i, j = fewer.nonzero()
+    fewer[i[0], j[0]] = fewer[j[0], i[0]] = 0.0
+    path = tmp_path / "fewer.npz"
+    Graph(fewer, node_ids=graph.node_ids).save(path)
+    facts = json.loads(run("distance", "pubmed", path, "--rank", 2, "--unit", 3, "--json").stdout)
+    assert facts["method"] == "low rank"
+    assert facts["distance"] == intrinsic.estimate_fidelity(graph.adjacency, fewer).distance
+    assert facts["link_distance"] == intrinsic.link_distance(graph.adjacency, links=3)
+    assert facts["distance_in_links"] == pytest.approx(facts["distance"] / facts["link_distance"])
 
 
-@pytest.mark.parametrize("options", [("--rank", 0), ("--rank", 41)])
+@pytest.mark.parametrize("kind", DENSITIES)
+def test_distance_by_estimate(pair, kind):
+    exact, found = (
+        json.loads(run("distance", *pair, "--laplacian", kind, "--compute", how, "--unit", 0, "--json").stdout)
+        for how in ("exact", "estimate")
+    )
+    assert (exact["method"], found["method"]) == ("dense", "probes")
+    assert found["distance"] == pytest.approx(exact["distance"], rel=0.2)
+    np.testing.assert_allclose(found["top_eigenvalues"], exact["top_eigenvalues"], rtol=1e-9)
+    np.testing.assert_allclose(found["entropy"], exact["entropy"], atol=0.05)
+    assert "link_distance" not in found
+
+
+def test_distance_tells_its_error_and_its_size_in_links(pair):
+    text = " ".join(run("distance", *pair, "--compute", "estimate").stdout.split())
+    assert "the distance lies between 0." in text
+    assert "less one typical link" in text
+
+
+@pytest.mark.parametrize("options", [("--rank", 0), ("--rank", 41), ("--unit", -1)])
 def test_distance_refuses_bad_options(pair, options):
     with pytest.raises(InputError, match="must be"):
         run("distance", *pair, *options)

@@ -36,7 +36,7 @@ CHOICES = {
     "tune": ("--directed", "--self-links", "--grid"),
     "data import": ("--directed", "--self-links"),
     "spectrum": ("--component",),
-    "geometry distance": ("--laplacian",),
+    "geometry distance": ("--laplacian", "--compute"),
     "geometry neighborhood": ("--noise",),
     "geometry fisher": ("--kind",),
     "geometry links": ("--links",),

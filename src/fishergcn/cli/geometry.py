@@ -2,68 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from fishergcn._base.terminal import console, table
 from fishergcn.cli import _options as shared
-from fishergcn.cli import geometry_embed, geometry_fisher, geometry_links
+from fishergcn.cli import geometry_distance, geometry_embed, geometry_fisher, geometry_links
 from fishergcn.cli._common import load_graph, print_json
-from fishergcn.errors import InputError
 
 if TYPE_CHECKING:
     from fishergcn._base.types import FloatArray
-    from fishergcn.graph import Graph
     from fishergcn.perturbation import Neighborhood
 
 app = typer.Typer(
     help="Measure graphs: as density matrices, as a network feels them, and as embeddings.", no_args_is_help=True
 )
+app.command(name="distance")(geometry_distance.distance)
 app.command(name="fisher")(geometry_fisher.fisher)
 app.command(name="links")(geometry_links.links)
 app.command(name="embed")(geometry_embed.embed)
 
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-
-
-@app.command()
-def distance(
-    a: shared.GraphName,
-    b: Annotated[str, typer.Argument(help="Another graph on the same nodes.")],
-    laplacian: Annotated[
-        Literal["renormalized", "high-order", "normalized", "combinatorial"],
-        typer.Option(help="Which Laplacian stands for a graph."),
-    ] = "renormalized",
-    rank: Annotated[int, typer.Option(help="How many of the largest eigenvalues to compare.")] = 10,
-    json: shared.Json = False,
-) -> None:
-    """Compare two graphs on the same nodes: Bures distance, entropies, top of the spectrum."""
-    from fishergcn._base.checks import check_integer
-    from fishergcn.geometry import intrinsic
-
-    graphs = [load_graph(a), load_graph(b)]
-    _check_same_nodes(graphs, [a, b], intrinsic.DENSE_LIMIT)
-    check_integer("rank", rank, minimum=1, maximum=graphs[0].num_nodes)
-    laplacians = [intrinsic.graph_laplacian(graph.adjacency, laplacian) for graph in graphs]
-    first, second = (intrinsic.density_matrix(matrix) for matrix in laplacians)
-    chord = intrinsic.bures_distance(first, second)
-    traces = [float(matrix.trace()) for matrix in laplacians]
-    spectra = [intrinsic.density_spectrum(rho) for rho in (first, second)]
-    facts: dict[str, Any] = {
-        "laplacian": laplacian,
-        "distance": chord,
-        "fidelity": 1 - chord**2 / 2,
-        "links": [graph.num_links for graph in graphs],
-        "components": [graph.num_components for graph in graphs],
-        "trace": traces,
-        "entropy": [intrinsic.von_neumann_entropy(rho) for rho in (first, second)],
-        "top_eigenvalues": [(trace * values[:rank]).tolist() for trace, values in zip(traces, spectra, strict=True)],
-    }
-    if json:
-        print_json(facts)
-    else:
-        _show_distance(a, b, facts)
 
 
 @app.command()
@@ -118,42 +78,6 @@ def histogram_lines(values: FloatArray, bins: int = 16, width: int = 50) -> list
         f"{edge:10.4g} | {'#' * round(width * count / longest):<{width}} {count}"
         for edge, count in zip(edges[:-1], counts, strict=True)
     ]
-
-
-def _check_same_nodes(graphs: list[Graph], names: list[str], limit: int) -> None:
-    first, second = graphs
-    if first.num_nodes != second.num_nodes:
-        raise InputError(
-            f"A and B must be graphs on the same nodes, but {names[0]} has {first.num_nodes} "
-            f"and {names[1]} has {second.num_nodes}."
-        )
-    if first.node_ids is not None and second.node_ids is not None and first.node_ids != second.node_ids:
-        pairs = zip(first.node_ids, second.node_ids, strict=True)
-        position, (one, other) = next((i, pair) for i, pair in enumerate(pairs) if pair[0] != pair[1])
-        raise InputError(
-            f"A and B must be graphs on the same nodes in the same order, but node {position} is {one!r} "
-            f"in {names[0]} and {other!r} in {names[1]}."
-        )
-    if first.num_nodes > limit:
-        raise InputError(
-            f"The Bures distance of two graphs needs dense matrices: at most {limit} nodes are allowed, "
-            f"{names[0]} has {first.num_nodes}."
-        )
-
-
-def _show_distance(a: str, b: str, facts: dict[str, Any]) -> None:
-    formats = {"links": ",", "components": ",", "trace": ".6f", "entropy": ".6f"}
-    rows = [
-        [key, *(format(value, shown) for value in facts[key]), format(facts[key][1] - facts[key][0], f"+{shown}")]
-        for key, shown in formats.items()
-    ]
-    rows += [
-        [f"eigenvalue {i + 1} of L", f"{one:.6f}", f"{other:.6f}", f"{other - one:+.6f}"]
-        for i, (one, other) in enumerate(zip(*facts["top_eigenvalues"], strict=True))
-    ]
-    out = console()
-    out.print(table(f"{facts['laplacian']} Laplacian", ["", a, b, "change"], rows))
-    out.print(f"Bures distance {facts['distance']:.8g} (of at most 1.4142136), root fidelity {facts['fidelity']:.8g}")
 
 
 def _neighborhood_facts(around: Neighborhood, distances: FloatArray, eigenvalues: FloatArray) -> dict[str, float]:

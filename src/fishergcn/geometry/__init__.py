@@ -1,12 +1,13 @@
-"""Three geometries of graphs, each in a module of its own.
+"""Geometries of graphs, each in a module of its own.
 
 :mod:`fishergcn.geometry.intrinsic` looks at the graph alone, as a density matrix under the Bures metric: how far a
-graph has moved. :mod:`fishergcn.geometry.extrinsic` asks how much a network feels such a move.
+graph has moved; :mod:`fishergcn.geometry.differentiable` is the same in torch, for batches and with derivatives.
+:mod:`fishergcn.geometry.extrinsic` asks how much a network feels such a move.
 :mod:`fishergcn.geometry.embedding` measures embeddings of the nodes.
 """
 
 from __future__ import annotations
 
-from fishergcn.geometry import embedding, extrinsic, intrinsic
+from fishergcn.geometry import differentiable, embedding, extrinsic, intrinsic
 
-__all__ = ["embedding", "extrinsic", "intrinsic"]
+__all__ = ["differentiable", "embedding", "extrinsic", "intrinsic"]

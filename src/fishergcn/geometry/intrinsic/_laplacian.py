@@ -7,18 +7,22 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 from scipy import sparse
 
-from fishergcn._base.checks import check_choice
+from fishergcn._base.checks import check_choice, check_real
 from fishergcn._base.matrices import check_adjacency
 from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
+from fishergcn.errors import InputError
 from fishergcn.propagation import high_order, renormalized
 
-Laplacian: TypeAlias = Literal["renormalized", "high-order", "normalized", "combinatorial"]
+# Those whose L / tr L is a density matrix, and all.
+Density: TypeAlias = Literal["renormalized", "high-order", "normalized", "combinatorial"]
+Laplacian: TypeAlias = Literal["renormalized", "high-order", "normalized", "combinatorial", "bethe-hessian"]
+DENSITIES: tuple[Density, ...] = get_args(Density)
 
 #: Names that :func:`graph_laplacian` knows.
 LAPLACIANS: tuple[Laplacian, ...] = get_args(Laplacian)
 
 
-def graph_laplacian(adjacency: MatrixLike, kind: Laplacian = "renormalized") -> CSRArray:
+def graph_laplacian(adjacency: MatrixLike, kind: Laplacian = "renormalized", *, r: float | None = None) -> CSRArray:
     """Build a graph Laplacian.
 
     =================  ================================================================
@@ -28,9 +32,13 @@ def graph_laplacian(adjacency: MatrixLike, kind: Laplacian = "renormalized") -> 
     ``high-order``     I - Ã of Algorithm 1 (five-step random walks, thresholded)
     ``normalized``     I - D^-½ A D^-½, a zero row for a node without links
     ``combinatorial``  D - A
+    ``bethe-hessian``  (r² - 1) I - rA + D, the deformed Laplacian; D - A at r = 1
     =================  ================================================================
 
-    The density matrix of all but the first is unchanged when all link weights are multiplied by one number.
+    All but the last are positive semi-definite, and the density matrix of all but the first and the last is unchanged
+    when all link weights are multiplied by one number. The Bethe Hessian (Saade, Krzakala and Zdeborová, 2014) is
+    positive semi-definite only from some r on, the largest eigenvalue of the non-backtracking matrix; at the square
+    root of that, its negative eigenvalues count the communities, and their eigenvectors show them.
 
     Parameters
     ----------
@@ -38,11 +46,13 @@ def graph_laplacian(adjacency: MatrixLike, kind: Laplacian = "renormalized") -> 
         A, symmetric and non-negative.
     kind : str
         One of :data:`LAPLACIANS`.
+    r : float, optional
+        Of the Bethe Hessian alone. Default: the square root of Σd²/Σd - 1, at least 1, with d the degrees.
 
     Returns
     -------
     (n, n) csr_array
-        L, symmetric and positive semi-definite.
+        L, symmetric.
 
     Examples
     --------
@@ -51,12 +61,17 @@ def graph_laplacian(adjacency: MatrixLike, kind: Laplacian = "renormalized") -> 
            [-1.,  1.]])
     """
     check_choice("kind", kind, LAPLACIANS)
+    if r is not None and kind != "bethe-hessian":
+        raise InputError(f"r must be left out unless kind is 'bethe-hessian', got r = {r} with {kind!r}.")
     matrix = check_adjacency(adjacency)
     if kind == "renormalized":
         return _identity_minus(renormalized(matrix))
     if kind == "high-order":
         return _identity_minus(high_order(matrix))
     degree: FloatArray = np.asarray(matrix.sum(axis=1), dtype=np.float64).ravel()
+    if kind == "bethe-hessian":
+        factor = _excess_root(degree) if r is None else check_real("r", r)
+        return sparse.csr_array(sparse.diags_array(degree + (factor**2 - 1)) - factor * matrix)
     if kind == "combinatorial":
         return sparse.csr_array(sparse.diags_array(degree) - matrix)
     linked = degree > 0
@@ -64,5 +79,30 @@ def graph_laplacian(adjacency: MatrixLike, kind: Laplacian = "renormalized") -> 
     return sparse.csr_array(sparse.diags_array(linked.astype(np.float64)) - scale @ matrix @ scale)
 
 
+def _excess_root(degree: FloatArray) -> float:
+    """Return the square root of the mean number of further links at the end of a link: about that of the largest
+    eigenvalue of the non-backtracking matrix.
+    """
+    total = float(degree.sum())
+    return max(1.0, float(degree @ degree) / total - 1) ** 0.5 if total else 1.0
+
+
 def _identity_minus(propagation: CSRArray) -> CSRArray:
     return sparse.csr_array(sparse.eye_array(propagation.shape[0]) - propagation)
+
+
+def kernel_vector(adjacency: CSRArray, kind: Density, laplacian: CSRArray) -> FloatArray:
+    """Return a positive v with Lv = 0, for a validated adjacency matrix and its L of this kind.
+
+    All kinds are L = S(D' - A')S for some non-negative A' with degrees D', so v = S⁻¹1. Nodes without links, whose row
+    of L is zero, have v = 1.
+    """
+    if kind == "combinatorial":
+        return np.ones(adjacency.shape[0])
+    if kind == "high-order":
+        # A' has twos on its diagonal, so that Ã_ii = 2 / d'_i.
+        return np.sqrt(2 / (1 - laplacian.diagonal()))
+    degree: FloatArray = np.asarray(adjacency.sum(axis=1), dtype=np.float64).ravel()
+    if kind == "renormalized":
+        return np.sqrt(degree + 1)
+    return np.sqrt(np.where(degree > 0, degree, 1.0))

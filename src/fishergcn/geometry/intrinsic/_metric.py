@@ -11,8 +11,7 @@ import numpy as np
 from fishergcn._base.checks import check_choice
 from fishergcn._base.reprs import one_line
 from fishergcn._base.types import FloatArray, MatrixLike
-from fishergcn.errors import InputError
-from fishergcn.geometry.intrinsic._density import as_symmetric, check_spectrum, decompose
+from fishergcn.geometry.intrinsic._density import check_spectrum, check_tangent, decompose
 
 Coordinates: TypeAlias = Literal["eigenvalue", "log", "softmax"]
 
@@ -217,11 +216,5 @@ def rotation_trace_bounds(eigenvalues: MatrixLike) -> RotationTraceBounds:
 def _components(rho: MatrixLike, tangent: Any) -> tuple[FloatArray, FloatArray]:
     """Return the spectrum of ρ and the tangent in its eigenbasis, both validated."""
     eigenvalues, eigenvectors = decompose("rho", rho)
-    direction = as_symmetric("tangent", tangent)
-    if direction.shape != eigenvectors.shape:
-        raise InputError(f"tangent must have the shape of rho, {eigenvectors.shape}, got {direction.shape}.")
-    trace = float(np.trace(direction))
-    # Looser than rounding alone asks for: a tangent is often a difference quotient.
-    if abs(trace) > 1e-8 * max(np.abs(direction.diagonal()).sum(), np.abs(direction).max(initial=0.0)):
-        raise InputError(f"tangent must have trace 0, since the trace of rho is fixed, got {trace:.6g}.")
+    direction = check_tangent("tangent", tangent, len(eigenvalues))
     return eigenvalues, eigenvectors.T @ direction @ eigenvectors

@@ -15,12 +15,16 @@ from fishergcn._base.types import FloatArray, MatrixLike
 from fishergcn.errors import ConvergenceError, InputError
 from fishergcn.geometry.intrinsic._density import (
     DENSE_LIMIT,
+    check_semidefinite_sparse,
     check_trace_one,
     decompose,
     shape_of,
     sparse_symmetric,
     support,
 )
+
+# Below this size a dense decomposition is as fast as any iteration.
+_DENSE_SIZE = 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +75,8 @@ def rank_projection(rho: MatrixLike, rank: int) -> RankProjection:
     Parameters
     ----------
     rho : (n, n) array or SciPy sparse matrix
-        ρ. Dense up to :data:`DENSE_LIMIT` nodes; a larger sparse matrix is handled by a Lanczos method that
-        finds only the top of the spectrum (its p.s.d.-ness is then checked on 2 x 2 minors alone).
+        ρ. A sparse one of more than 512 nodes is handled by a Lanczos method that finds only the top of the spectrum,
+        at any size (p.s.d.-ness is then checked by a short one at the bottom), unless the rank is of the order of n.
     rank : int
         k, between 1 and the rank of ρ.
 
@@ -88,7 +92,7 @@ def rank_projection(rho: MatrixLike, rank: int) -> RankProjection:
     size = max(shape_of(rho), default=1)
     check_integer("rank", rank, minimum=1, maximum=max(size, 1))
     given: Any = rho
-    if sparse.issparse(given) and size > DENSE_LIMIT:
+    if sparse.issparse(given) and size > _DENSE_SIZE and (size > DENSE_LIMIT or 10 * rank < size):
         eigenvalues, eigenvectors = _top_pairs(rho, rank)
         tail = max(0.0, 1.0 - float(eigenvalues[:rank].sum()))
     else:
@@ -112,13 +116,16 @@ def rank_projection(rho: MatrixLike, rank: int) -> RankProjection:
 def _top_pairs(rho: MatrixLike, rank: int) -> tuple[FloatArray, FloatArray]:
     matrix = sparse_symmetric("rho", rho)
     check_trace_one("rho", float(matrix.trace()))
+    check_semidefinite_sparse("rho", matrix)
     size = matrix.shape[0]
     if rank + 1 >= size // 2:
         raise InputError(f"rank must be below {size // 2 - 1} on a sparse matrix of {size} rows, got {rank}.")
     # Fixed start, so that the same matrix always gives the same vectors.
     start = np.random.default_rng(0).standard_normal(size)
     try:
-        values, vectors = eigsh(matrix, k=rank + 1, which="LA", v0=start, tol=0)
+        # Wider than ARPACK's default of 2k + 1, which pays where eigenvalues crowd together.
+        width = min(size, 2 * (rank + 1) + 30)
+        values, vectors = eigsh(matrix, k=rank + 1, which="LA", v0=start, tol=0, ncv=width)
     except ArpackNoConvergence as error:
         raise ConvergenceError(
             f"The {rank + 1} largest eigenpairs of rho did not converge ({len(error.eigenvalues)} did); "

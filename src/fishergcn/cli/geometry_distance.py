@@ -1,0 +1,139 @@
+"""``fishergcn geometry distance``: how far apart two graphs on the same nodes are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from fishergcn._base.terminal import console, table
+from fishergcn.cli import _options as shared
+from fishergcn.cli._common import load_graph, print_json
+from fishergcn.errors import InputError
+
+if TYPE_CHECKING:
+    from fishergcn.geometry import intrinsic
+    from fishergcn.graph import Graph
+
+
+def distance(
+    a: shared.GraphName,
+    b: Annotated[str, typer.Argument(help="Another graph on the same nodes.")],
+    laplacian: Annotated[
+        Literal["renormalized", "high-order", "normalized", "combinatorial"],
+        typer.Option(help="Which Laplacian stands for a graph."),
+    ] = "renormalized",
+    rank: Annotated[int, typer.Option(help="How many of the largest eigenvalues to compare.")] = 10,
+    compute: Annotated[
+        Literal["auto", "exact", "estimate"],
+        typer.Option(help="With dense matrices, or estimate with an error bar; auto: dense up to 6000 nodes."),
+    ] = "auto",
+    unit: Annotated[
+        int, typer.Option(help="How many links to remove, each alone, to find what one is worth; 0: leave that out.")
+    ] = 60,
+    json: shared.Json = False,
+) -> None:
+    """Compare two graphs on the same nodes: Bures distance, also in links, entropies, top of the spectrum."""
+    from fishergcn._base.checks import check_integer
+    from fishergcn.geometry import intrinsic
+
+    graphs = [load_graph(a), load_graph(b)]
+    _check_same_nodes(graphs, [a, b])
+    check_integer("rank", rank, minimum=1, maximum=graphs[0].num_nodes)
+    check_integer("unit", unit, minimum=0)
+    laplacians = [intrinsic.graph_laplacian(graph.adjacency, laplacian) for graph in graphs]
+    estimated = compute == "estimate" or (compute == "auto" and graphs[0].num_nodes > intrinsic.DENSE_LIMIT)
+    densities = [intrinsic.density_matrix(matrix) for matrix in laplacians]
+    if estimated:
+        found = intrinsic.estimate_fidelity(graphs[0].adjacency, graphs[1].adjacency, laplacian)
+        facts = _estimated(found, laplacians, densities, rank)
+    else:
+        facts = _exact(densities, rank)
+    traces = [float(matrix.trace()) for matrix in laplacians]
+    facts["top_eigenvalues"] = [
+        [trace * value for value in values] for trace, values in zip(traces, facts["top_eigenvalues"], strict=True)
+    ]
+    facts = {
+        "laplacian": laplacian,
+        "links": [graph.num_links for graph in graphs],
+        "components": [graph.num_components for graph in graphs],
+        "trace": traces,
+        **facts,
+    }
+    if unit and laplacian != "high-order" and graphs[0].num_links > 1:
+        facts["link_distance"] = intrinsic.link_distance(graphs[0].adjacency, laplacian, links=unit)
+        facts["distance_in_links"] = facts["distance"] / facts["link_distance"]
+    if json:
+        print_json(facts)
+    else:
+        _show(a, b, facts)
+
+
+def _exact(densities: list[Any], rank: int) -> dict[str, Any]:
+    from fishergcn.geometry import intrinsic
+
+    chord = intrinsic.bures_distance(*densities)
+    return {
+        "method": "dense",
+        "distance": chord,
+        "fidelity": 1 - chord**2 / 2,
+        "entropy": [intrinsic.von_neumann_entropy(rho) for rho in densities],
+        "top_eigenvalues": [intrinsic.density_spectrum(rho)[:rank].tolist() for rho in densities],
+    }
+
+
+def _estimated(
+    found: intrinsic.FidelityEstimate, laplacians: list[Any], densities: list[Any], rank: int
+) -> dict[str, Any]:
+    from fishergcn.geometry import intrinsic
+
+    projections = [intrinsic.rank_projection(rho, rank) for rho in densities]
+    return {
+        "method": found.method,
+        "distance": found.distance,
+        "distance_interval": list(found.distance_interval),
+        "fidelity": found.fidelity,
+        "standard_error": found.standard_error,
+        "bias": found.bias,
+        "entropy": [intrinsic.estimate_entropy(matrix).value for matrix in laplacians],
+        "top_eigenvalues": [(each.captured_mass * each.eigenvalues).tolist() for each in projections],
+    }
+
+
+def _check_same_nodes(graphs: list[Graph], names: list[str]) -> None:
+    first, second = graphs
+    if first.num_nodes != second.num_nodes:
+        raise InputError(
+            f"A and B must be graphs on the same nodes, but {names[0]} has {first.num_nodes} "
+            f"and {names[1]} has {second.num_nodes}."
+        )
+    if first.node_ids is not None and second.node_ids is not None and first.node_ids != second.node_ids:
+        pairs = zip(first.node_ids, second.node_ids, strict=True)
+        position, (one, other) = next((i, pair) for i, pair in enumerate(pairs) if pair[0] != pair[1])
+        raise InputError(
+            f"A and B must be graphs on the same nodes in the same order, but node {position} is {one!r} "
+            f"in {names[0]} and {other!r} in {names[1]}."
+        )
+
+
+def _show(a: str, b: str, facts: dict[str, Any]) -> None:
+    formats = {"links": ",", "components": ",", "trace": ".6f", "entropy": ".6f"}
+    rows = [
+        [key, *(format(value, shown) for value in facts[key]), format(facts[key][1] - facts[key][0], f"+{shown}")]
+        for key, shown in formats.items()
+    ]
+    rows += [
+        [f"eigenvalue {i + 1} of L", f"{one:.6f}", f"{other:.6f}", f"{other - one:+.6f}"]
+        for i, (one, other) in enumerate(zip(*facts["top_eigenvalues"], strict=True))
+    ]
+    out = console()
+    out.print(table(f"{facts['laplacian']} Laplacian", ["", a, b, "change"], rows))
+    out.print(f"Bures distance {facts['distance']:.8g} (of at most 1.4142136), root fidelity {facts['fidelity']:.8g}")
+    if facts["method"] == "probes":
+        low, high = facts["distance_interval"]
+        out.print(f"Both are estimates: the distance lies between {low:.6g} and {high:.6g}.")
+    if "distance_in_links" in facts:
+        out.print(
+            f"That is {facts['distance_in_links']:.3g} times the distance of {a} from itself less one typical link, "
+            f"{facts['link_distance']:.4g}."
+        )
