@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+from fishergcn._base.warn import Notice
 from fishergcn.errors import DataFileError, InputError
 from fishergcn.graph import Graph
 
@@ -106,10 +107,19 @@ class TestLinks:
         ],
     )
     def test_header_nobody_announced(self, file, content):
-        message = refusal(edges=file("e.csv", content))
-        assert "looks like a header" in message
-        assert "--header edges" in message
-        assert f"e.csv line {2 if content.startswith('#') else 1}:" in message
+        path = file("e.csv", content)
+        with pytest.warns(
+            Notice, match=rf"e.csv line {2 if content.startswith('#') else 1} names the columns \(.*none"
+        ):
+            graph = Graph.from_files(path)
+        rows = content.splitlines()[1 + content.startswith("#") :]
+        assert graph.num_links == len(rows)
+        assert not {*graph.node_ids} & {*content.splitlines()[content.startswith("#")].replace("\t", ",").split(",")}
+        assert Graph.from_files(path, header="edges") == graph  # the same, and no notice
+        if "strength" in content:
+            assert "cell 3 must be a number, got 'strength'" in refusal(edges=path, header=False)
+        else:
+            assert Graph.from_files(path, header=False).num_nodes == graph.num_nodes + 2
 
     @pytest.mark.parametrize("content", ["u,v\nv,w\n", "a,b\n1,2\n2,x\n", "x,1\n2,3\n", "a,b\n"])
     def test_no_header_is_seen_where_there_is_none(self, file, content):
@@ -125,16 +135,17 @@ class TestLinks:
     )
     def test_headers_of_links_and_labels_without_features(self, file, edges, labels):
         given = {"edges": file("e.csv", edges), "labels": file("y.csv", labels)}
-        message = refusal(**given)
-        assert "e.csv line 1" in message
-        assert "y.csv line 1 does" in message
-        assert "header=True or --header all" in message
-        assert "--header none" in message
-        assert Graph.from_files(**given, header=True).num_nodes == 3
+        announced = Graph.from_files(**given, header=True)
+        assert announced.num_nodes == 3
+        with pytest.warns(Notice) as told:
+            assert Graph.from_files(**given) == announced
+        assert [str(each.message).split(" names")[0].rpartition("/")[2] for each in told] == [
+            "e.csv line 1",
+            "y.csv line 1",
+        ]
         assert Graph.from_files(**given, header=[]).num_nodes == 5
-        later = refusal(**given, header="labels")  # what the header of the labels says is remembered
-        assert "e.csv line 1" in later
-        assert "header=True or --header all" in later
+        with pytest.warns(Notice, match="e.csv line 1"):  # what the header of the labels says is remembered
+            assert Graph.from_files(**given, header="labels") == announced
 
     @pytest.mark.parametrize(
         ("edges", "labels"),
@@ -156,28 +167,21 @@ class TestLinks:
         edges = file("e.csv", "kunde,anbieter\nAnn,Bob\nBob,Cy\n")
         features = file("x.csv", "kunde,umsatz\nAnn,1\nBob,2\nCy,3\n")
         labels = file("y.csv", "kunde,sektion\nAnn,chess\nBob,chess\nCy,go\n")
-        message = refusal(edges=edges, features=features, labels=labels)
-        for part in ("e.csv line 1: 'kunde,anbieter' looks like", "x.csv line 1", "y.csv line 1 do;", "--header all"):
-            assert part in message
-        message = refusal(edges=edges, features=features, labels=labels, header=["features"])
-        assert "e.csv line 1" in message
-        assert "y.csv line 1 does;" in message
-        message = refusal(edges=edges, features=features, header=["features"])
-        assert "header=True or --header all" in message
-        message = refusal(edges=edges, features=features, labels=labels, header=["features", "labels"])
-        assert "e.csv line 1" in message
-        assert "--header all" in message
-        message = refusal(edges=edges, features=features, labels=labels, header=["edges", "features"])
-        assert "y.csv line 1: node 'kunde' is not in the graph; if" in message
-        assert "--header all" in message
+        announced = Graph.from_files(edges, features, labels, header=True)
+        assert announced.feature_names == ("umsatz",)
+        for header in (None, ["features"], ["features", "labels"], ["edges", "features"]):
+            with pytest.warns(Notice, match="names the columns") as told:
+                assert Graph.from_files(edges, features, labels, header=header) == announced
+            assert len(told) == 3 - len(header or ())
 
     def test_only_what_looks_like_a_header_is_to_be_announced(self, file):
         edges = file("e.csv", "Ann,Bob\nBob,Cy\n")
         features = file("x.csv", "kunde,umsatz\nAnn,1\nBob,2\nCy,3\n")
         labels = file("y.csv", "Ann,chess\nBob,chess\nCy,go\n")
-        message = refusal(edges=edges, features=features, labels=labels)
-        assert "header=['features'] or --header features to skip it" in message
-        assert "y.csv" not in message
+        with pytest.warns(Notice, match=r"x.csv line 1 names the columns \(kunde, umsatz\)") as told:
+            graph = Graph.from_files(edges, features, labels)
+        assert len(told) == 1
+        assert graph.labels.tolist() == [0, 0, 1]
 
     def test_words_that_have_features_are_nodes(self, file):
         features = file("x.csv", "source,1\ntarget,2\nAnn,3\nBob,4\n")
@@ -261,9 +265,6 @@ class TestFeatures:
     @pytest.mark.parametrize(
         ("content", "message"),
         [
-            ("id,f1\na,1\nb,1\nc,1\n", "x.csv line 1: 'id,f1' looks like a header"),
-            ("id,0,1\na,1,2\nb,1,2\nc,1,2\n", "x.csv line 1: 'id,0,1' looks like a header"),
-            ("paper,1999,2000\n1,1,2\n2,1,2\n", "x.csv line 1: 'paper,1999,2000' looks like a header"),
             ("a,1,2\nb,1\nc,1,2\n", "x.csv line 2: expected 3 cells as in the lines before, got 2"),
             ("a,1,2\nb,1,\nc,1,2\n", "x.csv line 2: cell 3 must be a number, got an empty cell"),
             ("a,1,2\nb,1,x\nc,1,2\n", "x.csv line 2: cell 3 must be a number, got 'x'"),
@@ -279,6 +280,19 @@ class TestFeatures:
     )
     def test_refused(self, file, content, message):
         assert message in refusal(edges=file("e.csv", self.edges), features=file("x.csv", content))
+
+    @pytest.mark.parametrize(
+        ("content", "names"),
+        [
+            ("id,f1\n1,1\n2,1\n3,1\n", ("f1",)),
+            ("id,0,1\n1,1,2\n2,1,2\n3,1,2\n", ("0", "1")),
+            ("paper,1999,2000\n1,1,2\n2,1,2\n3,1,2\n", ("1999", "2000")),
+        ],
+    )
+    def test_a_header_nobody_announced(self, file, content, names):
+        with pytest.warns(Notice, match="x.csv line 1 names the columns"):
+            graph = Graph.from_files(file("e.csv", "1,2\n2,3\n"), file("x.csv", content))
+        assert (graph.node_ids, graph.feature_names) == (("1", "2", "3"), names)
 
     @pytest.mark.parametrize("convert", [sparse.csr_array, sparse.csc_matrix])
     def test_sparse_archive(self, tmp_path, file, convert):
@@ -341,7 +355,7 @@ class TestLabels:
     @pytest.mark.parametrize(
         ("content", "message"),
         [
-            ("node,class\na,x\n", "y.csv line 1: node 'node' is not in the graph; if the line is a header"),
+            ("knoten,sorte\na,x\n", "y.csv line 1: node 'knoten' is not in the graph; if the line is a header"),
             ("a,x\nq,x\n", "y.csv line 2: node 'q' is not in the graph."),
             ("a,x\nb\n", "y.csv line 2: a label is a node id and a class, got 1 cell"),
             ("a,x,y\n", "y.csv line 1: a label is a node id and a class, got 3 cell"),

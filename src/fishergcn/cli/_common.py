@@ -30,12 +30,14 @@ def print_json(value: Any) -> None:
 @contextlib.contextmanager
 def warnings_as_notes() -> Iterator[None]:
     """Show warnings as notes instead of with a line of source code, each text once."""
+    from fishergcn._base.warn import Notice
+
     told: set[str] = set()
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         if str(message) not in told:
             told.add(str(message))
-            note(f"warning: {message}")
+            note(f"{'' if isinstance(message, Notice) else 'warning: '}{message}")
 
     with warnings.catch_warnings():
         warnings.showwarning = show

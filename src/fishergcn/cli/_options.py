@@ -36,27 +36,64 @@ Dataset = Annotated[
 ]
 Graph = Annotated[Path | None, _data(help="A graph file (.npz).")]
 Graphs = Annotated[list[Path] | None, _data("--graph", help="A graph file (.npz); may be repeated.")]
-_LINKS = "Links: CSV or TSV with two node ids and, optionally, a weight on each line; - for standard input."
+_LINKS = (
+    "Links: two node ids and, optionally, a weight on each line of a text file (CSV, TSV, edge list, also .gz), in "
+    "Parquet or Feather; or a .graphml file with the nodes' attributes; - for standard input."
+)
 Edges = Annotated[Path | None, _data(help=_LINKS)]
 RequiredEdges = Annotated[Path, _data(help=_LINKS)]
 Features = Annotated[
     Path | None,
     _data(
-        help="Features: CSV with a node id and numbers on each line, or .npz in node order. Without features, each "
-        "node gets one of its own."
+        help="Features: a node id and numbers on each line, in the same formats, or .npz in node order. Without "
+        "features, each node gets one of its own."
     ),
 ]
 Labels = Annotated[
     Path | None,
-    _data(help="Labels: CSV with a node id and a class name on each line; leave out unlabeled nodes, or their class."),
+    _data(
+        help="Labels: a node id and a class name on each line, in the same formats; leave out unlabeled nodes, or "
+        "their class. Not needed where --label is a column of --features."
+    ),
 ]
 Header = Annotated[
     str | None,
     _data(
-        help="Which files begin with a header: all, some of edges,features,labels, or none, which reads a first line "
-        "as data even if it looks like a header. By default no header is expected, and what looks like one is refused.",
+        help="Which text files begin with a line of column names: all, some of edges,features,labels, or none. By "
+        "default, and in files not named, it is found out, and a note says so.",
         metavar="FILES",
     ),
+]
+_COLUMN = "NAME|NUMBER"
+SourceColumn = Annotated[str | None, _data(help="Column of --edges: one end of a link.", metavar=_COLUMN)]
+TargetColumn = Annotated[str | None, _data(help="Column of --edges: the other end.", metavar=_COLUMN)]
+WeightColumn = Annotated[str | None, _data(help="Column of --edges: the weight.", metavar=_COLUMN)]
+IdColumn = Annotated[
+    str | None,
+    _data("--id", help="Column of --features and --labels: the node ids; by default the first.", metavar=_COLUMN),
+]
+LabelColumn = Annotated[
+    str | None, _data(help="Column of --features or --labels: the classes; it is no feature.", metavar=_COLUMN)
+]
+PartsColumns = Annotated[
+    list[str] | None,
+    _data(
+        help="Column of --features or --labels that says train, val, test or nothing: the public split; repeated, "
+        "mask:0, mask:1, ...; or an .npz of masks.",
+        metavar="NAME|NUMBER|FILE",
+    ),
+]
+DropColumns = Annotated[
+    list[str] | None, _data(help="Column of --features to leave out; may be repeated.", metavar=_COLUMN)
+]
+TextWord = Literal["refuse", "drop", "one-hot"]
+TextColumns = Annotated[
+    TextWord, _data(help="Columns of --features with text: refuse or leave them out, or a feature for each text.")
+]
+EmptyWord = Literal["refuse", "drop", "fill"]
+EmptyCells = Annotated[
+    EmptyWord,
+    _data(help="Columns of --features with empty cells: refuse or leave them out, or fill in the mean of the others."),
 ]
 DirectedWord = Literal["undirected", "symmetrize", "refuse"]
 Directed = Annotated[

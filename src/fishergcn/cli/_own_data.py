@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fishergcn.cli._common import load_graph
-from fishergcn.cli._options import DirectedWord, SelfLinksWord
+from fishergcn.cli._options import DirectedWord, EmptyWord, SelfLinksWord, TextWord
 from fishergcn.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,6 +27,15 @@ class Source:
     directed: DirectedWord
     self_links: SelfLinksWord
     name: str | None
+    source: str | None = None
+    target: str | None = None
+    weight: str | None = None
+    id_: str | None = None
+    label: str | None = None
+    parts: list[str] | None = None
+    drop: list[str] | None = None
+    text: TextWord = "refuse"
+    empty: EmptyWord = "refuse"
 
     def load(self, *, mixed: bool = False) -> dict[str, Graph]:
         """Read the graphs, by name; unless ``mixed``, they come from one of the three options."""
@@ -41,8 +50,11 @@ class Source:
             for option in ("features", "labels"):
                 if getattr(self, option) is not None:
                     raise InputError(f"--{option} goes with --edges, not with --{given[0]}.")
-        elif self.labels is None:
-            raise InputError("--labels must be given with --edges: a CSV with a node id and a class name on each line.")
+        elif self.labels is None and self.label is None:
+            raise InputError(
+                "--labels must be given with --edges: a file with a node id and a class name on each line; or --label, "
+                "the column of --features that holds the classes."
+            )
         files = self.graph if isinstance(self.graph, list) else [self.graph] if self.graph else []
         graphs = [*map(load_graph, self.dataset or ()), *map(Graph.load, files)]
         graphs += [] if self.edges is None else [self.from_files(self.edges)]
@@ -62,21 +74,28 @@ class Source:
             self.labels,
             header=parse_header(self.header),
             directed=self.directed,
+            source=self.source,
+            target=self.target,
+            weight=self.weight,
+            id=self.id_,
+            label=self.label,
+            parts=self.parts or (),
+            drop=self.drop or (),
+            text=self.text,
+            empty=self.empty,
             self_links=self.self_links,
-            name=self.name or ("stdin" if str(edges) == "-" else edges.stem),
+            name=self.name or ("stdin" if str(edges) == "-" else Path(edges.name.removesuffix(".gz")).stem),
         )
 
 
-def parse_header(header: str | None) -> bool | list[str]:
+def parse_header(header: str | None) -> bool | list[str] | None:
     """Turn the option --header into the argument of ``Graph.from_files``.
-
-    Left out, what looks like a header is refused; ``none`` says outright that there is none.
 
     Examples
     --------
     >>> parse_header(None), parse_header("none"), parse_header("all"), parse_header("edges,labels")
-    (False, [], True, ['edges', 'labels'])
+    (None, False, True, ['edges', 'labels'])
     """
-    if header is None or header == "all":
-        return header == "all"
-    return [] if header == "none" else [word.strip() for word in header.split(",")]
+    if header is None or header in ("all", "none"):
+        return None if header is None else header == "all"
+    return [word.strip() for word in header.split(",")]

@@ -16,6 +16,15 @@ def compare(
     features: shared.Features = None,
     labels: shared.Labels = None,
     header: shared.Header = None,
+    source: shared.SourceColumn = None,
+    target: shared.TargetColumn = None,
+    weight: shared.WeightColumn = None,
+    id_: shared.IdColumn = None,
+    label: shared.LabelColumn = None,
+    parts: shared.PartsColumns = None,
+    drop: shared.DropColumns = None,
+    text: shared.TextColumns = "refuse",
+    empty: shared.EmptyCells = "refuse",
     directed: shared.Directed = "undirected",
     self_links: shared.SelfLinks = "keep",
     name: shared.Name = None,
@@ -44,10 +53,11 @@ def compare(
     from fishergcn.cli._own_data import Source
     from fishergcn.cli._settings import make_config
 
-    source = Source(dataset, graph, edges, features, labels, header, directed, self_links, name)
+    columns = (source, target, weight, id_, label, parts, drop, text, empty)
+    data = Source(dataset, graph, edges, features, labels, header, directed, self_links, name, *columns)
     config, numbers = make_config(settings, {"max_epochs": epochs}, set_), check_seeds(seeds, first_seed)
     with warnings_as_notes():
-        graphs = list(source.load(mixed=True).values())
+        graphs = list(data.load(mixed=True).values())
         methods = method or [shared.DEFAULT_METHOD]
         plan = studies.make_comparison(graphs, methods, splits=splits, seeds=numbers, config=config)
     options = {"device": device, "workers": workers, "cluster": cluster, "tensorboard": tensorboard}

@@ -9,7 +9,7 @@ import typer
 
 from fishergcn._base.terminal import console, table
 from fishergcn.cli import _options as shared
-from fishergcn.cli._common import load_graph, print_json
+from fishergcn.cli._common import load_graph, print_json, warnings_as_notes
 
 if TYPE_CHECKING:
     from fishergcn.graph import Graph
@@ -72,6 +72,15 @@ def import_(
     features: shared.Features = None,
     labels: shared.Labels = None,
     header: shared.Header = None,
+    source: shared.SourceColumn = None,
+    target: shared.TargetColumn = None,
+    weight: shared.WeightColumn = None,
+    id_: shared.IdColumn = None,
+    label: shared.LabelColumn = None,
+    parts: shared.PartsColumns = None,
+    drop: shared.DropColumns = None,
+    text: shared.TextColumns = "refuse",
+    empty: shared.EmptyCells = "refuse",
     directed: shared.Directed = "undirected",
     self_links: shared.SelfLinks = "keep",
     name: Annotated[
@@ -79,23 +88,17 @@ def import_(
     ] = None,
     overwrite: shared.Overwrite = False,
 ) -> None:
-    """Turn text files into one graph file."""
-    from fishergcn.cli._own_data import parse_header
+    """Turn files of links, features and labels into one graph file."""
+    from fishergcn.cli._own_data import Source
     from fishergcn.errors import InputError
-    from fishergcn.graph import Graph
 
     if out.suffix != ".npz":
         raise InputError(f"--out must end in .npz, got {out.name!r}.")
     shared.check_new_file(out, overwrite=overwrite)
-    graph = Graph.from_files(
-        edges,
-        features,
-        labels,
-        header=parse_header(header),
-        directed=directed,
-        self_links=self_links,
-        name=name or out.stem,
-    )
+    columns = (source, target, weight, id_, label, parts, drop, text, empty)
+    data = Source(None, None, edges, features, labels, header, directed, self_links, name or out.stem, *columns)
+    with warnings_as_notes():
+        graph = data.from_files(edges)
     graph.save(out)
     console().print(f"{out}: {graph!r}", soft_wrap=True)
 

@@ -26,6 +26,13 @@ def predict(
     edges: shared.Edges = None,
     features: shared.Features = None,
     header: shared.Header = None,
+    source: shared.SourceColumn = None,
+    target: shared.TargetColumn = None,
+    weight: shared.WeightColumn = None,
+    id_: shared.IdColumn = None,
+    drop: shared.DropColumns = None,
+    text: shared.TextColumns = "refuse",
+    empty: shared.EmptyCells = "refuse",
     directed: shared.Directed = "undirected",
     self_links: shared.SelfLinks = "keep",
     out: Annotated[
@@ -59,14 +66,16 @@ def predict(
     with warnings_as_notes():
         place = model.graph
         if edges is not None:
-            place = Source(None, None, edges, features, None, header, directed, self_links, None).from_files(edges)
+            columns = (source, target, weight, id_, None, None, drop, text, empty)
+            data = Source(None, None, edges, features, None, header, directed, self_links, None, *columns)
+            place = data.from_files(edges)
         elif graph is not None:
             place = Graph.load(graph)
-        text = model.predictions_csv(None if place is model.graph else place)
+        answer = model.predictions_csv(None if place is model.graph else place)
     if place is not model.graph:
         note(model.nodes_in_words(place))
     if out is None:
-        sys.stdout.write(printable(text, keep="\n"))
+        sys.stdout.write(printable(answer, keep="\n"))
         return
-    write_text(out, text)
+    write_text(out, answer)
     note(f"{out}: {place.num_nodes} nodes, {len(model.class_names)} classes.")

@@ -27,6 +27,15 @@ def train(
     features: shared.Features = None,
     labels: shared.Labels = None,
     header: shared.Header = None,
+    source: shared.SourceColumn = None,
+    target: shared.TargetColumn = None,
+    weight: shared.WeightColumn = None,
+    id_: shared.IdColumn = None,
+    label: shared.LabelColumn = None,
+    parts: shared.PartsColumns = None,
+    drop: shared.DropColumns = None,
+    text: shared.TextColumns = "refuse",
+    empty: shared.EmptyCells = "refuse",
     directed: shared.Directed = "undirected",
     self_links: shared.SelfLinks = "keep",
     name: shared.Name = None,
@@ -111,10 +120,11 @@ def train(
         raise InputError("--batch-size needs a --method, such as gcn: candidates are compared on whole graphs.")
     if out is not None:
         check_model_target(out, overwrite=overwrite)
-    source = Source(dataset, graph, edges, features, labels, header, directed, self_links, name)
+    columns = (source, target, weight, id_, label, parts, drop, text, empty)
+    data = Source(dataset, graph, edges, features, labels, header, directed, self_links, name, *columns)
     if not methods:
         choose_models(
-            source,
+            data,
             splits,
             given_settings(options, set_),
             device,
@@ -128,7 +138,7 @@ def train(
         )
         return
     with warnings_as_notes():
-        loaded = source.load()
+        loaded = data.load()
         graphs = {each: learnable(found, map(parse_method, methods)) for each, found in loaded.items()}
         chosen = {each: choose(found, splits) for each, found in graphs.items()}
         results: Results = {}

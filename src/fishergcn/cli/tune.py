@@ -34,6 +34,15 @@ def tune(
     features: shared.Features = None,
     labels: shared.Labels = None,
     header: shared.Header = None,
+    source: shared.SourceColumn = None,
+    target: shared.TargetColumn = None,
+    weight: shared.WeightColumn = None,
+    id_: shared.IdColumn = None,
+    label: shared.LabelColumn = None,
+    parts: shared.PartsColumns = None,
+    drop: shared.DropColumns = None,
+    text: shared.TextColumns = "refuse",
+    empty: shared.EmptyCells = "refuse",
     directed: shared.Directed = "undirected",
     self_links: shared.SelfLinks = "keep",
     name: shared.Name = None,
@@ -75,15 +84,16 @@ def tune(
     from fishergcn.execution import Display, Listener
 
     require("optuna", extra="tune", purpose="fishergcn tune")
-    source = Source(dataset, graph, edges, features, labels, header, directed, self_links, name)
+    columns = (source, target, weight, id_, label, parts, drop, text, empty)
+    data = Source(dataset, graph, edges, features, labels, header, directed, self_links, name, *columns)
     config = make_config(settings, {"max_epochs": epochs}, set_)
     numbers = check_seeds(seeds, first_seed)
     methods = method or [shared.DEFAULT_METHOD]
     found: list[tuple[Path, dict[str, Any], Tuning]] = []
     with told_when_stopped(f"finished trials are kept, go on with: {this_command()}"), warnings_as_notes():
-        graphs = source.load()
+        graphs = data.load()
         for index, (each, loaded) in enumerate(graphs.items()):
-            data = dataclasses.asdict(source) | {"dataset": source.dataset and [source.dataset[index]]}
+            given_data = dataclasses.asdict(data) | {"dataset": data.dataset and [data.dataset[index]]}
             for one in methods:
                 place = out / (each if len(graphs) > 1 else "") / (one if len(methods) > 1 else "")
                 listener = Listener() if quiet else Display()
@@ -101,7 +111,7 @@ def tune(
                     workers=workers,
                     listener=listener,
                 )
-                found.append((place, data, tuning))
+                found.append((place, given_data, tuning))
     if json:
         print_json([_facts(tuning) for _, _, tuning in found])
         return
@@ -113,12 +123,12 @@ def tune(
         "device": device,
         "workers": workers,
     }
-    for place, data, tuning in found:
+    for place, given_data, tuning in found:
         _print_table(tuning)
         kept = [text for text in set_ or [] if parse_setting(text)[0] not in tuning.best.settings]
         best = {"lr" if name == "learning_rate" else name: value for name, value in tuning.best.settings.items()}
         kept += [f"{name}={_shown(best.pop(name))}" for name in list(best) if name not in shared.options_of(train)]
-        options = {**data, "method": [tuning.method], **given, "epochs": epochs, "set_": kept or None}
+        options = {**given_data, "method": [tuning.method], **given, "epochs": epochs, "set_": kept or None}
         # Trains the best trial again, to the last digit, and then looks at the test nodes.
         command = shlex.join(["fishergcn", "train", *shared.words_of(train, {**options, **best})])
         note(f"all trials are in {place / 'tuning.json'}; train with: {command}")

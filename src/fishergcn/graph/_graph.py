@@ -6,6 +6,7 @@ import copy
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -17,6 +18,8 @@ from fishergcn._base.types import AnyArray, CSRArray, FeatureMatrix, IntArray, M
 from fishergcn.errors import InputError
 from fishergcn.graph._components import components
 from fishergcn.graph._digest import graph_digest
+from fishergcn.graph._formats._columns import Empty, Text
+from fishergcn.graph._formats._source import suffix_of
 from fishergcn.graph._links import Directed, link_matrix, symmetrized, without_self_links
 from fishergcn.graph._node_data import (
     check_classes,
@@ -252,18 +255,49 @@ class Graph:
         return cls(link_matrix(edges, num_nodes, weights, directed), **arguments)
 
     @classmethod
-    def from_networkx(cls, graph: networkx.Graph, *, weight: str = "weight", **arguments: Any) -> Graph:
-        """Build a graph from a NetworkX one, nodes in its order; ``arguments`` go to :class:`Graph`.
+    def from_networkx(
+        cls,
+        graph: networkx.Graph,
+        *,
+        weight: str = "weight",
+        label: str | None = None,
+        attributes: bool | Sequence[str] = (),
+        parts: str | Sequence[str] = (),
+        text: Text = "refuse",
+        empty: Empty = "refuse",
+        **arguments: Any,
+    ) -> Graph:
+        """Build a graph from a NetworkX one, nodes in its order.
+
+        Parameters
+        ----------
+        graph
+            A NetworkX graph; a directed one needs ``directed="symmetrize"``.
+        weight
+            The attribute of links that is their weight; a link without it weighs 1.
+        label, parts
+            Attributes of nodes: the class, as text or number, and the part of the split (train, val or test).
+        attributes
+            Those that become features, or True for all others: numbers, lists of numbers, or text.
+        text, empty
+            What to do with text and with missing values, as in :meth:`from_files`.
+        **arguments
+            Passed on to :class:`Graph`.
 
         Examples
         --------
         >>> import networkx
-        >>> Graph.from_networkx(networkx.path_graph(["a", "b", "c"])).node_ids
-        ('a', 'b', 'c')
+        >>> club = Graph.from_networkx(networkx.karate_club_graph(), label="club")
+        >>> club.class_names, club.labels[:3].tolist()
+        (('Mr. Hi', 'Officer'), [0, 0, 0])
         """
+        from fishergcn.graph._formats._columns import Columns
         from fishergcn.graph._formats._libraries import networkx_arguments
 
-        return cls(**{**networkx_arguments(graph, weight), **arguments})
+        columns = Columns(label=label, parts=parts, text=text, empty=empty)
+        found = networkx_arguments(graph, weight, attributes, columns)
+        columns.tell()
+        return cls(**{**found, **arguments})
 
     @classmethod
     def from_pyg(cls, data: Data, **arguments: Any) -> Graph:
@@ -309,30 +343,57 @@ class Graph:
         features: str | os.PathLike[str] | None = None,
         labels: str | os.PathLike[str] | None = None,
         *,
-        header: bool | Collection[str] = False,
+        header: bool | Collection[str] | None = None,
         directed: Directed = "undirected",
+        source: str | int | None = None,
+        target: str | int | None = None,
+        weight: str | int | None = None,
+        id: str | int | None = None,
+        label: str | int | None = None,
+        parts: str | int | Sequence[str | int] = (),
+        drop: str | int | Sequence[str | int] = (),
+        text: Text = "refuse",
+        empty: Empty = "refuse",
         **arguments: Any,
     ) -> Graph:
-        """Build a graph from text files.
+        """Build a graph from tables: text (CSV, TSV or separated by blanks, also ``.gz``), Parquet or Feather.
+
+        What is not said is understood from names of columns and first lines, and a notice tells how.
 
         Parameters
         ----------
         edges
-            CSV or TSV, a link a line: two node ids (any text) and, optionally, a weight. Without features,
+            A link a line: two node ids (any text) and, optionally, a weight; or an edge list as NetworkX writes it,
+            or a ``.graphml`` file, whose nodes have their attributes as features. Without features,
             these are all nodes, ordered by value if all ids are whole numbers and alphabetically otherwise.
             One of the three files may be ``"-"``, standard input.
         features
-            CSV or TSV, a node a line: its id, then numbers; this fixes the nodes and their order, and a header names
+            A node a line: its id, then numbers; this fixes the nodes and their order, and a header names
             the features. Or an ``.npz`` with a SciPy sparse matrix or one 2-d array, whose row i belongs to node id i.
         labels
-            CSV or TSV, a node a line: its id and the name of its class. Nodes may be left out, and an empty
+            A node a line: its id and the name of its class. Nodes may be left out, and an empty
             class or -1 is an unknown one.
         header
-            True if all the text files begin with a header line, False if none does, or the names of those
-            that do (``"edges"``, ``"features"``, ``"labels"``). False refuses a first line that looks like a
-            header; an empty list takes every line for data.
-        directed, **arguments
+            Which text files begin with a line of column names: True for all, False or an empty list for none, or
+            names (``"edges"``, ``"features"``, ``"labels"``). By default, and in files not named, it is found out.
+        directed
             As in :meth:`from_edges`.
+        source, target, weight
+            Columns of ``edges``, by name or by number from 1; those not chosen are left out.
+        id, label
+            Columns of ``features`` and ``labels``: the node ids, and the classes, which may be in either file.
+        parts
+            A column of either that says train, val, test or nothing, which becomes the public split; several, which
+            become masks; or an ``.npz`` with ``train_mask``, ``val_mask`` and ``test_mask`` (n, n x K or K x n).
+        drop
+            Columns of ``features`` to leave out.
+        text
+            Columns with text among the features: ``"refuse"`` or ``"drop"`` them, or make them ``"one-hot"``, a
+            feature for each text.
+        empty
+            Columns with empty cells: ``"refuse"`` or ``"drop"`` them, or ``"fill"`` the cells with the mean of others.
+        **arguments
+            Passed on to :class:`Graph`.
 
         Examples
         --------
@@ -342,15 +403,76 @@ class Graph:
         ...     Graph.from_files(file.name).node_ids
         ('Ada', 'Bob')
         """
-        from fishergcn.graph._formats._tables import file_arguments
+        from fishergcn.graph._formats._columns import Columns
+        from fishergcn.graph._formats._tables import table_arguments
 
         for argument, value in {"edges": edges, "features": features, "labels": labels}.items():
             if not isinstance(value, str | os.PathLike) and (value is not None or argument == "edges"):
                 raise InputError(
                     f"{argument} must be the path of a file, got {type(value).__name__}; "
-                    "Graph.from_edges takes pairs, features and labels themselves."
+                    "Graph.from_edges takes pairs, features and labels themselves, Graph.from_frames data frames."
                 )
-        return cls(**{**file_arguments(edges, features, labels, header, directed), **arguments})
+        columns = Columns(source, target, weight, id, label, parts, drop, text, empty)
+        paths: list[Any] = [None if each is None else Path(each) for each in (edges, features, labels)]
+        if suffix_of(paths[0]) == ".graphml":
+            from fishergcn.graph._formats._libraries import graphml_records
+
+            if features is not None:
+                raise InputError("features must not be given with a GraphML file, whose nodes have theirs.")
+            paths[:2] = graphml_records(paths[0], weight)
+        found = table_arguments(paths, header, directed, columns)
+        columns.tell()
+        return cls(**{**found, **arguments})
+
+    @classmethod
+    def from_frames(
+        cls,
+        edges: Any,
+        nodes: Any = None,
+        labels: Any = None,
+        *,
+        directed: Directed = "undirected",
+        source: str | int | None = None,
+        target: str | int | None = None,
+        weight: str | int | None = None,
+        id: str | int | None = None,
+        label: str | int | None = None,
+        parts: str | int | Sequence[str | int] = (),
+        drop: str | int | Sequence[str | int] = (),
+        text: Text = "refuse",
+        empty: Empty = "refuse",
+        **arguments: Any,
+    ) -> Graph:
+        """Build a graph from data frames of pandas or polars, or tables of pyarrow, as from files with the same cells.
+
+        Parameters
+        ----------
+        edges, nodes, labels
+            What the files of :meth:`from_files` hold. A pandas index counts as a first column, unless it only
+            numbers the rows.
+        directed, source, target, weight, id, label, parts, drop, text, empty, **arguments
+            As in :meth:`from_files`.
+
+        Examples
+        --------
+        >>> import pyarrow
+        >>> links = pyarrow.table({"source": ["Ada", "Bob"], "target": ["Bob", "Cy"]})
+        >>> people = pyarrow.table({"id": ["Ada", "Bob", "Cy"], "age": [36, 41, 29], "team": ["a", "b", "b"]})
+        >>> Graph.from_frames(links, people, label="team")
+        <Graph: 3 nodes, 2 links, 1 features, 2 classes>
+        """
+        from fishergcn.graph._formats._columns import Columns
+        from fishergcn.graph._formats._records import records_of
+        from fishergcn.graph._formats._tables import table_arguments
+
+        columns = Columns(source, target, weight, id, label, parts, drop, text, empty)
+        frames = {"edges": edges, "nodes": nodes, "labels": labels}
+        tables = [
+            None if frame is None and name != "edges" else records_of(frame, name) for name, frame in frames.items()
+        ]
+        found = table_arguments(tables, None, directed, columns)
+        columns.tell()
+        return cls(**{**found, **arguments})
 
     @classmethod
     def from_planetoid(cls, directory: str | os.PathLike[str], name: str) -> Graph:

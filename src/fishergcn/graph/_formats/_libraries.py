@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +12,13 @@ from scipy import sparse
 
 from fishergcn._base.imports import require
 from fishergcn._base.types import AnyArray
-from fishergcn.errors import InputError, reason
+from fishergcn.errors import DataFileError, InputError, reason
+from fishergcn.graph._formats._columns import Columns
+from fishergcn.graph._formats._nodes import read_nodes
+from fishergcn.graph._formats._records import Records, records_of_nodes
+from fishergcn.graph._formats._source import opened
+from fishergcn.graph._formats._tables import node_arguments
+from fishergcn.graph._formats._text import cell_of
 
 if TYPE_CHECKING:
     import networkx
@@ -20,7 +29,9 @@ if TYPE_CHECKING:
 _MASKS = {"train": "train_mask", "val": "val_mask", "test": "test_mask"}
 
 
-def networkx_arguments(graph: networkx.Graph, weight: str) -> dict[str, Any]:
+def networkx_arguments(
+    graph: networkx.Graph, weight: str, attributes: bool | Sequence[str], columns: Columns
+) -> dict[str, Any]:
     """Return the arguments of ``Graph`` for a NetworkX graph; parallel links add their weights."""
     networkx = require("networkx", extra="pyg", purpose="Graph.from_networkx")
     if not isinstance(graph, networkx.Graph):
@@ -31,7 +42,58 @@ def networkx_arguments(graph: networkx.Graph, weight: str) -> dict[str, Any]:
         adjacency = networkx.to_scipy_sparse_array(graph, weight=weight, dtype=float, format="csr")
     except (TypeError, ValueError) as error:
         raise InputError(f"the link attribute {weight!r} must be a number ({reason(error)}).") from error
-    return {"adjacency": adjacency, "node_ids": [str(node) for node in graph.nodes]}
+    arguments = {"adjacency": adjacency, "node_ids": [str(node) for node in graph.nodes]}
+    wanted = [attributes] if isinstance(attributes, str) else attributes
+    if not wanted and columns.label is None and not columns.splits:
+        return arguments
+    kept = None if wanted is True else [*(wanted or ()), *map(str, (columns.label, *columns.split_columns))]
+    table = records_of_nodes("graph", graph.nodes(data=True), kept)
+    nodes = read_nodes(table, columns, (), announced=True, trusted=True)
+    missing = [name for name in (wanted if isinstance(wanted, Sequence) else ()) if name not in _roots(nodes.names)]
+    if missing:
+        raise InputError(
+            f"no node has the attribute {missing[0]!r}; there are {', '.join(_attributes(graph)) or 'none'}."
+        )
+    return arguments | node_arguments(nodes, columns)
+
+
+def _roots(names: Sequence[str] | None) -> set[str]:
+    """Return names of attributes: those of lists are numbered, and stand without their number as well."""
+    return {*(names or ()), *(name.rpartition(".")[0] for name in names or ())}
+
+
+def _attributes(graph: networkx.Graph) -> list[str]:
+    return sorted({repr(str(name)) for _, found in graph.nodes(data=True) for name in found})
+
+
+def graphml_records(path: Path, weight: str | int | None) -> tuple[Records, Records]:
+    """Return the links and the nodes of a GraphML file as tables."""
+    networkx = require("networkx", extra="pyg", purpose=f"reading {path}")
+    with opened(path) as stream:
+        text = stream.read()
+    # Entities make much of little; no graph needs them.
+    if "<!DOCTYPE" in text or "<!ENTITY" in text:
+        raise DataFileError(f"{path} is refused: GraphML must not declare a document type or entities.")
+    try:
+        graph = networkx.read_graphml(io.BytesIO(text.encode()), force_multigraph=True)
+        name = str(weight or "weight")
+        data = [(str(first), str(second), found) for first, second, found in graph.edges(data=True)]
+    except Exception as error:
+        # The parser trusts its file; whatever a damaged one makes it raise means the same.
+        raise DataFileError(f"{path} is not a GraphML file, or it is damaged ({_short(error)}).") from error
+    weighted = any(name in found for _, _, found in data)
+    if weight is not None and not weighted:
+        raise DataFileError(f"{path}: no link has the attribute {name!r}.")
+    rows = [
+        (at, [first, second, *([cell_of(found.get(name, 1))] if weighted else [])])
+        for at, (first, second, found) in enumerate(data, 1)
+    ]
+    head = ["source", "target", *([name] if weighted else [])]
+    return Records(str(path), "link", [(0, head), *rows]), records_of_nodes(str(path), graph.nodes(data=True), None)
+
+
+def _short(error: Exception) -> str:
+    return " ".join(reason(error).split())[:200].rstrip(".")
 
 
 def pyg_arguments(data: Data) -> dict[str, Any]:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import gzip
 import io
 import os
 import stat
 import sys
 import tempfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -22,7 +24,7 @@ from fishergcn.errors import DataFileError, reason
 _LARGEST_FILE = 4 << 30
 _LONGEST_LINE = 16 << 20
 _CHUNK = 1 << 20
-_IN_MEMORY = 64 << 20  # of standard input; more goes to a temporary file
+_IN_MEMORY = 64 << 20  # of standard input and of what was compressed; more goes to a temporary file
 
 
 def title(path: Path) -> str:
@@ -30,10 +32,21 @@ def title(path: Path) -> str:
     return "standard input" if str(path) == "-" else str(path)
 
 
+def suffix_of(path: Path) -> str:
+    """Return how a file's name ends, in lower case, without the .gz of a compressed one.
+
+    Examples
+    --------
+    >>> suffix_of(Path("links.TSV.gz")), suffix_of(Path("-"))
+    ('.tsv', '')
+    """
+    return (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
+
+
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[io.TextIOWrapper]:
     """Yield the text of a file, or of standard input for ``-``, after it was checked as a whole."""
-    with _binary(path) as binary:
+    with regular(path) as binary:
         try:
             _check(path, binary)
             binary.seek(0)
@@ -43,7 +56,8 @@ def opened(path: Path) -> Iterator[io.TextIOWrapper]:
 
 
 @contextlib.contextmanager
-def _binary(path: Path) -> Iterator[IO[bytes]]:
+def regular(path: Path) -> Iterator[IO[bytes]]:
+    """Yield the bytes of a regular file, unpacked if it is named .gz, or of standard input for ``-``."""
     if str(path) == "-":
         with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as copy:
             _copy_standard_input(copy)
@@ -62,7 +76,21 @@ def _binary(path: Path) -> Iterator[IO[bytes]]:
         os.close(descriptor)
         raise
     with os.fdopen(descriptor, "rb") as stream:
-        yield stream
+        if path.suffix.lower() != ".gz":
+            yield stream
+            return
+        with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as copy:
+            _unpack(path, stream, copy)
+            yield copy
+
+
+def _unpack(path: Path, stream: IO[bytes], copy: IO[bytes]) -> None:
+    """Write what a gzip file holds to ``copy``, a chunk at a time: a small file may hold more than a disk."""
+    try:
+        with gzip.GzipFile(fileobj=stream) as packed:
+            _copy(path, packed, copy)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataFileError(f"{path} is not a gzip file, or it is damaged ({reason(error)}).") from error
 
 
 def _check_regular(path: Path, mode: int) -> None:
@@ -78,15 +106,17 @@ def _copy_standard_input(copy: IO[bytes]) -> None:
     source = getattr(sys.stdin, "buffer", None)
     if source is None:
         raise DataFileError("standard input is closed, and - reads from it.")
+    _copy(Path("-"), source, copy)
+
+
+def _copy(path: Path, source: IO[bytes] | gzip.GzipFile, copy: IO[bytes]) -> None:
     size = 0
     while chunk := source.read(_CHUNK):
         size += len(chunk)
         if size > _LARGEST_FILE:
-            break  # the check that follows refuses it
+            raise _too_large(path)
         copy.write(chunk)
     copy.seek(0)
-    if size > _LARGEST_FILE:
-        raise _too_large(Path("-"))
 
 
 def _check(path: Path, binary: IO[bytes]) -> None:

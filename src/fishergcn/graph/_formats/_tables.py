@@ -1,10 +1,9 @@
-"""Links, features and labels from files, with errors that give file and line."""
+"""Links, features and labels from tables, with errors that give file and line."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,179 +13,173 @@ from scipy import sparse
 from fishergcn._base.npz import read_arrays
 from fishergcn._base.types import IntArray
 from fishergcn.errors import DataFileError, InputError, reason
-from fishergcn.graph._formats._headers import KINDS, FirstLines, header_kinds, names_features
-from fishergcn.graph._formats._source import title
-from fishergcn.graph._formats._text import is_number, number_cell, read_rows, require_width
+from fishergcn.graph._formats._columns import Columns, names_a_label, names_a_link
+from fishergcn.graph._formats._headers import FirstLines, header_kinds
+from fishergcn.graph._formats._nodes import Nodes, read_nodes
+from fishergcn.graph._formats._records import Records, records_of
+from fishergcn.graph._formats._splits import split_arguments
 from fishergcn.graph._links import Directed, PairError, link_matrix
 
+_WEIGHT_REMEDY = "; source= and target=, or --source and --target, leave other columns out"
 _UNKNOWN_CLASS = ("", "-1")
-_SEPARATORS = "cells are separated by commas, semicolons or tabs, in files not named .csv also by blanks"
 
 
-def file_arguments(
-    edges: str | os.PathLike[str],
-    features: str | os.PathLike[str] | None,
-    labels: str | os.PathLike[str] | None,
-    header: bool | Collection[str],
+def table_arguments(
+    sources: Sequence[Any],
+    header: bool | Collection[str] | None,
     directed: Directed,
+    columns: Columns,
 ) -> dict[str, Any]:
-    """Return the arguments of ``Graph`` for text files; see ``Graph.from_files`` for their formats.
-
-    A first line that looks like a header is refused unless it was announced or ``header`` is an empty collection,
-    which says outright that all lines are data.
-    """
-    announced = header_kinds(header)
-    if [str(path) for path in (edges, features, labels)].count("-") > 1:
+    """Return the arguments of ``Graph`` for tables of links, nodes and labels: paths of files, or rows of frames."""
+    announced, trusted = header_kinds(header)
+    edges, features, labels = sources
+    if [str(each) for each in sources if isinstance(each, Path)].count("-") > 1:
         raise InputError("- is standard input, which is read once: only one of edges, features and labels can be it.")
-    links = _read_links(Path(edges), "edges" in announced)
-    classes = None if labels is None else _read_classes(Path(labels), "labels" in announced)
-    trusted = frozenset(KINDS) if not announced and not isinstance(header, bool) else announced
-    firsts = FirstLines(links, classes, features is not None, announced, trusted)
-    node_ids, matrix, columns = _read_nodes(links, features, firsts)
+    links = _read_links(records_of(edges, "edges"), columns, "edges" in announced, "edges" in trusted)
+    same = isinstance(labels, Path) and labels == features and str(labels) != "-"
+    classes = None
+    if labels is not None and not (same and columns.label is not None):
+        table = records_of(labels, "labels")
+        classes = _read_classes(table, columns, links.nodes(), "labels" in announced, "labels" in trusted)
+    firsts = FirstLines(links, classes, trusted)
+    nodes: Nodes | None = None
+    if isinstance(features, Path) and features.suffix.lower() == ".npz":
+        matrix = _read_feature_archive(features)
+        table = Records(str(features), "row", ())
+        nodes = Nodes(table, ids={str(row): row for row in range(matrix.shape[0])}, features=matrix)
+    elif features is not None:
+        nodes = read_nodes(
+            records_of(features, "nodes"),
+            columns,
+            links.nodes(),
+            announced="features" in announced,
+            trusted="features" in trusted,
+        )
+        _note_header(columns, nodes.table, nodes.header, nodes.names or ())
+    word = nodes.names[0] if nodes is not None and nodes.names else ""
+    if firsts.links_named(None if nodes is None else nodes.ids, word):
+        _note_header(columns, links.table, links.lines[0], [column[0] for column in links.columns])
+        links = links.without_first()
+    node_ids = _ordered({*links.columns[0], *links.columns[1]}) if nodes is None else tuple(nodes.ids)
+    if len(node_ids) < 2:
+        name = links.table.name if nodes is None else nodes.table.name
+        raise DataFileError(f"{name} must name at least 2 nodes, got {len(node_ids)}.")
     number = {node: index for index, node in enumerate(node_ids)}
-    known = None if features is None else number
-    if firsts.links_named(known):
-        raise firsts.error(known=known)
-    arguments = {"node_ids": node_ids, "features": matrix, "feature_names": columns}
-    arguments["adjacency"] = links.matrix(number, features, directed)
+    arguments: dict[str, Any] = {"node_ids": node_ids, "features": None, "feature_names": None}
+    if nodes is not None:
+        arguments |= {"features": nodes.features, "feature_names": nodes.feature_names}
+    arguments["adjacency"] = links.matrix(number, nodes, directed)
+    splits = {} if nodes is None else nodes.splits
     if classes is not None:
-        arguments |= classes.arguments(number, firsts)
-    return arguments
+        if classes.rows and classes.rows[0][1] not in number and firsts.classes_named():
+            line, *cells = classes.rows[0]
+            if names_a_label(cells) or links.header or word or links.named:
+                _note_header(columns, classes.table, line, cells)
+                classes = classes.without_first()
+        splits = splits | classes.splits
+    elif nodes is not None and nodes.classes is not None:
+        classes = Classes(nodes.table, nodes.classes, "-", {})
+    columns.check_met()
+    if classes is not None:
+        arguments |= classes.arguments(number, suspected="labels" not in trusted)
+    return arguments | split_arguments(columns.splits, splits, number)
+
+
+def node_arguments(nodes: Nodes, columns: Columns) -> dict[str, Any]:
+    """Return the arguments of ``Graph`` that a table of all nodes, in their order, gives."""
+    columns.check_met()
+    number = {node: index for index, node in enumerate(nodes.ids)}
+    arguments = {"features": nodes.features, "feature_names": nodes.feature_names}
+    if nodes.classes is not None:
+        arguments |= Classes(nodes.table, nodes.classes, "-", {}).arguments(number, suspected=False)
+    return arguments | split_arguments(columns.splits, nodes.splits, number)
+
+
+def _note_header(columns: Columns, table: Records, line: int | None, cells: Iterable[str]) -> None:
+    if line is not None:
+        names = list(cells)
+        shown = ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
+        columns.notes.append(
+            f"{table.at(line)} names the columns ({shown}); header=False or --header none would read it as data."
+        )
 
 
 @dataclass(frozen=True)
 class Links:
-    path: Path
-    lines: list[int]
-    columns: list[list[str]]  # a list per column, since one per row costs far more memory and time
+    """Columns of links: a list for each, since one for each row costs far more memory and time."""
 
-    def matrix(self, number: dict[str, int], features: str | os.PathLike[str] | None, directed: Directed) -> Any:
-        """Return the adjacency matrix for numbered nodes; ``features`` is where the numbers come from."""
+    table: Records
+    lines: list[int]
+    columns: list[list[str]]
+    places: list[int]
+    named: bool  # whether names of columns were read
+    header: bool = False  # whether a header was found that nobody announced
+
+    def nodes(self) -> set[str]:
+        """Return the nodes of all links but the first, which may be a header."""
+        skipped = 0 if self.named else 1
+        return {*self.columns[0][skipped:], *self.columns[1][skipped:]}
+
+    def without_first(self) -> Links:
+        """Return the links after a header."""
+        return replace(self, lines=self.lines[1:], columns=[column[1:] for column in self.columns], header=True)
+
+    def matrix(self, number: Mapping[str, int], nodes: Nodes | None, directed: Directed) -> Any:
+        """Return the adjacency matrix for numbered nodes, which come from ``nodes``."""
         weights = None
         if len(self.columns) == 3:
-            places = zip(self.lines, self.columns[2], strict=True)
-            weights = np.array([number_cell(self.path, *place, 3) for place in places])
+            cells = zip(self.lines, self.columns[2], strict=True)
+            weights = np.array([self.table.number(line, cell, self.places[2], _WEIGHT_REMEDY) for line, cell in cells])
         try:
             ends = [
                 np.fromiter(map(number.__getitem__, ids), dtype=np.int64, count=len(ids)) for ids in self.columns[:2]
             ]
         except KeyError:
-            raise self._stranger(number, features) from None
+            raise self._stranger(number, nodes) from None
         try:
             return link_matrix(np.stack(ends, axis=1), len(number), weights, directed)
         except PairError as error:
-            raise DataFileError(f"{self._place(error.rows)} {error.problem}.") from None
+            lines = [str(self.lines[row]) for row in error.rows]
+            unit = self.table.unit + ("s" if len(lines) > 1 else "")
+            raise DataFileError(f"{self.table.name} {unit} {' and '.join(lines)} {error.problem}.") from None
 
-    def _place(self, rows: Iterable[int]) -> str:
-        lines = [str(self.lines[row]) for row in rows]
-        return f"{title(self.path)} {'line' if len(lines) == 1 else 'lines'} {' and '.join(lines)}"
-
-    def _stranger(self, number: dict[str, int], features: str | os.PathLike[str] | None) -> DataFileError:
+    def _stranger(self, number: Mapping[str, int], nodes: Nodes | None) -> DataFileError:
         rows = zip(self.lines, *self.columns[:2], strict=True)
         line, node = next((line, node) for line, *ends in rows for node in ends if node not in number)
-        return DataFileError(f"{title(self.path)} line {line}: node {node!r} has no row in {features}.")
+        where = "" if nodes is None else nodes.table.name
+        remedy = "; id= or --id chooses the column of the ids" if nodes is not None and nodes.names else ""
+        return DataFileError(f"{self.table.at(line)}: node {node!r} has no row in {where}{remedy}.")
 
 
-def _read_links(path: Path, has_header: bool) -> Links:
+def _read_links(table: Records, columns: Columns, announced: bool, trusted: bool) -> Links:
     lines: list[int] = []
-    columns: list[list[str]] = []
-    for line, cells in read_rows(path, skip_header=has_header):
+    found: list[list[str]] = []
+    names: list[str] | None = None
+    places: list[int] = []
+    chosen = (columns.source, columns.target, columns.weight)
+    width = 0
+    for line, cells in table.rows:
+        if names is None and not lines:
+            known = line == 0 or announced or columns.needs_names(*chosen)
+            suspected = not trusted and (cells[0] == "" or (len(cells) > 3 and names_a_link(cells)))
+            if known or suspected:
+                names = cells
+                _note_header(columns, table, None if known else line, cells)
+                continue
         if not lines:
-            if len(cells) not in (2, 3):
-                hint = f"; {_SEPARATORS}" if len(cells) == 1 else ""
-                raise DataFileError(
-                    f"{title(path)} line {line}: a link is two node ids, maybe a weight, "
-                    f"not {len(cells)} cell(s){hint}."
-                )
-            columns = [[] for _ in cells]
-        require_width(path, line, cells, len(columns))
-        if not cells[0] or not cells[1]:
-            raise DataFileError(f"{title(path)} line {line}: a node id is empty.")
+            width = len(cells)
+            names = names if names is not None and len(names) == width else None if names is None else [""] * width
+            places = columns.of_links(table, names if names and any(names) else None, line, width)
+            found = [[] for _ in places]
+        table.require_width(line, cells, width)
+        if not cells[places[0]] or not cells[places[1]]:
+            raise DataFileError(f"{table.at(line)}: a node id is empty.")
         lines.append(line)
-        for column, cell in zip(columns, cells, strict=True):
-            column.append(cell)
+        for column, at in zip(found, places, strict=True):
+            column.append(cells[at])
     if not lines:
-        raise DataFileError(f"{title(path)} holds no links.")
-    return Links(path, lines, columns)
-
-
-def _read_nodes(
-    links: Links, features: str | os.PathLike[str] | None, firsts: FirstLines
-) -> tuple[tuple[str, ...], Any, tuple[str, ...] | None]:
-    """Return all node ids, the features and their names: ids come from the features where there are any."""
-    columns = None
-    if features is None:
-        node_ids, matrix = _ordered({*links.columns[0], *links.columns[1]}), None
-    elif Path(features).suffix.lower() == ".npz":
-        matrix = _read_feature_archive(Path(features))
-        node_ids = tuple(str(row) for row in range(matrix.shape[0]))
-    else:
-        node_ids, matrix, columns = _read_feature_table(Path(features), firsts)
-    if len(node_ids) < 2:
-        raise DataFileError(f"{features or links.path} must name at least 2 nodes, got {len(node_ids)}.")
-    return node_ids, matrix, columns
-
-
-def _read_feature_table(path: Path, firsts: FirstLines) -> tuple[tuple[str, ...], Any, tuple[str, ...] | None]:
-    seen: dict[str, int] = {}
-    rows: list[Any] = []
-    first: list[str] = []
-    header: list[str] | None = None
-    announced, suspected = "features" in firsts.announced, "features" not in firsts.trusted
-    for line, cells in read_rows(path, skip_header=False):
-        if announced and header is None:
-            header = cells
-            continue
-        if not first:
-            first = cells
-            if len(cells) < 2:
-                raise DataFileError(
-                    f"{title(path)} line {line}: a node needs its id and at least one number, "
-                    f"got 1 cell; {_SEPARATORS}."
-                )
-            if suspected and names_features(cells):
-                raise firsts.error((path, line, cells))
-        require_width(path, line, cells, len(first))
-        if not cells[0]:
-            raise DataFileError(f"{title(path)} line {line}: the node id is empty.")
-        if cells[0] in seen:
-            raise DataFileError(
-                f"{title(path)} line {line}: node {cells[0]!r} has a row in line {seen[cells[0]]} already."
-            )
-        seen[cells[0]] = line
-        rows.append(_feature_row(path, line, cells))
-    if not rows:
-        raise DataFileError(f"{title(path)} holds no nodes.")
-    node_ids = tuple(seen)
-    if suspected and len(rows) > 1 and not is_number(first[0]) and all(map(is_number, node_ids[1:])):
-        raise firsts.error((path, seen[node_ids[0]], first))
-    return node_ids, np.stack(rows), _column_names(header, len(first))
-
-
-def _column_names(header: list[str] | None, width: int) -> tuple[str, ...] | None:
-    """Return what a header calls the features; None if it does not name each of them, or two alike."""
-    # A header may leave out the cell above the node ids, as that of a data frame does.
-    names = () if header is None else tuple(header[len(header) - width + 1 :] if len(header) >= width - 1 else ())
-    return names if len(names) == width - 1 == len(set(names)) and all(names) else None
-
-
-def _feature_row(path: Path, line: int, cells: list[str]) -> Any:
-    text = "".join(cells[1:])
-    try:
-        if "_" in text or "e" in text or "E" in text or not text.isascii() or max(map(len, cells)) > 300:
-            raise ValueError("each cell is to be looked at")
-        values = [float(cell) for cell in cells[1:]]
-    except ValueError:
-        values = [number_cell(path, line, cell, position) for position, cell in enumerate(cells[1:], 2)]
-    exact = np.array(values)
-    with np.errstate(over="ignore", under="ignore"):
-        row = exact.astype(np.float32)
-    bad = np.flatnonzero(~np.isfinite(row) | ((row == 0) & (exact != 0)))
-    if bad.size:
-        index = int(bad[0]) + 1
-        what = "finite in float32" if not np.isfinite(row[index - 1]) else "0 or at least 1.4e-45, the least of float32"
-        raise DataFileError(f"{title(path)} line {line}: cell {index + 1} must be {what}, got {cells[index]!r}.")
-    return row
+        raise DataFileError(f"{table.name} holds no links.")
+    return Links(table, lines, found, places, named=names is not None)
 
 
 def _read_feature_archive(path: Path) -> Any:
@@ -210,26 +203,33 @@ def _read_feature_archive(path: Path) -> Any:
 
 @dataclass(frozen=True)
 class Classes:
-    path: Path
-    rows: list[tuple[int, str, str]]  # line, node, class
-    header: str  # the first cell of a header that was announced
+    """Classes of nodes, as they were read."""
 
-    def arguments(self, number: dict[str, int], firsts: FirstLines) -> dict[str, Any]:
-        """Return labels and names of classes for numbered nodes."""
+    table: Records
+    rows: list[tuple[int, str, str]]  # line, node, class
+    header: str  # the first cell of a header that is known
+    splits: dict[str, dict[str, str]]  # column: node: part
+
+    def without_first(self) -> Classes:
+        """Return the classes after a header."""
+        return replace(self, rows=self.rows[1:])
+
+    def arguments(self, number: Mapping[str, int], *, suspected: bool) -> dict[str, Any]:
+        """Return labels and names of classes for numbered nodes; a header may be ``suspected`` in the first row."""
         known: dict[str, str] = {}
         for row, (line, node, name) in enumerate(self.rows):
             if node not in number:
-                suspected = row == 0 and "labels" not in firsts.trusted
-                hint = f"; if the line is a header, announce it with {firsts.option(['labels'])}" if suspected else ""
-                raise DataFileError(f"{title(self.path)} line {line}: node {node!r} is not in the graph{hint}.")
+                header = "; if the line is a header, say so with header=['labels'] or --header labels"
+                hint = header if row == 0 and suspected and not self.header else ""
+                raise DataFileError(f"{self.table.at(line)}: node {node!r} is not in the graph{hint}.")
             if name in _UNKNOWN_CLASS:
                 continue
             if known.setdefault(node, name) != name:
                 raise DataFileError(
-                    f"{title(self.path)} line {line}: node {node!r} has two classes, {known[node]!r} and {name!r}."
+                    f"{self.table.at(line)}: node {node!r} has two classes, {known[node]!r} and {name!r}."
                 )
         if not known:
-            raise DataFileError(f"{title(self.path)} holds no labels.")
+            raise DataFileError(f"{self.table.name} holds no labels.")
         class_names = _ordered(known.values())
         code = {name: index for index, name in enumerate(class_names)}
         labels: IntArray = np.full(len(number), -1, dtype=np.int64)
@@ -238,20 +238,34 @@ class Classes:
         return {"labels": labels, "class_names": class_names}
 
 
-def _read_classes(path: Path, has_header: bool) -> Classes:
-    header = ""
+def _read_classes(table: Records, columns: Columns, linked: Collection[str], announced: bool, trusted: bool) -> Classes:
+    names: list[str] | None = None
     rows: list[tuple[int, str, str]] = []
-    for line, cells in read_rows(path, skip_header=False):
-        if has_header:
-            header, has_header = cells[0], False
-            continue
-        if len(cells) != 2:
-            hint = f"; {_SEPARATORS}" if len(cells) == 1 else ""
-            raise DataFileError(
-                f"{title(path)} line {line}: a label is a node id and a class, got {len(cells)} cell(s){hint}."
-            )
-        rows.append((line, cells[0], cells[1]))
-    return Classes(path, rows, header)
+    node = label = width = 0
+    splits: dict[str, dict[str, str]] = {}
+    places: dict[str, int] = {}
+    chosen = [each for each in (columns.id, columns.label, *columns.split_columns) if each is not None]
+    for line, cells in table.rows:
+        if names is None and not rows:
+            known = line == 0 or announced or any(columns.needs_names(each) and each in cells for each in chosen)
+            named = cells[0] == "" or (cells[0] not in linked and names_a_label(cells))
+            if known or (named and not trusted and len(cells) > 2):
+                names = cells
+                _note_header(columns, table, None if known else line, cells)
+                continue
+        if not rows:
+            width = len(cells)
+            same = names if names is not None and len(names) == width else None
+            node, label = columns.of_labels(table, same, line, width)
+            found = {str(each): columns.place(table, same, width, each) for each in columns.split_columns}
+            places = {each: at for each, at in found.items() if at is not None}
+            splits = {each: {} for each in places}
+        if len(cells) != width:
+            raise DataFileError(f"{table.at(line)}: a label is a node id and a class, got {len(cells)} cell(s).")
+        rows.append((line, cells[node], cells[label]))
+        for each, at in places.items():
+            splits[each][cells[node]] = cells[at]
+    return Classes(table, rows, "" if names is None else names[0] or "-", splits)
 
 
 def _ordered(texts: Iterable[str]) -> tuple[str, ...]:

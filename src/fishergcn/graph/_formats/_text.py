@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import re
 from collections.abc import Iterator
@@ -10,16 +11,18 @@ from pathlib import Path
 from fishergcn._base.foreign import from_spreadsheet
 from fishergcn._base.text import plain_digits
 from fishergcn.errors import DataFileError, reason
-from fishergcn.graph._formats._source import opened, title
+from fishergcn.graph._formats._source import opened, suffix_of, title
 
 Row = tuple[int, list[str]]  # line number, stripped cells
 
 _COMMENTS = ("# ", "#\t", "% ")  # with a blank behind, since '#name' may well be a node
 _DIGIT = re.compile("[1-9]")
+_WITH_ATTRIBUTES = re.compile(r"[^\s{]+([ \t,;]+)[^\s{]+\1(\{[^\n\r]*\})\s*")  # a link as NetworkX writes it
+_LONGEST_ATTRIBUTES = 10_000
 
 
-def read_rows(path: Path, *, skip_header: bool) -> Iterator[Row]:
-    """Yield the rows of a CSV, TSV or blank-separated file.
+def read_rows(path: Path) -> Iterator[Row]:
+    """Yield the rows of a CSV, TSV or blank-separated file, or of an edge list with attributes as NetworkX writes it.
 
     UTF-8 with or without a byte-order mark, any line ends; empty lines and comments at the top are skipped. An
     apostrophe that keeps a spreadsheet from taking a cell for a formula is not part of it.
@@ -32,6 +35,9 @@ def read_rows(path: Path, *, skip_header: bool) -> Iterator[Row]:
                 break
             skipped, start = skipped + 1, stream.tell()
         stream.seek(start)
+        if _WITH_ATTRIBUTES.fullmatch(sample):
+            yield from _rows_with_attributes(path, skipped, iter(stream.readline, ""))
+            return
         delimiter = _delimiter(path, sample)
         # Not the stream itself: what iterates over it cannot be told where it stands.
         reader = csv.reader(iter(stream.readline, ""), delimiter=delimiter, skipinitialspace=True, strict=True)
@@ -41,9 +47,6 @@ def read_rows(path: Path, *, skip_header: bool) -> Iterator[Row]:
                 if delimiter == " ":  # a run of blanks separates as one does
                     cells = [cell for cell in cells if cell]
                 if not any(cells):
-                    continue
-                if skip_header:
-                    skip_header = False
                     continue
                 yield skipped + reader.line_num, cells
         except csv.Error as error:
@@ -55,23 +58,68 @@ def read_rows(path: Path, *, skip_header: bool) -> Iterator[Row]:
             raise DataFileError(f"{title(path)} was changed while it was read.") from error
 
 
+def _rows_with_attributes(path: Path, skipped: int, lines: Iterator[str]) -> Iterator[Row]:
+    """Yield names, which are those of the first line's attributes, as line 0, and a row for each link."""
+    names: list[str] | None = None
+    for number, line in enumerate(lines, skipped + 1):
+        if not line.strip():
+            continue
+        ends, attributes = _parse_attributes(path, number, line)
+        if names is None:
+            names = list(attributes)
+            yield 0, ["source", "target", *names]
+        if not attributes.keys() <= set(names):
+            new = next(name for name in attributes if name not in names)
+            raise DataFileError(
+                f"{title(path)} line {number}: attribute {new!r} is not among those of the first link "
+                f"({', '.join(map(repr, names)) or 'none'})."
+            )
+        yield number, [*ends, *(attributes.get(name, "") for name in names)]
+
+
+def _parse_attributes(path: Path, number: int, line: str) -> tuple[list[str], dict[str, str]]:
+    head, brace, tail = line.partition("{")
+    ends = re.split(r"[\s,;]+", head.strip(" \t,;\r\n"))
+    if len(ends) != 2 or not brace:
+        raise DataFileError(
+            f"{title(path)} line {number}: a link is two node ids and its attributes in braces, as in the lines before."
+        )
+    if len(tail) > _LONGEST_ATTRIBUTES:
+        raise DataFileError(
+            f"{title(path)} line {number}: attributes must have at most {_LONGEST_ATTRIBUTES} characters, "
+            f"got {len(tail)}."
+        )
+    try:
+        found = ast.literal_eval(brace + tail.strip())  # literals alone: nothing is run
+        return ends, {str(name): cell_of(value) for name, value in found.items()}
+    except (ValueError, SyntaxError, TypeError, AttributeError, RecursionError, MemoryError):
+        raise DataFileError(f"{title(path)} line {number}: the attributes in braces cannot be read.") from None
+
+
+def cell_of(value: object) -> str:
+    """Return a value as a cell of text: nothing and NaN are empty, whole numbers have no decimal point.
+
+    Examples
+    --------
+    >>> [cell_of(value) for value in (None, float("nan"), 3.0, 0.1, True, "a ")]
+    ['', '', '3', '0.1', 'True', 'a']
+    """
+    if value is None or value != value:
+        return ""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    return str(value).strip()
+
+
 def _delimiter(path: Path, sample: str) -> str:
     unquoted = re.sub(r'"[^"]*"', "", sample.rstrip("\r\n"))
-    suffix = path.suffix.lower()
+    suffix = suffix_of(path)
     if "\t" in unquoted or suffix in (".tsv", ".tab"):
         return "\t"
     commas, semicolons = unquoted.count(","), unquoted.count(";")
     if commas or semicolons:
         return ";" if semicolons >= commas else ","  # as many of both: 'a;0,5' with a decimal comma
     return " " if suffix != ".csv" else ","
-
-
-def require_width(path: Path, line: int, cells: list[str], width: int) -> None:
-    """Raise if a row is shorter or longer than the first one."""
-    if len(cells) != width:
-        raise DataFileError(
-            f"{title(path)} line {line}: expected {width} cells as in the lines before, got {len(cells)}."
-        )
 
 
 def is_number(text: str) -> bool:
@@ -95,12 +143,3 @@ def read_number(text: str) -> float:
     if value == 0.0 and _DIGIT.search(re.split("[eE]", text)[0]):
         raise ValueError("too small for a float")
     return value
-
-
-def number_cell(path: Path, line: int, cell: str, position: int) -> float:
-    """Return a cell as a number, or raise with file, line and the position of the cell from 1."""
-    try:
-        return read_number(cell)
-    except ValueError:
-        got = repr(cell) if cell else "an empty cell"
-        raise DataFileError(f"{title(path)} line {line}: cell {position} must be a number, got {got}.") from None
