@@ -128,6 +128,29 @@ class TestImport:
         graph = Graph.load(files / "my.npz")
         assert (graph.name, graph.num_self_links, graph.num_links) == ("n", 0, 2)
 
+    def test_columns_are_chosen_and_notes_say_what_was_understood(self, tmp_path):
+        (tmp_path / "e.csv").write_text("when,who,whom\n1,a,b\n2,b,c\n3,c,d\n")
+        rows = "id,age,city,kind,fold\na,1,Rome,k,train\nb,,Oslo,l,val\nc,3,Rome,k,test\nd,5,Oslo,l,\n"
+        (tmp_path / "x.csv").write_text(rows)
+        options = ["--edges", tmp_path / "e.csv", "--features", tmp_path / "x.csv", "--out", tmp_path / "my.npz"]
+        columns = ["--source", "who", "--target", "3", "--id", "id", "--label", "kind", "--parts", "fold"]
+        words = ["data", "import", *map(str, (*options, *columns)), "--text", "one-hot", "--empty", "fill"]
+        result = CliRunner().invoke(app, words)
+        assert result.exit_code == 0, result.output
+        assert "1 empty cell(s) of column 'age' are filled with its mean, 3." in result.stderr
+        assert "column 'city' becomes 2 features" in result.stderr
+        assert "warning" not in result.stderr
+        graph = Graph.load(tmp_path / "my.npz")
+        assert graph.feature_names == ("age", "city=Oslo", "city=Rome")
+        assert (graph.class_names, graph.labels.tolist()) == (("k", "l"), [0, 1, 0, 1])
+        assert {part: index.tolist() for part, index in graph.standard_split.items()} == {
+            "train": [0],
+            "val": [1],
+            "test": [2],
+        }
+        run("data", "import", *options, *columns, "--drop", "city", "--empty", "drop", "--overwrite")
+        assert Graph.load(tmp_path / "my.npz").features is None
+
     @pytest.mark.parametrize(
         ("options", "message"),
         [
@@ -156,6 +179,6 @@ class TestImport:
 
 def test_parse_header():
     assert parse_header(None) is None
-    assert parse_header("none") == []
+    assert parse_header("none") is False
     assert parse_header("all") is True
     assert parse_header("edges, labels") == ["edges", "labels"]

@@ -162,7 +162,8 @@ class Columns:
         first = 1 if chosen == 1 and names is not None and names[0] == "" else 0
         features = [at for at in range(first, width) if at != chosen and at not in taken]
         for at in features:
-            if names is not None and self.label is None and _LABEL.fullmatch(names[at]):
+            # One letter may be a coordinate.
+            if names is not None and self.label is None and len(names[at]) > 1 and _LABEL.fullmatch(names[at]):
                 self.notes.append(
                     f"{table.name}: column {names[at]!r} is taken for a feature; if it holds the classes, say so with "
                     f"label={names[at]!r} or --label {names[at]}."
