@@ -188,8 +188,13 @@ def spectrum(record: Record) -> str:
     parts = [markdown(header, rows)]
     if record.get("graphs"):
         cells = [
-            [row["graph"], f"{row['nodes']:,}", *(number(1e3 * value) for value in row["seconds"].values())]
-            + [f"{number(row['ratio'])} (≥ 1)", f"{row['residual']:.1e}"]
+            [
+                row["graph"],
+                f"{row['nodes']:,}",
+                *(number(1e3 * value) for value in row["seconds"].values()),
+                f"{number(row['ratio'])} (≥ 1)",
+                f"{row['residual']:.1e}",
+            ]
             for row in record["graphs"]
         ]
         names = ["graph", "nodes", "ours, ms", "`eigsh`, tolerance 1e-10", "`eigsh` by default"]
