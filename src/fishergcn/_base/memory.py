@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from functools import cache
+from pathlib import Path
 
 _TRIM_THRESHOLD, _MMAP_MAX = -1, -4  # names of mallopt's parameters in malloc.h
 
@@ -23,3 +24,40 @@ def keep_freed_memory() -> bool:
     except (AttributeError, OSError):  # a C library other than glibc
         return False
     return bool(mallopt(_TRIM_THRESHOLD, 2**31 - 1)) and bool(mallopt(_MMAP_MAX, 0))
+
+
+def free_memory() -> int | None:
+    """Return how many bytes this process can still have, by what Linux and the limits of a container say, or None.
+
+    Examples
+    --------
+    >>> free = free_memory()
+    >>> free is None or free > 0
+    True
+    """
+    found = [_available(), _container()]
+    known = [each for each in found if each is not None]
+    return min(known) if known else None
+
+
+def _available() -> int | None:
+    lines = _lines("/proc/meminfo")
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), None)
+
+
+def _container() -> int | None:
+    limit, used = (_lines(f"/sys/fs/cgroup/memory.{name}") for name in ("max", "current"))
+    if not limit or not used or not limit[0].strip().isdigit():
+        return None
+    # Files that are only kept for speed count as used, and give way.
+    cached = next(
+        (int(line.split()[1]) for line in _lines("/sys/fs/cgroup/memory.stat") if line.startswith("file ")), 0
+    )
+    return int(limit[0]) - int(used[0]) + cached
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text(encoding="ascii").splitlines()
+    except OSError:
+        return []
