@@ -229,6 +229,16 @@ def high_order(record: Record) -> str:
     return "\n\n".join(parts)
 
 
+def roofline(record: Record) -> str:
+    names = list(record["rows"][0]["roof_ms"])
+    rows = [[name, *(number(row["roof_ms"][name]) for row in record["rows"])] for name in names]
+    for label, key in (("in all", "total_roof_ms"), ("measured", "measured_ms")):
+        rows.append([f"**{label}**", *(number(row[key]) for row in record["rows"])])
+    rows.append(["bandwidth, GB/s", *(number(row["bandwidth"] / 1e9) for row in record["rows"])])
+    header = [f"ms at {record['gflops']:.0f} GFLOP/s", *(row["data"] for row in record["rows"])]
+    return markdown(header, rows)
+
+
 def startup(record: Record) -> str:
     rows = [
         [

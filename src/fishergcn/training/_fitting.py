@@ -40,6 +40,6 @@ def check_fits(trainer: Trainer) -> None:
     fits.append("mini-batches (--batch-size 512 --fanout 10,10)")
     size, have = needed(problem.samples, width) / 1e9, free / 1e9
     raise InputError(
-        f"a step of {problem.method.name} on {rows:,} nodes needs about {size:.1f} GB for activations, and {have:.1f} GB "
-        f"are free; {' or '.join(fits)} would fit."
+        f"a step of {problem.method.name} on {rows:,} nodes needs about {size:.1f} GB for activations, and "
+        f"{have:.1f} GB are free; {' or '.join(fits)} would fit."
     )
