@@ -1,6 +1,7 @@
 """What ``fit`` chooses on graphs of one's own, beside each of its candidates and beside peers, with times.
 
-    python benchmarks/graphs.py [FOLDER] [--graphs texas actor] [--splits 10] [--device auto] [--at-once 1] [--out FILE]
+    python benchmarks/graphs.py [FOLDER] [--graphs texas actor] [--splits 10] [--device auto] [--at-once 1]
+        [--time-limit SECONDS] [--out FILE]
 
 FOLDER holds graph files (.npz), in the layout of `Graph.save` or as plain arrays; without it, the data sets of the
 package are measured. Splits are the masks that a graph brings, or 20 + 30 labels a class. The candidates' test scores
@@ -29,14 +30,14 @@ from _process import RESULTS
 from _record import machine, write_record
 
 
-def fitted(graph: Any, split: Any, device: str) -> dict[str, tuple[float, float]]:
+def fitted(graph: Any, split: Any, device: str, limit: float | None) -> dict[str, tuple[float, float]]:
     """Return test accuracy and seconds of the choice and of each candidate."""
     from fishergcn import fit
     from fishergcn.studies import open_runs
 
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
-        model = fit(graph, split, device, folder=folder)
+        model = fit(graph, split, device, folder=folder, time_limit=limit)
         seconds = time.perf_counter() - started
         records = []
         for stage in ("settings", "candidates"):
@@ -129,14 +130,18 @@ def load(name: str, path: Path | None) -> Any:
     return datasets.load(name) if path is None else Graph.load(path)
 
 
-def measure(name: str, path: Path | None, split: str, device: str) -> tuple[str, dict[str, tuple[float, float]]]:
+def measure(
+    name: str, path: Path | None, split: str, device: str, limit: float | None
+) -> tuple[str, dict[str, tuple[float, float]]]:
     """Return test accuracy and seconds of all contestants on one split of a graph."""
     from fishergcn import splits
 
     warnings.simplefilter("ignore")
     graph = load(name, path)
     [chosen] = splits.choose(graph, split)
-    return name, fitted(graph, chosen, device) | {peer: run(graph, chosen, device) for peer, run in PEERS.items()}
+    return name, fitted(graph, chosen, device, limit) | {
+        peer: run(graph, chosen, device) for peer, run in PEERS.items()
+    }
 
 
 def summary(name: str, path: Path | None, scores: list[dict[str, tuple[float, float]]]) -> dict[str, Any]:
@@ -152,6 +157,13 @@ def summary(name: str, path: Path | None, scores: list[dict[str, tuple[float, fl
     return {"nodes": graph.num_nodes, "links": graph.num_links, "digest": graph.digest, "contestants": rows}
 
 
+def _torch_facts(device: str) -> dict[str, str]:
+    import torch
+
+    used = torch.cuda.is_available() and device != "cpu"
+    return {"torch": torch.__version__} | ({"gpu": torch.cuda.get_device_name()} if used else {})
+
+
 def main() -> None:
     from fishergcn import datasets, splits
 
@@ -161,6 +173,7 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--at-once", type=int, default=1, help="splits measured side by side")
+    parser.add_argument("--time-limit", type=float, help="seconds that a choice may take; the default of fit otherwise")
     parser.add_argument("--out", type=Path, default=RESULTS / "graphs.json", help="other graphs in it are kept")
     options = parser.parse_args()
     files: dict[str, Path | None] = (
@@ -176,14 +189,15 @@ def main() -> None:
     ]
     scores: dict[str, list[dict[str, tuple[float, float]]]] = {name: [] for name in chosen}
     with ProcessPoolExecutor(options.at_once, get_context("spawn")) as pool:
-        for each in as_completed([pool.submit(measure, *task, options.device) for task in tasks]):
+        for each in as_completed([pool.submit(measure, *task, options.device, options.time_limit) for task in tasks]):
             name, found = each.result()
             scores[name].append(found)
             if len(scores[name]) == sum(task[0] == name for task in tasks):
                 known = json.loads(options.out.read_text())["graphs"] if options.out.exists() else {}
-                known[name] = summary(name, chosen[name], scores[name]) | {"at_once": options.at_once}
+                facts = {"at_once": options.at_once, "machine": machine() | _torch_facts(options.device)}
+                known[name] = summary(name, chosen[name], scores[name]) | facts
                 ordered = {name: known[name] for name in sorted(known)}
-                write_record(options.out, {"benchmark": "graphs", "graphs": ordered, "machine": machine()})
+                write_record(options.out, {"benchmark": "graphs", "graphs": ordered})
 
 
 if __name__ == "__main__":

@@ -208,6 +208,41 @@ def perturbed_product(record: Record) -> str:
     return markdown(["operands", "precision", "M plain products, ms", "perturbed, ms", "ratio"], rows)
 
 
+def graphs(record: Record) -> str:
+    """Rows are contestants, columns graphs: accuracy in percent, with the seconds of the choice below."""
+    found = record["graphs"]
+    names = list(dict.fromkeys(name for graph in found.values() for name in graph["contestants"]))
+    rows = [
+        [
+            f"**{name}**" if name == "auto" else f"`{name}`" if name.split("-")[0] in _OURS else name,
+            *(_accuracy(graph["contestants"].get(name)) for graph in found.values()),
+        ]
+        for name in names
+    ]
+    best = [
+        max(value["accuracy"] for name, value in graph["contestants"].items() if name.split("-")[0] in _OURS)
+        for graph in found.values()
+    ]
+    gaps = [
+        f"{100 * (graph['contestants']['auto']['accuracy'] - top):+.2f}"
+        for graph, top in zip(found.values(), best, strict=True)
+    ]
+    seconds = [f"{graph['contestants']['auto']['seconds']:.0f} ({graph['at_once']})" for graph in found.values()]
+    rows += [["auto − best candidate", *gaps], ["seconds of `fit` (of them at once)", *seconds]]
+    places: dict[str, list[str]] = {}
+    for name, graph in found.items():
+        places.setdefault(machine_line(graph), []).append(name)
+    lines = [f"- {', '.join(names)}: {place}" for place, names in places.items()]
+    return "\n\n".join([markdown(["test accuracy, %", *found], rows), "\n".join(lines)])
+
+
+_OURS = ("majority", "lp", "mlp", "gcn")
+
+
+def _accuracy(value: Record | None) -> str:
+    return "" if value is None else f"{100 * value['accuracy']:.1f} ± {100 * value['std']:.1f}"
+
+
 def high_order(record: Record) -> str:
     rows = []
     for row in record["products"]:
@@ -268,6 +303,7 @@ TABLES: dict[str, Callable[[Record], str]] = {
         perturbed_product,
         high_order,
         startup,
+        graphs,
     )
 }
 
@@ -278,7 +314,7 @@ def table(name: str, results: Path, beside: Path | None = None) -> str:
     if not path.exists():
         return f"*No `{name}.json` yet.*"
     record = json.loads(path.read_text(encoding="utf-8"))
-    parts = [TABLES[name](record), machine_line(record)]
+    parts = [TABLES[name](record), *([machine_line(record)] if "machine" in record else [])]
     picture = path.with_suffix(".png")
     if beside is not None and picture.exists():
         parts.insert(1, f"![{name}]({Path(os.path.relpath(picture, beside.parent)).as_posix()})")

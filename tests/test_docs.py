@@ -19,7 +19,8 @@ from fishergcn.cli import app
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 PAGES = [*sorted(DOCS.glob("[a-z]*.md")), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
-RUNNABLE = ("guide_own_data.md", "tour.md", "guide.md")  # every python block of these is run, in order
+# Every python block of these is run, in order.
+RUNNABLE = ("guide_own_data.md", "tour.md", "guide.md", "your_own_loop.md")
 
 
 def name_of(page: Path) -> str:
@@ -138,7 +139,7 @@ def test_python_blocks_run(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     short = "\n".join(code).replace("TrainConfig()", "TrainConfig(max_epochs=3)")
     script = tmp_path / "page.py"
-    script.write_text(re.sub(r"max_epochs=\d+", "max_epochs=3", short), encoding="utf-8")
+    script.write_text(re.sub(r"epochs( ?= ?)\d+", r"epochs\g<1>3", short), encoding="utf-8")
     done = subprocess.run(
         [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
     )

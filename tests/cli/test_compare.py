@@ -51,10 +51,10 @@ def test_two_graphs_with_masks(place):
     assert "mlp-x2-c (without links)" in shown
     assert "published" not in shown.lower()
     with open_runs(place / "out") as runs:
-        assert runs.counts() == {"ok": 32}
+        assert runs.counts() == {"ok": 40}
         assert runs.plan.splits == ("mask:0", "mask:1")
         assert runs.plan.cells[0].config.hidden == (4,)
-    assert run(*command).stdout.count("4/4") == 8  # nothing is left to do
+    assert run(*command).stdout.count("4/4") == 10  # nothing is left to do
     with pytest.raises(DataFileError, match="splits mask:0 instead of"):
         run(*command, "--splits", 1)
     report = CliRunner().invoke(app, ["report", str(place / "out")], catch_exceptions=False)

@@ -37,10 +37,10 @@ def with_masks(name="masked", count=3):
 class TestPlan:
     def test_references_are_added_and_all_graphs_have_the_same_splits(self):
         plan = studies.make_comparison([with_masks("a"), with_masks("b")], ["gcn-x5-c"], seeds=2, config=FEW)
-        assert [cell.name for cell in plan.cells] == ["gcn", "gcn-x5", "gcn-x5-c"] * 2
+        assert [cell.name for cell in plan.cells] == ["gcn", "mlp-x5", "mlp-x5-c", "gcn-x5", "gcn-x5-c"] * 2
         assert plan.datasets == ("a", "b")
         assert plan.splits == ("mask:0", "mask:1", "mask:2")  # all masks, since there are fewer than ten
-        assert (len(plan), plan.published, plan.changed) == (36, (), ())
+        assert (len(plan), plan.published, plan.changed) == (60, (), ())
         assert {cell.config for cell in plan.cells} == {FEW}
 
     def test_a_number_of_splits_by_the_rule_that_all_graphs_admit(self):
@@ -104,7 +104,9 @@ class TestRun:
         plan = studies.make_comparison(graphs, ["gcn-x5"], splits={"a": mine(), "b": mine(shift=2)}, config=FEW)
         with studies.run(plan, tmp_path, device="cpu", workers=1) as runs:
             found = {(record.dataset, name): record for name, record in runs.entries()}
-            assert len(studies.compare(runs)) == 2
+            compared = {(each.dataset, each.cell, each.reference, each.role) for each in studies.compare(runs)}
+        assert ("b", "gcn-x5", "gcn", "baseline") in compared
+        assert ("b", "gcn-x5", "mlp-x5", "without links") in compared
         [expected] = train(graphs[1], "gcn-x5", mine(shift=2), config=FEW, device="cpu")
         assert found["b", "gcn-x5"].test_loss == expected.test_loss
         assert found["b", "gcn-x5"].graph_digest == graphs[1].digest
@@ -123,7 +125,7 @@ class TestRun:
         studies.run(plan, tmp_path, **options).close()
         again = studies.make_comparison([ring()], ["gcn"], splits=mine(), config=FEW)
         with studies.run(again, tmp_path, **options) as runs:
-            assert runs.counts() == {"ok": 1}
+            assert runs.counts() == {"ok": 2}
         other = studies.make_comparison([ring()], ["gcn"], splits=mine(shift=1), config=FEW)
         with pytest.raises(DataFileError, match="now asked for: data of ring, splits"):
             studies.run(other, tmp_path, **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from typing import Any, TypeVar
 
@@ -23,6 +24,23 @@ def in_derivative(function: type[torch.autograd.Function], *arguments: Any) -> A
     if torch.is_grad_enabled() or any(_has_tangent(each) for each in arguments):
         return function.apply(*arguments)  # type: ignore[no-untyped-call]
     return function.forward(*arguments)
+
+
+def autocasts(device: torch.device) -> bool:
+    """Return whether autocast would change the precision of products there.
+
+    Examples
+    --------
+    >>> with torch.autocast("cpu", dtype=torch.bfloat16):
+    ...     autocasts(torch.device("cpu"))
+    True
+    """
+    return torch.is_autocast_enabled(device.type)
+
+
+def without_autocast(device: torch.device) -> contextlib.AbstractContextManager[Any]:
+    """Return a context in which products have the precision of what is multiplied."""
+    return torch.autocast(device.type, enabled=False) if autocasts(device) else contextlib.nullcontext()
 
 
 def _has_tangent(value: Any) -> bool:

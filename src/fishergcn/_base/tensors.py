@@ -12,6 +12,9 @@ from fishergcn._base.types import AnyArray
 
 ArrayOrTensor: TypeAlias = "AnyArray | Tensor"
 
+# Precisions with too few digits to add up many numbers.
+HALVES = (torch.bfloat16, torch.float16)
+
 
 def as_tensor(value: ArrayOrTensor, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return a tensor, without a copy where there need not be one; torch warns of read-only arrays."""

@@ -14,4 +14,6 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 CSRArray: TypeAlias = "sparse.csr_array[np.float64, tuple[int, int]]"
 # What a caller may hand in as a matrix: any SciPy sparse container or something NumPy turns into an array.
-MatrixLike: TypeAlias = Any
+MatrixLike: TypeAlias = "sparse.sparray | sparse.spmatrix | npt.ArrayLike"
+# The features of a graph, n x D.
+FeatureMatrix: TypeAlias = "sparse.csr_array[np.float32, tuple[int, int]] | npt.NDArray[np.float32]"

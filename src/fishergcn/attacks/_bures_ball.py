@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from fishergcn._base.checks import check_integer, check_real
+from fishergcn._base.reprs import one_line
 from fishergcn.models import TrainedModel
 from fishergcn.nn import View, logits
 from fishergcn.operators import SparsePlusLowRank
@@ -59,6 +60,8 @@ class Worst:
     distance: Tensor
     loss: Tensor
     accuracy: Tensor
+
+    __repr__ = one_line
 
 
 def farthest(neighborhood: Neighborhood, bound: float | None = 2.0) -> float:

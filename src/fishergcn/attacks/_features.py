@@ -16,11 +16,11 @@ import numpy as np
 from scipy import sparse
 
 from fishergcn._base.checks import check_real
-from fishergcn._base.types import IntArray
+from fishergcn._base.types import FeatureMatrix, IntArray
 from fishergcn.errors import InputError
 
 
-def replace_entries(features: Any, share: float, seed: int) -> Any:
+def replace_entries(features: FeatureMatrix, share: float, seed: int) -> FeatureMatrix:
     """Replace a share of the entries of X, drawn uniformly.
 
     Sparse X: round(share * nnz) stored entries move to random free columns of their rows. Dense X: in each column
@@ -53,8 +53,9 @@ def replace_entries(features: Any, share: float, seed: int) -> Any:
     share = check_real("share", share, minimum=0.0, maximum=1.0)
     check_noise(features)
     if not sparse.issparse(features):
-        return _swap_entries(np.array(features), share, np.random.default_rng(seed))
-    matrix = _entries(features)
+        swapped: FeatureMatrix = _swap_entries(np.array(features), share, np.random.default_rng(seed))
+        return swapped
+    matrix: sparse.csr_array[np.float32, tuple[int, int]] = _entries(features)
     lengths, columns = np.diff(matrix.indptr), matrix.shape[1]
     rng = np.random.default_rng(seed)
     row = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), lengths)
@@ -65,7 +66,7 @@ def replace_entries(features: Any, share: float, seed: int) -> Any:
     return matrix
 
 
-def count_replaced(features: Any, share: float) -> int:
+def count_replaced(features: FeatureMatrix, share: float) -> int:
     """Return how many entries :func:`replace_entries` replaces.
 
     Examples
@@ -79,7 +80,7 @@ def count_replaced(features: Any, share: float) -> int:
     return 2 * _swaps(nodes, share) * int(columns)
 
 
-def check_noise(features: Any) -> None:
+def check_noise(features: FeatureMatrix) -> None:
     """Raise unless entries of X can be replaced: an array has two dimensions, rows of a sparse X leave room to move.
 
     Examples

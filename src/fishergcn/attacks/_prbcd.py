@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -49,7 +49,8 @@ class LinkWeightGCN(nn.Module):
             return (own * dense).index_add(0, source, weight * dense[target])
 
         product = propagation_product(times, torch.ones_like(own), self.order)
-        return self.model.logits(_Product(product))[:, 0]
+        operator: Any = _Product(product)  # all of an operator that a network multiplies with
+        return self.model.logits(operator)[:, 0]
 
 
 class _Product:

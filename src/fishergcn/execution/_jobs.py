@@ -20,6 +20,7 @@ import torch
 from scipy import sparse
 
 from fishergcn._base.files import write_text
+from fishergcn._base.reprs import one_line
 from fishergcn.errors import InputError
 from fishergcn.execution._training import train_job
 from fishergcn.graph import Graph
@@ -77,6 +78,8 @@ class Job:
     keep_weights: bool = False
     measure: Measure = field(default_factory=lambda: train_job)
     task: Mapping[str, Any] = field(default_factory=dict)
+
+    __repr__ = one_line
 
 
 def measure_name(measure: Measure) -> str:

@@ -6,14 +6,14 @@ import copy
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from scipy import sparse
 
 from fishergcn._base.checks import check_choice, check_text
 from fishergcn._base.matrices import check_adjacency
-from fishergcn._base.types import AnyArray, CSRArray, IntArray, MatrixLike
+from fishergcn._base.types import AnyArray, CSRArray, FeatureMatrix, IntArray, MatrixLike
 from fishergcn.errors import InputError
 from fishergcn.graph._components import components
 from fishergcn.graph._digest import graph_digest
@@ -27,6 +27,10 @@ from fishergcn.graph._node_data import (
     check_split,
     frozen,
 )
+
+if TYPE_CHECKING:
+    import networkx
+    from torch_geometric.data import Data
 
 # Whether links from a node to itself stay.
 SelfLinks: TypeAlias = Literal["keep", "drop"]
@@ -89,7 +93,7 @@ class Graph:
             check_text("name", name)
         matrix = check_adjacency(symmetrized(adjacency) if directed == "symmetrize" else adjacency)
         self._adjacency = frozen(without_self_links(matrix) if self_links == "drop" else matrix)
-        self._features = None if features is None else check_features(features, self.num_nodes)
+        self._features: FeatureMatrix | None = None if features is None else check_features(features, self.num_nodes)
         self._labels = None if labels is None else check_labels(labels, self.num_nodes)
         self.name = name
         self.node_ids = check_names("node_ids", node_ids, self.num_nodes)
@@ -117,9 +121,9 @@ class Graph:
         return copy.copy(self._adjacency)
 
     @property
-    def features(self) -> Any:
+    def features(self) -> FeatureMatrix | None:
         """X, n x D float32, CSR or dense, or None; read-only."""
-        return copy.copy(self._features) if sparse.issparse(self._features) else self._features
+        return copy.copy(self._features) if isinstance(self._features, sparse.csr_array) else self._features
 
     @property
     def labels(self) -> IntArray | None:
@@ -169,6 +173,15 @@ class Graph:
     def digest(self) -> str:
         """SHA-256 of links, weights, features, labels and published splits: equal for equal content."""
         return graph_digest(self)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal content: links, weights, features, labels and published splits, whatever things are called."""
+        if not isinstance(other, Graph):
+            return NotImplemented
+        return self is other or self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
 
     def __repr__(self) -> str:
         title = f" {self.name!r}" if self.name else ""
@@ -239,7 +252,7 @@ class Graph:
         return cls(link_matrix(edges, num_nodes, weights, directed), **arguments)
 
     @classmethod
-    def from_networkx(cls, graph: Any, *, weight: str = "weight", **arguments: Any) -> Graph:
+    def from_networkx(cls, graph: networkx.Graph, *, weight: str = "weight", **arguments: Any) -> Graph:
         """Build a graph from a NetworkX one, nodes in its order; ``arguments`` go to :class:`Graph`.
 
         Examples
@@ -253,7 +266,7 @@ class Graph:
         return cls(**{**networkx_arguments(graph, weight), **arguments})
 
     @classmethod
-    def from_pyg(cls, data: Any, **arguments: Any) -> Graph:
+    def from_pyg(cls, data: Data, **arguments: Any) -> Graph:
         """Build a graph from a PyTorch Geometric ``Data``: edge_index, edge_weight, x, y and masks.
 
         ``arguments`` go to :meth:`from_edges`; edge_index must list both arcs of a link unless
@@ -268,7 +281,7 @@ class Graph:
 
         return cls.from_edges(**{**pyg_arguments(data), **arguments})
 
-    def to_pyg(self) -> Any:
+    def to_pyg(self) -> Data:
         """Return a PyTorch Geometric ``Data``: edge_index, edge_weight (if any is not 1), x, y and masks.
 
         Examples

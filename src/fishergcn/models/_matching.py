@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fishergcn._base.types import CSRArray, MatrixLike
+from fishergcn._base.types import CSRArray, FeatureMatrix, MatrixLike
 from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
 from fishergcn.graph import Graph
@@ -28,7 +28,7 @@ def nodes_in_words(known: Graph, graph: Graph) -> str:
     return f"{len(now):,} nodes: {old:,} known from training, {new:,} new{lost}."
 
 
-def matched_features(known: Graph, graph: Graph, width: int) -> Any:
+def matched_features(known: Graph, graph: Graph, width: int) -> FeatureMatrix:
     """Return the features of a graph in the columns of another, of which a network reads ``width``.
 
     Columns are matched by name where both graphs have names, and a warning says how many are left out; otherwise by
@@ -72,7 +72,7 @@ def check_links(links: MatrixLike, shape: tuple[int, int]) -> CSRArray:
     return matrix
 
 
-def stacked_features(graph: Graph, features: Any) -> Any:
+def stacked_features(graph: Graph, features: MatrixLike) -> FeatureMatrix:
     """Return the features of a graph with those of new nodes below them, in float32; sparse if its own are."""
     new: Any = features if sparse.issparse(features) else np.asarray(features)
     if new.ndim != 2 or new.shape[1] != graph.num_features:
@@ -83,8 +83,9 @@ def stacked_features(graph: Graph, features: Any) -> Any:
     if sparse.issparse(graph.features):
         rows: list[Any] = [graph.features, sparse.csr_array(new)]
         return sparse.csr_array(sparse.vstack(rows))
+    own: Any = graph.features
     below: Any = new
-    return np.vstack([graph.features, below.toarray() if sparse.issparse(new) else new])
+    return np.vstack([own, below.toarray() if sparse.issparse(new) else new])
 
 
 def _one_each(graph: Graph) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fishergcn._base.reprs import one_line
 from fishergcn.errors import DataFileError
 
 
@@ -87,6 +88,8 @@ class Selection:
     high: float = math.nan
     sentences: tuple[str, ...] = ()
     seconds: float = 0.0
+
+    __repr__ = one_line
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON; NaN becomes None."""

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy import sparse
 from torch import Tensor
 
 from fishergcn._base.checks import check_integer
@@ -110,7 +111,7 @@ class TrainedModel:
     _learned_from: tuple[IntArray, ...] = ()  # the training nodes, for a method that trains nothing
     _scaling: FeatureScaling | None = None
     _sizes: tuple[Mapping[str, int], ...] = ()
-    _function: Callable[[Any], Tensor] | None = None
+    _function: Callable[[Operator], Tensor] | None = None
     _matrix: CSRArray | None = None
     _matrix_is_given: bool = False
 
@@ -161,7 +162,7 @@ class TrainedModel:
     @classmethod
     def from_network(
         cls,
-        network: GCN | Callable[[Any], Tensor],
+        network: GCN | Callable[[Operator], Tensor],
         graph: Graph,
         propagation: SparseMatrix | MatrixLike | None = None,
         scaling: Scaling = "rows",
@@ -290,12 +291,14 @@ class TrainedModel:
     @cached_property
     def scaling(self) -> FeatureScaling:
         """How features are scaled: as those of the graph were in training."""
-        return self._scaling or FeatureScaling.learn(self.graph.features, self.config.scaling)
+        given: Any = self.graph.features
+        return self._scaling or FeatureScaling.learn(given, self.config.scaling)
 
     @cached_property
     def features(self) -> Features:
         """X as the networks were trained with."""
-        return self.prepare_features(self.graph.features)
+        given: Any = self.graph.features
+        return self.prepare_features(given)
 
     @cached_property
     def targets(self) -> Targets:
@@ -317,7 +320,7 @@ class TrainedModel:
         if self._function is not None or self._matrix_is_given:
             raise InputError("the model was made with a function or a matrix of its own: it is for its graph alone.")
 
-    def prepare_features(self, features: Any) -> Features:
+    def prepare_features(self, features: MatrixLike) -> Features:
         """Return other features as the networks want them, e.g. for :meth:`test`."""
         self.check_network()
         return make_features(features, scaling=self.scaling, device=self.device, dtype=self.dtype)
@@ -327,7 +330,7 @@ class TrainedModel:
         self._check_for_other_graphs()
         return self.prepare_features(matched_features(self.graph, graph, self.weights[0].shape[1]))
 
-    def logits(self, operator: Any = None, features: Features | None = None) -> Tensor:
+    def logits(self, operator: Operator | None = None, features: Features | None = None) -> Tensor:
         """Return the logits (n, R, C), over another operator than Ã or of other features if they are given."""
         operator = self.operator if operator is None else operator
         if not self.method.trained:
@@ -342,7 +345,7 @@ class TrainedModel:
         return out.unsqueeze(1)
 
     @torch.no_grad()
-    def logits_of_new(self, links: MatrixLike, features: Any) -> Tensor:
+    def logits_of_new(self, links: MatrixLike, features: MatrixLike) -> Tensor:
         """Return the logits (m, R, C) of new nodes that join the graph one by one, each as if it were the only one.
 
         They leave the degrees of the graph's nodes, and what those see, as they are. So a prediction does not depend on
@@ -356,14 +359,15 @@ class TrainedModel:
             Their features, in the columns of the graph's own.
         """
         self._check_for_other_graphs()
-        matrix = check_links(links, (features.shape[0], self.graph.num_nodes))
+        given: Any = features if sparse.issparse(features) else np.asarray(features)
+        matrix = check_links(links, (given.shape[0], self.graph.num_nodes))
         operator = joined_propagation(self.graph, matrix, self.method, self.config, self.propagation)
         nodes = np.arange(self.graph.num_nodes, operator.shape[0])
         if not self.method.trained:
             labels, learned = self._known_labels(self.graph)
             whole = SparseMatrix.from_scipy(operator, device=self.device, dtype=self.dtype)
             return log_probabilities(self.method, whole, labels, learned, self.num_classes)[nodes]
-        both = self.prepare_features(stacked_features(self.graph, features))
+        both = self.prepare_features(stacked_features(self.graph, given))
         view = local_view(both, operator, nodes, len(self.weights), device=self.device, dtype=self.dtype)
         return network_logits(self.weights, view, biases=self.biases)
 

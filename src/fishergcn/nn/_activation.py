@@ -102,11 +102,19 @@ class _Activation(torch.autograd.Function):
         return _gate(tangent, ctx.saved_tensors[0], ctx.scale)
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], values: Tensor, rows: Tensor, *options: Any) -> tuple[Tensor, int]:
-        """The mapped dimension joins the rows."""
-        values = values.movedim(in_dims[0], 0)
-        out: Tensor = _Activation.apply(values.flatten(0, 1), rows.repeat(len(values)), *options)  # type: ignore[no-untyped-call]
-        return out.view_as(values), 0
+    def vmap(
+        info: Any, in_dims: tuple[Any, ...], values: Tensor, rows: Tensor, words: Tensor, dropout: float
+    ) -> tuple[Tensor, int]:
+        """The mapped dimension joins the rows; or the batch, if masks differ."""
+        size = info.batch_size
+        values = values.expand(size, *values.shape) if in_dims[0] is None else values.movedim(in_dims[0], 0)
+        if in_dims[2] is None:
+            out: Tensor = _Activation.apply(values.flatten(0, 1), rows.repeat(size), words, dropout)  # type: ignore[no-untyped-call]
+            return out.view_as(values), 0
+        wide = values.movedim(0, 1)
+        masks = words.movedim(in_dims[2], 0).flatten(0, 1)
+        out = _Activation.apply(wide.flatten(1, 2), rows, masks, dropout)  # type: ignore[no-untyped-call]
+        return out.view_as(wide), 1
 
 
 def _gate(grad: Tensor, result: Tensor, scale: float) -> Tensor:

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+import torch
 from scipy import sparse
 from torch import Tensor
 
-from fishergcn._base.types import IntArray
+from fishergcn._base.reprs import one_line
+from fishergcn._base.types import FeatureMatrix, IntArray
 from fishergcn.nn._activation import words_per_node
 from fishergcn.streams import draw_words, gather_words
 
@@ -45,11 +47,63 @@ class Dropout:
     epoch: int | Tensor
     rate: float
 
+    __repr__ = one_line
+
     def words(self, purpose: int, count: int) -> Tensor | None:
         """Draw the packed mask of a layer, or None where nothing is dropped."""
         if self.rate == 0.0:
             return None
         return draw_words(self.keys, self.samples, purpose, self.epoch, count, self.rate)
+
+
+@dataclass(frozen=True)
+class MappedDropout(Dropout):
+    """The dropout of a module: its keys may be of tensors that torch.func transforms, one for each of an ensemble.
+
+    Examples
+    --------
+    >>> import torch
+    >>> def mask(key):
+    ...     return MappedDropout(key, samples=1, epoch=0, rate=0.5).words(0, count=4)
+    >>> torch.vmap(mask)(torch.tensor([[7], [8]])).shape
+    torch.Size([2, 1, 4])
+    """
+
+    __repr__ = one_line
+
+    def words(self, purpose: int, count: int) -> Tensor | None:
+        """Draw the packed mask of a layer, or None where nothing is dropped."""
+        if self.rate == 0.0:
+            return None
+        drawn: Tensor = _Words.apply(self.keys, self.samples, purpose, self.epoch, count, self.rate)  # type: ignore[no-untyped-call]
+        return drawn
+
+
+class _Words(torch.autograd.Function):
+    """Random words of keys that may be mapped: each entry has those of its own key."""
+
+    @staticmethod
+    def forward(*arguments: Any) -> Tensor:
+        return draw_words(*arguments)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.mark_non_differentiable(output)
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> tuple[None, ...]:
+        return (None,) * 6
+
+    @staticmethod
+    def jvp(ctx: Any, *_: Any) -> None:
+        return None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], keys: Tensor, *options: Any) -> tuple[Tensor, int]:
+        """The mapped dimension joins the runs."""
+        keys = keys.movedim(in_dims[0], 0)
+        words: Tensor = _Words.apply(keys.flatten(), *options)  # type: ignore[no-untyped-call]
+        return words.view(info.batch_size, -1, words.shape[1]), 0
 
 
 @dataclass(frozen=True)
@@ -72,9 +126,11 @@ class LocalDropout(Dropout):
 
     elements: tuple[Ranges, ...] = ()
 
+    __repr__ = one_line
+
     @classmethod
     def of(
-        cls, whole: Dropout, features: Any, entering: IntArray, hidden: Iterable[tuple[IntArray, int]]
+        cls, whole: Dropout, features: FeatureMatrix, entering: IntArray, hidden: Iterable[tuple[IntArray, int]]
     ) -> LocalDropout:
         """Pick what a batch needs of the masks of the whole graph.
 

@@ -20,7 +20,8 @@ from fishergcn._base.autograd import in_derivative, kernel
 from fishergcn._base.backend import backend_of
 from fishergcn._base.checks import check_choice
 from fishergcn._base.choices import Scaling
-from fishergcn._base.types import AnyArray
+from fishergcn._base.tensors import HALVES
+from fishergcn._base.types import AnyArray, MatrixLike
 from fishergcn.errors import InputError
 from fishergcn.nn._scaling import FeatureScaling
 from fishergcn.streams import keep_probability, unpack
@@ -29,7 +30,7 @@ _CHUNK_ROWS = 2048
 
 
 def make_features(
-    features: Any,
+    features: MatrixLike,
     *,
     scaling: Scaling | FeatureScaling = "rows",
     device: torch.device | str = "cpu",
@@ -80,6 +81,9 @@ class DenseFeatures:
         """How many words a dropout mask of the whole matrix takes."""
         return (self.values.numel() + 31) // 32
 
+    def __repr__(self) -> str:
+        return f"DenseFeatures({_size(self)}, {self.values.dtype}, {self.values.device})"
+
     def restrict(self, rows: Tensor | None) -> DenseFeatures:
         """Return the same features, of which only some rows will be multiplied."""
         return DenseFeatures(self.values, rows)
@@ -113,16 +117,26 @@ class SparseFeatures:
         """How many words a dropout mask of the stored entries takes."""
         return (self.values.numel() + 31) // 32
 
+    def __repr__(self) -> str:
+        entries = f"{self.values.numel()} entries"
+        return f"SparseFeatures({_size(self)}, {entries}, {self.values.dtype}, {self.values.device})"
+
     def restrict(self, rows: Tensor | None) -> SparseFeatures:
         """Return the same features, of which only some rows will be multiplied."""
         if rows is None:
             return self
         other = object.__new__(SparseFeatures)
         other.__dict__.update(self.__dict__)
-        other.__dict__.pop("arrays", None)
+        for name in ("arrays", "_single"):
+            other.__dict__.pop(name, None)
         other.rows = rows.to(device=self.rows.device, dtype=torch.int32)
         other._columns = None
         return other
+
+    @cached_property
+    def _single(self) -> SparseFeatures:
+        """The same rows in float32."""
+        return SparseFeatures(self._matrix, self.values.device, torch.float32).restrict(self.rows)
 
     @property
     def parts(self) -> tuple[Tensor, ...]:
@@ -162,11 +176,20 @@ class SparseFeatures:
         """Return Z of shape (rows, R * M, H) for weights (R, D, H); no words, no dropout, M = 1."""
         if weight.shape[1] != self.shape[1]:  # compiled code does not check its bounds
             raise InputError(f"weights must have {self.shape[1]} rows, got {weight.shape[1]}.")
+        if self.values.dtype in HALVES:  # their sums would lose digits, and plain torch gathers a row for each entry
+            single = self._single.times(weight.float(), words, samples, dropout)
+            return single.to(weight.dtype)
         if backend_of(weight) == "reference":
             return reference(self, weight, words, samples, dropout)
         if torch.is_inference_mode_enabled():  # no derivative can be asked for: spare autograd's overhead
             return _launch(weight, self, words, samples, dropout, False)
         return _product(weight, self, words, samples, dropout, False)
+
+
+def _size(features: SparseFeatures | DenseFeatures) -> str:
+    rows, columns = features.shape
+    used = rows if features.rows is None else len(features.rows)
+    return f"{rows} × {columns}" if used == rows else f"{used} of {rows} × {columns}"
 
 
 def reference(features: SparseFeatures, weight: Tensor, words: Tensor | None, samples: int, dropout: float) -> Tensor:
@@ -217,10 +240,31 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], dense: Tensor, *options: Any) -> tuple[Tensor, int]:
-        """The mapped dimension joins the columns, each of which is multiplied by itself."""
+        """The mapped dimension joins the columns, each multiplied by itself; or the runs, if masks differ."""
+        if in_dims[2] is not None:
+            return _over_masks(info.batch_size, in_dims, dense, *options)
         wide = dense.movedim(in_dims[0], 3)
         out = _product(wide.flatten(2), *options)
         return out.view(*out.shape[:2], *wide.shape[2:]), 3
+
+
+def _over_masks(
+    size: int,
+    in_dims: tuple[Any, ...],
+    dense: Tensor,
+    features: SparseFeatures,
+    words: Tensor,
+    samples: int,
+    dropout: float,
+    transposed: bool,
+) -> tuple[Tensor, int]:
+    dense = dense.expand(size, *dense.shape) if in_dims[0] is None else dense.movedim(in_dims[0], 0)
+    masks = words.movedim(in_dims[2], 0).flatten(0, 1)
+    if transposed:  # from (V, rows, R * M, H) to (V, R, D, H)
+        out = _product(dense.movedim(0, 1).flatten(1, 2), features, masks, samples, dropout, True)
+        return out.view(size, -1, *out.shape[1:]), 0
+    out = _product(dense.flatten(0, 1), features, masks, samples, dropout, False)
+    return out.view(len(out), size, -1, out.shape[2]), 1
 
 
 def _launch(

@@ -17,9 +17,10 @@ import torch
 from torch import Tensor, nn
 
 from fishergcn._base.checks import check_integer, check_real
+from fishergcn._base.types import MatrixLike
 from fishergcn.errors import InputError
 from fishergcn.nn._activation import relu_dropout, words_per_node
-from fishergcn.nn._dropout import Dropout
+from fishergcn.nn._dropout import Dropout, MappedDropout
 from fishergcn.nn._features import DenseFeatures, SparseFeatures, make_features
 from fishergcn.nn._linear import times_weight
 from fishergcn.nn._view import Features, View, full_view
@@ -102,6 +103,16 @@ class GCN(nn.Module):
     bias
         Add b^l, at first 0, after the propagation of each layer.
 
+    Notes
+    -----
+    Derivatives of every order are those of plain torch, and so are the transforms of ``torch.func`` (``grad``,
+    ``vmap``, ``jvp``, ``jacrev``, …) through ``functional_call``, in weights, dense features and the coefficients of an
+    operator; ``vmap`` over ``stack_module_state`` runs an ensemble. In training ``vmap`` needs
+    ``randomness="different"``, or ``"same"`` for shared dropout masks.
+
+    Under autocast products with weights run in half precision and those with the graph in float32; a network in
+    bfloat16 or float16 (``model.bfloat16()``) adds up over links in float32, too.
+
     Examples
     --------
     >>> import numpy as np, torch
@@ -133,7 +144,13 @@ class GCN(nn.Module):
             nn.Parameter(torch.zeros(size, dtype=dtype)) for size in (sizes[1:] if bias else ())
         )
 
-    def forward(self, features: Any, operator: Any) -> Tensor:
+    def __repr__(self) -> str:
+        sizes = [len(self.weights[0]), *(each.shape[1] for each in self.weights)]
+        bias = ", bias=True" if len(self.biases) else ""
+        first = self.weights[0]
+        return f"GCN({' → '.join(map(str, sizes))}, dropout={self.dropout:g}{bias}, {first.dtype}, {first.device})"
+
+    def forward(self, features: MatrixLike | Tensor | Features, operator: Operator | MatrixLike) -> Tensor:
         """Return logits: (n, C) for one operator, (M, n, C) for a batch of M perturbed ones.
 
         Parameters
@@ -156,7 +173,7 @@ class GCN(nn.Module):
         samples = math.prod(batch)
         rate = self.dropout if self.training else 0.0
         key = torch.randint(2**62, (1,)) if rate else torch.zeros(1, dtype=torch.int64)
-        dropout = Dropout(key.to(weight.device), samples, 0, rate)
+        dropout = MappedDropout(key.to(weight.device), samples, 0, rate)
         view = full_view(prepared, linear, len(self.weights))
         weights, biases = ([each.unsqueeze(0) for each in part] for part in (self.weights, self.biases))
         out = logits(weights, view, dropout, biases=biases)
@@ -184,18 +201,20 @@ def _glorot(fan_in: int, fan_out: int, generator: torch.Generator | None, dtype:
     return (torch.rand((fan_in, fan_out), generator=generator, dtype=dtype) * 2 - 1) * bound
 
 
-def _prepare_features(features: Any, weight: Tensor) -> Features:
+def _prepare_features(features: MatrixLike | Tensor | Features, weight: Tensor) -> Features:
     if isinstance(features, SparseFeatures | DenseFeatures):
         if features.values.dtype != weight.dtype:
             raise InputError(f"features must be prepared in {weight.dtype}, got {features.values.dtype}.")
         return features
     if isinstance(features, Tensor):
-        return DenseFeatures(features.to_dense().to(weight))
+        dense = features if features.layout == torch.strided else features.to_dense()
+        return DenseFeatures(dense.to(weight))
     return make_features(features, scaling="none", device=weight.device, dtype=weight.dtype)
 
 
-def _prepare_operator(operator: Any, weight: Tensor) -> Operator:
-    if hasattr(operator, "propagate"):
-        moved: Operator = operator.to(weight.device, weight.dtype)
+def _prepare_operator(operator: Operator | MatrixLike, weight: Tensor) -> Operator:
+    given: Any = operator
+    if hasattr(given, "propagate"):
+        moved: Operator = given.to(weight.device, weight.dtype)
         return moved
-    return SparseMatrix.from_scipy(operator, device=weight.device, dtype=weight.dtype)
+    return SparseMatrix.from_scipy(given, device=weight.device, dtype=weight.dtype)

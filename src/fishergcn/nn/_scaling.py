@@ -9,7 +9,8 @@ import numpy as np
 from scipy import sparse
 
 from fishergcn._base.choices import Scaling
-from fishergcn._base.types import FloatArray
+from fishergcn._base.reprs import one_line
+from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +40,10 @@ class FeatureScaling:
     center: FloatArray | None = None
     scale: FloatArray | None = None
 
+    __repr__ = one_line
+
     @classmethod
-    def learn(cls, features: Any, kind: Scaling) -> FeatureScaling:
+    def learn(cls, features: MatrixLike, kind: Scaling) -> FeatureScaling:
         """Return the scaling of X, n x D, by its rows, by its columns, or none.
 
         By columns, the scale is the standard deviation (1 where it is 0), and the center the mean; sparse features
@@ -48,11 +51,12 @@ class FeatureScaling:
         """
         if kind != "columns":
             return cls(by_rows=kind == "rows")
-        if not sparse.issparse(features):
-            dense = np.asarray(features, dtype=np.float64)
+        given: Any = features
+        if not sparse.issparse(given):
+            dense = np.asarray(given, dtype=np.float64)
             mean = dense.mean(axis=0)
             return cls(center=mean, scale=_scales(dense.var(axis=0), mean, len(dense)))
-        matrix: Any = sparse.csc_array(features, dtype=np.float64)  # type: ignore[call-overload]
+        matrix: Any = sparse.csc_array(given, dtype=np.float64)  # type: ignore[call-overload]
         matrix.sum_duplicates()
         (rows, columns), stored = matrix.shape, np.diff(matrix.indptr)
         mean = np.asarray(matrix.sum(axis=0), dtype=np.float64) / rows
@@ -61,10 +65,11 @@ class FeatureScaling:
         squares = np.bincount(column, (matrix.data - mean[column]) ** 2, minlength=columns)
         return cls(scale=_scales((squares + (rows - stored) * mean**2) / rows, mean, rows))
 
-    def apply(self, features: Any) -> Any:
+    def apply(self, features: MatrixLike) -> CSRArray | FloatArray:
         """Return the scaled features in float64, as a new array or a new CSR array with sorted entries."""
-        if sparse.issparse(features):
-            matrix: Any = sparse.csr_array(features, dtype=np.float64, copy=True)  # type: ignore[call-overload]
+        given: Any = features
+        if sparse.issparse(given):
+            matrix: CSRArray = sparse.csr_array(given, dtype=np.float64, copy=True)  # type: ignore[call-overload]
             matrix.sum_duplicates()  # also sorts: masks count stored entries, so their order must be a fixed one
             if self.by_rows:
                 matrix.data *= np.repeat(_row_factors(abs(matrix).sum(axis=1)), np.diff(matrix.indptr))

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from fishergcn._base.arrays import ranges
+from fishergcn._base.reprs import one_line
 from fishergcn._base.types import CSRArray, IntArray
 from fishergcn.nn._blocks import ROWS_AT_ONCE, FeatureBlocks, RowBlocks, pieces, row_block
 from fishergcn.nn._features import DenseFeatures, SparseFeatures
@@ -55,6 +56,8 @@ class View:
     features: Features | FeatureBlocks
     operators: tuple[Operator, ...]
     rows: tuple[Tensor | None, ...]
+
+    __repr__ = one_line
 
     def position(self, nodes: IntArray) -> IntArray:
         """Return the output rows at which ``nodes`` stand."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from fishergcn._base.autograd import without_autocast
 from fishergcn.errors import InputError
 from fishergcn.operators._operator import Placed
 from fishergcn.operators._product import product
@@ -69,6 +70,8 @@ class BlockOperator(Placed):
             return product(self.matrix, dense, self.coefficients, self.left, self.right)
         # The other processes' shares come in between the two factors of the perturbation.
         plain = product(self.matrix, dense)
-        moments = self.add(self.right.T @ dense.flatten(1)).view(-1, *dense.shape[1:])
-        weighted = self.coefficients.T.unsqueeze(-1) * moments
-        return torch.addmm(plain.flatten(1), self.left, weighted.flatten(1), alpha=-1).view_as(plain)
+        with without_autocast(dense.device):
+            dense = dense.to(self.right.dtype)
+            moments = self.add(self.right.T @ dense.flatten(1)).view(-1, *dense.shape[1:])
+            weighted = self.coefficients.T.unsqueeze(-1) * moments
+            return torch.addmm(plain.flatten(1), self.left, weighted.flatten(1), alpha=-1).view_as(plain)

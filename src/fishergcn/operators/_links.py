@@ -37,9 +37,9 @@ class LinkOperator(Placed):
         self._core = own
         degree = own[:, None].repeat(1, kept.shape[1])
         for end in ends:
-            degree.index_add_(0, end, kept)
+            degree = degree.index_add(0, end, kept)  # not in place: torch.func may have mapped the weights
         for end in pairs:
-            degree.scatter_add_(0, end, torch.ones_like(end, dtype=degree.dtype))
+            degree = degree.scatter_add(0, end, torch.ones_like(end, dtype=degree.dtype))
         self._root = degree.rsqrt().unsqueeze(-1)
 
     @property

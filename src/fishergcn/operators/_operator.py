@@ -52,6 +52,11 @@ class Placed:
 
     _core: SparseMatrix | Tensor
 
+    def __repr__(self) -> str:
+        (rows, columns), batch = self.shape, tuple(getattr(self, "batch_shape", ()))
+        several = f", batch {batch}" if batch else ""
+        return f"{type(self).__name__}({rows} × {columns}{several}, {self.dtype}, {self.device})"
+
     @property
     def shape(self) -> tuple[int, int]:
         """(rows, columns)."""

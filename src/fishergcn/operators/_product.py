@@ -16,8 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fishergcn._base.autograd import in_derivative, kernel
+from fishergcn._base.autograd import autocasts, in_derivative, kernel, without_autocast
 from fishergcn._base.backend import backend_of
+from fishergcn._base.tensors import HALVES
 from fishergcn._base.types import AnyArray
 from fishergcn._kernels.threads import on_rows
 from fishergcn.errors import InputError
@@ -43,6 +44,8 @@ def product(
     ``coefficients`` c have shape (B, k) or (1, k), None for the plain product S Z; ``left`` and ``right`` are the
     constants L and R of shapes (p, k) and (n, k).
     """
+    if matrix.dtype in HALVES or autocasts(dense.device):
+        return _in_single_precision(matrix, dense, coefficients, left, right)
     # Compiled code does not check its bounds.
     if dense.ndim != 3 or dense.shape[0] != matrix.shape[1] or dense.dtype != matrix.dtype:
         wanted = f"{matrix.dtype} of shape ({matrix.shape[1]}, B, d)"
@@ -50,6 +53,21 @@ def product(
     if torch.is_inference_mode_enabled():  # no derivative can be asked for: spare autograd's overhead
         return _forward(matrix, False, dense, coefficients, left, right)[0]
     return _differentiable(matrix, False, dense, coefficients, left, right)[0]
+
+
+def _in_single_precision(matrix: SparseMatrix, dense: Tensor, *perturbation: Tensor | None) -> Tensor:
+    """Return the product of operands in half precision, or under autocast, with sums in float32 (float64 in it).
+
+    Sums over the links of a node are what half precision would spoil. As torch's own operations that keep to single
+    precision do, the product returns it under autocast; otherwise the result is rounded to what came in.
+    """
+    wide = matrix.wide
+    allowed = (matrix.dtype, wide.dtype, *HALVES) if autocasts(dense.device) else (matrix.dtype,)
+    if dense.dtype not in allowed:
+        raise InputError(f"activations must be {matrix.dtype}, got {dense.dtype}.")
+    with without_autocast(dense.device):
+        given = (None if each is None else each.to(wide.dtype) for each in perturbation)
+        return product(wide, dense.to(wide.dtype), *given).to(wide.dtype if wide is matrix else matrix.dtype)
 
 
 def batched_product(
@@ -81,7 +99,8 @@ def check_operand(matrix: SparseMatrix, dense: Tensor) -> None:
         raise InputError(f"The dense operand must be a torch tensor, got {type(dense).__name__}.")
     if dense.ndim < 2 or dense.shape[-2] != matrix.shape[1]:
         raise InputError(f"The dense operand must have shape (..., {matrix.shape[1]}, d), got {tuple(dense.shape)}.")
-    if dense.dtype != matrix.dtype or dense.device != matrix.device:
+    cast = autocasts(dense.device) and dense.dtype in HALVES
+    if (dense.dtype != matrix.dtype and not cast) or dense.device != matrix.device:
         raise InputError(
             f"The dense operand must be {matrix.dtype} on {matrix.device} like the sparse matrix, got "
             f"{dense.dtype} on {dense.device}; move one of them with .to()."
@@ -115,6 +134,9 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor | None, grad_moments: Tensor | None = None) -> tuple[Tensor | None, ...]:
+        if autocasts(ctx.matrix.device):  # backward() inside the context; the sums stay as precise as they were
+            with without_autocast(ctx.matrix.device):
+                return _Product.backward(ctx, grad, grad_moments)
         for_dense = for_coefficients = None
         *_, dense_wanted, coefficients_wanted, _, _ = ctx.needs_input_grad
         if not ctx.saved_tensors:

@@ -16,6 +16,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from fishergcn._base.tensors import HALVES
 from fishergcn._base.types import AnyArray, CSRArray, MatrixLike
 from fishergcn.errors import InputError
 from fishergcn.operators._operator import Placed
@@ -58,6 +59,7 @@ class SparseMatrix(Placed):
         self._core = self.forward = forward
         self.backward = backward
         self._kept: dict[tuple[str, bool], Any] = {}
+        self._halves: dict[torch.dtype, SparseMatrix] = {}
 
     @classmethod
     def from_scipy(
@@ -83,9 +85,10 @@ class SparseMatrix(Placed):
         >>> SparseMatrix.from_scipy(np.eye(3)).symmetric
         True
         """
-        if np.ndim(matrix) != 2:
-            raise InputError(f"A sparse matrix must have 2 dimensions, got {np.ndim(matrix)}.")
-        csr: CSRArray = cast("CSRArray", sparse.csr_array(matrix, dtype=np.float64))
+        given: Any = matrix
+        if np.ndim(given) != 2:
+            raise InputError(f"A sparse matrix must have 2 dimensions, got {np.ndim(given)}.")
+        csr: CSRArray = cast("CSRArray", sparse.csr_array(given, dtype=np.float64))
         _check_structure(csr)
         if not csr.has_canonical_format:
             csr = csr.copy()
@@ -122,6 +125,11 @@ class SparseMatrix(Placed):
 
         return cast("Tensor", self._once("half", transposed, half_matrix))
 
+    @cached_property
+    def wide(self) -> SparseMatrix:
+        """S with sums in float32 where its own precision is half; else itself."""
+        return self.to(dtype=torch.float32) if self.dtype in HALVES else self
+
     def _once(self, name: str, transposed: bool, make: Callable[[Tensor], Any]) -> Any:
         """Make another form of S or Sᵀ when it is first asked for; one serves for both if S is symmetric."""
         key = name, transposed and not self.symmetric
@@ -144,6 +152,14 @@ class SparseMatrix(Placed):
         dtype = self.dtype if dtype is None else dtype
         if device == self.device and dtype == self.dtype:
             return self
+        if device == self.device and dtype in HALVES:  # cheap: the products run in float32, and so do later ones
+            if dtype not in self._halves:
+                self._halves[dtype] = self._converted(device, dtype)
+                self._halves[dtype].__dict__["wide"] = self.to(dtype=torch.float32)
+            return self._halves[dtype]
+        return self._converted(device, dtype)
+
+    def _converted(self, device: torch.device, dtype: torch.dtype) -> SparseMatrix:
         # From the float64 values, so that float64 -> float32 -> float64 loses nothing.
         forward = _torch_csr(self.scipy, device, dtype)
         if self.symmetric:

@@ -49,6 +49,10 @@ class LinkNoise:
         self.weights = torch.as_tensor(links.data, dtype=dtype, device=device)
         self.own = torch.as_tensor(adjacency.diagonal() + 1.0, dtype=dtype, device=device)
 
+    def __repr__(self) -> str:
+        what = f"{len(self.weights)} links removed with probability {self.rate:g}, {self.added} added"
+        return f"LinkNoise({self.nodes} nodes, {what}, {self.own.dtype}, {self.own.device})"
+
     def mean_operator(self) -> SparseMatrix:
         """Return Ã of the mean graph, in which each link has weight 1 - rate.
 

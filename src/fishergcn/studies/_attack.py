@@ -145,7 +145,7 @@ class _Attacked:
         return change(self.graph.adjacency, count, self._seed(attack, draw)), count
 
     def _noisy_features(self, level: float, draw: int) -> tuple[Features, int]:
-        given = self.graph.features
+        given: Any = self.graph.features
         noisy = replace_entries(given, level, self._seed("features", draw))
         return self.networks.prepare_features(noisy), count_replaced(given, level)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
+from fishergcn._base.reprs import one_line
 from fishergcn.errors import DataFileError, FisherGCNError, InputError
 from fishergcn.graph import Graph
 from fishergcn.splits import Split
@@ -121,6 +122,8 @@ class Plan:
     measure: str = "training"
     graphs: Mapping[str, Graph] = field(default_factory=dict, repr=False, compare=False)
     own_splits: Mapping[str, tuple[Split, ...]] = field(default_factory=dict, repr=False, compare=False)
+
+    __repr__ = one_line
 
     def __post_init__(self) -> None:
         if not self.cells or not self.splits or not self.seeds:

@@ -144,8 +144,8 @@ def make_comparison(
     --------
     >>> from fishergcn import datasets
     >>> plan = make_comparison(["cora", "citeseer"], ["gcn-x5-c"], splits=2)
-    >>> [cell.name for cell in plan.cells[:4]], plan.splits, len(plan)
-    (['mlp-x5-c', 'gcn', 'gcn-x5', 'gcn-x5-c'], ('shuffled:2019', 'shuffled:2020'), 16)
+    >>> [cell.name for cell in plan.cells[:5]], plan.splits, len(plan)
+    (['gcn', 'mlp-x5', 'mlp-x5-c', 'gcn-x5', 'gcn-x5-c'], ('shuffled:2019', 'shuffled:2020'), 20)
     """
     parsed = [parse_method(method) for method in methods]
     loaded = {name: learnable(graph, parsed) for name, graph in _graphs(graphs).items()}
@@ -213,9 +213,9 @@ def splits_digest(splits: Iterable[Split]) -> str:
 def _graphs(chosen: Sequence[str | Graph]) -> dict[str, Graph]:
     """Return the graphs by name; one without a name goes by its digest."""
     graphs: dict[str, Graph] = {}
-    for graph in (each if isinstance(each, Graph) else data.load(each) for each in dict.fromkeys(chosen)):
+    for graph in (each if isinstance(each, Graph) else data.load(each) for each in chosen):
         name = graph.name or graph.digest
-        if name in graphs:
+        if graphs.get(name, graph) != graph:
             raise InputError(f"every graph needs a name of its own, got {name!r} for two of them.")
         graphs[name] = graph
     return graphs

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from fishergcn._base.checks import check_choice, check_integer
+from fishergcn._base.reprs import one_line
 from fishergcn.errors import DataFileError, FisherGCNError, InputError, reason, suggestion
 from fishergcn.splits import Rule
 from fishergcn.studies._attacks import check_attacks
@@ -125,6 +126,8 @@ class Preset:
     published: tuple[Published, ...] = ()
     facts: tuple[Mapping[str, Any], ...] = ()
     attacks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    __repr__ = one_line
 
     def __post_init__(self) -> None:
         check_choice("kind", self.kind, get_args(Kind))

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from fishergcn._base.reprs import one_line
 from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.errors import DataFileError, InputError
 from fishergcn.studies._entries import Entries
@@ -42,6 +43,8 @@ class Band:
     low: FloatArray
     high: FloatArray
     runs: IntArray
+
+    __repr__ = one_line
 
 
 class Runs(abc.ABC):

@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from fishergcn._base.checks import check_choice, check_integer
 from fishergcn._base.choices import Settings
 from fishergcn._base.files import write_text
 from fishergcn._base.imports import require
+from fishergcn._base.reprs import one_line
 from fishergcn._base.seeds import FIRST_SEED, check_seeds
 from fishergcn.errors import DataFileError, InputError, reason
 from fishergcn.execution import Executor, Job, Listener, choose_executor, chosen_config
@@ -40,6 +41,7 @@ from fishergcn.training import (
     prepare,
 )
 
+Grid: TypeAlias = Literal["paper"]
 #: The settings among which the paper's own search chose, by name.
 PAPER_GRID: Mapping[str, tuple[float, ...]] = {
     "learning_rate": (0.02, 0.01, 0.005, 0.001),
@@ -107,6 +109,8 @@ class Tuning:
     config: TrainConfig
     trials: tuple[Trial, ...]
 
+    __repr__ = one_line
+
     @property
     def best(self) -> Trial:
         """The trial with the best validation accuracy, of equal ones that with the least validation loss."""
@@ -122,7 +126,7 @@ def tune(
     config: TrainConfig | None = None,
     *,
     settings: Settings | Mapping[str, Any] | None = None,
-    grid: str | None = None,
+    grid: Grid | None = None,
     trials: int | None = None,
     seed: int = 0,
     device: str = "auto",
@@ -171,7 +175,7 @@ def tune(
     """
     optuna = require("optuna", extra="tune", purpose="tuning")
     config = chosen_config(config, settings)
-    space = None if grid is None else {"paper": PAPER_GRID}[check_choice("grid", grid, ("paper",))]
+    space = None if grid is None else {"paper": PAPER_GRID}[check_choice("grid", grid, get_args(Grid))]
     points = _TRIALS if space is None else int(np.prod([len(values) for values in space.values()]))
     wanted = points if trials is None else check_integer("trials", trials, minimum=1)
     wanted = wanted if space is None else min(wanted, points)

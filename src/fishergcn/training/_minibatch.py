@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -127,7 +128,8 @@ class MiniBatchTrainer:
         problem, config = self.problem, self.problem.config
         whole = Dropout(self.stack.keys, problem.samples, step, config.dropout)
         hidden = ((block.rows, width) for block, width in zip(blocks, config.hidden, strict=False))
-        return LocalDropout.of(whole, problem.graph.features, blocks[0].columns, hidden)
+        features: Any = problem.graph.features
+        return LocalDropout.of(whole, features, blocks[0].columns, hidden)
 
     def objective(self, batch: IntArray, step: int) -> tuple[Tensor, Tensor, Tensor]:
         """Return this process's share of a batch's loss, of its cross entropy, and of its accuracy."""

@@ -18,6 +18,7 @@ from torch.nn import functional
 
 from fishergcn._base.backend import backend_of
 from fishergcn._base.choices import ClassWeight
+from fishergcn._base.reprs import one_line
 from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.nn import View
 from fishergcn.splits import Split
@@ -51,6 +52,8 @@ class Targets:
     rows: Tensor
     labels: Tensor
     shares: Tensor
+
+    __repr__ = one_line
 
     @classmethod
     def of(

@@ -15,6 +15,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from fishergcn._base.reprs import one_line
 from fishergcn._base.types import CSRArray, IntArray
 from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
@@ -86,6 +87,8 @@ class Problem:
     propagation: CSRArray
     neighborhood: Neighborhood | CongruenceNeighborhood | None
 
+    __repr__ = one_line
+
     @property
     def samples(self) -> int:
         """M, the number of samples per step."""
@@ -121,7 +124,8 @@ class Problem:
     @cached_property
     def scaling(self) -> FeatureScaling:
         """How the features are scaled, learned from all nodes."""
-        return FeatureScaling.learn(self.graph.features, self.config.scaling)
+        given: Any = self.graph.features
+        return FeatureScaling.learn(given, self.config.scaling)
 
 
 def propagation_of(graph: Graph, method: Method, config: TrainConfig) -> CSRArray:

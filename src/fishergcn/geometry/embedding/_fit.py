@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from fishergcn._base.checks import check_integer, check_real
+from fishergcn._base.reprs import one_line
 from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
 from fishergcn.errors import InputError
 from fishergcn.geometry.embedding._descent import Conditioning, Report, descend, starting_point, stationarity
@@ -85,6 +86,8 @@ class EmbeddingFit(RestartSummary):
     embedding: FloatArray
     minimizer_known: bool
     restarts: tuple[RestartSummary, ...]
+
+    __repr__ = one_line
 
 
 def fit(

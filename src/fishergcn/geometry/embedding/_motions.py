@@ -11,6 +11,7 @@ from scipy import linalg
 from scipy.sparse import linalg as sparse_linalg
 
 from fishergcn._base.checks import check_real
+from fishergcn._base.reprs import one_line
 from fishergcn._base.types import FloatArray, MatrixLike
 from fishergcn.errors import ConvergenceError
 from fishergcn.geometry.embedding._information import FisherOperator, Information, fisher_operator
@@ -73,6 +74,8 @@ class ExtremeMotions:
     smallest_motion: FloatArray
     largest_motion: FloatArray
     residual: float
+
+    __repr__ = one_line
 
 
 def extreme_motions(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
+from fishergcn._base.reprs import one_line
 from fishergcn._base.types import AnyArray, FloatArray, IntArray
 from fishergcn.errors import InputError
 from fishergcn.geometry.extrinsic._fisher import information
@@ -54,6 +55,8 @@ class AdversarialDirection:
     fisher: FloatArray
     nodes: IntArray
     node_shares: FloatArray
+
+    __repr__ = one_line
 
     @property
     def direction(self) -> FloatArray:

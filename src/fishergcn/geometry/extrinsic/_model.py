@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +15,7 @@ from fishergcn.models import TrainedModel
 from fishergcn.perturbation import Neighborhood
 
 
-def one_network(model: Any, *, links: bool = True) -> TrainedModel:
+def one_network(model: TrainedModel, *, links: bool = True) -> TrainedModel:
     """Return a model of one network in float64 on the CPU, one that reads the links; a function works as it is."""
     if not isinstance(model, TrainedModel):
         raise InputError(
@@ -27,7 +26,7 @@ def one_network(model: Any, *, links: bool = True) -> TrainedModel:
     return model.only().to("cpu", torch.float64)
 
 
-def in_neighborhood(model: Any, neighborhood: Any) -> tuple[TrainedModel, Neighborhood]:
+def in_neighborhood(model: TrainedModel, neighborhood: Neighborhood) -> tuple[TrainedModel, Neighborhood]:
     """Put a network in a neighborhood of its graph."""
     if not isinstance(neighborhood, Neighborhood):
         raise InputError(f"neighborhood must be a Neighborhood, got {type(neighborhood).__name__}.")

@@ -14,6 +14,7 @@ import numpy as np
 from fishergcn._base.checks import check_integer, check_real, check_text
 from fishergcn._base.files import write_text
 from fishergcn._base.json import parse_json
+from fishergcn._base.reprs import one_line
 from fishergcn.errors import DataFileError, InputError, reason
 from fishergcn.geometry.extrinsic._direction import AdversarialDirection
 from fishergcn.geometry.extrinsic._sensitivity import Links, link_sensitivity
@@ -47,6 +48,8 @@ class NodeLinks:
     probability: float
     links: tuple[tuple[str, str, bool, float], ...]
     classes: Mapping[str, int]
+
+    __repr__ = one_line
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> NodeLinks:
@@ -148,6 +151,8 @@ class GeometryRecord:
     growth: tuple[float, ...]
     random_growth: tuple[float, ...]
     links: NodeLinks
+
+    __repr__ = one_line
 
     @classmethod
     def of(cls, model: TrainedModel, found: AdversarialDirection, grown: Sharpness) -> GeometryRecord:

@@ -12,6 +12,7 @@ from scipy import sparse
 from torch import Tensor
 
 from fishergcn._base.checks import check_choice, check_integer
+from fishergcn._base.reprs import one_line
 from fishergcn._base.types import AnyArray, CSRArray, FloatArray, IntArray
 from fishergcn.errors import InputError
 from fishergcn.geometry.extrinsic._links import LinkScores, Order, entry_scores, largest, ranking, raw_scores
@@ -57,6 +58,8 @@ class LinkSensitivity:
     links: IntArray
     values: FloatArray
     present: AnyArray
+
+    __repr__ = one_line
 
     def __len__(self) -> int:
         return len(self.values)

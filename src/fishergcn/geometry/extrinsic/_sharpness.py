@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from fishergcn._base.checks import check_integer, check_real
+from fishergcn._base.reprs import one_line
 from fishergcn._base.types import AnyArray, FloatArray
 from fishergcn.errors import InputError
 from fishergcn.geometry.extrinsic._direction import adversarial_direction, check_metric, intrinsic_metric, tangent_basis
@@ -54,6 +55,8 @@ class Sharpness:
     adversarial_change: FloatArray
     random_change: FloatArray
     foretold: FloatArray
+
+    __repr__ = one_line
 
     @property
     def rank_of_loss(self) -> float:

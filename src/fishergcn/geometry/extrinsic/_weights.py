@@ -11,6 +11,7 @@ from scipy.sparse import linalg as sparse_linalg
 from torch import Tensor
 
 from fishergcn._base.checks import check_integer, check_real
+from fishergcn._base.reprs import one_line
 from fishergcn._base.types import AnyArray, FloatArray, IntArray
 from fishergcn.errors import ConvergenceError, InputError
 from fishergcn.geometry.extrinsic._fisher import push_forward
@@ -176,6 +177,8 @@ class NaturalGradientStep:
     decrease: float
     iterations: int
     residual: float
+
+    __repr__ = one_line
 
 
 def natural_gradient_step(

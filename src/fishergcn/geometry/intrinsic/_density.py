@@ -47,14 +47,15 @@ def density_matrix(laplacian: MatrixLike) -> CSRArray | FloatArray:
     array([[ 0.5, -0.5],
            [-0.5,  0.5]])
     """
-    is_sparse: bool = sparse.issparse(laplacian)
-    if is_sparse and max(laplacian.shape) > DENSE_LIMIT:
-        matrix: Any = sparse_symmetric("laplacian", laplacian)
+    given: Any = laplacian
+    is_sparse: bool = sparse.issparse(given)
+    if is_sparse and max(given.shape) > DENSE_LIMIT:
+        matrix: Any = sparse_symmetric("laplacian", given)
     else:
-        matrix = as_symmetric("laplacian", laplacian)
+        matrix = as_symmetric("laplacian", given)
         _check_semidefinite("laplacian", matrix)
         if is_sparse:
-            matrix = sparse.csr_array(laplacian, dtype=np.float64)
+            matrix = sparse.csr_array(given, dtype=np.float64)
     return cast("CSRArray | FloatArray", matrix / positive_trace(float(matrix.trace())))
 
 
@@ -126,7 +127,8 @@ def shape_of(value: MatrixLike, name: str = "rho") -> tuple[int, ...]:
     """Shape of a sparse or dense matrix, or of what NumPy makes of it; a graph has none."""
     laplacian = "graph_laplacian(graph.adjacency)"
     refuse_graph(value, name, laplacian if name == "laplacian" else f"density_matrix({laplacian})")
-    return tuple(value.shape) if hasattr(value, "shape") else np.shape(value)
+    given: Any = value
+    return tuple(given.shape) if hasattr(given, "shape") else np.shape(given)
 
 
 def check_spectrum(eigenvalues: MatrixLike) -> FloatArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -94,7 +95,8 @@ def estimate_entropy(laplacian: MatrixLike, probes: int = 30, steps: int = 60, s
     check_integer("steps", steps, minimum=2)
     check_integer("seed", seed, minimum=0)
     shape_of(laplacian, "laplacian")
-    matrix = sparse_symmetric("laplacian", laplacian if sparse.issparse(laplacian) else sparse.csr_array(laplacian))
+    given: Any = laplacian
+    matrix = sparse_symmetric("laplacian", given if sparse.issparse(given) else sparse.csr_array(given))
     n = matrix.shape[0]
     # Work with n·ρ, whose eigenvalues have mean one: H = log n - tr(nρ log nρ)/n.
     scaled: CSRArray = sparse.csr_array(matrix * (n / positive_trace(float(matrix.trace()))))

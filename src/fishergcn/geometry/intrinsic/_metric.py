@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from fishergcn._base.checks import check_choice
+from fishergcn._base.reprs import one_line
 from fishergcn._base.types import FloatArray, MatrixLike
 from fishergcn.errors import InputError
 from fishergcn.geometry.intrinsic._density import as_symmetric, check_spectrum, decompose
@@ -190,6 +191,8 @@ class RotationTraceBounds:
 
     vectors: FloatArray
     total: float
+
+    __repr__ = one_line
 
 
 def rotation_trace_bounds(eigenvalues: MatrixLike) -> RotationTraceBounds:

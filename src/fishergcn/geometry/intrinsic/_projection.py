@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from fishergcn._base.checks import check_integer
+from fishergcn._base.reprs import one_line
 from fishergcn._base.types import FloatArray, MatrixLike
 from fishergcn.errors import ConvergenceError, InputError
 from fishergcn.geometry.intrinsic._density import (
@@ -54,6 +56,8 @@ class RankProjection:
     captured_mass: float
     gap: float
 
+    __repr__ = one_line
+
     def to_dense(self) -> FloatArray:
         """Return the projection as an (n, n) matrix."""
         return np.asarray((self.eigenvectors * self.eigenvalues) @ self.eigenvectors.T)
@@ -83,7 +87,8 @@ def rank_projection(rho: MatrixLike, rank: int) -> RankProjection:
     """
     size = max(shape_of(rho), default=1)
     check_integer("rank", rank, minimum=1, maximum=max(size, 1))
-    if sparse.issparse(rho) and size > DENSE_LIMIT:
+    given: Any = rho
+    if sparse.issparse(given) and size > DENSE_LIMIT:
         eigenvalues, eigenvectors = _top_pairs(rho, rank)
         tail = max(0.0, 1.0 - float(eigenvalues[:rank].sum()))
     else:

@@ -12,12 +12,15 @@ from fishergcn._base.types import AnyArray
 from fishergcn.errors import InputError, reason
 
 if TYPE_CHECKING:
+    import networkx
+    from torch_geometric.data import Data
+
     from fishergcn.graph._graph import Graph
 
 _MASKS = {"train": "train_mask", "val": "val_mask", "test": "test_mask"}
 
 
-def networkx_arguments(graph: Any, weight: str) -> dict[str, Any]:
+def networkx_arguments(graph: networkx.Graph, weight: str) -> dict[str, Any]:
     """Return the arguments of ``Graph`` for a NetworkX graph; parallel links add their weights."""
     networkx = require("networkx", extra="pyg", purpose="Graph.from_networkx")
     if not isinstance(graph, networkx.Graph):
@@ -31,7 +34,7 @@ def networkx_arguments(graph: Any, weight: str) -> dict[str, Any]:
     return {"adjacency": adjacency, "node_ids": [str(node) for node in graph.nodes]}
 
 
-def pyg_arguments(data: Any) -> dict[str, Any]:
+def pyg_arguments(data: Data) -> dict[str, Any]:
     """Return the arguments of ``Graph.from_edges`` for a PyG ``Data`` (duck-typed: torch alone is needed)."""
     if getattr(data, "edge_index", None) is None:
         raise InputError("data must have an edge_index; torch_geometric.utils converts from other forms.")
@@ -61,7 +64,7 @@ def _array(tensor: Any) -> AnyArray:
     return np.asarray((plain if str(plain.layout) == "torch.strided" else plain.to_dense()).numpy())
 
 
-def to_pyg(graph: Graph) -> Any:
+def to_pyg(graph: Graph) -> Data:
     """Return a PyG ``Data`` with the arcs, features, labels and masks of ``graph``; floats are float32."""
     import torch
 

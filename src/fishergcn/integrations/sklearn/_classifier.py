@@ -292,9 +292,7 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
         given = validation._check_sample_weight(sample_weight, X, dtype=np.float64)
         weight[known] = given[known] * class_weights.compute_sample_weight(self.class_weight, y[known])
         if (weight < 0).any() or not (weight > 0).any():
-            raise InputError(
-                "sample_weight and class_weight must not be negative, and positive for at least one label."
-            )
+            raise InputError("sample_weight and class_weight must be positive for some label and negative for none.")
         return weight
 
     def _link(self, X: Any) -> None:
