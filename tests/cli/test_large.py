@@ -26,7 +26,7 @@ def test_numbers_are_those_of_the_library(tmp_path):
     assert result.exit_code == 0, result.output
     [found] = json.loads(result.stdout)["runs"]
     cora = datasets.load("cora")
-    config = TrainConfig(max_epochs=2, hidden=8)
+    config = TrainConfig.named("general", max_epochs=2, hidden=8)
     [expected] = train_runs(cora, "gcn", "public", config=config, batches=BatchSettings(70, (5, -1)))
     assert found["curves"] == expected.curves
     assert found["test_loss"] == expected.test_loss

@@ -53,7 +53,7 @@ class TestDataSet:
         from fishergcn import datasets
 
         graph = datasets.load("cora")
-        config = TrainConfig(max_epochs=2, hidden=4)
+        config = TrainConfig.named("general", max_epochs=2, hidden=4)
         expected = train_runs(graph, "gcn-x5", splits.public(graph), 2, config)
         found = [each for each in json.loads(cora.stdout)["runs"] if each["method"] == "gcn-x5"]
         assert [each["seed"] for each in found] == [2019, 2020]
@@ -115,7 +115,8 @@ class TestDataSet:
         more = ["--set", "noise=gaussian", "--set", "adversarial=false", "--set", "link-rate=0.1"]
         more += ["--set", "order=4"]
         text = run("--dataset", "cora", "--method", "fishergcn", *flat, *more, "--json", "--quiet").stdout
-        expected = TrainConfig(
+        expected = TrainConfig.named(
+            "general",
             max_epochs=1,
             hidden=(4, 3),
             learning_rate=0.02,
@@ -321,8 +322,8 @@ def test_the_help_shows_the_defaults_of_the_configuration():
         for parameter in typer.main.get_command(app).commands["train"].params
         if isinstance(getattr(parameter, "show_default", None), str)
     }
-    defaults = TrainConfig().to_dict()
     assert len(shown) == 14
     for name, text in shown.items():
-        value = defaults[name][0] if name == "hidden" else defaults[name]
-        assert text == str(value), name
+        general, paper = (getattr(TrainConfig.named(each), name) for each in ("general", "paper"))
+        both = str(general) if general == paper else f"{general}; paper: {paper}"
+        assert text == ("64" if name == "hidden" else both), name

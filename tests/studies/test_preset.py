@@ -61,7 +61,7 @@ def test_the_example_on_the_page(tmp_path):
 
 def test_all_are_there():
     expected = {"ablation", "curves", "quick", "table1", "table2", "table3", "three-layers"}
-    expected |= {"robustness", "robustness-quick", "consistency"}
+    expected |= {"robustness", "robustness-quick", "consistency", "consistency-settings", "perturbations"}
     assert set(studies.available_presets()) == expected
 
 

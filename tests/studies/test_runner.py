@@ -165,6 +165,7 @@ def test_matrix_and_spectrum_are_computed_once(tmp_path, monkeypatch):
             calls["Neighborhood"].append(settings["rank"])
         return real_neighborhood(*given, spectrum=spectrum, **settings)
 
+    monkeypatch.setattr(problem, "_MATRICES", {})
     monkeypatch.setattr(problem, "renormalized", matrix)
     monkeypatch.setattr(problem, "Neighborhood", neighborhood)
     assert run(plan, tmp_path) == {"ok": len(chosen)}

@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from fishergcn._base.checks import check_choice, check_integer
-from fishergcn._base.choices import Settings
+from fishergcn._base.choices import Scaling, Settings
 from fishergcn._base.files import write_text
 from fishergcn._base.imports import require
 from fishergcn._base.reprs import one_line
@@ -189,7 +189,7 @@ def tune(
     place = Path(folder)
     study = _study(optuna, place, check_integer("seed", seed, minimum=0), _identity(base, runs, grid))
     listener = Listener() if listener is None else listener
-    scalings = scalings_of(graph)
+    scalings = [each for each in get_args(Scaling) if each in scalings_of(graph)]
     most_radius = _most_radius(base)
     with contextlib.closing(choose_executor(device, workers, most=len(runs), on_epoch=listener.epoch)) as executor:
         objective = _Objective(base, runs, executor)
