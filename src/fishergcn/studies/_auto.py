@@ -40,7 +40,7 @@ from fishergcn.studies._planning import splits_digest
 from fishergcn.studies._runner import run
 from fishergcn.studies._stages import Stage, kept_model
 from fishergcn.studies._verdict import known_homophily, sentences, worth_of_links
-from fishergcn.training import RunRecord, TrainConfig, graph_free_of, learnable, parse_method, warn_of_single_members
+from fishergcn.training import RunRecord, TrainConfig, graph_free_of, learnable, parse_method
 
 _USUAL_SECONDS = 100.0  # what a choice may take where no limit is given
 _MOST_ENTRIES = 200_000_000  # of a high-order matrix: 2.4 GB
@@ -122,7 +122,6 @@ def fit(
     ('gcn', True)
     """
     graph = learnable(check_graph(graph))
-    warn_of_single_members(graph)
     [chosen] = choose(graph, split)
     if len(chosen.val) == 0:
         raise InputError(f"split {chosen.name!r} has no val nodes; at least one is needed.")
