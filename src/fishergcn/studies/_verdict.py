@@ -13,6 +13,7 @@ from fishergcn.splits import Split
 from fishergcn.studies._candidates import Scores
 from fishergcn.studies._resampling import Estimate, estimate
 
+_NORMAL = 1.96  # standard errors in a 95 % interval
 _TOLD = 30  # links between nodes of known class that tell the homophily
 
 
@@ -76,22 +77,11 @@ def sentences(
 
 def _about_links(gain: Estimate, pair: tuple[str, str]) -> Iterator[str]:
     linked, free = pair
-    interval = math.isfinite(gain.low) and math.isfinite(gain.high)
-    if not interval:
-        words = "seem to help" if gain.mean > 0 else "seem to hurt" if gain.mean < 0 else "seem to make no difference"
-    elif gain.low > 0:
-        words = "help"
-    elif gain.high < 0:
-        words = "hurt"
-    else:
-        words = "make no clear difference"
+    words = "help" if gain.low > 0 else "hurt" if gain.high < 0 else "make no clear difference"
     side = "higher" if gain.mean >= 0 else "lower"
-    bounds = f" (95 % interval {100 * gain.low:+.1f} to {100 * gain.high:+.1f})" if interval else ""
     yield (
         f"The links {words}: the accuracy of {linked} is {100 * abs(gain.mean):.1f} points {side} than that of {free}, "
-        f"the same network without them{bounds}."
+        f"the same network without them (95 % interval {100 * gain.low:+.1f} to {100 * gain.high:+.1f})."
     )
-    if not interval:
-        yield "That is one inner split, so there is no interval; more time, or fewer candidates, would give one."
-    elif gain.high < 0:
+    if gain.high < 0:
         yield "Warning: the links of this graph mislead a network; one that ignores them does better."
