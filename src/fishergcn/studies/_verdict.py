@@ -32,11 +32,23 @@ def known_homophily(graph: Graph, split: Split) -> float:
     return float((labels[links.row[told]] == labels[links.col[told]]).mean())
 
 
-def worth_of_links(linked: Scores, free: Scores) -> Estimate | None:
-    """Compare a network that uses the links with the same one without them, run by run."""
+def worth_of_links(linked: Scores, free: Scores, nodes: int) -> Estimate | None:
+    """Compare a network that uses the links with the same one without them, run by run.
+
+    A single run has no spread. Its interval is that of two shares p and q of the same number of validation nodes, as if
+    they were independent, (p - q) ± 1.96 sqrt((p(1-p) + q(1-q)) / nodes): too wide rather than too narrow, since both
+    networks are right on the same easy nodes.
+    """
     both = sorted(linked.keys() & free.keys(), key=str)
-    differences = {key: linked[key].accuracy - free[key].accuracy for key in both}
-    return estimate(differences, bounds=(-1.0, 1.0)) if both else None
+    if not both:
+        return None
+    found = estimate({key: linked[key].accuracy - free[key].accuracy for key in both}, bounds=(-1.0, 1.0))
+    if len(both) > 1:
+        return found
+    shares = [scores[both[0]].accuracy for scores in (linked, free)]
+    error = math.sqrt(sum(share * (1 - share) for share in shares) / nodes)
+    low, high = max(found.mean - _NORMAL * error, -1.0), min(found.mean + _NORMAL * error, 1.0)
+    return dataclasses.replace(found, low=low, high=high, standard_error=error)
 
 
 def sentences(
