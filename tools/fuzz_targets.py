@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
+import gzip
 import io
 import json
 import pickle
@@ -279,12 +280,99 @@ def _read_tables(folder: Path, rng: random.Random) -> None:
     used = [paths[0], *(path if rng.random() < 0.7 else None for path in paths[1:])]
     found = Graph.from_files(
         *used,
-        header=rng.choice((False, True, "edges", ["features", "labels"])),
+        header=rng.choice((None, None, False, True, "edges", ["features", "labels"])),
+        text=rng.choice(("refuse", "drop", "one-hot")),
+        empty=rng.choice(("refuse", "drop", "fill")),
+        label=rng.choice((None, None, 2, "class 0")),
         directed=rng.choice(("undirected", "symmetrize", "refuse")),
         self_links=rng.choice(("keep", "drop")),
     )
     found.save(folder / "again.npz")
     assert Graph.load(folder / "again.npz").node_ids == found.node_ids
+
+
+# Tables of other formats
+
+
+@functools.cache
+def _other_tables() -> Files:
+    import networkx
+    import pyarrow
+    from pyarrow import feather, parquet
+
+    links = {
+        "since": list(range(8)),
+        "source": [f"n{i}" for i in range(8)],
+        "target": [f"n{(i + 1) % 8}" for i in range(8)],
+    }
+    nodes = {
+        "id": [f"n{i}" for i in range(8)],
+        "height": [i / 3 for i in range(7)] + [None],
+        "city": ["Rome", "Oslo"] * 4,
+        "member": [True, False] * 4,
+        "team": ["red", "blue", None, "red"] * 2,
+        "fold": ["train", "val", "test", None] * 2,
+    }
+    text = (
+        ",".join(nodes)
+        + "\n"
+        + "".join(
+            ",".join("" if cell is None else str(cell) for cell in row) + "\n"
+            for row in zip(*nodes.values(), strict=True)
+        )
+    )
+    made = networkx.Graph()
+    for at, node in enumerate(nodes["id"]):
+        known = {name: cells[at] for name, cells in nodes.items() if name != "id" and cells[at] is not None}
+        made.add_node(node, **known)
+    made.add_edges_from(zip(links["source"], links["target"], strict=True), weight=1.5)
+    masks = {f"{part}_masks": np.arange(8)[:, None] % 4 == [at, at] for at, part in enumerate(("train", "val", "test"))}
+    with tempfile.TemporaryDirectory() as folder:
+        parquet.write_table(pyarrow.table(links), f"{folder}/links.parquet")
+        feather.write_feather(pyarrow.table(links), f"{folder}/links.feather", compression="uncompressed")
+        parquet.write_table(pyarrow.table(nodes), f"{folder}/nodes.parquet")
+        feather.write_feather(pyarrow.table(nodes), f"{folder}/nodes.feather")
+        networkx.write_graphml(made, f"{folder}/nodes.graphml")
+        networkx.write_edgelist(made, f"{folder}/links.edgelist")
+        np.savez(f"{folder}/masks.npz", **masks)
+        Path(folder, "nodes.csv").write_text(text)
+        Path(folder, "nodes.csv.gz").write_bytes(gzip.compress(text.encode()))
+        return {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
+
+
+def _spoil_others(rng: random.Random, files: Files) -> Files:
+    spoiled = dict(files)
+    for name in rng.sample(sorted(files), 5):
+        data = files[name]
+        if name.endswith(".npz"):
+            spoiled[name] = spoil_npz(rng, data)
+        elif name.endswith((".csv", ".edgelist", ".graphml")) and rng.random() < 0.7:
+            spoiled[name] = spoil_text(rng, data.decode(), ",{}'<>=\"").encode("utf-8", "surrogatepass")
+        elif name.endswith(".gz") and rng.random() < 0.7:
+            spoiled[name] = gzip.compress(
+                spoil_text(rng, gzip.decompress(data).decode()).encode("utf-8", "surrogatepass")
+            )
+        else:
+            spoiled[name] = spoil_bytes(rng, data)
+    return spoiled
+
+
+def _read_others(folder: Path, rng: random.Random) -> None:
+    from fishergcn.graph import Graph
+
+    links = rng.choice(("links.parquet", "links.feather", "links.edgelist", "nodes.graphml"))
+    nodes = rng.choice(("nodes.parquet", "nodes.feather", "nodes.csv", "nodes.csv.gz"))
+    found = Graph.from_files(
+        folder / links,
+        None if links == "nodes.graphml" else folder / nodes,
+        label=rng.choice(("team", "team", None, "missing", 5)),
+        parts=rng.choice(("fold", (), str(folder / "masks.npz"))),
+        drop=rng.choice(((), "city", ["height", 3])),
+        text=rng.choice(("refuse", "drop", "one-hot", "one-hot")),
+        empty=rng.choice(("refuse", "drop", "fill", "fill")),
+    )
+    found.save(folder / "again.npz")
+    assert Graph.load(folder / "again.npz").digest == found.digest
 
 
 # Planetoid
@@ -387,6 +475,7 @@ def _read_preset(folder: Path, _: random.Random) -> None:
 TARGETS = {
     "npz": Target(_graph_files, _spoil_one, _read_graph),
     "csv": Target(_tables, _spoil_tables, _read_tables),
+    "tables": Target(_other_tables, _spoil_others, _read_others),
     "planetoid": Target(_planetoid, _spoil_planetoid, _read_planetoid),
     "preset": Target(_preset, _spoil_preset, _read_preset),
 }

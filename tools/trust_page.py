@@ -21,6 +21,7 @@ PAGE = ROOT / "docs" / "trust.md"
 WORDS = {
     "npz": "graph files (`Graph.load`)",
     "csv": "text tables (`Graph.from_files`)",
+    "tables": "other tables (`Graph.from_files`: Parquet, Feather, GraphML, edge lists, gzip, masks)",
     "planetoid": "Planetoid (`Graph.from_planetoid`)",
     "preset": "presets (`experiments.preset.load`, `make_plan`)",
     "model": "model folders (`models.load_model`, predictions)",

@@ -121,6 +121,15 @@ class TestOneResult:
         same(found.replace(features=found.features[:, order], feature_names=[found.feature_names[at] for at in order]))
 
 
+def test_directed_graphs_are_refused_alike(tmp_path):
+    networkx = pytest.importorskip("networkx")
+    arcs = networkx.DiGraph([("a", "b"), ("b", "c")])
+    networkx.write_graphml(arcs, tmp_path / "g.graphml")
+    assert "directed='symmetrize' or --directed symmetrize" in refusal(Graph.from_files, tmp_path / "g.graphml")
+    found = Graph.from_files(tmp_path / "g.graphml", directed="symmetrize")
+    assert found == Graph.from_networkx(arcs, directed="symmetrize")
+
+
 class TestNotices:
     def test_what_was_understood_is_told(self, folder):
         with pytest.warns(Notice) as told:
@@ -317,6 +326,19 @@ class TestHostile:
     def test_entities_are_refused(self, tmp_path):
         (tmp_path / "g.graphml").write_text('<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b "c">]><graphml>&b;</graphml>')
         assert "must not declare a document type or entities" in refusal(Graph.from_files, tmp_path / "g.graphml")
+
+    def test_one_value_for_a_billion_rows(self, tmp_path, monkeypatch):
+        arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        column = arrow.array(["a"] * 2_000_000)
+        parquet.write_table(arrow.table({"source": column, "target": column}), str(tmp_path / "e.parquet"))
+        assert (tmp_path / "e.parquet").stat().st_size < 20_000
+        monkeypatch.setattr("fishergcn._base.memory.available_memory", lambda: 100 << 20)
+        assert "needs about" in refusal(Graph.from_files, tmp_path / "e.parquet")
+
+    def test_no_columns(self, tmp_path):
+        arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(arrow.table({}), str(tmp_path / "e.parquet"))
+        assert "e.parquet holds no links" in refusal(Graph.from_files, tmp_path / "e.parquet")
 
     def test_nested_columns(self, tmp_path):
         arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")

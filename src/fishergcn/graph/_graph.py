@@ -377,7 +377,8 @@ class Graph:
             Which text files begin with a line of column names: True for all, False or an empty list for none, or
             names (``"edges"``, ``"features"``, ``"labels"``). By default, and in files not named, it is found out.
         directed
-            As in :meth:`from_edges`.
+            As in :meth:`from_edges`; links of a GraphML file that says ``directed`` are arcs, which must be listed
+            both ways unless symmetrized.
         source, target, weight
             Columns of ``edges``, by name or by number from 1; those not chosen are left out.
         id, label
@@ -419,7 +420,8 @@ class Graph:
 
             if features is not None:
                 raise InputError("features must not be given with a GraphML file, whose nodes have theirs.")
-            paths[:2] = graphml_records(paths[0], weight)
+            *paths[:2], arcs = graphml_records(paths[0], weight)
+            directed = "refuse" if arcs and directed == "undirected" else directed
         found = table_arguments(paths, header, directed, columns)
         columns.tell()
         return cls(**{**found, **arguments})

@@ -66,8 +66,8 @@ def _attributes(graph: networkx.Graph) -> list[str]:
     return sorted({repr(str(name)) for _, found in graph.nodes(data=True) for name in found})
 
 
-def graphml_records(path: Path, weight: str | int | None) -> tuple[Records, Records]:
-    """Return the links and the nodes of a GraphML file as tables."""
+def graphml_records(path: Path, weight: str | int | None) -> tuple[Records, Records, bool]:
+    """Return the links and the nodes of a GraphML file as tables, and whether it says that links are arcs."""
     networkx = require("networkx", extra="pyg", purpose=f"reading {path}")
     with opened(path) as stream:
         text = stream.read()
@@ -89,7 +89,8 @@ def graphml_records(path: Path, weight: str | int | None) -> tuple[Records, Reco
         for at, (first, second, found) in enumerate(data, 1)
     ]
     head = ["source", "target", *([name] if weighted else [])]
-    return Records(str(path), "link", [(0, head), *rows]), records_of_nodes(str(path), graph.nodes(data=True), None)
+    nodes = records_of_nodes(str(path), graph.nodes(data=True), None)
+    return Records(str(path), "link", [(0, head), *rows]), nodes, bool(graph.is_directed())
 
 
 def _short(error: Exception) -> str:

@@ -15,6 +15,7 @@ from fishergcn.graph._formats._text import Row, cell_of, read_number, read_rows
 
 _PARQUET, _FEATHER = (".parquet", ".pq"), (".feather", ".arrow", ".ipc")
 _LARGEST = 1 << 32  # bytes of a columnar file once unpacked
+_BYTES_PER_CELL = 64  # of Python's objects
 
 
 @dataclass(frozen=True)
@@ -62,11 +63,16 @@ def _columnar_rows(path: Path) -> Iterator[Row]:
                 parquet = require("pyarrow.parquet", extra="report", purpose=f"reading {path}").ParquetFile(stream)
                 groups = range(parquet.metadata.num_row_groups)
                 _check_size(path, sum(parquet.metadata.row_group(each).total_byte_size for each in groups))
+                # One value may stand for a billion rows.
+                check_memory(
+                    f"reading {path}", _BYTES_PER_CELL * parquet.metadata.num_rows * parquet.metadata.num_columns
+                )
                 table = parquet.read()
             else:
                 table = arrow.ipc.open_file(arrow.PythonFile(stream, mode="r")).read_all()
             table.validate(full=True)
             _check_size(path, table.nbytes)
+            check_memory(f"reading {path}", _BYTES_PER_CELL * table.num_rows * table.num_columns)
             names = list(table.column_names)
             columns = [_values(table.column(at), names[at], path) for at in range(len(names))]
         except (arrow.ArrowException, OSError, ValueError, TypeError, OverflowError, NotImplementedError) as error:
@@ -111,7 +117,9 @@ def _of_frame(frame: Any, name: str) -> Records:
 
 
 def _rows(names: Sequence[str], columns: Sequence[Sequence[Any]]) -> Iterator[Row]:
-    """Yield the names, then the rows, which are counted from 1."""
+    """Yield the names, then the rows, which are counted from 1; nothing without columns."""
+    if not names:
+        return
     yield 0, [name.strip() for name in names]
     for number, values in enumerate(zip(*columns, strict=True), 1):
         yield number, [cell_of(value) for value in values]
