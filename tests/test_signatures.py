@@ -36,7 +36,9 @@ GIVEN = {
     "matrix", "links",
 }  # fmt: skip
 # Names of arguments that are words of a fixed list in one function and something else in another.
-OTHERWISE = {("data_link", "kind")}
+OTHERWISE = {
+    ("data_link", "kind"), ("data_link", "text"), ("parse", "text"), ("Display.say", "text"), ("Listener.say", "text"),
+}  # fmt: skip
 
 
 def public_classes() -> Iterator[type]:

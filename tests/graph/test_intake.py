@@ -332,7 +332,7 @@ class TestHostile:
         column = arrow.array(["a"] * 2_000_000)
         parquet.write_table(arrow.table({"source": column, "target": column}), str(tmp_path / "e.parquet"))
         assert (tmp_path / "e.parquet").stat().st_size < 20_000
-        monkeypatch.setattr("fishergcn._base.memory.available_memory", lambda: 100 << 20)
+        monkeypatch.setattr("fishergcn._base.memory.free_memory", lambda: 100 << 20)
         assert "needs about" in refusal(Graph.from_files, tmp_path / "e.parquet")
 
     def test_no_columns(self, tmp_path):

@@ -47,9 +47,9 @@ class Source:
             how = "at least" if mixed else "exactly"
             raise InputError(f"{how} one of --dataset, --graph and --edges must be given, got {got}.")
         if self.edges is None:
-            for option in ("features", "labels"):
-                if getattr(self, option) is not None:
-                    raise InputError(f"--{option} goes with --edges, not with --{given[0]}.")
+            for option in ("features", "labels", "source", "target", "weight", "id_", "label", "parts", "drop"):
+                if getattr(self, option):
+                    raise InputError(f"--{option.rstrip('_')} goes with --edges, not with --{given[0]}.")
         elif self.labels is None and self.label is None:
             raise InputError(
                 "--labels must be given with --edges: a file with a node id and a class name on each line; or --label, "

@@ -58,8 +58,10 @@ def predict(
 
     if graph is not None and edges is not None:
         raise InputError("one of --graph and --edges must be given, got both.")
-    if edges is None and features is not None:
-        raise InputError("--features goes with --edges, which is missing.")
+    places = {"features": features, "source": source, "target": target, "weight": weight, "id": id_, "drop": drop}
+    for option, value in places.items():
+        if edges is None and value:
+            raise InputError(f"--{option} goes with --edges, which is missing.")
     if out is not None:
         shared.check_new_file(out, overwrite=overwrite)
     model = load_model(folder)

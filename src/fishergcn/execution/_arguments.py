@@ -27,7 +27,7 @@ def check_graph(value: Any) -> Graph:
     if isinstance(value, str) and value in datasets.available():
         advice = f"fishergcn.datasets.load({value!r}) gives one"
     else:
-        advice = "Graph.from_edges, from_files, from_networkx and from_pyg make one"
+        advice = "Graph.from_edges, from_files, from_frames, from_networkx and from_pyg make one"
     raise InputError(f"graph must be a Graph, got {type(value).__name__}; {advice}.")
 
 

@@ -51,14 +51,27 @@ def matched_features(known: Graph, graph: Graph, width: int) -> FeatureMatrix:
             )
         return graph.features
     place = {name: number for number, name in enumerate(graph.feature_names)}
-    missing = [name for name in known.feature_names if name not in place]
+    # A text of training that no node has now, beside others of its column: 0 for all of them.
+    columns = {name.partition("=")[0] for name in place if "=" in name}
+    absent = [name for name in known.feature_names if name not in place]
+    unseen = [name for name in absent if "=" in name and name.partition("=")[0] in columns]
+    missing = [name for name in absent if name not in unseen]
     if missing:
         raise InputError(f"the graph lacks {_named(missing)}, which the network needs.")
     extra = sorted(place.keys() - set(known.feature_names))
     if extra:
         warn(f"{_named(extra)} {'was' if len(extra) == 1 else 'were'} not there at training and left out.")
-    order = [place[name] for name in known.feature_names]
-    return graph.features if order == list(range(graph.num_features)) else graph.features[:, order]
+    features = graph.features
+    if unseen:
+        warn(f"{_named(unseen)} {'is' if len(unseen) == 1 else 'are'} 0 for all nodes, since none has such a text.")
+        zero = np.zeros((graph.num_nodes, 1), np.float32)
+        features = (
+            np.hstack([features, zero])
+            if isinstance(features, np.ndarray)
+            else sparse.csr_array(sparse.hstack([features, sparse.csr_array(zero)]))
+        )
+    order = [place.get(name, graph.num_features) for name in known.feature_names]
+    return features if order == list(range(graph.num_features)) else features[:, order]
 
 
 def check_links(links: MatrixLike, shape: tuple[int, int]) -> CSRArray:
