@@ -52,9 +52,9 @@ def matched_features(known: Graph, graph: Graph, width: int) -> FeatureMatrix:
         return graph.features
     place = {name: number for number, name in enumerate(graph.feature_names)}
     # A text of training that no node has now, beside others of its column: 0 for all of them.
-    columns = {name.partition("=")[0] for name in place if "=" in name}
+    encoded = {name.partition("=")[0] for name in place if "=" in name}
     absent = [name for name in known.feature_names if name not in place]
-    unseen = [name for name in absent if "=" in name and name.partition("=")[0] in columns]
+    unseen = [name for name in absent if "=" in name and name.partition("=")[0] in encoded]
     missing = [name for name in absent if name not in unseen]
     if missing:
         raise InputError(f"the graph lacks {_named(missing)}, which the network needs.")
