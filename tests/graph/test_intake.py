@@ -143,6 +143,14 @@ class TestNotices:
         ):
             assert part in words
 
+    def test_ids_in_a_column_without_a_name(self, folder):
+        (folder / "e.csv").write_text("0,1\n1,2\n")
+        (folder / "x.csv").write_text(",age,paper\n0,31,2\n1,44,0\n2,25,1\n")
+        with pytest.warns(Notice, match="node ids are in the first column, which has no name; id= or --id chooses"):
+            assert Graph.from_files(folder / "e.csv", folder / "x.csv").node_ids == ("0", "1", "2")
+        found = quietly(Graph.from_files, folder / "e.csv", folder / "x.csv", id="paper")
+        assert (found.node_ids, found.feature_names) == (("2", "0", "1"), ("age",))
+
     def test_nothing_is_told_where_all_was_said(self, folder):
         (folder / "nodes.csv").write_text("id,age\nAnn,1\nBob,2\nCy,3\nDee,4\n")
         with warnings.catch_warnings():

@@ -159,7 +159,12 @@ class Columns:
             if names is not None and width > 2 and names[0] == "" and _ID.fullmatch(names[1]):
                 chosen = 1
                 self.notes.append(f"{table.name}: node ids are in column {names[1]!r}; left out: the index.")
-        first = 1 if chosen == 1 and names is not None and names[0] == "" else 0
+            elif names is not None and width > 1 and names[0] == "" and table.unit != "node":
+                # An index that numbers the rows may well look like the ids, which are in another column.
+                self.notes.append(
+                    f"{table.name}: node ids are in the first column, which has no name; id= or --id chooses another."
+                )
+        first = 1 if chosen > 0 and names is not None and names[0] == "" else 0  # an index is no feature
         features = [at for at in range(first, width) if at != chosen and at not in taken]
         for at in features:
             # One letter may be a coordinate.
