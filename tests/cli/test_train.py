@@ -200,6 +200,7 @@ class TestDataSet:
         (["--splits", "public", "--splits", "public"], "distinct names"),
         (["--splits", "per-class:500+1:0"], "Every class must have at least"),
         (["--labels", "l.csv"], "--labels goes with --edges, not with --dataset"),
+        (["--id", "name"], "--id goes with --edges, not with --dataset"),
         (
             ["--graph", "g.npz"],
             "exactly one of --dataset, --graph and --edges must be given, got --dataset and",
