@@ -72,7 +72,7 @@ def test_ctrl_c_is_one_line_and_finished_trials_are_kept(tmp_path, monkeypatch):
     first, last = result.output.splitlines()
     assert first.startswith("fishergcn: trial 1 of 2")
     command = "fishergcn tune --out 'my study'"
-    assert last == f"fishergcn: stopped by SIGINT; finished trials are kept, go on with: {command}"
+    assert last == f"fishergcn: stopped by SIGINT; finished trials are kept; continue with: {command}"
     assert len(calls) == 2
     assert run(*QUICK, "--out", tmp_path).stderr.startswith("fishergcn: trial 2 of 2")
     assert len(calls) == 3

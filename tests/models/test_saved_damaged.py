@@ -144,7 +144,7 @@ def test_a_pipe_in_place_of_a_file_is_not_waited_for(folder):
 
 
 def test_folder_of_models(folder):
-    refused(folder.parent, "has no model.json; its folders model have one")
+    refused(folder.parent, "has no model.json; its subfolders model are")
 
 
 class TestAlteredGraph:

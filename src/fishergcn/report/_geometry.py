@@ -18,8 +18,8 @@ def geometry(folder: Path) -> Section | None:
         stem = "geometry-" + ("" if path.parent == folder else f"{slug(path.parent.name)}-")
         fisher, links = draw_fisher(record, f"{stem}fisher"), draw_links(record.links, f"{stem}links")
         body += [
-            figure(f"What {record.title} feels of its graph", FISHER, [fisher]),
-            figure(f"The links that matter to {record.title}", LINKS, [links]),
+            figure(f"How {record.title} responds to changes of its graph", FISHER, [fisher]),
+            figure(f"The links that matter most to {record.title}", LINKS, [links]),
         ]
         pictures += [fisher, links]
     return Section("geometry", "Geometry of the trained model", body, pictures) if body else None

@@ -58,9 +58,9 @@ def sentences(
     tried = [each for each in candidates if each.tried]
     top = max(tried, key=lambda each: each.val_accuracy)
     told = f"{best} was chosen from {len(tried)} candidates by validation: accuracy {chosen.val_accuracy:.1%}"
-    told += f" in the mean of {chosen.runs} inner splits" if chosen.runs > 1 else " on the validation nodes"
+    told += f" on average over {chosen.runs} inner splits" if chosen.runs > 1 else " on the validation nodes"
     if top.name != best:
-        told += f"; {top.name} has {top.val_accuracy:.1%}, which is no clear difference"
+        told += f"; {top.name} has {top.val_accuracy:.1%}, not clearly different"
     yield f"{told}."
     if gain is not None and pair is not None:
         yield from _about_links(gain, pair)
@@ -92,6 +92,6 @@ def _about_links(gain: Estimate, pair: tuple[str, str]) -> Iterator[str]:
         f"the same network without them{bounds}."
     )
     if not interval:
-        yield "That is one inner split, so there is no interval; more time, or fewer candidates, would give one."
+        yield "This is a single inner split, so there is no interval; more time or fewer candidates would give one."
     elif gain.high < 0:
-        yield "Warning: the links of this graph mislead a network; one that ignores them does better."
+        yield "Warning: the links of this graph hurt; a network that ignores them does better."
