@@ -213,7 +213,7 @@ def test_a_full_disk_ends_the_work_with_one_sentence(small, tmp_path, monkeypatc
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(executors.LocalExecutor, "run", full)
-    with pytest.raises(DataFileError, match="No space left on device. Finished runs are saved"):
+    with pytest.raises(DataFileError, match=r"No space left on device\. Finished runs are saved"):
         run(small, tmp_path)
 
 

@@ -45,14 +45,14 @@ def _type_of(option: Any, ctx: Any) -> str:
 
 
 def short_type(text: str) -> str:
-    """Return a type as it is shown: in capitals, or the choices, one to a line if they are long.
+    r"""Return a type as it is shown: in capitals, or the choices, one to a line if they are long.
 
     Examples
     --------
     >>> short_type("<list[str]>"), short_type("<keep|drop>"), short_type("<exact|empirical|monte-carlo>")
-    ('TEXT', 'keep|drop', 'exact|\\nempirical|\\nmonte-carlo')
+    ('TEXT', 'keep|drop', 'exact|\nempirical|\nmonte-carlo')
     """
     bare = text.strip("<>[]").removeprefix("list[")
     if "|" in bare:
         return bare if len(bare) <= _FITS else bare.replace("|", "|\n")
-    return _TYPES.get(bare, _TYPES.get(bare.lower(), bare.upper()))
+    return _TYPES.get(bare, _TYPES.get(bare.lower(), bare))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def distance(
     a: shared.GraphName,
-    b: Annotated[str, typer.Argument(help="Another graph on the same nodes.")],
+    b: Annotated[str, typer.Argument(help="Another graph on the same nodes.", metavar="OTHER")],
     laplacian: Annotated[
         Literal["renormalized", "high-order", "normalized", "combinatorial"],
         typer.Option(help="Which Laplacian to use."),

@@ -1,4 +1,4 @@
-"""Pictures of what a network feels of its graph: the extrinsic geometry, and the links of one node."""
+"""Pictures of how a network responds to changes of its graph: the extrinsic geometry, and the links of one node."""
 
 from __future__ import annotations
 

@@ -101,8 +101,8 @@ def _facts(values: Any) -> Facts:
         raise DataFileError(f"the format must be {FORMAT!r}.")
     if values.get("version") != _VERSION:
         raise DataFileError(
-            f"version {values.get('version')!r:.20} of the model format, written by {_writer(values)}, cannot be read by "
-            f"fishergcn {__version__}, which reads version {_VERSION}: update fishergcn, or train the model again."
+            f"version {values.get('version')!r:.20} of the model format, written by {_writer(values)}, cannot be read "
+            f"by fishergcn {__version__}, which reads version {_VERSION}: update fishergcn, or train the model again."
         )
     graph = _typed("graph", values["graph"], str)
     if graph not in ("embedded", "graph.npz"):

@@ -63,8 +63,9 @@ VARIANTS = (
 PERTURBATIONS = (
     "Difference in test accuracy from the control, which uses the same number of dropout samples on the unchanged "
     "graph, run by run; bands are 95 % intervals. Top: training on graphs drawn from the neighborhood. Bottom: "
-    "training on their mean, without noise. The radius of high, low and random is the paper’s ε, that of nodes, polynomial and links the root "
-    "mean square of the Bures distance, that of link-flip and link-drop the share of links."
+    "training on their mean, without noise. The radius of high, low and random is the paper’s ε, that of nodes, "
+    "polynomial and links the root mean square of the Bures distance, that of link-flip and link-drop the share of "
+    "links."
 )
 
 FISHER = (

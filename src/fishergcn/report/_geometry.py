@@ -1,4 +1,4 @@
-"""What the models saved beside the runs feel of their graph, from the records kept with them."""
+"""How models saved with the runs respond to changes of their graph, from the records kept with them."""
 
 from __future__ import annotations
 

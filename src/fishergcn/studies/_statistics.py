@@ -19,7 +19,6 @@ from fishergcn.studies._resampling import Estimate, Key, estimate, paired_differ
 from fishergcn.studies._runs import Runs
 from fishergcn.training import SCORES, RunRecord
 
-
 #: With fewer random splits a mean is not set beside a published one in standard errors: a few splits are easily all
 #: lucky, and their spread does not show it.
 SPLITS_TO_JUDGE = 10
