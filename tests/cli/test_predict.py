@@ -119,7 +119,7 @@ class TestNewFiles:
         out = ["--out", files / "p.csv"]
         with pytest.raises(InputError, match="--graph and --edges cannot be used together"):
             run(folder, *links, "--graph", files / "g.npz", *out)
-        with pytest.raises(InputError, match="--features goes with --edges, which is missing"):
+        with pytest.raises(InputError, match="--features needs --edges"):
             run(folder, *nodes, *out)
         with pytest.raises(InputError, match="the graph has no features, and the network needs 3 of each node"):
             run(folder, *links, *out)

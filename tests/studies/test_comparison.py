@@ -127,7 +127,7 @@ class TestRun:
         with studies.run(again, tmp_path, **options) as runs:
             assert runs.counts() == {"ok": 2}
         other = studies.make_comparison([ring()], ["gcn"], splits=mine(shift=1), config=FEW)
-        with pytest.raises(DataFileError, match="now asked for: data of ring, splits"):
+        with pytest.raises(DataFileError, match="you asked for: data of ring, splits"):
             studies.run(other, tmp_path, **options)
         read = studies.Plan.from_dict(plan.to_dict())
         with pytest.raises(InputError, match="data set 'ring' is not built in"):

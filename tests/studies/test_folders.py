@@ -16,18 +16,18 @@ from fishergcn.studies._store import open_runs
             [],
             "contains no runs (neither runs.sqlite nor plan.json); to create some: fishergcn reproduce quick --out {}",
         ),
-        (["photo.jpg"], "make some with: fishergcn reproduce quick --out new-folder"),
+        (["photo.jpg"], "to create some: fishergcn reproduce quick --out new-folder"),
         (["model.json"], "holds a model but no runs of a study; use it with: fishergcn predict {}"),
         (["gcn/model.json"], "holds models but no runs of a study; use one with: fishergcn predict {}/gcn"),
         (["study.sqlite", "tuning.json"], "holds a search by fishergcn tune but no runs of a study; its trials"),
         (["study.sqlite"], "holds a search by fishergcn tune but no runs of a study; it is not finished."),
         (
             ["points.csv", "study.json"],
-            "holds a study of robustness made by fishergcn 0.1, whose files this version does not read, and no runs of "
+            "holds a study of robustness made by fishergcn 0.1, whose files this version does not read, but no runs of "
             "a study; repeat it with: fishergcn robustness --out new-folder, or read it with that version.",
         ),
         (["cora/points.jsonl"], "holds a study of robustness made by fishergcn 0.1"),
-        (["table1.csv", "table1.md"], "holds a table of data set statistics and no runs"),
+        (["table1.csv", "table1.md"], "holds a table of data set statistics but no runs"),
     ],
 )
 def test_what_a_folder_holds_is_told(tmp_path, files, words):

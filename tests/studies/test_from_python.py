@@ -75,7 +75,7 @@ def test_a_graph_of_ones_own(tmp_path):
     with pytest.raises(InputError, match="'mine' is not built in; pass it to the plan"):
         studies.run(kept, tmp_path / "runs", device="cpu", workers=1)
     changed = Graph(graph.adjacency, 2 * graph.features, labels, name="mine")
-    with pytest.raises(DataFileError, match="now asked for: data of mine"):
+    with pytest.raises(DataFileError, match="you asked for: data of mine"):
         studies.run(studies.make_plan("quick", datasets=[changed], **asked), tmp_path / "runs", device="cpu")
     with pytest.raises(InputError, match="is not the one in the plan"):
         studies.run(dataclasses.replace(plan, graphs={"mine": changed}), tmp_path / "other", device="cpu", workers=1)

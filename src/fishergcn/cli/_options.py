@@ -72,11 +72,11 @@ Name = Annotated[str | None, _data(help="A name for the graph of --edges; by def
 Splits = Annotated[
     list[str] | None,
     _data(
-        help="How many splits (a number n: mask:0, ..., if masks came with the data; else shuffled:2019, ..., or "
-        "per-class:20+30:2019, ... where there is no public split; or by the rule of the preset), or which: public, "
-        "mask:NUMBER, shuffled:SEED, per-class:SEED, per-class:TRAIN+VAL:SEED or held-out:PERCENT%:SEED; may be "
-        "repeated. By default those of the preset; of compare ten, or all masks; otherwise the public split, the first "
-        "mask, or held-out:20%:0 for a graph that has neither.",
+        help="How many splits, or which; may be repeated. A number follows the preset's rule; without one it takes "
+        "the masks that came with the data, or else random splits (shuffled:2019, ..., or per-class:20+30:2019, ... "
+        "if there is no public split). Names: public, mask:NUMBER, shuffled:SEED, per-class:SEED, "
+        "per-class:TRAIN+VAL:SEED, held-out:PERCENT%:SEED. By default the preset's; for compare ten, or all masks; "
+        "otherwise public, the first mask, or held-out:20%:0 if the graph has neither.",
         metavar="N|NAME",
     ),
 ]

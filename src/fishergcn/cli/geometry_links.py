@@ -59,6 +59,11 @@ def links(
         [" - ".join(row["link"]), "yes" if row["present"] else "no", f"{row['derivative']:+.4g}"]
         for row in facts["links"]
     ]
+    if not rows:
+        out.print(
+            f"Node {node} is {facts['class']} with probability {facts['probability']:.4f}. No such links affect it."
+        )
+        return
     what = "its entry of the propagation matrix" if saved.method.high_order else "its weight"
     title = f"node {node} is {facts['class']} with probability {facts['probability']:.4f}"
     out.print(table(title, ["pair", "a link", f"change of log p per unit of {what}"], rows))

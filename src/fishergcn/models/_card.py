@@ -99,7 +99,7 @@ def _selection(model: TrainedModel) -> list[str]:
         for each in model.selection.candidates
     ]
     heads = ("candidate", "settings", "validation accuracy", "cross entropy", "runs")
-    return ["## Choice", "", *model.selection.sentences, "", *_table(heads, rows), ""]
+    return ["## How it was chosen", "", *model.selection.sentences, "", *_table(heads, rows), ""]
 
 
 def _caution(tested: int, chosen_from: int) -> str:

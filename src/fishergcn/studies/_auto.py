@@ -107,7 +107,7 @@ def fit(
     Returns
     -------
     TrainedModel
-        Its ``selection`` has the score of each candidate and what the links are worth.
+        Its ``selection`` has the score of each candidate and how much the links add.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a choice came to: scores of the candidates, what the links are worth, and both in words."""
+"""The outcome of a choice: scores of the candidates, how much the links add, and both in words."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def sentences(
     candidates
         All of them.
     gain, pair
-        What the links are worth, and the two methods that tell it: with them and without them.
+        How much the links add, and the two methods that this is measured with: with links and without.
     homophily
         Of the links between nodes of known class.
     """
