@@ -1,11 +1,11 @@
 """Time and memory per epoch against the size of the graph, with a picture.
 
     python benchmarks/scaling.py [--nodes 10000 31623 100000 316228 1000000] [--methods gcn fishergcn]
-                                 [--epochs 3] [--hidden 64] [--samples 5] [--out FILE.json]
+                                 [--epochs 3] [--hidden 64] [--samples 5] [--threads 2] [--out FILE.json]
 
 Random graphs in which every node has 10 links on average, 4 of 5 within its class; 500 features of which
 about 20 are stored per node; 10 classes; 1 % of the nodes for training, 1 % for validation. An epoch is one
-optimization step and one validation pass, on one thread; each size and method runs in a process of its own.
+optimization step and one validation pass, on two threads; each size and method runs in a process of its own.
 A plain GCN computes only the rows within reach of the labeled nodes, and their share does not depend on n.
 The memory is the peak of the process from its start to the last epoch, less what the libraries take. The
 exponents are slopes of straight lines through the logarithms.
@@ -89,13 +89,13 @@ def run_epoch(trainer: Any, epoch: int) -> tuple[float, float]:
     return time.perf_counter() - start, accuracy
 
 
-def measure(nodes: int, method: str, epochs: int, hidden: int, samples: int) -> dict[str, Any]:
+def measure(nodes: int, method: str, epochs: int, hidden: int, samples: int, threads: int) -> dict[str, Any]:
     """Train on one graph in this process."""
     import torch
 
     from fishergcn._base.memory import keep_freed_memory
 
-    torch.set_num_threads(1)
+    torch.set_num_threads(threads)
     # A tiny graph first: it loads and compiles all that is needed, which is no cost of large graphs.
     run_epoch(make_trainer(planted_graph(1000, 0), random_split(1000, 1), method, hidden, samples), 0)
     libraries, start = peak_mb(), time.perf_counter()
@@ -176,10 +176,11 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--hidden", type=int, default=64)
     parser.add_argument("--samples", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--out", type=Path, default=RESULTS / "scaling.json", help="the pictures go beside it")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    settings = {name: getattr(options, name) for name in ("epochs", "hidden", "samples")}
+    settings = {name: getattr(options, name) for name in ("epochs", "hidden", "samples", "threads")}
     if options.here:
         print(json.dumps(measure(options.nodes[0], options.methods[0], **settings)))
         return
@@ -188,7 +189,9 @@ def main() -> None:
     rows = []
     for method in options.methods:
         for nodes in options.nodes:
-            row = measure_apart(__file__, "--here", f"--nodes={nodes}", f"--methods={method}", *arguments)
+            row = measure_apart(
+                __file__, "--here", f"--nodes={nodes}", f"--methods={method}", *arguments, threads=options.threads
+            )
             rows.append(row)
             sizes = f"{row['seconds_per_epoch']:9.4f} s per epoch {row['memory_mb'] / 1e3:8.3f} GB"
             print(

@@ -159,7 +159,8 @@ def scaling(record: Record) -> str:
         f"`{method}`: time grows as n^{found['time']:.2f}, memory as n^{found['memory']:.2f}."
         for method, found in record["exponents"].items()
     )
-    settings = f"{record['hidden']} hidden units, M = {record['samples']} samples for `fishergcn`."
+    threads = record.get("threads", 1)
+    settings = f"{record['hidden']} hidden units, M = {record['samples']} samples for `fishergcn`, {threads} threads."
     return f"{markdown(header, rows)}\n\n{slopes} {settings}"
 
 
@@ -177,11 +178,29 @@ def preprocessing(record: Record) -> str:
 
 
 def spectrum(record: Record) -> str:
+    seconds = against(record["seconds"], record.get("required_seconds"), at_least=False)
+    peer = "" if record.get("eigsh_seconds") is None else number(record["eigsh_seconds"])
     rows = [
         [f"{record[name]:,}" for name in ("nodes", "links", "rank")]
-        + [number(record[name]) for name in ("seconds", "peak_memory_mb", "relative_residual")]
+        + [seconds, peer]
+        + [number(record[name]) for name in ("peak_memory_mb", "relative_residual")]
     ]
-    return markdown(["nodes", "links", "eigenpairs", "seconds", "peak memory, MB", "relative residual"], rows)
+    header = ["nodes", "links", "eigenpairs", "seconds", "`eigsh`, s", "peak memory, MB", "relative residual"]
+    parts = [markdown(header, rows)]
+    if record.get("graphs"):
+        cells = [
+            [
+                row["graph"],
+                f"{row['nodes']:,}",
+                *(number(1e3 * value) for value in row["seconds"].values()),
+                f"{number(row['ratio'])} (≥ 1)",
+                f"{row['residual']:.1e}",
+            ]
+            for row in record["graphs"]
+        ]
+        names = ["graph", "nodes", "ours, ms", "`eigsh`, tolerance 1e-10", "`eigsh` by default"]
+        parts.append(markdown([*names, "`eigsh` / ours (required)", "relative residual"], cells))
+    return "\n\n".join(parts)
 
 
 def distances(record: Record) -> str:
@@ -314,6 +333,16 @@ def high_order(record: Record) -> str:
             f"(≥ {found['required']:g})."
         )
     return "\n\n".join(parts)
+
+
+def roofline(record: Record) -> str:
+    names = list(record["rows"][0]["roof_ms"])
+    rows = [[name, *(number(row["roof_ms"][name]) for row in record["rows"])] for name in names]
+    for label, key in (("in all", "total_roof_ms"), ("measured", "measured_ms")):
+        rows.append([f"**{label}**", *(number(row[key]) for row in record["rows"])])
+    rows.append(["bandwidth, GB/s", *(number(row["bandwidth"] / 1e9) for row in record["rows"])])
+    header = [f"ms at {record['gflops']:.0f} GFLOP/s", *(row["data"] for row in record["rows"])]
+    return markdown(header, rows)
 
 
 def startup(record: Record) -> str:

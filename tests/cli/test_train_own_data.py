@@ -107,13 +107,13 @@ class TestOwnData:
         assert "no features were given: each of the 30 nodes gets its own" in result.stderr
         found = load_model(files / "model")
         np.testing.assert_array_equal(found.graph.features.toarray(), np.eye(30))
-        [record] = train(found.graph.replace(features=None), "gcn", config=TrainConfig(max_epochs=2, hidden=4))
+        [record] = train(found.graph.replace(features=None), "gcn", settings={"max_epochs": 2, "hidden": 4})
         assert (record.val_loss, record.graph_digest) == (found.record.val_loss, found.graph.digest)
 
     def test_negative_features_are_not_divided_by_their_sum(self, files):
         text = (files / "nodes.csv").read_text(encoding="utf-8")
         (files / "nodes.csv").write_text(text.replace("\t1.", "\t-1."), encoding="utf-8")
-        result = own(files, "--method", "gcn", "--method", "gcn-x2", *FEW, "--out", files / "m")
+        result = own(files, "--method", "gcn", "--method", "gcn-x2", "--settings", "paper", *FEW, "--out", files / "m")
         assert result.stderr.count("some features are negative, so their rows are not divided by their sum") == 1
         found = load_model(files / "m" / "gcn")
         assert found.config.scaling == "none"

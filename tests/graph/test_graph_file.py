@@ -273,7 +273,7 @@ class TestInconsistent:
             ({"features": np.ones((2, 2))}, "one row for each of the 4 nodes"),
             ({"labels": [0, 1]}, "one class for each of the 4 nodes"),
             ({"labels": [0, 1, 2, 2]}, "class_names has 2"),
-            ({"labels": [0.5, 1, 1, 1]}, "must be integers"),
+            ({"labels": [0.5, 1, 1, 1]}, "numbers are not predicted"),
             ({"labels": np.zeros(4, dtype=[("x", "i4")])}, "must be integers"),
             ({"split_train": [99]}, "from 0 to 3"),
             ({"split_train": None}, "must have the parts"),

@@ -28,7 +28,7 @@ class TestNumbersOfNodes:
             Graph.from_edges([(0, 10**9)])
 
     def test_neither_does_a_number_that_is_given(self, monkeypatch):
-        monkeypatch.setattr("fishergcn._base.memory.available_memory", lambda: 8 << 30)
+        monkeypatch.setattr("fishergcn._base.memory.free_memory", lambda: 8 << 30)
         with pytest.raises(InputError, match="a graph of 2000000000 nodes needs about 128 GB of memory, and 9 GB are"):
             Graph.from_edges([(0, 1)], num_nodes=2 * 10**9)
 

@@ -6,16 +6,18 @@ import math
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import fishergcn
 from fishergcn import Graph, fit
-from fishergcn.errors import InputError
+from fishergcn.errors import DataFileError, InputError
 from fishergcn.execution import Listener
 from fishergcn.models import Selection, load_model
 from fishergcn.splits import Split
-from fishergcn.studies._candidates import Score, best_candidate
+from fishergcn.studies._candidates import PREPARATIONS, Score, best_candidate, preparations_of
 from fishergcn.studies._costs import high_order_entries
 from fishergcn.studies._inner import inner_splits
+from fishergcn.studies._verdict import worth_of_links
 from fishergcn.training import TrainConfig
 
 QUICK = {"settings": {"max_epochs": 30, "hidden": 8}, "device": "cpu", "workers": 1}
@@ -140,6 +142,36 @@ def test_cross_entropy_decides_where_accuracy_cannot():
     worse = {key: Score(0.7, 0.1) for key in range(4)}
     assert best_candidate({"simple": simple, "sharper": sharper, "worse": worse}) == "sharper"
     assert best_candidate({"simple": simple, "same": dict(simple)}) == "simple"
+
+
+def test_what_the_links_are_worth_has_an_interval_even_on_one_split():
+    linked, free = {("s", 1): Score(0.95, 0.2)}, {("s", 1): Score(0.80, 0.5)}
+    found = worth_of_links(linked, free, 200)
+    half = 1.96 * math.sqrt((0.95 * 0.05 + 0.8 * 0.2) / 200)
+    assert (found.mean, found.low, found.high) == pytest.approx((0.15, 0.15 - half, 0.15 + half))
+    assert worth_of_links(linked, {("other", 1): Score(0.8, 0.5)}, 200) is None
+
+
+def test_preparations_that_are_fixed_are_not_tried_twice():
+    graph = Graph.from_edges([(0, 1)], features=[[1.0], [2.0]])
+    assert len(preparations_of(graph, {})) == len(PREPARATIONS)
+    assert preparations_of(graph, {"scaling": "none", "bias": False, "weight_decay": 0.1}) == [
+        {"scaling": "none", "bias": False, "weight_decay": 0.1}
+    ]
+    identity = Graph.from_edges([(0, 1)], features=sparse.eye_array(2, format="csr"))
+    assert {each["scaling"] for each in preparations_of(identity, {})} == {"none"}
+
+
+def test_the_settings_of_the_paper_are_not_changed(split):
+    model = fit(planted(True), split, settings="paper", methods=["gcn"], device="cpu", workers=1)
+    assert model.config == TrainConfig()
+
+
+def test_another_choice_in_the_same_folder_is_refused(split, tmp_path):
+    options = {"methods": ["majority"], "folder": tmp_path, "device": "cpu", "workers": 1}
+    fit(planted(True), split, **options)
+    with pytest.raises(DataFileError, match="holds the choice of another model"):
+        fit(planted(False), split, **options)
 
 
 @pytest.mark.parametrize("threshold", [1e-4, 1e-2])

@@ -109,13 +109,20 @@ def test_the_archives_that_are_kept_are_opened(name):
                 assert len(runs.spectrum(cell)) == 30
 
 
+def _without_bound(options):
+    return {name: value for name, value in options.items() if name != "bound"}
+
+
 @pytest.mark.parametrize("name", ["robustness", "gnn"])
 def test_the_archives_of_other_measures_are_in_the_same_form(name):
     with open_runs(RESULTS / name) as runs:
         assert runs.counts() == {"ok": len(runs.plan)}
         assert runs.plan.measure == {"robustness": "attack", "gnn": "networks"}[name]
     if name == "robustness":
-        assert runs.plan == make_plan("robustness")
+        # The ball of the archive has no bound on the spectrum, which the preset has by now.
+        now = make_plan("robustness")
+        cells = [dataclasses.replace(cell, options=_without_bound(cell.options)) for cell in now.cells]
+        assert runs.plan == dataclasses.replace(now, cells=tuple(cells), notes=runs.plan.notes)
 
 
 def test_what_a_later_version_made_is_refused(filled, tmp_path):

@@ -55,7 +55,7 @@ def test_two_processes_equal_one(tmp_path):
     found = {run["method"]: run for run in json.loads(done.stdout)["runs"]}
     split = Split("public", *graph.standard_split.values())
     for method in ("gcn-x2", "fishergcn"):
-        config = TrainConfig(**options)
+        config = TrainConfig.named("general", **options)
         [one] = train(graph, method, split, config=config, device="cpu", batches=BatchSettings(16, (4, 3)))
         for name, values in one.curves.items():
             np.testing.assert_allclose(found[method]["curves"][name], values, rtol=1e-11, err_msg=name)

@@ -149,11 +149,11 @@ def test_a_run_that_diverges_harms_no_other(graph, monkeypatch, method, value):
     spoiled = Trainer(problem, RUNS, CPU).stack.keys[1]
     step = Trainer.step
 
-    def spoil(self, epoch):
+    def spoil(self, epoch, noise=None):
         if epoch == 4:
             with torch.no_grad():
                 self.stack.weights[0][self.stack.keys == spoiled] = value
-        return step(self, epoch)
+        return step(self, epoch, noise)
 
     monkeypatch.setattr(Trainer, "step", spoil)
     monkeypatch.setattr(chunk, "_LEAVE_SHARE", 2.0)  # the broken run stays in the stack to the end
@@ -260,7 +260,7 @@ def test_isotropic_noise_is_not_learned(graph):
     phi = SMALL.radius * e / (w / w.sum()).sqrt()
     q = torch.softmax((w / w.sum()).log() + phi, -1)
     c = w.sum() * (q - w / w.sum())
-    torch.testing.assert_close(trainer.operator(3).coefficients, c, rtol=0, atol=1e-12)
+    torch.testing.assert_close(trainer.operator(3, None).coefficients, c, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_they_are_runs_like_others(graph, batches, recwarn):
         assert (record.status, record.epochs, record.curves, record.shape) == ("ok", 0, {}, [])
         assert record.test_loss == record.test_cross_entropy
         assert all(math.isfinite(getattr(record, f"{part}_macro_f1")) for part in ("val", "test"))
-        assert record.config == TrainConfig().to_dict()
+        assert record.config == TrainConfig.named("general").to_dict()
     assert records[0].test_accuracy > 0.8
     majority = records[6]
     expected = (graph.labels[SPLITS[1].test] == 0).mean()

@@ -28,23 +28,41 @@ def keep_freed_memory() -> bool:
     return bool(mallopt(_TRIM_THRESHOLD, 2**31 - 1)) and bool(mallopt(_MMAP_MAX, 0))
 
 
-def available_memory() -> int | None:
-    """Return how many bytes can be taken without the system killing processes, or None where it does not say."""
-    found: list[int] = []
-    for line in _read("/proc/meminfo").splitlines():
-        if line.startswith("MemAvailable:"):
-            found.append(1024 * int(line.split()[1]))
-    limit, used = (_read(f"/sys/fs/cgroup/memory.{name}").strip() for name in ("max", "current"))
-    if limit.isdigit() and used.isdigit():  # of a container
-        found.append(max(int(limit) - int(used), 0))
-    return min(found, default=None)
+def free_memory() -> int | None:
+    """Return how many bytes this process can still have, by what Linux and the limits of a container say, or None.
+
+    Examples
+    --------
+    >>> free = free_memory()
+    >>> free is None or free > 0
+    True
+    """
+    found = [_available(), _container()]
+    known = [each for each in found if each is not None]
+    return min(known) if known else None
 
 
-def _read(path: str) -> str:
+def _available() -> int | None:
+    lines = _lines("/proc/meminfo")
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), None)
+
+
+def _container() -> int | None:
+    limit, used = (_lines(f"/sys/fs/cgroup/memory.{name}") for name in ("max", "current"))
+    if not limit or not used or not limit[0].strip().isdigit():
+        return None
+    # Files that are only kept for speed count as used, and give way.
+    cached = next(
+        (int(line.split()[1]) for line in _lines("/sys/fs/cgroup/memory.stat") if line.startswith("file ")), 0
+    )
+    return int(limit[0]) - int(used[0]) + cached
+
+
+def _lines(path: str) -> list[str]:
     try:
-        return Path(path).read_text(encoding="ascii")
-    except (OSError, UnicodeDecodeError):
-        return ""
+        return Path(path).read_text(encoding="ascii").splitlines()
+    except OSError:
+        return []
 
 
 def check_memory(what: str, needed: int) -> None:
@@ -54,6 +72,6 @@ def check_memory(what: str, needed: int) -> None:
     --------
     >>> check_memory("a small thing", 1000)
     """
-    there = available_memory()
+    there = free_memory()
     if there is not None and needed > there:
         raise InputError(f"{what} needs about {needed / 1e9:.0f} GB of memory, and {there / 1e9:.0f} GB are free.")

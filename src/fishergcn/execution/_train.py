@@ -33,7 +33,6 @@ from fishergcn.training import (
     process_count,
     process_group,
     train_prepared,
-    warn_of_single_members,
 )
 
 Splits = Split | int | str | Iterable[Split | int | str] | None
@@ -124,7 +123,6 @@ def train(
     elif process_count() > 1:
         raise InputError("torchrun needs a batch size: its processes share mini-batches.")
     graph = learnable(graph, methods)
-    warn_of_single_members(graph)
     runs = [Run(split, seed) for split in choose(graph, splits) for seed in numbers]
     listener = progress if isinstance(progress, Listener) else Display() if progress else Listener()
     if batches is not None:

@@ -40,10 +40,11 @@ from fishergcn.studies._planning import splits_digest
 from fishergcn.studies._runner import run
 from fishergcn.studies._stages import Stage, kept_model
 from fishergcn.studies._verdict import known_homophily, sentences, worth_of_links
-from fishergcn.training import RunRecord, TrainConfig, graph_free_of, learnable, parse_method, warn_of_single_members
+from fishergcn.training import RunRecord, TrainConfig, graph_free_of, learnable, parse_method
 
-_USUAL_SECONDS = 100.0  # what a choice may take where no limit is given
+_USUAL_SECONDS = 120.0  # what a choice may take where no limit is given
 _MOST_ENTRIES = 200_000_000  # of a high-order matrix: 2.4 GB
+_STARTING = 5.0  # seconds until other processes work
 _SMALL = 10.0  # seconds of work that this process does by itself
 _SHORT = 60  # epochs of the trials of preparations, where all epochs would take too long
 _USUAL_EPOCHS = 0.7  # the share of the epochs after which most runs have stopped
@@ -96,7 +97,7 @@ def fit(
         Processes on the CPU; by default one for each core.
     time_limit
         Seconds that the choice may take. Candidates that would take too long are left out, and the selection says so;
-        the simplest is trained in any case. Without a limit it aims at 100 seconds.
+        the simplest is trained in any case. Without a limit it aims at two minutes.
     folder
         Where the runs are kept, so that a choice that was interrupted goes on; by default in a temporary folder.
     progress
@@ -122,7 +123,6 @@ def fit(
     ('gcn', True)
     """
     graph = learnable(check_graph(graph))
-    warn_of_single_members(graph)
     [chosen] = choose(graph, split)
     if len(chosen.val) == 0:
         raise InputError(f"split {chosen.name!r} has no val nodes; at least one is needed.")
@@ -170,6 +170,7 @@ class _Choice:
         enough = math.ceil(_ENOUGH / len(split.val))
         self.splits = inner_splits(graph, split, int(np.clip(enough, _FEWEST, _MOST)))
         self.decisions = Decisions(folder, graph, split, [general.to_dict(), dict(fixed), *methods, seed, limit])
+        self.slower = 1.0  # than measured, as the first stage showed
         self.started = time.monotonic()
         self.left_out: dict[str, str] = {}
         self.records: dict[Key, list[RunRecord]] = {}
@@ -205,7 +206,7 @@ class _Choice:
                 return math.inf
         known = len(self.split.train) + len(self.split.val)
         work = work_of(self.graph, method, self.general, entries, known)
-        epochs = _USUAL_EPOCHS * self.general.max_epochs
+        epochs = _USUAL_EPOCHS * self.general.max_epochs * self.slower
         return epochs * (self.pace.of(runs * work) if self.gpu else runs * self.pace.of(work) / self.cores)
 
     def _config(self, key: Key) -> TrainConfig:
@@ -235,7 +236,13 @@ class _Choice:
             f"comparing {len(keys)} ways to prepare the features on {_counted(count)}; choosing a model will take at "
             f"most about {self.limit:.0f} s."
         )
+        began = time.monotonic()
         found = self._train("settings", keys, self.splits[:count], shorter if short else self.general)
+        expected = count * trial * (shorter.max_epochs / self.general.max_epochs if short else 1.0)
+        took = max(time.monotonic() - began - _STARTING, 0.0)
+        self.slower = self.decisions.made(
+            "slower", lambda: float(np.clip(took / expected, 0.5, 20.0)) if expected > 1 else 1.0
+        )
         best = {}
         for family, name in cheapest.items():
             scores = {words: _scores(found[name, words]) for words in every if _scores(found[name, words])}
@@ -300,7 +307,7 @@ class _Choice:
         done = {key: {split for split, _ in scores[key]} for key in racing}
         once = sum(self._seconds(name) for name, _ in racing)
         left = [each for each in self.splits if any(each.name not in done[key] for key in racing)]
-        count = int(np.clip(self._left() / once if once else len(left), 0, len(left)))
+        count = int(np.clip(self._left() / once + 0.3 if once else len(left), 0, len(left)))
         count = self.decisions.made("splits of finalists", lambda: count)
         if count:
             self.listener.say(
@@ -389,7 +396,9 @@ class _Choice:
             candidates.append(Candidate(name, name, settings, *means, len(some), seconds, why))
         rival, homophily = self._rival(best), known_homophily(self.graph, self.split)
         pair = None if rival is None else (best, rival) if parse_method(best[0]).uses_graph else (rival, best)
-        gain = None if pair is None else worth_of_links(self._scores(pair[0]), self._scores(pair[1]))
+        gain = (
+            None if pair is None else worth_of_links(self._scores(pair[0]), self._scores(pair[1]), len(self.split.val))
+        )
         names = None if pair is None else (pair[0][0], pair[1][0])
         numbers = (math.nan,) * 3 if gain is None else (gain.mean, gain.low, gain.high)
         told = tuple(sentences(best[0], candidates, gain, homophily, names))

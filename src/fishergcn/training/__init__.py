@@ -17,7 +17,6 @@ from fishergcn.training._problem import (
     learnable,
     prepare,
     propagation_of,
-    warn_of_single_members,
 )
 from fishergcn.training._records import SCORES, RunRecord
 from fishergcn.training._sampling import BatchSettings, check_fanout
@@ -28,5 +27,4 @@ __all__ = [
     "check_fanout", "check_runs", "control_of", "graph_free_of", "is_first_process", "joined_propagation", "learnable",
     "log_probabilities", "parse_method", "prepare", "prepare_batches", "process_count", "process_group",
     "propagation_of", "samples_of", "scores", "train_chunk", "train_prepared",
-    "warn_of_single_members",
 ]  # fmt: skip

@@ -18,6 +18,7 @@ from fishergcn.nn import Dropout, View, full_view, local_view, logits
 from fishergcn.operators import Operator, as_operator
 from fishergcn.perturbation import CongruenceNeighborhood, LinkNoise, Neighborhood
 from fishergcn.training._compiled import CompiledStep
+from fishergcn.training._fitting import check_fits
 from fishergcn.training._metrics import MEASURED, calibrated_cross_entropy, measure
 from fishergcn.training._objective import Targets, consistency, penalty, scores, training_shares
 from fishergcn.training._problem import Problem, Run
@@ -40,6 +41,7 @@ class Trainer:
         self.val_targets = self._targets("val", self.val_view)
         self.recorder = Recorder() if self._recordable() else None
         self.compiled = CompiledStep(self) if CompiledStep.fits(self) else None
+        check_fits(self)
 
     def _recordable(self) -> bool:
         """Whether an epoch is the same sequence of kernels each time, which a GPU can be told at once."""

@@ -224,23 +224,6 @@ def learnable(graph: Graph, methods: Iterable[Method] = ()) -> Graph:
     return graph.replace(features=sparse.eye_array(graph.num_nodes, format="csr"))
 
 
-def warn_of_single_members(graph: Graph) -> None:
-    """Warn of classes with a single labeled node: it can be learned from or measured by, not both.
-
-    Examples
-    --------
-    >>> from fishergcn import Graph
-    >>> warn_of_single_members(Graph.from_edges([(0, 1), (1, 2)], labels=[0, 0, -1]))
-    """
-    if graph.labels is None:
-        return
-    alone = np.flatnonzero(np.bincount(graph.labels[graph.labels >= 0]) == 1)
-    names = [repr(graph.class_names[at] if graph.class_names else str(at)) for at in alone]
-    if names:
-        which = f"class {names[0]} has" if len(names) == 1 else f"classes {', '.join(names[:5])} have"
-        warn(f"{which} a single labeled node: how well it is recognized cannot be measured.")
-
-
 def has_negative_features(graph: Graph) -> bool:
     """Say whether features are negative somewhere: then sums of rows may be near 0, and one must not divide by them."""
     values: Any = graph.features.data if isinstance(graph.features, sparse.csr_array) else graph.features

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from fishergcn._base.checks import check_choice
 from fishergcn._base.matrices import check_adjacency
+from fishergcn._base.reprs import one_line
 from fishergcn._base.types import AnyArray, CSRArray, FloatArray, IntArray, MatrixLike
 from fishergcn.errors import InputError
 from fishergcn.geometry.intrinsic._density import DENSE_LIMIT, support
@@ -44,6 +45,7 @@ class LinkInformation:
 
     links: IntArray
     matrix: FloatArray
+    __repr__ = one_line
 
 
 def link_information(
