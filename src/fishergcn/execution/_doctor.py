@@ -15,7 +15,7 @@ import torch
 
 from fishergcn import _kernels
 from fishergcn._base.backend import backend_of, usable
-from fishergcn._base.memory import available_memory
+from fishergcn._base.memory import free_memory
 from fishergcn._base.provenance import device_name, versions
 from fishergcn.errors import reason
 from fishergcn.execution._devices import count_cores, find_device
@@ -71,7 +71,7 @@ def diagnose(folder: str | os.PathLike[str] = ".") -> dict[str, Any]:
     places = [_place("results", Path(folder)), _place("temporary files", Path(tempfile.gettempdir()))]
     places.append(_kernel_cache())
     problems += [f"{each['folder']} cannot be written to: {each['reason']}." for each in places if each["reason"]]
-    memory = available_memory()
+    memory = free_memory()
     machine = {"system": platform.platform(), "cores": count_cores(), "free_memory_bytes": memory}
     return {
         "versions": versions(),
