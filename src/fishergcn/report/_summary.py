@@ -59,7 +59,7 @@ def describe(name: str) -> str:
 def _counts(outcome: Outcome) -> str:
     names = {cell.name for cell in outcome.summaries}
     splits, seeds = (len({getattr(run, part) for run in outcome.records}) for part in ("split", "seed"))
-    where = f"on {splits} random choices of training, validation and test nodes (splits)"
+    where = f"on {splits} different choices of training, validation and test nodes (splits)"
     if splits == 1:
         where = "on one choice of training, validation and test nodes (a split)"
     often = "" if seeds == 1 else f", {seeds} times each with different starting weights (seeds)"
@@ -89,7 +89,7 @@ def _results(outcome: Outcome) -> list[Html]:
         best = max(means, key=lambda name: means[name])
         text = f" classified {means[best]:.1%} of the test nodes of {dataset} correctly"
         if len(means) > 1:
-            text += f", the highest mean; the lowest is {min(means.values()):.1%}"
+            text += f", the highest mean of all methods; the lowest is {min(means.values()):.1%}"
         found.append(tag("li", tag("code", best), f"{text}."))
     plain = {cell.name for cell in outcome.runs if not cell.variant}
     judged = [one for one in outcome.comparisons if one.role == "control" and one.cell in plain]
