@@ -141,7 +141,7 @@ def test_threads_are_counted_by_starting_them(monkeypatch):
     ("error", "words"),
     [
         (RuntimeError("can't start new thread"), "does not allow more threads or processes"),
-        (OSError(errno.ENOSPC, "No space left on device"), "standard output cannot be written"),
+        (OSError(errno.ENOSPC, "No space left on device"), "cannot write to standard output"),
         (PermissionError(errno.EACCES, "Permission denied", "x\x1b"), r"x\x1b: Permission denied."),
         (UnicodeEncodeError("utf-8", "\udcff", 0, 1, "surrogates not allowed"), "a name or a path is not valid text"),
         (MemoryError(), "out of memory"),

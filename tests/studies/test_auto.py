@@ -170,7 +170,7 @@ def test_the_settings_of_the_paper_are_not_changed(split):
 def test_another_choice_in_the_same_folder_is_refused(split, tmp_path):
     options = {"methods": ["majority"], "folder": tmp_path, "device": "cpu", "workers": 1}
     fit(planted(True), split, **options)
-    with pytest.raises(DataFileError, match="holds the choice of another model"):
+    with pytest.raises(DataFileError, match="belongs to another model"):
         fit(planted(False), split, **options)
 
 
