@@ -30,6 +30,7 @@ demo: $(VENV)/.base  ## set up, train all six methods on Cora and end with a pag
 	$(BIN)/fishergcn train --dataset cora --method fishergcn --splits public --seeds 1 --out demo/model --overwrite
 	$(BIN)/fishergcn geometry fisher demo/model --keep
 	$(BIN)/fishergcn report demo
+	@echo "Open demo/report.html in a browser: it says what was compared, what came out and what to do next."
 
 test: $(VENV)/.dev  ## set up and run all tests but the slow ones
 	@tools/install_chromium.sh

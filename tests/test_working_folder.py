@@ -34,6 +34,7 @@ COMMANDS = {
                   *SMALL],
     "robustness": ["--dataset", "pair.npz", "--method", "gcn", "--attack", "links-removed", "--splits", "1", "--seeds",
                    "1", "--out", "robust", "--workers", "2", *SMALL],
+    "doctor": [],
     "runs list": ["runs"],
     "runs show": ["runs"],
     "runs export": ["runs", "--out", "exported.csv"],

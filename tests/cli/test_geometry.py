@@ -109,7 +109,7 @@ def test_distance_by_estimate(pair, kind):
 def test_distance_tells_its_error_and_its_size_in_links(pair):
     text = " ".join(run("distance", *pair, "--compute", "estimate").stdout.split())
     assert "the distance lies between 0." in text
-    assert "less one typical link" in text
+    assert "removing one typical link" in text
 
 
 @pytest.mark.parametrize("options", [("--rank", 0), ("--rank", 41), ("--unit", -1)])

@@ -77,7 +77,7 @@ def test_fisher_prints_and_draws(folders, tmp_path):
     picture = tmp_path / "fisher.png"
     text = run("fisher", folders["fishergcn"], "--random", 5, "--rank", 3, "--plot", picture).stdout
     assert "most adversarial direction" in text
-    assert "derivative in the weight of a link" in text
+    assert "derivative with respect to the weight of a link" in text
     assert picture.read_bytes().startswith(b"\x89PNG")
     high = run("fisher", folders["gcn-t"], "--random", 0, "--kind", "empirical", "--distance", 0.001).stdout
     assert "an entry of the propagation matrix" in high
@@ -87,7 +87,7 @@ def test_fisher_prints_and_draws(folders, tmp_path):
 def test_fisher_keeps_a_record_that_a_model_folder_may_hold(folders, tmp_path):
     folder = tmp_path / "model"
     shutil.copytree(folders["fishergcn"], folder)
-    assert "kept: " in run("fisher", folder, "--random", 5, "--keep").stdout
+    assert "saved: " in run("fisher", folder, "--random", 5, "--keep").stdout
     facts = json.loads(run("fisher", folder, "--random", 5, "--json").stdout)
     record = extrinsic.GeometryRecord.load(folder / "geometry.json")
     assert list(record.eigenvalues) == facts["relative_eigenvalues"]

@@ -44,7 +44,9 @@ CHOICES = {
 }
 
 
-@pytest.mark.parametrize("option", ["--method", "--dataset", "--splits", "--device", "--quiet", "--json", "--plot"])
+@pytest.mark.parametrize(
+    "option", ["--method", "--dataset", "--splits", "--device", "--workers", "--quiet", "--json", "--plot"]
+)
 def test_is_declared_once(option):
     assert len(OPTIONS[option]) > 1
     assert len({(each.help, each.multiple, str(each.default)) for each in OPTIONS[option].values()}) == 1
@@ -73,6 +75,21 @@ def test_words_that_an_option_does_not_know(place, option, tmp_path, monkeypatch
     assert done.exit_code == 2
     assert "'fire' is not" in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_every_command_prints_json():
+    assert set(OPTIONS["--json"]) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("place", COMMANDS, ids=" ".join)
+def test_the_help_fits_80_columns(place):
+    done = CliRunner().invoke(app, [*place, "--help"], env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"})
+    assert done.exit_code == 0
+    for line in done.stdout.splitlines():
+        assert len(line) <= 80
+        assert not line.startswith("╭") or line.endswith("──╮")  # a title that is cut runs into the corner
+    for odd in ("<bool>", "<list", "default: (", "None"):
+        assert odd not in done.stdout
 
 
 def test_attacks_are_those_of_the_library():

@@ -25,20 +25,21 @@ def test_results_beside_the_published_ones(tmp_path):
     assert done.exit_code == 0, done.output
     for text in ("80.52", "80.70", "gcn-x5", "control", "baseline", "won:tied:lost", f"fishergcn report {tmp_path}"):
         assert text in done.stdout
-    assert "6/6 runs done, 0 in work, 0 failed" in done.stderr
+    assert "6/6 runs done, 0 in progress, 0 failed" in done.stderr
     again = run("reproduce", "quick", "--out", tmp_path, "--method", "fishergcn", *TINY)
     assert again.stdout == done.stdout
-    assert "quick: 6 runs, 6 of them done before." in again.stderr
+    assert "quick: 6 runs, 6 already done." in again.stderr
 
 
 def test_other_settings_than_the_preset_have_no_gap(tmp_path):
     done = run("reproduce", "quick", "--out", tmp_path, "--method", "gcn", *TINY)
     [row] = [line.split() for line in done.stdout.splitlines() if line.strip().startswith("gcn ")]
-    assert row[-5:-1] == ["80.52", "-", row[-3], "(1.07)"]
-    assert "Gap: left out, since settings are not the preset's (max_epochs 2 instead of 500)." in done.stdout
+    assert row[-4:-1] == ["80.52", row[-3], "(1.07)"]
+    assert "Gap" not in done.stdout
+    assert "settings differ from the preset's (max_epochs 2 instead of 500)." in done.stdout
     assert run("report", tmp_path).exit_code == 0
     page = (tmp_path / "report.html").read_text()
-    assert "settings that are not the preset’s (max_epochs 2 instead of 500)" in page
+    assert "settings other than the preset’s (max_epochs 2 instead of 500)" in page
     with (tmp_path / "tables.csv").open() as stream:
         [row] = csv.DictReader(stream)
     assert (row["published_accuracy"], row["accuracy_difference"], row["accuracy_gap"]) == ("0.8052", "", "")
@@ -61,9 +62,9 @@ def test_other_settings_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("model.json", "holds a model; take another folder"),
-        ("tuning.json", "holds a search by fishergcn tune; take another folder"),
-        ("plan.json", "holds an archive of runs, to which none can be added; take another folder"),
+        ("model.json", "holds a model; use another folder"),
+        ("tuning.json", "holds a search by fishergcn tune; use another folder"),
+        ("plan.json", "is an archive of runs and cannot be added to; use another folder"),
     ],
 )
 def test_folders_of_others_are_refused(tmp_path, preset, name, words):
@@ -82,7 +83,7 @@ def test_failed_runs_are_reported(tmp_path, monkeypatch):
     done = run("reproduce", "quick", "--out", tmp_path, "--method", "gcn", *TINY)
     assert done.exit_code == 1
     assert "gcn on cora, split shuffled:2019, seed 2019: failed: RuntimeError: no luck" in done.stderr
-    assert "2 runs failed; the same command tries them again." in done.stderr
+    assert "2 runs failed; run the same command to try them again." in done.stderr
 
 
 def test_table1(tmp_path):
@@ -104,7 +105,7 @@ def test_table1(tmp_path):
         (["quick", "--splits", "0"], "splits must be at least 1"),
         (["quick", "--device", "tpu"], "device must be"),
         (["table3", "--splits", "2"], "splits must be 1, since there is one public split, got 2"),
-        (["quick", "--cluster", "auto", "--workers", "2"], "workers is for this machine"),
+        (["quick", "--cluster", "auto", "--workers", "2"], "workers applies to this machine"),
     ],
 )
 def test_bad_options(tmp_path, arguments, message):

@@ -54,7 +54,7 @@ def test_a_study_is_measured_once_and_exported(path, tmp_path):
     again = run(*arguments)
     assert again.exit_code == 0
     assert again.stdout == done.stdout
-    assert "24 runs, 24 of them done before." in again.stderr
+    assert "24 runs, 24 already done." in again.stderr
 
 
 def test_its_page(path, tmp_path):
@@ -108,7 +108,7 @@ def test_a_signal_ends_it_with_the_command_to_go_on(path, tmp_path, monkeypatch)
     stopped = run(*arguments)
     assert stopped.exit_code == 130
     command = "fishergcn robustness --out 'my folder'"
-    assert f"stopped by SIGINT; finished runs are kept, go on with: {command}\n" in stopped.stderr
+    assert f"stopped by SIGINT; finished runs are kept; continue with: {command}\n" in stopped.stderr
     monkeypatch.undo()
     done = run(*arguments)
     assert done.exit_code == 0, done.output

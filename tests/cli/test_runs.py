@@ -51,7 +51,7 @@ def test_one_split_is_said(tmp_path):
     options = ["--seeds", "2", "--epochs", "1", "--workers", "1", "--device", "cpu", "--dataset", "cora"]
     done = run("reproduce", "table3", "--method", "gcn", "--out", tmp_path, *options)
     assert done.exit_code == 0, done.output
-    assert "from Student's t over seeds (there is one split, so they hold for it alone)" in done.stdout
+    assert "from Student's t over seeds (for this one split only)" in done.stdout
 
 
 def test_export(folder, tmp_path):
@@ -72,4 +72,4 @@ def test_an_archive_shows_the_same(folder, tmp_path):
 def test_nothing_there(tmp_path):
     done = run("runs", "show", tmp_path)
     assert isinstance(done.exception, DataFileError)
-    assert "holds no runs" in str(done.exception)
+    assert "contains no runs" in str(done.exception)

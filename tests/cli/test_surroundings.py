@@ -43,7 +43,7 @@ def test_a_full_standard_output(arguments):
     with open("/dev/full", "wb") as full:
         done = run(*arguments, stdout=full)
     assert done.returncode == 2
-    one_sentence(done.stderr.decode(), "standard output cannot be written: No space left on device.")
+    one_sentence(done.stderr.decode(), "cannot write to standard output: No space left on device.")
 
 
 def test_a_full_standard_error_too():
@@ -123,7 +123,7 @@ def test_too_few_threads_and_processes(tmp_path, count):
     assert done.returncode == 2, done.stdout
     text = done.stderr.decode()
     assert "Traceback" not in text
-    assert "allows no further threads or processes" in text or "a process cannot be started" in text
+    assert "does not allow more threads or processes" in text or "a process cannot be started" in text
 
 
 def test_threads_are_counted_by_starting_them(monkeypatch):
@@ -140,11 +140,11 @@ def test_threads_are_counted_by_starting_them(monkeypatch):
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (RuntimeError("can't start new thread"), "allows no further threads or processes"),
-        (OSError(errno.ENOSPC, "No space left on device"), "standard output cannot be written"),
+        (RuntimeError("can't start new thread"), "does not allow more threads or processes"),
+        (OSError(errno.ENOSPC, "No space left on device"), "cannot write to standard output"),
         (PermissionError(errno.EACCES, "Permission denied", "x\x1b"), r"x\x1b: Permission denied."),
         (UnicodeEncodeError("utf-8", "\udcff", 0, 1, "surrogates not allowed"), "a name or a path is not valid text"),
-        (MemoryError(), "the memory does not suffice"),
+        (MemoryError(), "out of memory"),
     ],
 )
 def test_what_is_said_of_errors_of_the_system(capsys, error, words):

@@ -176,7 +176,7 @@ class TestDataSet:
     [
         (["--method", "fishergnc"], "method must be one of .*did you mean 'fishergcn'"),
         (["--method", "gcn", "--method", "gcn"], "methods must be distinct, got gcn, gcn"),
-        (["--device", "cuda:99"], "device 'cuda:99' is not there: torch sees [0-9]+ CUDA devices"),
+        (["--device", "cuda:99"], "device 'cuda:99' is not available: torch sees [0-9]+ CUDA devices"),
         (["--device", "toaster"], "device must be 'cpu', 'cuda'"),
         (["--hidden", "0"], "hidden must be between 1 and 65536, got 0"),
         (["--hidden", "64;64"], "--hidden must be sizes of layers such as 64 or 64,64, got '64;64'"),
@@ -238,7 +238,7 @@ def test_ctrl_c_is_one_line(monkeypatch, tmp_path):
         app, ["train", "--dataset", "cora", "--method", "gcn", "--out", str(tmp_path / "new" / "m")]
     )
     assert result.exit_code == 130
-    assert result.output == "fishergcn: stopped by SIGINT; nothing was written.\n"
+    assert result.output == "fishergcn: stopped by SIGINT; nothing was saved.\n"
     assert os.listdir(tmp_path) == []
 
 
@@ -319,12 +319,14 @@ def test_the_help_shows_the_defaults_of_the_configuration():
     """They stand in the help as text, since a setting that is not given is left to the configuration."""
     names = {"epochs": "max_epochs", "lr": "learning_rate"}
     shown = {
-        names.get(parameter.name, parameter.name): parameter.show_default
+        names.get(parameter.name, parameter.name): parameter.help.partition(" [default: ")[2].rstrip("]")
         for parameter in typer.main.get_command(app).commands["train"].params
-        if isinstance(getattr(parameter, "show_default", None), str)
+        if " [default: " in (getattr(parameter, "help", None) or "")
     }
     assert len(shown) == 14
     for name, text in shown.items():
         general, paper = (getattr(TrainConfig.named(each), name) for each in ("general", "paper"))
+        if name == "bias":
+            general, paper = ("yes" if each else "no" for each in (general, paper))
         both = str(general) if general == paper else f"{general}; paper: {paper}"
         assert text == ("64" if name == "hidden" else both), name

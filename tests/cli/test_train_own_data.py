@@ -104,7 +104,7 @@ class TestOwnData:
     def test_no_features(self, files):
         options = ["--edges", files / "links.csv", "--labels", files / "labels.csv", "--method", "gcn"]
         result = run(*options, *FEW, "--out", files / "model")
-        assert "there are no features: each of the 30 nodes gets one of its own" in result.stderr
+        assert "no features were given: each of the 30 nodes gets its own" in result.stderr
         found = load_model(files / "model")
         np.testing.assert_array_equal(found.graph.features.toarray(), np.eye(30))
         [record] = train(found.graph.replace(features=None), "gcn", settings={"max_epochs": 2, "hidden": 4})
@@ -181,7 +181,7 @@ class TestOwnData:
 
 
 def test_all_diverged_saves_nothing(files):
-    with pytest.raises(InputError, match="there is no run to choose: 1 of 1 diverged"):
+    with pytest.raises(InputError, match="no run can be chosen: 1 of 1 diverged"):
         own(files, "--method", "gcn", "--lr", "1e38", "--epochs", 20, "--out", files / "m", "--quiet")
     assert not (files / "m").exists()
     assert not [name for name in os.listdir(files) if name.startswith(".")]

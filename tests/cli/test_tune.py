@@ -43,7 +43,7 @@ def test_the_command_at_the_end_trains_the_best_trial(tmp_path, monkeypatch):
     settings = ["--splits", "per-class:3+3:1", "--first-seed", 7, "--epochs", 3, "--set", "rank=4"]
     ignored = ["--set", "radius=0.5"]  # which is searched
     told = run(*data, *settings, *ignored, "--trials", 2, "--out", "study").stderr.splitlines()[-1]
-    words = shlex.split(told.partition("train with: ")[2])
+    words = shlex.split(told.partition("to train with the best settings: ")[2])
     assert words[:2] == ["fishergcn", "train"]
     assert "fishergcn-t" in words
     result = CliRunner().invoke(app, [*words[1:], "--json", "--quiet"], catch_exceptions=False)
@@ -72,7 +72,7 @@ def test_ctrl_c_is_one_line_and_finished_trials_are_kept(tmp_path, monkeypatch):
     first, last = result.output.splitlines()
     assert first.startswith("fishergcn: trial 1 of 2")
     command = "fishergcn tune --out 'my study'"
-    assert last == f"fishergcn: stopped by SIGINT; finished trials are kept, go on with: {command}"
+    assert last == f"fishergcn: stopped by SIGINT; finished trials are kept; continue with: {command}"
     assert len(calls) == 2
     assert run(*QUICK, "--out", tmp_path).stderr.startswith("fishergcn: trial 2 of 2")
     assert len(calls) == 3

@@ -44,7 +44,7 @@ def test_on_a_gpu_this_process_works_alone(monkeypatch):
 def test_refusals():
     with pytest.raises(InputError, match="workers must be at least 1"):
         choose_executor("cpu", workers=0)
-    with pytest.raises(InputError, match="workers is for this machine"):
+    with pytest.raises(InputError, match="workers applies to this machine"):
         choose_executor("cpu", workers=2, cluster="auto")
     with pytest.raises(InputError, match="device must be 'cpu', 'cuda'"):
         choose_executor("toaster")

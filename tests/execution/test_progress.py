@@ -35,8 +35,8 @@ def test_a_line_for_each_of_few_runs(capsys):
         "gcn on cora: 7 epochs, diverged, test so far 50.00%",
         "gcn on cora: 7 epochs, validation 25.00%, test so far 60.00%",
     ]
-    assert lines[0].startswith("fishergcn: 1/3 runs done, 2 in work, 0 failed, about ")
-    assert lines[-1].startswith("fishergcn: 3/3 runs done, 0 in work, 0 failed;")
+    assert lines[0].startswith("fishergcn: 1/3 runs done, 2 in progress, 0 failed, about ")
+    assert lines[-1].startswith("fishergcn: 3/3 runs done, 0 in progress, 0 failed;")
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 200])
@@ -70,16 +70,33 @@ def test_runs_of_before_and_failed_ones(monkeypatch, capsys, terminal):
         display.finished(GCN, [record(0.5)])
         if terminal:
             display._live.refresh()
-        assert "2/5 runs done, 2 in work, 0 failed, about" in display._line()
+        assert "2/5 runs done, 2 in progress, 0 failed, about" in display._line()
         display.finished(GCN, [record(NAN, NAN, "failed: no luck", "shuffled:2020"), record(0.2)])
     text = stream.getvalue() + capsys.readouterr().err
-    assert "quick: 5 runs, 1 of them done before." in text
+    assert "quick: 5 runs, 1 already done." in text
     assert "gcn on cora, split shuffled:2020, seed 1: failed: no luck" in text
-    assert "3/5 runs done, 0 in work, 1 failed" in text
+    assert "3/5 runs done, 0 in progress, 1 failed" in text
     if terminal:
         assert "epoch 12, validation 50.0%, 1 training, 1 stopped" in text
         assert "50.00%" in text  # the mean of 0.8, 0.5 and 0.2
     assert ("\x1b[" in text) == terminal
+
+
+def test_a_single_run_says_how_long_it_still_takes_at_most(monkeypatch, capsys):
+    now = [100.0]
+    monkeypatch.setattr("fishergcn.execution._progress.time.monotonic", lambda: now[0])
+    display = Display()
+    display.begin("gcn", {GCN: 1})
+    display.started(GCN, 1)
+    for epoch in range(1, 8):
+        now[0] += 2.0
+        display.epoch(Progress(epoch, 1, 0, 0.5, 50))
+    lines = capsys.readouterr().err.splitlines()
+    # A line once ten seconds have passed; five epochs since the first took 2 s each, 44 are left.
+    assert lines[1:] == [
+        "fishergcn: 0/1 runs done, 1 in progress, 0 failed, epoch 6 of at most 50, validation 50.0%, at most 88 s left "
+        "in this run"
+    ]
 
 
 class Notes(Listener):

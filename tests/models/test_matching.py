@@ -54,7 +54,7 @@ class TestFeatures:
     def test_more_columns_are_left_out_and_told(self):
         graph, model = make_graph(), trained(make_graph())
         more = graph.replace(features=np.hstack([np.ones((12, 1)), graph.features]), feature_names=["new", *COLUMNS])
-        with pytest.warns(UserWarning, match="the feature 'new' was not there at training and left out"):
+        with pytest.warns(UserWarning, match="the feature 'new' was not present in training and ignored"):
             np.testing.assert_array_equal(model.probabilities(more), model.probabilities())
 
     def test_missing_columns_are_refused_by_name(self):
@@ -91,7 +91,7 @@ class TestFeatures:
 
     def test_without_features_nodes_are_known_by_name(self):
         bare = make_graph().replace(features=None)
-        with pytest.warns(UserWarning, match="there are no features: each of the 12 nodes gets one of its own"):
+        with pytest.warns(UserWarning, match="no features were given: each of the 12 nodes gets its own"):
             model = trained(learnable(bare))
         larger = Graph.from_edges([(0, 1), (1, 2)], node_ids=["n3", "new", "n5"])
         found = model.features_of(larger)
@@ -105,6 +105,6 @@ class TestFeatures:
 def test_nodes_in_words():
     model = trained(make_graph())
     other = Graph.from_edges([(0, 1), (1, 2)], node_ids=["n3", "new", "n5"])
-    assert model.nodes_in_words(other) == "3 nodes: 2 known from training, 1 new; 10 of training are not among them."
+    assert model.nodes_in_words(other) == "3 nodes: 2 known from training, 1 new; 10 training nodes are missing."
     assert model.nodes_in_words(make_graph()) == "12 nodes: 12 known from training, 0 new."
     assert model.new_nodes(other) == ("new",)

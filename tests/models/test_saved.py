@@ -159,9 +159,9 @@ class TestRoundTrip:
         card = (folder / "README.md").read_text(encoding="utf-8")
         assert card.startswith("# gcn on mine\n")
         assert "rot, grün, 1\\|2" in card
-        assert "9 nodes to learn from, 6 to validate, 6 to test" in card
+        assert "9 training, 6 validation and 6 test nodes" in card
         assert "| hidden | (5, 4) | (64,) |" in card
-        assert "It is the only run." in card
+        assert "This is the only run." in card
 
     def test_all_runs(self, tmp_path, records):
         from_records(GRAPH, best_run(records), SPLIT).save(tmp_path / "m", runs=records)
@@ -293,7 +293,7 @@ class TestRefusedToSave:
 
     def test_not_of_one_run(self, tmp_path, records):
         for graph, split in ((make_graph(seed=1), SPLIT), (GRAPH, splits.per_class(GRAPH, 3, 2, seed=2))):
-            with pytest.raises(InputError, match="do not belong together"):
+            with pytest.raises(InputError, match="do not match"):
                 from_records(graph, records[0], split).save(tmp_path / "m")
         assert os.listdir(tmp_path) == []
 

@@ -144,7 +144,7 @@ def test_a_pipe_in_place_of_a_file_is_not_waited_for(folder):
 
 
 def test_folder_of_models(folder):
-    refused(folder.parent, "has no model.json; its folders model have one")
+    refused(folder.parent, "has no model.json; its subfolders model are")
 
 
 class TestAlteredGraph:
@@ -202,7 +202,7 @@ class TestAlteredDescription:
     def test_a_later_version_says_who_wrote_it_and_what_to_do(self, folder, made_by):
         change(folder, lambda values: (values.update(version=3), values["run"]["versions"].update(fishergcn=made_by)))
         writer = "fishergcn 0.9.2" if made_by == "0.9.2" else "an unknown version of fishergcn"
-        here = f"is not known to fishergcn {fishergcn.__version__}, which reads version 1"
+        here = f"cannot be read by fishergcn {fishergcn.__version__}, which reads version 1"
         refused(folder, f"version 3 of the model format, written by {writer}, {here}: update fishergcn, or train the")
 
     @pytest.mark.parametrize("text", ["", "[]", "{", "null", "\xff", "[" * 100_000, '{"format": NaN}', "1" * 10_000])

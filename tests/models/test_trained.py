@@ -114,7 +114,7 @@ class TestNetworksSideBySide:
         mixed = [records[0], dataclasses.replace(records[1], method="gcn-x5")]
         with pytest.raises(InputError, match="of one method with the same settings"):
             TrainedModel.from_records(GRAPH, mixed, SPLITS)
-        with pytest.raises(InputError, match="do not belong together"):
+        with pytest.raises(InputError, match="do not match"):
             TrainedModel.from_records(GRAPH, records, SPLITS[0])
 
 
@@ -210,7 +210,7 @@ class TestWithoutANetwork:
         loaded = load_model(tmp_path / "m")
         np.testing.assert_array_equal(loaded.probabilities(), model.probabilities())
         assert (loaded.method.name, loaded.record.epochs) == (model.method.name, 0)
-        assert "names the class of each node" in loaded.card()
+        assert "predicts the class of each node" in loaded.card()
         load_model(tmp_path / "m").save(tmp_path / "again")
         name = "weights.safetensors"
         assert (tmp_path / "m" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()

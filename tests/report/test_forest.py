@@ -21,7 +21,7 @@ def comparison(low, high, *, mean=None, reference="gcn-x5", role="control", cell
     [
         (0.0014, 0.0036, "above", "above zero: fishergcn does better than gcn-x5"),
         (-0.003, -0.0001, "below", "below zero: fishergcn does worse than gcn-x5"),
-        (-0.0004, 0.0009, "zero", "includes zero: these runs do not tell fishergcn and gcn-x5 apart"),
+        (-0.0004, 0.0009, "zero", "includes zero: these runs cannot tell fishergcn and gcn-x5 apart"),
         (0.0, 0.001, "zero", "includes zero"),
         (-0.001, 0.0, "zero", "includes zero"),
         (math.nan, math.nan, "unknown", "too few runs"),

@@ -25,7 +25,7 @@ def test_two_pictures_a_record_with_captions(folder):
     section = geometry(folder)
     assert [picture.name for picture in section.pictures] == ["geometry-model-fisher", "geometry-model-links"]
     text = "".join(section.body)
-    assert "What gcn on &lt;b&gt;mine feels of its graph. </b>Left: how strongly" in text
+    assert "How gcn on &lt;b&gt;mine responds to changes of its graph. </b>Left: how strongly" in text
     assert "node a&lt;1&gt;: &lt;i&gt;red (90.0%)" in text
     assert "<i>" not in text
 

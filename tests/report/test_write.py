@@ -23,7 +23,9 @@ from fishergcn.studies import control_equivalence
 from fishergcn.studies._archive import write_archive
 from fishergcn.studies._store import open_runs
 
-SECTIONS = ["protocol", "results", "differences", "curves", "spectrum", "ablation", "geometry", "failures"]
+SECTIONS = [
+    "summary", "protocol", "results", "differences", "curves", "spectrum", "ablation", "geometry", "failures",
+]  # fmt: skip
 
 
 def sections(folder):
@@ -57,8 +59,8 @@ def test_all_files_are_there(plain_report):
 
 
 def test_the_parts_are_in_order(plain_report, hostile_report, ablation_report):
-    assert sections(plain_report) == ["protocol", "results", "differences", "curves", "spectrum"]
-    assert sections(ablation_report) == ["protocol", "results", "differences", "curves", "spectrum", "ablation"]
+    assert sections(plain_report) == SECTIONS[:6]
+    assert sections(ablation_report) == SECTIONS[:7]
     assert sections(hostile_report)[-1] == "failures"
     assert sections(hostile_report) == [name for name in SECTIONS if name in sections(hostile_report)]
 
@@ -95,7 +97,7 @@ def test_the_protocol_card(plain_report):
     page = (plain_report / "report.html").read_text()
     digest = runs_of(plain_report)[0][1].graph_digest
     for text in (f"sha256:{digest}", "fishergcn reproduce x", "seeds 2019 to 2023 (5 splits)", "2019 to 2020 (2 init",
-                 "torch 2.13", "30 finished of 30 planned", "dealt again at random", "by the test acc"):  # fmt: skip
+                 "torch 2.13", "30 finished of 30 planned", "reassigned at random", "by the test acc"):  # fmt: skip
         assert text in page
 
 
@@ -144,7 +146,7 @@ def test_the_geometry_kept_with_a_model_is_shown(copy):
     write_report(copy)
     page = (copy / "report.html").read_text()
     assert sections(copy)[-1] == "geometry"
-    assert "What gcn on &lt;1&gt; feels of its graph. </b>" in page
+    assert "How gcn on &lt;1&gt; responds to changes of its graph. </b>" in page
     assert {f"geometry-model-links{suffix}" for suffix in (".svg", ".png", ".csv")} <= {
         path.name for path in (copy / "figures").iterdir()
     }
@@ -190,6 +192,6 @@ def test_the_command_prints_the_path_and_opens_the_page(copy, monkeypatch):
 
 
 def test_a_folder_without_runs_is_one_sentence(tmp_path):
-    with pytest.raises(DataFileError, match=r"holds no runs: .* fishergcn reproduce quick") as caught:
+    with pytest.raises(DataFileError, match=r"contains no runs .* fishergcn reproduce quick") as caught:
         CliRunner().invoke(app, ["report", str(tmp_path)], catch_exceptions=False)
     assert "\n" not in str(caught.value)

@@ -160,14 +160,14 @@ def test_nothing_is_trained_again_when_all_is_done(done, plan, monkeypatch):
 
 def test_other_settings_are_refused(done, preset, graph):
     with pytest.raises(
-        DataFileError, match=r"other settings; now asked for: cells none instead of gcn links-added 0, "
+        DataFileError, match=r"other settings; you asked for: cells none instead of gcn links-added 0, "
     ):
         do(make_plan(preset, datasets=[graph], methods=["fishergcn"], splits=SPLITS, attacks=["prbcd"]), done)
     attacks = {**preset.attacks, "links-added": {**preset.attacks["links-added"], "draws": 3}}
     harder = dataclasses.replace(preset, attacks=attacks)
-    with pytest.raises(DataFileError, match="now asked for: draws 3 instead of 2 "):
+    with pytest.raises(DataFileError, match="you asked for: draws 3 instead of 2 "):
         do(make_plan(harder, datasets=[graph], methods=["fishergcn"], splits=SPLITS), done)
-    with pytest.raises(DataFileError, match="now asked for: measure training instead of attack; preset quick"):
+    with pytest.raises(DataFileError, match="you asked for: measure training instead of attack; preset quick"):
         do(make_plan("quick", epochs=1), done)
 
 

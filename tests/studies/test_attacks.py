@@ -56,14 +56,12 @@ def test_obstacles(graph, attack, words):
         check_feasible(options, graph)
     assert str(caught.value).startswith(f"{attack} cannot be measured on ring: ")
     assert words in str(caught.value)
-    assert str(caught.value).endswith("; go on without it: --attack links-removed")
+    assert str(caught.value).endswith("; run without it: --attack links-removed")
 
 
 def test_several_obstacles_are_named_at_once():
     graph = ring(20, weight=2.0)
-    with pytest.raises(
-        InputError, match=r"bures-ball cannot .*; prbcd cannot .*; go on without them: --attack features"
-    ):
+    with pytest.raises(InputError, match=r"bures-ball cannot .*; prbcd cannot .*; run without them: --attack features"):
         check_feasible(only("bures-ball", "prbcd", "features"), graph)
     with pytest.raises(InputError, match="choose other attacks with --attack"):
         check_feasible(only("prbcd"), graph)
@@ -71,7 +69,7 @@ def test_several_obstacles_are_named_at_once():
 
 def test_a_missing_package_is_an_obstacle(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch_geometric.contrib.nn.models", None)
-    with pytest.raises(InputError, match=r"fishergcn\[pyg\].*go on without it: --attack links-added"):
+    with pytest.raises(InputError, match=r"fishergcn\[pyg\].*run without it: --attack links-added"):
         check_feasible(only("prbcd", "links-added"), ring())
 
 

@@ -114,7 +114,7 @@ def test_a_time_limit_leaves_out_what_would_not_fit(split):
 
 def test_a_graph_without_features_or_links_to_tell():
     graph = Graph.from_edges([(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)], labels=[0, 0, 0, 1, 1, 1])
-    with pytest.warns(UserWarning, match="there are no features"):
+    with pytest.warns(UserWarning, match="no features were given"):
         model = fit(graph, Split("s", [0, 5], [1, 4], [2, 3]), methods=["majority", "lp", "gcn"], **QUICK)
     assert model.probabilities().shape == (6, 2)
     assert math.isnan(model.selection.homophily)
@@ -170,7 +170,7 @@ def test_the_settings_of_the_paper_are_not_changed(split):
 def test_another_choice_in_the_same_folder_is_refused(split, tmp_path):
     options = {"methods": ["majority"], "folder": tmp_path, "device": "cpu", "workers": 1}
     fit(planted(True), split, **options)
-    with pytest.raises(DataFileError, match="holds the choice of another model"):
+    with pytest.raises(DataFileError, match="belongs to another model"):
         fit(planted(False), split, **options)
 
 

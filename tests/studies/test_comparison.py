@@ -78,7 +78,7 @@ class TestPlan:
         ("wanted", "message"),
         [
             ({"a": mine()}, r"splits must be given for each of a, b, got those of a\."),
-            ({"a": mine(), "b": mine("other")}, "the same names on all graphs, and those of 'b' are others"),
+            ({"a": mine(), "b": mine("other")}, "the same names on all graphs, but those of 'b' differ"),
             ([mine()], "splits of your own belong to one graph: for several, give them by the name of the graph"),
             ({"a": mine(), "b": Split("mine", [0], [1], [99])}, "must list nodes below 12, got 99"),
             ("mask:0", "graph 'a' comes with no masks"),
@@ -92,7 +92,7 @@ class TestPlan:
     def test_graphs_that_are_refused(self):
         with pytest.raises(InputError, match="graphs must hold at least one graph, got none"):
             studies.make_comparison([], ["gcn"])
-        with pytest.raises(InputError, match="a name of its own, got 'ring' for two"):
+        with pytest.raises(InputError, match="different names, got 'ring' twice"):
             studies.make_comparison([ring(), ring(seed=1)], ["gcn"])
         with pytest.raises(InputError, match="graph 'bare' has no labels to learn from"):
             studies.make_comparison([Graph.from_edges([(0, 1)], name="bare")], ["gcn"])
@@ -127,16 +127,16 @@ class TestRun:
         with studies.run(again, tmp_path, **options) as runs:
             assert runs.counts() == {"ok": 2}
         other = studies.make_comparison([ring()], ["gcn"], splits=mine(shift=1), config=FEW)
-        with pytest.raises(DataFileError, match="now asked for: data of ring, splits"):
+        with pytest.raises(DataFileError, match="you asked for: data of ring, splits"):
             studies.run(other, tmp_path, **options)
         read = studies.Plan.from_dict(plan.to_dict())
-        with pytest.raises(InputError, match="data set 'ring' does not ship"):
+        with pytest.raises(InputError, match="data set 'ring' is not built in"):
             studies.run(read, tmp_path / "new", **options)
 
     def test_own_splits_of_a_shipped_graph_are_asked_for(self, tmp_path):
         own = splits.shuffled(datasets.load("cora"), 2019)
         plan = studies.make_plan("quick", methods=["gcn"], splits=Split("mine", own.train, own.val, own.test), epochs=1)
-        with pytest.raises(InputError, match="the study has splits of its own on 'cora'; give them with the plan"):
+        with pytest.raises(InputError, match="the study uses custom splits on 'cora'; pass them to the plan"):
             studies.run(studies.Plan.from_dict(plan.to_dict()), tmp_path, device="cpu", workers=1)
 
     def test_the_report_has_no_columns_of_the_paper(self, tmp_path):

@@ -137,6 +137,6 @@ def test_the_sentence_says_what_was_found():
     )
     alone = equivalence([0.001], ["a"], "splits")
     assert alone.sentence == (
-        "Perturbed methods minus their controls, 1 comparison: +0.100 points; a single run does not tell how well "
-        "that is known."
+        "Perturbed methods minus their controls, 1 comparison: +0.100 points; with a single run there is no telling "
+        "how precise that is."
     )

@@ -71,7 +71,7 @@ def undisturbed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("undisturbed")
     code, out, err = finish(start(folder))
     assert code == 0, err
-    assert "Differences in accuracy" in out
+    assert "Paired differences in accuracy" in out
     found = table(folder)
     assert len(found) == RUNS
     return found
@@ -89,7 +89,7 @@ def test_killed_three_times(tmp_path, undisturbed):
         assert count(tmp_path) > before, f"nothing was kept at kill {kill}"
     code, _, err = finish(start(tmp_path))
     assert code == 0, err
-    assert "done before" in err
+    assert "already done" in err
     assert table(tmp_path) == undisturbed
 
 
@@ -130,12 +130,12 @@ def test_ctrl_c_and_a_second_runner_refused(tmp_path, undisturbed):
     os.kill(process.pid, signal.SIGSTOP)  # so that it is still at work when the second one comes
     code, _, err = finish(start(tmp_path))
     assert code == 2
-    assert f"another runner (process {process.pid}) is at work in {tmp_path}" in err
+    assert f"another runner (process {process.pid}) is using {tmp_path}" in err
     os.kill(process.pid, signal.SIGCONT)
     process.send_signal(signal.SIGINT)
     code, _, err = finish(process)
     assert code == 130, err
-    assert "finished runs are kept, go on with: fishergcn reproduce quick" in err
+    assert "finished runs are kept; continue with: fishergcn reproduce quick" in err
     assert "Traceback" not in err
     assert 0 < count(tmp_path) < RUNS
     assert finish(start(tmp_path))[0] == 0
@@ -213,7 +213,7 @@ def test_a_file_that_may_not_grow_ends_with_one_sentence_and_then_goes_on(tmp_pa
         env=untraced | {"OMP_NUM_THREADS": "1"},
     )
     assert done.returncode == 2, done.stderr
-    assert "all runs before are safe: make room and run the same command again." in done.stderr
+    assert "finished runs are saved: free some space and run the same command again." in done.stderr
     assert "Traceback" not in done.stderr
     assert 0 < count(tmp_path) < RUNS
     assert finish(start(tmp_path))[0] == 0

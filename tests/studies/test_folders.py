@@ -12,19 +12,22 @@ from fishergcn.studies._store import open_runs
 @pytest.mark.parametrize(
     ("files", "words"),
     [
-        ([], "holds no runs: neither runs.sqlite nor plan.json; make some with: fishergcn reproduce quick --out {}"),
-        (["photo.jpg"], "make some with: fishergcn reproduce quick --out new-folder"),
-        (["model.json"], "holds a model and no runs of a study; use it with: fishergcn predict {}"),
-        (["gcn/model.json"], "holds models and no runs of a study; use one with: fishergcn predict {}/gcn"),
-        (["study.sqlite", "tuning.json"], "holds a search by fishergcn tune and no runs of a study; its trials"),
-        (["study.sqlite"], "holds a search by fishergcn tune and no runs of a study; it has not ended."),
+        (
+            [],
+            "contains no runs (neither runs.sqlite nor plan.json); to create some: fishergcn reproduce quick --out {}",
+        ),
+        (["photo.jpg"], "to create some: fishergcn reproduce quick --out new-folder"),
+        (["model.json"], "holds a model but no runs of a study; use it with: fishergcn predict {}"),
+        (["gcn/model.json"], "holds models but no runs of a study; use one with: fishergcn predict {}/gcn"),
+        (["study.sqlite", "tuning.json"], "holds a search by fishergcn tune but no runs of a study; its trials"),
+        (["study.sqlite"], "holds a search by fishergcn tune but no runs of a study; it is not finished."),
         (
             ["points.csv", "study.json"],
-            "holds a study of robustness made by fishergcn 0.1, whose files this version does not read, and no runs of "
-            "a study; make it again with: fishergcn robustness --out new-folder, or read it with that version.",
+            "holds a study of robustness made by fishergcn 0.1, whose files this version does not read, but no runs of "
+            "a study; repeat it with: fishergcn robustness --out new-folder, or read it with that version.",
         ),
         (["cora/points.jsonl"], "holds a study of robustness made by fishergcn 0.1"),
-        (["table1.csv", "table1.md"], "holds a table of the data, where nothing is trained, and no runs"),
+        (["table1.csv", "table1.md"], "holds a table of data set statistics but no runs"),
     ],
 )
 def test_what_a_folder_holds_is_told(tmp_path, files, words):
@@ -38,7 +41,7 @@ def test_what_a_folder_holds_is_told(tmp_path, files, words):
 
 
 def test_what_is_no_folder(tmp_path):
-    with pytest.raises(DataFileError, match="does not exist; runs are made there with: fishergcn reproduce"):
+    with pytest.raises(DataFileError, match="does not exist; to create runs there: fishergcn reproduce"):
         open_runs(tmp_path / "nowhere")
     (tmp_path / "file").write_text("")
     assert "is a file" in str(no_runs(tmp_path / "file"))
@@ -54,6 +57,6 @@ def test_a_model_beside_runs_is_no_obstacle(tmp_path):
     check_free(tmp_path)
     (tmp_path / "old" / "cora").mkdir(parents=True)
     (tmp_path / "old" / "cora" / "points.jsonl").write_text("")
-    with pytest.raises(DataFileError, match=r"made by fishergcn 0\.1, .*; take another folder for the runs of a study"):
+    with pytest.raises(DataFileError, match=r"made by fishergcn 0\.1, .*; use another folder for the study"):
         check_free(tmp_path / "old")
     check_free(tmp_path / "nowhere")

@@ -72,14 +72,14 @@ def test_a_graph_of_ones_own(tmp_path):
         kept = runs.plan
         assert runs.facts["data mine"] == {"nodes": 40, "links": graph.num_links, "features": 6, "classes": 2}
     assert kept == plan
-    with pytest.raises(InputError, match="'mine' does not ship with the package; give it with the plan"):
+    with pytest.raises(InputError, match="'mine' is not built in; pass it to the plan"):
         studies.run(kept, tmp_path / "runs", device="cpu", workers=1)
     changed = Graph(graph.adjacency, 2 * graph.features, labels, name="mine")
-    with pytest.raises(DataFileError, match="now asked for: data of mine"):
+    with pytest.raises(DataFileError, match="you asked for: data of mine"):
         studies.run(studies.make_plan("quick", datasets=[changed], **asked), tmp_path / "runs", device="cpu")
-    with pytest.raises(InputError, match="is not the one of the plan"):
+    with pytest.raises(InputError, match="is not the one in the plan"):
         studies.run(dataclasses.replace(plan, graphs={"mine": changed}), tmp_path / "other", device="cpu", workers=1)
-    with pytest.raises(InputError, match="a name of its own, got 'mine' for two"):
+    with pytest.raises(InputError, match="different names, got 'mine' twice"):
         studies.make_plan("quick", datasets=[graph, changed], **asked)
     graph.save(tmp_path / "mine.npz")
     words = ["reproduce", "quick", "--dataset", tmp_path / "mine.npz", "--method", "gcn", "--splits", "per-class:3+5:1"]

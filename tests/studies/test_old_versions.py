@@ -128,10 +128,10 @@ def test_the_archives_of_other_measures_are_in_the_same_form(name):
 def test_what_a_later_version_made_is_refused(filled, tmp_path):
     with sqlite3.connect(filled / DATABASE) as connection:
         connection.execute("UPDATE facts SET value = ? WHERE name = 'schema'", (store._sealed(3),))
-    with pytest.raises(DataFileError, match=r"schema version 3, .* a later version made it; update fishergcn"):
+    with pytest.raises(DataFileError, match=r"schema version 3, .* was written by a later version; update fishergcn"):
         open_runs(filled)
     shutil.copytree(RESULTS / "gnn", tmp_path / "gnn")
     text = (tmp_path / "gnn" / "plan.json").read_text(encoding="utf-8")
     (tmp_path / "gnn" / "plan.json").write_text(text.replace('"format": 2', '"format": 4'), encoding="utf-8")
-    with pytest.raises(DataFileError, match=r"archive format 4, .* a later version made it; update fishergcn"):
+    with pytest.raises(DataFileError, match=r"archive format 4, .* was written by a later version; update fishergcn"):
         open_runs(tmp_path / "gnn")

@@ -64,7 +64,7 @@ def test_what_was_done_is_saved_beside_and_can_be_taken_up(tmp_path, plan, actio
     listener = After(1, lambda: action(folder))
     with pytest.raises(DataFileError) as caught:
         studies.run(plan, folder, device="cpu", workers=1, listener=listener)
-    assert str(caught.value).startswith(f"{folder / DATABASE} was removed or replaced during the work; all 2 runs are ")
+    assert str(caught.value).startswith(f"{folder / DATABASE} was removed or replaced while running; all 2 runs are ")
     assert str(rescued) in str(caught.value)
     assert len(table(rescued)) == 2  # the one before, and the one with which it was noticed
     shutil.rmtree(folder, ignore_errors=True)
@@ -88,7 +88,7 @@ def test_a_lock_that_is_held_says_that_finished_runs_are_safe(tmp_path, plan, mo
     with RunStore(tmp_path, writable=True) as store:
         [record] = list(store.of_cell(plan.cells[0]))[:1]
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(DataFileError, match="all finished runs are safe: close that program, and run the same"):
+        with pytest.raises(DataFileError, match="finished runs are saved: close that program and run the same"):
             store.add(plan.cells[0], [record])
         other.rollback()
         store.add(plan.cells[0], [record])

@@ -204,7 +204,7 @@ def test_a_second_runner_is_refused(small, tmp_path):
 
 def test_other_settings_are_refused(small, tmp_path):
     run(make_plan(studies.load_preset("quick"), methods=["gcn"], splits=1, seeds=1, epochs=1), tmp_path)
-    with pytest.raises(DataFileError, match="holds runs with other settings; now asked for: splits"):
+    with pytest.raises(DataFileError, match="contains runs with other settings; you asked for: splits"):
         run(small, tmp_path)
 
 
@@ -213,7 +213,7 @@ def test_a_full_disk_ends_the_work_with_one_sentence(small, tmp_path, monkeypatc
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(executors.LocalExecutor, "run", full)
-    with pytest.raises(DataFileError, match="No space left on device; all finished runs are safe"):
+    with pytest.raises(DataFileError, match=r"No space left on device\. Finished runs are saved"):
         run(small, tmp_path)
 
 

@@ -134,7 +134,7 @@ def test_overwritten_bytes_are_recognized(filled, start, writable):
     with path.open("r+b") as stream:
         stream.seek(start)
         stream.write(b"\xa5" * 3000)
-    message = r"runs\.sqlite is damaged .*; restore a copy, or move it away"
+    message = r"runs\.sqlite is damaged .*; restore a backup, or move it away"
     with pytest.raises(DataFileError, match=message), RunStore(filled, writable=writable) as store:
         list(store.records())
 
@@ -155,12 +155,14 @@ def test_another_database_is_not_taken(tmp_path):
 
 def test_another_schema_is_named(filled, monkeypatch):
     monkeypatch.setattr("fishergcn.studies._store.SCHEMA", 1)
-    with pytest.raises(DataFileError, match=r"has schema version 2, and fishergcn .* reads up to 1: a later version"):
+    with pytest.raises(
+        DataFileError, match=r"has schema version 2, and fishergcn .* reads up to 1: it was written by a later version"
+    ):
         open_runs(filled)
 
 
 def test_nothing_there(tmp_path):
-    with pytest.raises(DataFileError, match="holds no runs"):
+    with pytest.raises(DataFileError, match="contains no runs"):
         open_runs(tmp_path)
 
 
@@ -189,7 +191,7 @@ def test_a_full_disk_is_named_and_nothing_is_lost(tmp_path, plan, make_record):
         store.begin(plan)
         store.add(cell, [make_record(cell, "shuffled:2019", 2019)])
         store._connection = FullDisk(store._connection)
-        with pytest.raises(DataFileError, match=r"disk is full \(\d+ MB free\); all runs before are safe"):
+        with pytest.raises(DataFileError, match=r"disk is full \(\d+ MB free\); finished runs are saved"):
             store.add(cell, [make_record(cell, "shuffled:2019", 2020)])
     assert [record.seed for record in open_runs(tmp_path).records()] == [2019]
 

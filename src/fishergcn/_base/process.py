@@ -55,7 +55,7 @@ def start_python(
     except OSError as error:
         raise ProcessError(
             f"a process cannot be started: {error.strerror or reason(error)}; fewer workers need fewer processes, and "
-            "finished runs are safe."
+            "finished runs are saved."
         ) from error
 
 

@@ -13,7 +13,21 @@ import typer
 
 from fishergcn._base.foreign import printable
 from fishergcn._version import __version__
-from fishergcn.cli import compare, data, geometry, predict, report, reproduce, robustness, runs, spectrum, train, tune
+from fishergcn.cli import (
+    compare,
+    data,
+    doctor,
+    geometry,
+    predict,
+    report,
+    reproduce,
+    robustness,
+    runs,
+    spectrum,
+    train,
+    tune,
+)
+from fishergcn.cli._help import Command, Group
 from fishergcn.errors import FisherGCNError, reason
 
 __all__ = ["app", "main"]
@@ -22,23 +36,29 @@ _UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EBADF, getattr(errno,
 
 app = typer.Typer(
     name="fishergcn",
+    cls=Group,
     help="Graph convolutional networks trained in a Fisher-Bures neighborhood of their graph.",
     no_args_is_help=True,
     rich_markup_mode="markdown",  # paragraphs of help texts are filled
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+# In the order in which people need them.
+for _name, _run in (
+    ("train", train.train),
+    ("predict", predict.predict),
+    ("tune", tune.tune),
+    ("compare", compare.compare),
+    ("reproduce", reproduce.reproduce),
+    ("robustness", robustness.robustness),
+    ("report", report.report),
+    ("spectrum", spectrum.spectrum),
+    ("doctor", doctor.doctor),
+):
+    app.command(name=_name, cls=Command)(_run)
 app.add_typer(data.app, name="data")
-app.add_typer(geometry.app, name="geometry")
 app.add_typer(runs.app, name="runs")
-app.command(name="spectrum")(spectrum.spectrum)
-app.command(name="train")(train.train)
-app.command(name="tune")(tune.tune)
-app.command(name="predict")(predict.predict)
-app.command(name="compare")(compare.compare)
-app.command(name="report")(report.report)
-app.command(name="reproduce")(reproduce.reproduce)
-app.command(name="robustness")(robustness.robustness)
+app.add_typer(geometry.app, name="geometry")
 
 
 def _show_version(wanted: bool) -> None:
@@ -91,16 +111,16 @@ def _explain(error: Exception) -> int:
     if isinstance(error, FisherGCNError):
         sentence = str(error)
     elif _is_memory(error):
-        advice = "fewer hidden units, samples or directions, or a smaller graph, would need less"
-        sentence = f"the memory does not suffice; {advice}."
+        advice = "fewer hidden units, samples or directions, or a smaller graph need less"
+        sentence = f"out of memory; {advice}."
     elif isinstance(error, RuntimeError) and "start new thread" in str(error):
-        sentence = "the system allows no further threads or processes here (ulimit -u); fewer --workers need less."
+        sentence = "the system does not allow more threads or processes (see ulimit -u); use fewer --workers."
     elif isinstance(error, UnicodeError):
         sentence = f"a name or a path is not valid text ({reason(error)})."
     elif isinstance(error, OSError):
         place = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
         if not place and error.errno in _UNWRITABLE:  # files that are written say their names themselves
-            place = "standard output cannot be written: "
+            place = "cannot write to standard output: "
         sentence = f"{place}{error.strerror or reason(error)}."
     else:
         raise error

@@ -23,7 +23,7 @@ def choose_models(
     wanted: Sequence[str] | None,
     settings: Mapping[str, Any],
     device: str,
-    workers: int,
+    workers: int | None,
     seed: int,
     out: Path | None,
     overwrite: bool,
@@ -41,19 +41,19 @@ def choose_models(
         graphs = {name: learnable(graph) for name, graph in source.load().items()}
         places = [(name, split) for name, graph in graphs.items() for split in choose(graph, wanted or None)]
         if len({(name, split.name) for name, split in places}) < len(places):
-            raise InputError("splits must have distinct names, got one twice.")
+            raise InputError("splits must have distinct names, but one was given twice.")
         for name, split in places:
             alone = len(places) == 1
             target = None if out is None else out if alone else out / f"{name} {split.name}".replace(":", "-")
             search = None if target is None else target.with_name(f"{target.name}-search")
-            kept = "nothing was written." if search is None else f"finished runs are kept in {search}: {again()}"
+            kept = "nothing was saved." if search is None else f"finished runs are in {search}; {again()}"
             with told_when_stopped(kept):
                 model = fit(
                     graphs[name],
                     split,
                     device,
                     settings=settings,
-                    workers=None if workers == 1 else workers,
+                    workers=workers,
                     time_limit=time_limit,
                     folder=search,
                     progress=not quiet,
@@ -64,14 +64,14 @@ def choose_models(
                 _show(model)
             if target is not None:
                 model.save(target, overwrite=overwrite)
-                note(f"saved {target}; the runs of the choice are in {search}.")
+                note(f"saved {target}; the runs it was chosen from are in {search}.")
     if as_json:
         print_json([_facts(model) for model in found])
 
 
 def again() -> str:
-    """Return the command that goes on."""
-    return f"go on with: {shlex.join(['fishergcn', *sys.argv[1:]])}"
+    """Return the command that continues."""
+    return f"continue with: {shlex.join(['fishergcn', *sys.argv[1:]])}"
 
 
 def _facts(model: TrainedModel) -> dict[str, Any]:

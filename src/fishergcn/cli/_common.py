@@ -45,7 +45,7 @@ def warnings_as_notes() -> Iterator[None]:
 
 
 def this_command() -> str:
-    """Return the command line, to be given again."""
+    """Return the command line, so that people can repeat it."""
     return printable(shlex.join(["fishergcn", *sys.argv[1:]]))
 
 
@@ -67,7 +67,10 @@ def told_when_stopped(kept: str) -> Iterator[None]:
 
 
 def load_graph(text: str) -> Graph:
-    """Return the graph that ``text`` names: an embedded data set or a graph file (``.npz``)."""
+    """Return the graph that ``text`` names: a built-in data set or a graph file (``.npz``).
+
+    A graph without a name is named after its file.
+    """
     from fishergcn import datasets
     from fishergcn.graph import Graph
 
@@ -79,11 +82,12 @@ def load_graph(text: str) -> Graph:
             raise DataFileError(
                 f"{path} is not an .npz graph file; make one with: fishergcn data import --edges {path} --out my.npz"
             )
-        return Graph.load(path)
+        graph = Graph.load(path)
+        return graph if graph.name else graph.replace(name=path.stem)
     if path.suffix or path.parent != Path():
         raise DataFileError(f"{path} does not exist or is not a file.")
     known = datasets.available()
     raise InputError(
         f"data set {text!r} is unknown{suggestion(text, known)}; "
-        f"there are {', '.join(known)}, or give a graph file (.npz)."
+        f"choose from {', '.join(known)}, or give a graph file (.npz)."
     )

@@ -17,13 +17,13 @@ from fishergcn.errors import DataFileError
 
 DATA, RUNS, SEARCH = "Data", "Runs and results", "Search"
 SETTINGS = "Settings"
-LARGE = "Large graphs (also in several processes: torchrun --nproc-per-node 2 --no-python fishergcn train ...)"
+LARGE = "Large graphs"
 DEFAULT_METHOD = "fishergcn-t"
 _data, _runs, _large = (partial(typer.Option, rich_help_panel=panel) for panel in (DATA, RUNS, LARGE))
 
 # What is read
 
-GraphName = Annotated[str, typer.Argument(help="A data set or a graph file (.npz).")]
+GraphName = Annotated[str, typer.Argument(help="A data set or a graph file (.npz).", metavar="GRAPH")]
 ModelFolder = Annotated[
     Path, typer.Argument(help="A model folder, as written by fishergcn train --out.", metavar="MODEL")
 ]
@@ -109,11 +109,11 @@ Name = Annotated[str | None, _data(help="A name for the graph of --edges; by def
 Splits = Annotated[
     list[str] | None,
     _data(
-        help="How many splits (a number n: mask:0, ..., if masks came with the data; else shuffled:2019, ..., or "
-        "per-class:20+30:2019, ... where there is no public split; or by the rule of the preset), or which: public, "
-        "mask:NUMBER, shuffled:SEED, per-class:SEED, per-class:TRAIN+VAL:SEED or held-out:PERCENT%:SEED; may be "
-        "repeated. By default those of the preset; of compare ten, or all masks; otherwise the public split, the first "
-        "mask, or held-out:20%:0 for a graph that has neither.",
+        help="How many splits, or which; may be repeated. A number follows the preset's rule; without one it takes "
+        "the masks that came with the data, or else random splits (shuffled:2019, ..., or per-class:20+30:2019, ... "
+        "if there is no public split). Names: public, mask:NUMBER, shuffled:SEED, per-class:SEED, "
+        "per-class:TRAIN+VAL:SEED, held-out:PERCENT%:SEED. By default the preset's; for compare ten, or all masks; "
+        "otherwise public, the first mask, or held-out:20%:0 if the graph has neither.",
         metavar="N|NAME",
     ),
 ]
@@ -121,105 +121,113 @@ Methods = Annotated[
     list[str] | None,
     _runs(
         "--method",
-        help="gcn, gcn-xM for M dropout samples, fishergcn, gcn-t, gcn-t-xM or fishergcn-t, without the links mlp or "
-        "mlp-xM, each with suffix -c for consistency; lp for label propagation, majority for the most frequent class; "
-        "repeat to compare. By default those of the preset; train chooses one by validation, tune takes "
-        f"{DEFAULT_METHOD}.",
+        help="gcn, gcn-xM (M dropout samples), fishergcn, or their high-order versions gcn-t, gcn-t-xM, fishergcn-t; "
+        "mlp or mlp-xM (no links); add -c for consistency. Also lp (label propagation) and majority (most frequent "
+        "class). Repeat to compare. By default train picks one on the validation nodes, tune and compare use "
+        f"{DEFAULT_METHOD}, and studies use the preset's.",
     ),
 ]
 TimeLimit = Annotated[
-    float | None, _runs(help="Seconds that the choice of a method may take; it aims at two minutes otherwise.")
+    float | None, _runs(help="How many seconds choosing a method may take; by default about two minutes.")
 ]
-Seeds = Annotated[int, _runs(help="How many initializations of each split.")]
+Seeds = Annotated[int, _runs(help="How many seeds (initializations) to run on each split.")]
 PresetSeeds = Annotated[
-    int | None, _runs(help="How many initializations of each split; by default those of the preset.")
+    int | None, _runs(help="How many seeds (initializations) to run on each split; by default the preset's.")
 ]
 AttackWord = Literal["links-added", "links-removed", "bures-ball", "prbcd", "features", "training-links"]
 Attacks = Annotated[
     list[str] | None,  # Typer knows no list of literals: the library checks them
     _runs(
         "--attack",
-        metavar=f"[{'|'.join(get_args(AttackWord))}]",
-        help="How the graph changes; may be repeated. By default in all ways of the preset.",
+        metavar="|\n".join(get_args(AttackWord)),
+        help="How to change the graph; may be repeated. By default all of the preset's attacks.",
     ),
 ]
 FirstSeed = Annotated[int, _runs(help="The first seed.")]
-Device = Annotated[str, _runs(help="cpu, cuda, cuda:N, or auto: a GPU if there is one.")]
-Workers = Annotated[int, _runs(help="Processes on the CPU.")]
-AllWorkers = Annotated[int | None, _runs(help="Processes on the CPU; by default one for each core.")]
-Cluster = Annotated[str | None, _runs(help="Run on a Ray cluster: auto, or its address.", metavar="auto|ADDRESS")]
-TensorBoard = Annotated[Path | None, _runs(help="Write learning curves for TensorBoard there.", metavar="DIR")]
+Device = Annotated[str, _runs(help="cpu, cuda, cuda:N, or auto (a GPU if there is one).")]
+Workers = Annotated[int | None, _runs(help="How many processes to use on the CPU; by default one per core.")]
+Cluster = Annotated[str | None, _runs(help="Run on a Ray cluster: auto or its address.", metavar="auto|ADDRESS")]
+TensorBoard = Annotated[Path | None, _runs(help="Write learning curves for TensorBoard to this folder.", metavar="DIR")]
 
 
 def _setting(name: str, help_text: str, *names: str) -> Any:
     """Return the option of a setting; left out, it is that of --settings, whose values are shown."""
     general, paper = (_shown(getattr(TrainConfig.named(each), name)) for each in get_args(SettingsWord))
     shown = general if general == paper else f"{general}; paper: {paper}"
-    return typer.Option(*names, help=help_text, show_default=shown, rich_help_panel=SETTINGS)
+    return typer.Option(*names, help=f"{help_text} [default: {shown}]", rich_help_panel=SETTINGS)
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 Settings = Annotated[
     SettingsWord,
     typer.Option(
-        help="Where a setting is not given: values that suit most graphs (general), or the paper's.",
+        help="Which defaults to use: values that suit most graphs (general), or the paper's.",
         rich_help_panel=SETTINGS,
     ),
 ]
 
 
-Epochs = Annotated[int | None, _setting("max_epochs", "The most epochs of a run.", "--epochs")]
-PresetEpochs = Annotated[
-    int | None, _runs("--epochs", help="The most epochs of a run; by default those of the preset.")
-]
-Hidden = Annotated[str | None, _setting("hidden", "Sizes of the hidden layers, such as 64 or 64,64.")]
+Epochs = Annotated[int | None, _setting("max_epochs", "Maximum number of epochs.", "--epochs")]
+PresetEpochs = Annotated[int | None, _runs("--epochs", help="Maximum number of epochs; by default the preset's.")]
+Hidden = Annotated[str | None, _setting("hidden", "Hidden layer sizes, such as 64 or 64,64.")]
 LearningRate = Annotated[float | None, _setting("learning_rate", "Learning rate.", "--lr")]
 Dropout = Annotated[float | None, _setting("dropout", "Dropout rate.")]
-WeightDecay = Annotated[float | None, _setting("weight_decay", "wd of (wd/2) ‖W‖².")]
+WeightDecay = Annotated[float | None, _setting("weight_decay", "Weight decay wd; adds (wd/2)‖W‖² to the loss.")]
 StoppingWord = Literal["paper", "patience", "none"]
-Stopping = Annotated[StoppingWord | None, _setting("stopping", "When to stop before the last epoch.")]
-Patience = Annotated[int | None, _setting("patience", "Epochs without progress, for --stopping patience.")]
+Stopping = Annotated[StoppingWord | None, _setting("stopping", "When to stop early.")]
+Patience = Annotated[
+    int | None, _setting("patience", "How many epochs without improvement to allow with --stopping patience.")
+]
 TestAtWord = Literal["last", "best-val"]
-TestAt = Annotated[TestAtWord | None, _setting("test_at", "Which epoch's weights are tested and kept.")]
+TestAt = Annotated[TestAtWord | None, _setting("test_at", "Which epoch's weights to test and keep.")]
 ScalingWord = Literal["rows", "none", "columns"]
 Scaling = Annotated[
     ScalingWord | None,
-    _setting("scaling", "Features: divide rows by their sum, leave them as they are, or standardize columns."),
+    _setting("scaling", "How to scale the features: divide each row by its sum, not at all, or standardize columns."),
 ]
-Bias = Annotated[bool | None, _setting("bias", "A bias in each layer.", "--bias/--no-bias")]
+Bias = Annotated[bool | None, _setting("bias", "Add a bias to each layer.", "--bias/--no-bias")]
 ClassWeightWord = Literal["none", "balanced"]
-ClassWeight = Annotated[ClassWeightWord | None, _setting("class_weight", "balanced: rare classes count as much.")]
-Samples = Annotated[int | None, _setting("samples", "M, the perturbed graphs of a step.")]
-Rank = Annotated[int | None, _setting("rank", "k, the perturbed eigenvalues.")]
-Radius = Annotated[float | None, _setting("radius", "ε, the size of the neighborhood.")]
+ClassWeight = Annotated[
+    ClassWeightWord | None, _setting("class_weight", "balanced gives rare classes the same weight as common ones.")
+]
+Samples = Annotated[int | None, _setting("samples", "Perturbed graphs per step (M in the paper).")]
+Rank = Annotated[int | None, _setting("rank", "Perturbed eigenvalues (k in the paper).")]
+Radius = Annotated[float | None, _setting("radius", "Size of the neighborhood (ε in the paper).")]
 OtherSettings = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="NAME=VALUE",
-        help="Any other setting of TrainConfig; may be repeated.",
+        help="Any other TrainConfig setting; may be repeated.",
         rich_help_panel=SETTINGS,
     ),
 ]
-BatchSize = Annotated[int | None, _large(help="Train in mini-batches of this many nodes.")]
+BatchSize = Annotated[
+    int | None,
+    _large(
+        help="Train in mini-batches of this many nodes. To share them between two processes: torchrun "
+        "--nproc-per-node 2 --no-python fishergcn train ..."
+    ),
+]
 Fanout = Annotated[
     str | None,
-    _large(
-        help="How many neighbors each node of a batch draws in each layer, the last layer first, such as 10,10; "
-        "-1 for all."
-    ),
+    _large(help="How many neighbors to sample per node in each layer, last layer first, such as 10,10; -1 for all."),
 ]
 
 # What is shown and written
 
-StudyOut = Annotated[Path, _runs(help="The folder for the results; work begun there is taken up.", metavar="DIR")]
-Plot = Annotated[Path | None, typer.Option(help="Draw a picture to this file (.png, .svg or .pdf).")]
-Quiet = Annotated[bool, _runs("--quiet", help="Show no progress.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what --out names if it exists.")]
+StudyOut = Annotated[
+    Path, _runs(help="Folder for the results. If it holds part of this study, only the rest is run.", metavar="DIR")
+]
+Plot = Annotated[Path | None, typer.Option(help="Save a plot to this file (.png, .svg or .pdf).")]
+Quiet = Annotated[bool, _runs("--quiet", help="Hide progress.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace --out if it exists.")]
 
 
 def check_new_file(path: Path, *, overwrite: bool) -> None:

@@ -36,18 +36,19 @@ def compare(
     settings: shared.Settings = "general",
     set_: shared.OtherSettings = None,
     device: shared.Device = "auto",
-    workers: shared.AllWorkers = None,
+    workers: shared.Workers = None,
     cluster: shared.Cluster = None,
     tensorboard: shared.TensorBoard = None,
     quiet: shared.Quiet = False,
+    json: shared.Json = False,
 ) -> None:
     """Compare methods on your graphs, on the same splits and seeds, with paired statistics.
 
     fishergcn compare --graph a.npz --graph b.npz --method gcn-x5-c --method fishergcn --splits 10 --out DIR
 
-    Every finished run is kept at once in DIR/runs.sqlite. Stop it whenever you like, also with kill -9: the same
-    command takes it up again. The plain GCN, the control of each method and the same
-    network without the links are added to those of --method.
+    Each run is saved to DIR/runs.sqlite as soon as it finishes. You can stop at any time, even with kill -9; the same
+    command continues where it stopped. The plain GCN, each method's control and the same network without links are
+    always included.
     """
     from fishergcn import studies
     from fishergcn.cli._own_data import Source
@@ -61,4 +62,4 @@ def compare(
         methods = method or [shared.DEFAULT_METHOD]
         plan = studies.make_comparison(graphs, methods, splits=splits, seeds=numbers, config=config)
     options = {"device": device, "workers": workers, "cluster": cluster, "tensorboard": tensorboard}
-    run_plan(plan, out, quiet=quiet, **options)
+    run_plan(plan, out, quiet=quiet, as_json=json, **options)

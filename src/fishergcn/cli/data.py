@@ -10,16 +10,17 @@ import typer
 from fishergcn._base.terminal import console, table
 from fishergcn.cli import _options as shared
 from fishergcn.cli._common import load_graph, print_json, warnings_as_notes
+from fishergcn.cli._help import Command, Group
 
 if TYPE_CHECKING:
     from fishergcn.graph import Graph
 
-app = typer.Typer(help="List, describe and import graphs.", no_args_is_help=True)
+app = typer.Typer(cls=Group, help="List, describe and import graphs.", no_args_is_help=True)
 
 
-@app.command(name="list")
+@app.command(name="list", cls=Command)
 def list_(json: shared.Json = False) -> None:
-    """Show the embedded data sets: Table 1 of the paper, computed from the data."""
+    """List the built-in data sets, with the statistics of the paper's Table 1."""
     from fishergcn import datasets
 
     facts = [_facts(datasets.load(name), high_order=True) for name in datasets.available()]
@@ -43,15 +44,16 @@ def list_(json: shared.Json = False) -> None:
     ]
     columns = ["data set", "nodes", "links", "self-links", "components", "features", "classes"]
     out = console()
-    out.print(table("Embedded data sets", [*columns, "train:val:test", "non-zeros", "non-zeros^T"], rows))
+    out.print(table("Built-in data sets", [*columns, "train:val:test", "non-zeros", "non-zeros^T"], rows))
     out.print("non-zeros: share of non-zero entries of the propagation matrix; ^T: high-order, T=5, ν=1e-4.")
 
 
-@app.command()
+@app.command(cls=Command)
 def info(
     name: shared.GraphName,
     high_order: Annotated[
-        bool, typer.Option("--high-order", help="Also count the high-order propagation matrix; slow on large graphs.")
+        bool,
+        typer.Option("--high-order", help="Also describe the high-order propagation matrix; slow on large graphs."),
     ] = False,
     json: shared.Json = False,
 ) -> None:
@@ -65,7 +67,7 @@ def info(
     console().print(table(str(graph.name or name), ["", "value"], rows, justify="left"))
 
 
-@app.command(name="import")
+@app.command(name="import", cls=Command)
 def import_(
     edges: shared.RequiredEdges,
     out: Annotated[Path, typer.Option(help="The graph file to write (.npz).")],
@@ -87,8 +89,9 @@ def import_(
         str | None, typer.Option(help="A name for the graph; by default that of --out.", rich_help_panel=shared.DATA)
     ] = None,
     overwrite: shared.Overwrite = False,
+    json: shared.Json = False,
 ) -> None:
-    """Turn files of links, features and labels into one graph file."""
+    """Convert files of links, features and labels to one graph file."""
     from fishergcn.cli._own_data import Source
     from fishergcn.errors import InputError
 
@@ -100,6 +103,9 @@ def import_(
     with warnings_as_notes():
         graph = data.from_files(edges)
     graph.save(out)
+    if json:
+        print_json(_facts(graph, high_order=False) | _details(graph))
+        return
     console().print(f"{out}: {graph!r}", soft_wrap=True)
 
 

@@ -1,4 +1,4 @@
-"""``fishergcn geometry``: how far apart two graphs are, how far a perturbation carries one, what a model feels."""
+"""``fishergcn geometry``: how far apart graphs are, how far perturbations move one, how a model responds."""
 
 from __future__ import annotations
 
@@ -10,35 +10,38 @@ from fishergcn._base.terminal import console, table
 from fishergcn.cli import _options as shared
 from fishergcn.cli import geometry_distance, geometry_embed, geometry_fisher, geometry_links
 from fishergcn.cli._common import load_graph, print_json
+from fishergcn.cli._help import Command, Group
 
 if TYPE_CHECKING:
     from fishergcn._base.types import FloatArray
     from fishergcn.perturbation import Neighborhood
 
 app = typer.Typer(
-    help="Measure graphs: as density matrices, as a network feels them, and as embeddings.", no_args_is_help=True
+    cls=Group, help="Measure and compare graphs, and how a model depends on its graph.", no_args_is_help=True
 )
-app.command(name="distance")(geometry_distance.distance)
-app.command(name="fisher")(geometry_fisher.fisher)
-app.command(name="links")(geometry_links.links)
-app.command(name="embed")(geometry_embed.embed)
+app.command(name="distance", cls=Command)(geometry_distance.distance)
+app.command(name="fisher", cls=Command)(geometry_fisher.fisher)
+app.command(name="links", cls=Command)(geometry_links.links)
+app.command(name="embed", cls=Command)(geometry_embed.embed)
 
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
-@app.command()
+@app.command(cls=Command)
 def neighborhood(
     name: shared.GraphName,
-    rank: Annotated[int, typer.Option(help="k, the number of directions.")] = 10,
-    radius: Annotated[float, typer.Option(help="ε, the radius of the perturbation.")] = 0.1,
-    samples: Annotated[int, typer.Option(help="How many perturbations to draw.")] = 1000,
-    noise: Annotated[Literal["uniform", "gaussian"], typer.Option(help="How they are drawn.")] = "uniform",
+    rank: Annotated[int, typer.Option(help="Number of directions k.")] = 10,
+    radius: Annotated[float, typer.Option(help="Radius ε of the perturbation.")] = 0.1,
+    samples: Annotated[int, typer.Option(help="How many perturbations to sample.")] = 1000,
+    noise: Annotated[
+        Literal["uniform", "gaussian"], typer.Option(help="Distribution of the perturbations.")
+    ] = "uniform",
     high_order: Annotated[bool, typer.Option("--high-order", help="Use the high-order propagation matrix.")] = False,
-    seed: Annotated[int, typer.Option(help="Seed of the draws and of the eigen-solver.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the samples and of the eigensolver.")] = 0,
     plot: shared.Plot = None,
     json: shared.Json = False,
 ) -> None:
-    """Draw perturbations of a graph and show how far they move it."""
+    """Sample perturbations of a graph and show how far they move it."""
     from fishergcn import propagation
     from fishergcn.drawing import check_picture, draw_distances
     from fishergcn.perturbation import Neighborhood
@@ -59,11 +62,11 @@ def neighborhood(
     out = console()
     rows = [[key.replace("_", " "), f"{value:.6g}"] for key, value in facts.items()]
     out.print(table(title, ["", "value"], rows))
-    out.print("Bures distance of the perturbed graph from the graph:")
+    out.print("Bures distance between the perturbed and the original graph:")
     for line in histogram_lines(distances):
         out.print(line)
     if plot is not None:
-        out.print(f"picture: {plot}")
+        out.print(f"plot: {plot}")
 
 
 def histogram_lines(values: FloatArray, bins: int = 16, width: int = 50) -> list[str]:

@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 def distance(
     a: shared.GraphName,
-    b: Annotated[str, typer.Argument(help="Another graph on the same nodes.")],
+    b: Annotated[str, typer.Argument(help="Another graph on the same nodes.", metavar="OTHER")],
     laplacian: Annotated[
         Literal["renormalized", "high-order", "normalized", "combinatorial"],
-        typer.Option(help="Which Laplacian stands for a graph."),
+        typer.Option(help="Which Laplacian to use."),
     ] = "renormalized",
     rank: Annotated[int, typer.Option(help="How many of the largest eigenvalues to compare.")] = 10,
     compute: Annotated[
         Literal["auto", "exact", "estimate"],
-        typer.Option(help="With dense matrices, or estimate with an error bar; auto: dense up to 6000 nodes."),
+        typer.Option(help="exact uses dense matrices; estimate gives an error bar; auto is exact up to 6000 nodes."),
     ] = "auto",
     unit: Annotated[
-        int, typer.Option(help="How many links to remove, each alone, to find what one is worth; 0: leave that out.")
+        int, typer.Option(help="How many single links to remove to express the distance in links; 0 to skip.")
     ] = 60,
     json: shared.Json = False,
 ) -> None:
-    """Compare two graphs on the same nodes: Bures distance, also in links, entropies, top of the spectrum."""
+    """Compare two graphs on the same nodes: Bures distance, entropies, largest eigenvalues."""
     from fishergcn._base.checks import check_integer
     from fishergcn.geometry import intrinsic
 
@@ -134,6 +134,6 @@ def _show(a: str, b: str, facts: dict[str, Any]) -> None:
         out.print(f"Both are estimates: the distance lies between {low:.6g} and {high:.6g}.")
     if "distance_in_links" in facts:
         out.print(
-            f"That is {facts['distance_in_links']:.3g} times the distance of {a} from itself less one typical link, "
-            f"{facts['link_distance']:.4g}."
+            f"That is {facts['distance_in_links']:.3g} times the effect of removing one typical link from {a} "
+            f"({facts['link_distance']:.4g})."
         )

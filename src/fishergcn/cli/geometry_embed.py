@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 def embed(
     name: shared.GraphName,
-    dim: Annotated[int, typer.Option(help="The number of coordinates.")] = 2,
-    order: Annotated[int, typer.Option(help="T, the longest random walk of the similarities.")] = 5,
-    threshold: Annotated[float, typer.Option(help="Similarities up to this are dropped.")] = 1e-4,
-    restarts: Annotated[int, typer.Option(help="How many starts; the best one is kept.")] = 1,
-    tolerance: Annotated[float, typer.Option(help="How stationary the embedding must be.")] = 1e-5,
+    dim: Annotated[int, typer.Option(help="Number of coordinates.")] = 2,
+    order: Annotated[int, typer.Option(help="Length T of the longest random walk in the similarities.")] = 5,
+    threshold: Annotated[float, typer.Option(help="Drop similarities up to this value.")] = 1e-4,
+    restarts: Annotated[int, typer.Option(help="How many random starts; the best is kept.")] = 1,
+    tolerance: Annotated[float, typer.Option(help="Largest relative gradient to accept.")] = 1e-5,
     seed: Annotated[int, typer.Option(help="Seed of the random starts.")] = 0,
     plot: shared.Plot = None,
     out: Annotated[Path | None, typer.Option(help="Write the coordinates to this CSV file.")] = None,
     json: shared.Json = False,
 ) -> None:
-    """Embed the largest connected part of a graph, and find the motions of least and largest metric."""
+    """Embed the largest connected component of a graph and find its stiffest and softest motions."""
     import numpy as np
 
     from fishergcn._base.checks import check_integer

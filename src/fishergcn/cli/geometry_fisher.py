@@ -1,4 +1,4 @@
-"""``fishergcn geometry fisher``: which moves of its graph a saved model feels most."""
+"""``fishergcn geometry fisher``: which changes of its graph a saved model responds to most."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _SHOWN = 10
 
 def fisher(
     folder: shared.ModelFolder,
-    rank: Annotated[int | None, typer.Option(help="k, the number of directions; by default that of training.")] = None,
+    rank: Annotated[int | None, typer.Option(help="Number of directions k; by default as in training.")] = None,
     kind: Annotated[
         Literal["exact", "empirical", "monte-carlo"],
-        typer.Option(help="Over which labels the expectation is taken: all, those of the data, or drawn ones."),
+        typer.Option(help="Average over all labels (exact), the true ones (empirical), or sampled ones (monte-carlo)."),
     ] = "exact",
     distance: Annotated[
-        float | None, typer.Option(help="Bures distance at which losses are compared; by default as in training.")
+        float | None, typer.Option(help="Bures distance at which to compare losses; by default as in training.")
     ] = None,
     random: Annotated[int, typer.Option(help="How many random directions to compare with.")] = 100,
-    seed: Annotated[int, typer.Option(help="Seed of the random directions and of drawn labels.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the random directions and sampled labels.")] = 0,
     plot: shared.Plot = None,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Write MODEL/geometry.json, from which fishergcn report draws.")
+        bool, typer.Option("--keep", help="Save MODEL/geometry.json, so that fishergcn report includes it.")
     ] = False,
     json: shared.Json = False,
 ) -> None:
-    """Show the Fisher information of a model with respect to its graph, and what matters most in it."""
+    """Show how strongly a model responds to changes of its graph (Fisher information)."""
     from fishergcn.drawing import check_picture, draw_fisher
     from fishergcn.geometry import extrinsic
     from fishergcn.models import load_model
@@ -60,9 +60,9 @@ def fisher(
     else:
         _show(saved, facts)
         if plot is not None:
-            console().print(f"picture: {plot}")
+            console().print(f"plot: {plot}")
         if keep:
-            console().print(f"kept: {folder / 'geometry.json'}")
+            console().print(f"saved: {folder / 'geometry.json'}")
 
 
 def link_rows(links: Iterable[tuple[str, str, bool, float]]) -> list[dict[str, Any]]:
@@ -114,23 +114,23 @@ def _show(saved: TrainedModel, facts: dict[str, Any]) -> None:
             )
         )
     ]
-    columns = ["direction", "μ", "KL foretold", "KL found", "growth of the loss"]
+    columns = ["direction", "μ", "KL predicted", "KL measured", "growth of the loss"]
     out.print(table(f"{_title(saved)}: Fisher information per squared Bures distance", columns, rows))
-    out.print("most adversarial direction φ: " + ", ".join(f"{each:+.3g}" for each in facts["direction"]))
+    out.print("Most adversarial direction φ: " + ", ".join(f"{each:+.3g}" for each in facts["direction"]))
     out.print(
-        f"compared at Bures distance {facts['distance']:.4g}; the loss on the graph itself is {facts['loss']:.4g}"
+        f"Measured at Bures distance {facts['distance']:.4g}; the loss on the original graph is {facts['loss']:.4g}."
     )
     if facts["loss_growth_random"]:
         low, middle, high = facts["loss_growth_random"]
         out.print(
-            f"random directions: growth {middle:+.3g} (5 % to 95 %: {low:+.3g} to {high:+.3g}); "
-            f"{facts['random_directions_that_hurt_less']:.0%} hurt less than the most adversarial one, "
+            f"Random directions: the loss grows by {middle:+.3g} (5 % to 95 %: {low:+.3g} to {high:+.3g}); "
+            f"{facts['random_directions_that_hurt_less']:.0%} hurt less than the most adversarial direction, "
             f"{facts['random_directions_that_change_less']:.0%} change the predictions less"
         )
     entry = "an entry of the propagation matrix" if saved.method.high_order else "the weight of a link"
-    out.print(f"links that matter most to the loss, with its derivative in {entry}:")
+    out.print(f"Links that matter most to the loss, with its derivative with respect to {entry}:")
     links = [[" - ".join(row["link"]), f"{row['derivative']:+.4g}"] for row in facts["links"]]
     out.print(table("", ["link", "derivative"], links))
-    out.print("nodes whose predictions move most along the first direction:")
+    out.print("Nodes whose predictions change most along the first direction:")
     nodes = [[row["node"], f"{row['share']:.2%}"] for row in facts["nodes"]]
     out.print(table("", ["node", "share of μ"], nodes))

@@ -1,4 +1,4 @@
-"""``fishergcn geometry links``: which links one prediction hangs on."""
+"""``fishergcn geometry links``: which links a prediction depends on."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from fishergcn.errors import InputError, suggestion
 
 def links(
     folder: shared.ModelFolder,
-    node: Annotated[str, typer.Option(help="The id of the node whose prediction is asked about.")],
+    node: Annotated[str, typer.Option(help="Id of the node.")],
     label: Annotated[
-        str | None, typer.Option("--class", help="The class that is asked about; by default the predicted one.")
+        str | None, typer.Option("--class", help="The class to explain; by default the predicted one.")
     ] = None,
     which: Annotated[
         Literal["present", "absent", "all"],
-        typer.Option("--links", help="present: links of the graph; absent: pairs that are not linked; all: both."),
+        typer.Option("--links", help="Existing links (present), pairs without a link (absent), or both (all)."),
     ] = "present",
     top: Annotated[int, typer.Option(help="How many links to list.")] = 10,
     plot: shared.Plot = None,
     json: shared.Json = False,
 ) -> None:
-    """List the links on which the prediction at a node depends most.
+    """List the links that a node's prediction depends on most.
 
-    Each with the derivative of the log-probability: in the weight of the link, or, for high-order models, in the entry
-    that the pair has in the propagation matrix.
+    Each link is shown with the derivative of the log-probability with respect to its weight or, for high-order models,
+    to the pair's entry in the propagation matrix.
     """
     from fishergcn._base.checks import check_integer
     from fishergcn.drawing import check_picture, draw_links
@@ -59,11 +59,16 @@ def links(
         [" - ".join(row["link"]), "yes" if row["present"] else "no", f"{row['derivative']:+.4g}"]
         for row in facts["links"]
     ]
+    if not rows:
+        out.print(
+            f"Node {node} is {facts['class']} with probability {facts['probability']:.4f}. No such links affect it."
+        )
+        return
     what = "its entry of the propagation matrix" if saved.method.high_order else "its weight"
     title = f"node {node} is {facts['class']} with probability {facts['probability']:.4f}"
     out.print(table(title, ["pair", "a link", f"change of log p per unit of {what}"], rows))
     if plot is not None:
-        out.print(f"picture: {plot}")
+        out.print(f"plot: {plot}")
 
 
 def _position(what: str, name: str, names: list[str]) -> int:

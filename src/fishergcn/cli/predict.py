@@ -11,7 +11,7 @@ import typer
 from fishergcn._base.foreign import printable
 from fishergcn._base.terminal import note
 from fishergcn.cli import _options as shared
-from fishergcn.cli._common import warnings_as_notes
+from fishergcn.cli._common import print_json, warnings_as_notes
 
 
 def predict(
@@ -19,7 +19,7 @@ def predict(
     graph: Annotated[
         Path | None,
         typer.Option(
-            help="Predict for the nodes of this graph file (.npz); by default for those of training.",
+            help="Predict for the nodes of this graph file (.npz); by default for the graph used in training.",
             rich_help_panel=shared.DATA,
         ),
     ] = None,
@@ -38,17 +38,18 @@ def predict(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="The CSV file to write, with names as they are; by default standard output, with escapes for what a "
-            "terminal would obey."
+            help="CSV file to write, with names unchanged. By default predictions go to standard output, with control "
+            "characters escaped."
         ),
     ] = None,
     overwrite: shared.Overwrite = False,
+    json: shared.Json = False,
 ) -> None:
-    """Name the class of every node, with probabilities, as CSV.
+    """Predict the class of every node, with probabilities, as CSV.
 
-    New nodes: fishergcn predict model --edges links.csv --features nodes.csv --out predictions.csv, with files of the
-    whole graph as it is now. Nodes are matched by name; features by the names of their columns where the files of
-    training and these begin with a header, else by number.
+    To predict for new nodes, pass the files of the whole graph as it is now: fishergcn predict model --edges links.csv
+    --features nodes.csv --out predictions.csv. Nodes are matched by name, and features by column name if both these
+    files and those used for training have headers, otherwise by position.
     """
     from fishergcn._base.files import write_text
     from fishergcn.cli._own_data import Source
@@ -57,11 +58,11 @@ def predict(
     from fishergcn.models import load_model
 
     if graph is not None and edges is not None:
-        raise InputError("one of --graph and --edges must be given, got both.")
+        raise InputError("--graph and --edges cannot be used together.")
     places = {"features": features, "source": source, "target": target, "weight": weight, "id": id_, "drop": drop}
     for option, value in places.items():
         if edges is None and value:
-            raise InputError(f"--{option} goes with --edges, which is missing.")
+            raise InputError(f"--{option} needs --edges.")
     if out is not None:
         shared.check_new_file(out, overwrite=overwrite)
     model = load_model(folder)
@@ -73,11 +74,18 @@ def predict(
             place = data.from_files(edges)
         elif graph is not None:
             place = Graph.load(graph)
-        answer = model.predictions_csv(None if place is model.graph else place)
+        asked = None if place is model.graph else place
+        if json and out is None:
+            print_json(model.prediction_rows(asked))
+            return
+        answer = model.predictions_csv(asked)
     if place is not model.graph:
         note(model.nodes_in_words(place))
     if out is None:
         sys.stdout.write(printable(answer, keep="\n"))
         return
     write_text(out, answer)
+    if json:
+        print_json({"out": str(out), "nodes": place.num_nodes, "classes": len(model.class_names)})
+        return
     note(f"{out}: {place.num_nodes} nodes, {len(model.class_names)} classes.")

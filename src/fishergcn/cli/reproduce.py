@@ -9,7 +9,7 @@ import typer
 
 from fishergcn._base.terminal import console, note
 from fishergcn.cli import _options as shared
-from fishergcn.cli._common import load_graph, this_command, told_when_stopped, warnings_as_notes
+from fishergcn.cli._common import load_graph, print_json, this_command, told_when_stopped, warnings_as_notes
 
 if TYPE_CHECKING:
     from fishergcn.studies import Plan, Preset
@@ -31,62 +31,71 @@ def reproduce(
     seeds: shared.PresetSeeds = None,
     epochs: shared.PresetEpochs = None,
     device: shared.Device = "auto",
-    workers: shared.AllWorkers = None,
+    workers: shared.Workers = None,
     cluster: shared.Cluster = None,
     tensorboard: shared.TensorBoard = None,
     quiet: shared.Quiet = False,
+    json: shared.Json = False,
 ) -> None:
-    """Repeat an experiment of the paper.
+    """Repeat an experiment from the paper.
 
-    Every finished run is kept at once in DIR/runs.sqlite. Stop it whenever you like, also with kill -9: the same
-    command takes it up again. The plain GCN and the control of each method are added to those of --method.
+    Each run is saved to DIR/runs.sqlite as soon as it finishes. You can stop at any time, even with kill -9; the same
+    command continues where it stopped. The plain GCN and each method's control are always included.
     """
     from fishergcn import studies
 
     chosen = studies.load_preset(preset)
     if chosen.kind == "data":
-        _data_table(chosen, out)
+        _data_table(chosen, out, as_json=json)
         return
     graphs = None if dataset is None else [load_graph(name) for name in dict.fromkeys(dataset)]
     with warnings_as_notes():
         plan = studies.make_plan(chosen, datasets=graphs, methods=method, splits=splits, seeds=seeds, epochs=epochs)
     options = {"device": device, "workers": workers, "cluster": cluster, "tensorboard": tensorboard}
-    run_plan(plan, out, quiet=quiet, **options)
+    run_plan(plan, out, quiet=quiet, as_json=json, **options)
 
 
-def run_plan(plan: Plan, out: Path, *, quiet: bool, **options: Any) -> None:
-    """Run what is missing of a plan, show it, and end with the results."""
+def run_plan(plan: Plan, out: Path, *, quiet: bool, as_json: bool, **options: Any) -> None:
+    """Run what a plan still needs, showing progress, and print the results."""
     from fishergcn import studies
-    from fishergcn.cli.runs import print_results
+    from fishergcn.cli.runs import print_results, results_of
     from fishergcn.execution import Display, Listener
 
     command = this_command()
     with (
-        told_when_stopped(f"finished runs are kept, go on with: {command}"),
+        told_when_stopped(f"finished runs are kept; continue with: {command}"),
         warnings_as_notes(),
         Listener() if quiet else Display() as listener,
     ):
         runs = studies.run(plan, out, listener=listener, command=command, **options)
     with runs:
-        print_results(runs)
+        if as_json:
+            print_json(results_of(runs))
+        else:
+            print_results(runs)
         failed = [(cell, record) for cell, record in runs.entries() if record.status.startswith("failed")]
     for cell, record in failed[:5]:
         note(f"{cell} on {record.dataset}, split {record.split}, seed {record.seed}: {record.status}")
     if failed:
-        note(f"{len(failed)} runs failed; the same command tries them again.")
-    console().print(f"A page to look at: fishergcn report {out}", soft_wrap=True)
+        note(f"{len(failed)} runs failed; run the same command to try them again.")
+    if not as_json:
+        console().print(f"For a page with tables and charts: fishergcn report {out}", soft_wrap=True)
     if failed:
         raise typer.Exit(1)
 
 
-def _data_table(preset: Preset, out: Path) -> None:
+def _data_table(preset: Preset, out: Path, *, as_json: bool) -> None:
     """Write and print the statistics of the data sets, computed and published."""
     from fishergcn.studies import write_data_table
 
     shown = console()
-    for row in write_data_table(preset, out):
+    rows = write_data_table(preset, out)
+    if as_json:
+        print_json(rows)
+        return
+    for row in rows:
         verdict = "equal" if row["equal"] else "DIFFERENT"
         values = f"{row['computed']:>14} {row['published']:>14}"
         shown.print(f"{row['dataset']:10} {row['quantity']:28} {values}  {verdict}")
     stem = out / preset.name
-    shown.print(f"computed, published; written to {stem}.csv and {stem}.md", soft_wrap=True)
+    shown.print(f"Columns: computed, published. Written to {stem}.csv and {stem}.md.", soft_wrap=True)

@@ -14,7 +14,7 @@ from fishergcn.cli.reproduce import run_plan
 def robustness(
     out: shared.StudyOut,
     preset: Annotated[
-        str, typer.Option(help="How much is measured: robustness, robustness-quick, or a .toml file.")
+        str, typer.Option(help="What to measure: robustness, robustness-quick, or a .toml file.")
     ] = "robustness",
     dataset: shared.Dataset = None,
     splits: shared.Splits = None,
@@ -24,15 +24,18 @@ def robustness(
     epochs: shared.PresetEpochs = None,
     samples: shared.Samples = None,
     device: shared.Device = "auto",
-    workers: shared.AllWorkers = None,
+    workers: shared.Workers = None,
     cluster: shared.Cluster = None,
     quiet: shared.Quiet = False,
+    json: shared.Json = False,
 ) -> None:
-    """Measure trained methods beside their controls when the graph they are tested on, or trained on, changes.
+    """Measure how accuracy changes when links or features of the graph are changed.
 
-    Every run is kept in DIR/runs.sqlite as soon as it is measured. Stop it whenever you like, also with kill -9: the
-    same command takes it up again. What a graph does not admit is refused before anything is trained. The plain GCN and
-    the control of each method are added to those of --method.
+    Each method is measured next to its control, on graphs changed after training or, with training-links, before it.
+    Attacks that a graph does not allow are refused before training starts.
+
+    Each run is saved to DIR/runs.sqlite as soon as it finishes. You can stop at any time, even with kill -9; the same
+    command continues where it stopped. The plain GCN and each method's control are always included.
     """
     from fishergcn import studies
 
@@ -47,4 +50,4 @@ def robustness(
             epochs=epochs,
             samples=samples,
         )
-    run_plan(plan, out, device=device, workers=workers, cluster=cluster, quiet=quiet)
+    run_plan(plan, out, device=device, workers=workers, cluster=cluster, quiet=quiet, as_json=json)

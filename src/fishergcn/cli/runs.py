@@ -13,18 +13,19 @@ from fishergcn._base.json import plain
 from fishergcn._base.terminal import console, narrow, table
 from fishergcn.cli import _options as shared
 from fishergcn.cli._common import print_json
+from fishergcn.cli._help import Command, Group
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from fishergcn.studies import CellSummary, Comparison, Runs
 
-app = typer.Typer(help="List, show and export the runs of a study.", no_args_is_help=True)
+app = typer.Typer(cls=Group, help="List, show and export the runs of a study.", no_args_is_help=True)
 
 
-@app.command(name="list")
+@app.command(name="list", cls=Command)
 def list_(folder: shared.RunsFolder, json: shared.Json = False) -> None:
-    """Show every run: what it is, how it ended, its scores."""
+    """List every run with its status and scores."""
     from fishergcn.studies import open_runs
 
     percents = ("test_accuracy", "test_balanced_accuracy", "test_macro_f1")
@@ -51,71 +52,89 @@ def list_(folder: shared.RunsFolder, json: shared.Json = False) -> None:
     console().print(table(f"{len(rows)} runs in {folder}", columns, rows))
 
 
-@app.command()
+@app.command(cls=Command)
 def show(folder: shared.RunsFolder, json: shared.Json = False) -> None:
-    """Show the results so far: means with intervals beside the published numbers, and paired differences.
+    """Show the results so far: means with intervals, published numbers, and paired differences.
 
-    They end with how large a difference between perturbed methods and their controls the runs rule out.
+    The last line says how large a difference between perturbed methods and their controls the runs can rule out.
     """
-    from dataclasses import asdict
-
-    from fishergcn.studies import compare, control_equivalence, open_runs, summarize
+    from fishergcn.studies import open_runs
 
     with open_runs(folder) as runs:
-        if not json:
+        if json:
+            print_json(results_of(runs))
+        else:
             print_results(runs)
-            return
-        pooled = control_equivalence(runs)
-        compared = [asdict(each) for each in compare(runs)]
-        cells = [asdict(each) for each in summarize(runs)]
-        found = {"plan": runs.plan.to_dict(), "cells": cells, "comparisons": compared}
-        print_json(plain(found | {"equivalence": None if pooled is None else asdict(pooled)}))
 
 
-@app.command()
+@app.command(cls=Command)
 def export(
     folder: shared.RunsFolder,
     out: Annotated[Path, typer.Option(help="The file to write: .csv, .json or .parquet.")],
+    json: shared.Json = False,
 ) -> None:
-    """Write all runs to one file, with columns named as in RunRecord."""
+    """Write all runs to one file, with one column per field of RunRecord."""
     from fishergcn.studies import export as write
     from fishergcn.studies import open_runs
 
     with open_runs(folder) as runs:
         count = write(runs, out)
+    if json:
+        print_json({"out": str(out), "runs": count})
+        return
     console().print(f"{out}: {count} runs", soft_wrap=True)
 
 
-@app.command()
+@app.command(cls=Command)
 def archive(
     folder: shared.RunsFolder,
     out: Annotated[Path, typer.Option(help="The folder to write.")],
     curves: Annotated[
-        Literal["mean", "none", "all"], typer.Option(help="Learning curves: the bands of each cell, none, or all.")
+        Literal["mean", "none", "all"],
+        typer.Option(help="Which learning curves to keep: mean and band of each method, none, or all."),
     ] = "mean",
-    epochs: Annotated[int, typer.Option(help="How many epochs the bands cover.")] = 100,
+    epochs: Annotated[int, typer.Option(help="How many epochs of the curves to keep.")] = 100,
+    json: shared.Json = False,
 ) -> None:
-    """Write a small text copy of the results, from which tables and report can be made again."""
+    """Write a small text copy of the results that report and runs show can read."""
     from fishergcn.studies import open_runs, write_archive
 
     with open_runs(folder) as runs:
         write_archive(out, runs, curves=curves, epochs=epochs)
     size = sum(path.stat().st_size for path in out.iterdir())
+    if json:
+        print_json({"out": str(out), "bytes": size})
+        return
     console().print(f"{out}: {size / 1000:.0f} kB", soft_wrap=True)
+
+
+def results_of(runs: Runs) -> Any:
+    """Return the results of a study as plain values."""
+    from dataclasses import asdict
+
+    from fishergcn.studies import compare, control_equivalence, summarize
+
+    pooled = control_equivalence(runs)
+    compared = [asdict(each) for each in compare(runs)]
+    cells = [asdict(each) for each in summarize(runs)]
+    found = {"plan": runs.plan.to_dict(), "cells": cells, "comparisons": compared}
+    return plain(found | {"equivalence": None if pooled is None else asdict(pooled)})
 
 
 def print_results(runs: Runs) -> None:
     """Print the results of each data set, then the differences; of attacks, the ends of their curves."""
-    from fishergcn.studies import compare, control_equivalence, interval_source, summarize
+    from fishergcn.studies import SPLITS_TO_JUDGE, compare, control_equivalence, interval_source, summarize
 
     plan, out = runs.plan, console()
     cells, compared = summarize(runs), compare(runs)
     known = [each.accuracy for each in cells if each.accuracy is not None]
     unit = known[0].unit if known else "splits"
-    note = "" if unit == "splits" else " (there is one split, so they hold for it alone)"
+    note = "" if unit == "splits" else " (for this one split only)"
     intervals = f"Intervals: 95 %, from {interval_source(known)}{note}."
     if plan.measure == "attack":
-        out.print(table("Accuracy at the highest level of each attack", _ATTACK_COLUMNS, _attack_rows(cells, compared)))
+        out.print(
+            table("Accuracy under the strongest setting of each attack", _ATTACK_COLUMNS, _attack_rows(cells, compared))
+        )
         done = sum(each.ok for each in cells)
         out.print(f"{done} of {len(plan)} runs are done. {intervals}", soft_wrap=True)
         return
@@ -124,21 +143,23 @@ def print_results(runs: Runs) -> None:
         out.print(narrow(_result_table(f"{plan.title}: {dataset}", shown)))
         rows = [_difference_row(each) for each in compared if each.dataset == dataset]
         if rows:
-            title = f"Differences in accuracy on the same splits and seeds: {dataset}"
+            title = f"Paired differences in accuracy: {dataset}"
             out.print(narrow(table(title, _DIFFERENCE_COLUMNS, rows)))
     out.print(f"{intervals} p: Wilcoxon signed-rank over {unit}.", soft_wrap=True)
     pooled = control_equivalence(runs)
     if pooled is not None:
         out.print(pooled.sentence, soft_wrap=True)
     if any(each.balanced_accuracy for each in cells):
-        out.print("bal.: balanced accuracy, F1: macro F1, both means over the classes.", soft_wrap=True)
+        out.print("bal.: balanced accuracy, F1: macro F1; both average over classes.", soft_wrap=True)
     if not plan.published:
         return
-    gap = "(ours - published) / standard error of ours"
+    gap = "Gap: (ours - published) / standard error of ours."
     if plan.changed:
-        gap = f"left out, since settings are not the preset's ({', '.join(plan.changed)})"
-    if plan.published:
-        out.print(f"Gap: {gap}. In brackets: published.", soft_wrap=True)
+        changed = ", ".join(plan.changed)
+        gap = f"Published numbers are not directly comparable: settings differ from the preset's ({changed})."
+    elif not any(each.accuracy_gap is not None for each in cells):
+        gap = f"Fewer than {SPLITS_TO_JUDGE} splits are too few to compare with the published numbers."
+    out.print(f"{gap} In brackets: published.", soft_wrap=True)
 
 
 _ATTACK_COLUMNS = ["data set", "attack", "method", "plain", "level", "accuracy", "minus", "points [95 % interval]"]
@@ -150,7 +171,8 @@ def _result_table(title: str, cells: Sequence[CellSummary]) -> Table:
     """Return a table without columns that would be empty: old runs have no scores by class, own graphs no paper."""
     left_out = {
         *(("bal.", "F1") if not any(each.balanced_accuracy for each in cells) else ()),
-        *(("published", "gap") if not any(each.published for each in cells) else ()),
+        *(("published",) if not any(each.published for each in cells) else ()),
+        *(("gap",) if not any(each.accuracy_gap is not None for each in cells) else ()),
     }
     kept = [place for place, column in enumerate(_RESULT_COLUMNS) if column not in left_out]
     rows = [[row[place] for place in kept] for row in map(_result_row, cells)]

@@ -27,7 +27,7 @@ def spectrum(
     plot: shared.Plot = None,
     json: shared.Json = False,
 ) -> None:
-    """Show the k largest eigenvalues of the Laplacian L = I - Ã and how much of its trace they carry."""
+    """Show the largest eigenvalues of the Laplacian L = I - Ã and their share of its trace."""
     from fishergcn.drawing import check_picture, draw_spectrum
     from fishergcn.propagation import high_order as high_order_of
     from fishergcn.propagation import renormalized
@@ -57,7 +57,7 @@ def spectrum(
         f"trace of L {found.trace:.6f}, captured mass {found.captured_mass:.6f}, relative residual {found.residual:.1e}"
     )
     if plot is not None:
-        out.print(f"picture: {plot}")
+        out.print(f"plot: {plot}")
 
 
 def _facts(found: Spectrum) -> dict[str, Any]:

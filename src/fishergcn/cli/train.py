@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Results = dict[str, dict[str, list[RunRecord]]]  # of each data set, of each method
 
 
-@told_when_stopped("nothing was written.")
+@told_when_stopped("nothing was saved.")
 def train(
     dataset: shared.Dataset = None,
     graph: shared.Graph = None,
@@ -44,11 +44,11 @@ def train(
     seeds: shared.Seeds = 1,
     first_seed: shared.FirstSeed = FIRST_SEED,
     device: shared.Device = "auto",
-    workers: shared.Workers = 1,
+    workers: shared.Workers = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Save model and predictions to this new folder; of several methods or data sets, to a folder each.",
+            help="Save the model and its predictions to this new folder, or each model of several to a folder in it.",
             rich_help_panel=shared.RUNS,
         ),
     ] = None,
@@ -75,11 +75,12 @@ def train(
     batch_size: shared.BatchSize = None,
     fanout: shared.Fanout = None,
 ) -> None:
-    """Train a model for a data set or for your own files.
+    """Train a model on a data set or on your own files.
 
-    Without --method it is chosen: networks with and without the links, of first and high order, with and without
-    consistency on unlabeled nodes are compared on validation nodes, and the best is trained.
-    Own data in one command:
+    Without --method, several networks (with and without links, first-order and high-order, with and without
+    consistency on unlabeled nodes) are compared on the validation nodes, and the best one is trained.
+
+    Your own data in one command:
     fishergcn train --edges links.csv --features nodes.csv --labels labels.csv --out model
     """
     from fishergcn import execution
@@ -113,11 +114,12 @@ def train(
         "radius": radius,
     }
     config = make_config(settings, options, set_)
-    check_integer("workers", workers, minimum=1)
+    if workers is not None:
+        check_integer("workers", workers, minimum=1)
     if time_limit is not None and methods:
-        raise InputError("--time-limit is for the choice of a method, and --method names one.")
+        raise InputError("--time-limit limits the search for a method, so it cannot be used with --method.")
     if batches is not None and not methods:
-        raise InputError("--batch-size needs a --method, such as gcn: candidates are compared on whole graphs.")
+        raise InputError("--batch-size needs a --method, such as gcn: the search for a method works on whole graphs.")
     if out is not None:
         check_model_target(out, overwrite=overwrite)
     columns = (source, target, weight, id_, label, parts, drop, text, empty)
@@ -150,7 +152,7 @@ def train(
                 numbers,
                 config,
                 device,
-                workers,
+                1 if batches is not None and workers is None else workers,
                 not quiet,
                 keep_weights=out is not None,
                 batches=batches,
@@ -182,9 +184,11 @@ def _show(results: Results, config: TrainConfig, *, as_json: bool) -> None:
         return
     screen = console()
     for name, found in results.items():
+        runs = sum(map(len, found.values()))
         if len(found) == 1:
             screen.print(runs_table(found, name))
-        screen.print(means_table(found, name))
+        if len(found) > 1 or runs > 1:  # the mean of a single run would be the same row again
+            screen.print(means_table(found, name))
         compared = differences_table(found, config)
         if compared is not None:
             screen.print(compared)

@@ -23,8 +23,8 @@ def tune(
     out: Annotated[
         Path,
         typer.Option(
-            help="Folder of the search, which is taken up if it was begun there; of several methods or data sets, "
-            "with a folder each.",
+            help="Folder for the search; a search that was interrupted there continues. Several methods or data sets "
+            "each get a folder in it.",
             rich_help_panel=shared.SEARCH,
         ),
     ],
@@ -51,19 +51,19 @@ def tune(
     grid: Annotated[
         Literal["paper"] | None,
         typer.Option(
-            help="Try the 72 points of the paper's grid. By default ranges are searched (TPE).",
+            help="Try the 72 points of the paper's grid instead of searching ranges (TPE).",
             rich_help_panel=shared.SEARCH,
         ),
     ] = None,
     trials: Annotated[
         int | None,
-        typer.Option(help="Trials in all; by default 50, or all points of the grid.", rich_help_panel=shared.SEARCH),
+        typer.Option(help="Total number of trials; by default 50, or the whole grid.", rich_help_panel=shared.SEARCH),
     ] = None,
     search_seed: Annotated[int, typer.Option(help="Seed of the search.", rich_help_panel=shared.SEARCH)] = 0,
     seeds: shared.Seeds = 1,
     first_seed: shared.FirstSeed = FIRST_SEED,
     device: shared.Device = "auto",
-    workers: shared.Workers = 1,
+    workers: shared.Workers = None,
     quiet: shared.Quiet = False,
     json: shared.Json = False,
     settings: shared.Settings = "general",
@@ -72,10 +72,11 @@ def tune(
 ) -> None:
     """Search for the settings with the best validation accuracy.
 
-    Learning rate, dropout, weight decay, hidden units, scaling of features and bias; for fishergcn the radius, with
-    suffix -t the order, with suffix -c weight and temperature of the consistency term.
+    Searches learning rate, dropout, weight decay, hidden units, feature scaling and bias; also the radius of fishergcn,
+    the order of -t methods, and the weight and temperature of the consistency term of -c methods.
 
-    Test nodes are never looked at: fishergcn tune --dataset cora --method fishergcn --grid paper --out study
+    The test nodes are never used. For example:
+    fishergcn tune --dataset cora --method fishergcn --grid paper --out study
     """
     from fishergcn import studies
     from fishergcn._base.imports import require
@@ -90,7 +91,7 @@ def tune(
     numbers = check_seeds(seeds, first_seed)
     methods = method or [shared.DEFAULT_METHOD]
     found: list[tuple[Path, dict[str, Any], Tuning]] = []
-    with told_when_stopped(f"finished trials are kept, go on with: {this_command()}"), warnings_as_notes():
+    with told_when_stopped(f"finished trials are kept; continue with: {this_command()}"), warnings_as_notes():
         graphs = data.load()
         for index, (each, loaded) in enumerate(graphs.items()):
             given_data = dataclasses.asdict(data) | {"dataset": data.dataset and [data.dataset[index]]}
@@ -131,7 +132,7 @@ def tune(
         options = {**given_data, "method": [tuning.method], **given, "epochs": epochs, "set_": kept or None}
         # Trains the best trial again, to the last digit, and then looks at the test nodes.
         command = shlex.join(["fishergcn", "train", *shared.words_of(train, {**options, **best})])
-        note(f"all trials are in {place / 'tuning.json'}; train with: {command}")
+        note(f"all trials are in {place / 'tuning.json'}; to train with the best settings: {command}")
 
 
 def _facts(found: Tuning) -> dict[str, Any]:

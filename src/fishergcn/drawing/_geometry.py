@@ -1,4 +1,4 @@
-"""Pictures of what a network feels of its graph: the extrinsic geometry, and the links of one node."""
+"""Pictures of how a network responds to changes of its graph: the extrinsic geometry, and the links of one node."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ def draw_fisher(found: GeometryRecord, name: str = "fisher") -> Picture:
     }
     rows = [[part, place + 1, value] for part, values in parts.items() for place, value in enumerate(values)]
     return Picture(
-        name, f"What {found.title} feels of its graph", figure, csv_text(["quantity", "place", "value"], rows)
+        name,
+        f"How {found.title} responds to changes of its graph",
+        figure,
+        csv_text(["quantity", "place", "value"], rows),
     )
 
 

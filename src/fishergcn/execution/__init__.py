@@ -5,6 +5,7 @@ from __future__ import annotations
 from fishergcn.execution._arguments import check_graph, check_records, chosen_config
 from fishergcn.execution._choice import choose_executor
 from fishergcn.execution._devices import count_cores, find_device
+from fishergcn.execution._doctor import diagnose
 from fishergcn.execution._executors import LocalExecutor, StopWork
 from fishergcn.execution._jobs import Executor, Job, Measure
 from fishergcn.execution._progress import Display, Listener
@@ -13,5 +14,5 @@ from fishergcn.execution._training import train_job
 
 __all__ = [
     "Display", "Executor", "Job", "Listener", "LocalExecutor", "Measure", "StopWork", "check_graph", "check_records",
-    "choose_executor", "chosen_config", "count_cores", "find_device", "train", "train_job",
+    "choose_executor", "chosen_config", "count_cores", "diagnose", "find_device", "train", "train_job",
 ]  # fmt: skip

@@ -51,7 +51,7 @@ def choose_executor(
         check_integer("workers", workers, minimum=1)
     if cluster is not None:
         if workers is not None:
-            raise InputError("workers is for this machine; a cluster uses all that it has.")
+            raise InputError("workers applies to this machine only; a cluster uses all of its own.")
         return RayExecutor(cluster, gpu=device.startswith("cuda"), keep_going=keep_going)
     place = find_device(device)
     alone = place.type == "cuda" and not (shared and workers)

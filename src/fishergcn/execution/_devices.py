@@ -28,7 +28,7 @@ def find_device(device: str) -> torch.device:
     if found.type not in ("cpu", "cuda"):
         raise InputError(f"device must be 'cpu', 'cuda', 'cuda:N' or 'auto', got {device!r}.")
     if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
-        raise InputError(f"device {device!r} is not there: torch sees {torch.cuda.device_count()} CUDA devices.")
+        raise InputError(f"device {device!r} is not available: torch sees {torch.cuda.device_count()} CUDA devices.")
     return found
 
 

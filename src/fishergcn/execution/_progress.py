@@ -103,6 +103,8 @@ class Display(Listener):
         self._total = self._done = self._done_before = self._failed = self._running = self._told = 0
         self._started = self._shown = time.monotonic()
         self._epoch = ""
+        self._first_epoch = self._last_epoch = 0
+        self._epochs_since = self._started
 
     def __exit__(self, *_: object) -> None:
         if self._live is not None:
@@ -113,6 +115,7 @@ class Display(Listener):
         self.__exit__(None, None, None)  # of work before, where several pieces follow each other
         self._total = self._done = self._done_before = self._failed = self._running = self._told = 0
         self._started, self._live = time.monotonic(), None
+        self._shown, self._last_epoch, self._epoch = self._started, 0, ""
         self._rows = {name: _Row(count) for name, count in planned.items()}
         self._total = sum(planned.values())
         for name, record in before:
@@ -120,7 +123,7 @@ class Display(Listener):
                 self._done += 1
                 self._rows[name].add(record)
         self._done_before = self._done
-        done = f", {self._done} of them done before" if self._done else ""
+        done = f", {self._done} already done" if self._done else ""
         self.say(f"{title}: {self._total} run{'s' * (self._total != 1)}{done}.")
         if self._console.is_terminal:
             from rich.live import Live
@@ -134,10 +137,21 @@ class Display(Listener):
 
     def epoch(self, progress: Progress) -> None:
         """Remember how far the job in this process is."""
-        parts = [f"epoch {progress.epoch}", f"validation {progress.val_accuracy:.1%}"]
+        now = time.monotonic()
+        if progress.epoch <= self._last_epoch or not self._last_epoch:  # another job has begun
+            self._first_epoch, self._epochs_since = progress.epoch, now
+        self._last_epoch = progress.epoch
+        of = f" of at most {progress.max_epochs}" if progress.max_epochs else ""
+        parts = [f"epoch {progress.epoch}{of}", f"validation {progress.val_accuracy:.1%}"]
         if progress.active + progress.finished > 1:
             parts.append(f"{progress.active} training, {progress.finished} stopped")
+        measured, ahead = progress.epoch - self._first_epoch, progress.max_epochs - progress.epoch
+        if measured and ahead > 0:
+            parts.append(f"at most {_duration((now - self._epochs_since) / measured * ahead)} left in this run")
         self._epoch = ", ".join(["", *parts])
+        if self._live is None and now - self._shown > _LINE_EVERY:
+            self._shown = now
+            self.say(self._line() + self._epoch)
 
     def finished(self, name: Name, records: Sequence[RunRecord]) -> None:
         """Count runs that ended and, without a terminal, print a line now and then."""
@@ -176,7 +190,7 @@ class Display(Listener):
         fresh = self._done - self._done_before + self._failed
         spent = time.monotonic() - self._started
         wait = f", about {_duration(spent / fresh * left)} left" if fresh and left else ""
-        return f"{self._done}/{self._total} runs done, {self._running} in work, {self._failed} failed{wait}"
+        return f"{self._done}/{self._total} runs done, {self._running} in progress, {self._failed} failed{wait}"
 
     def _picture(self) -> Any:
         from rich.console import Group

@@ -119,9 +119,9 @@ def train(
     if batches is not None:
         check_fanout(batches.fanout, len(config.hidden) + 1)
         if workers != 1:
-            raise InputError("workers trains full batches side by side; start mini-batches with torchrun instead.")
+            raise InputError("workers is for full-batch training; use torchrun for mini-batches.")
     elif process_count() > 1:
-        raise InputError("the processes of torchrun share mini-batches between them, whose size must be given.")
+        raise InputError("torchrun needs a batch size: its processes share mini-batches.")
     graph = learnable(graph, methods)
     runs = [Run(split, seed) for split in choose(graph, splits) for seed in numbers]
     listener = progress if isinstance(progress, Listener) else Display() if progress else Listener()

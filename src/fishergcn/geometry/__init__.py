@@ -2,7 +2,7 @@
 
 :mod:`fishergcn.geometry.intrinsic` looks at the graph alone, as a density matrix under the Bures metric: how far a
 graph has moved; :mod:`fishergcn.geometry.differentiable` is the same in torch, for batches and with derivatives.
-:mod:`fishergcn.geometry.extrinsic` asks how much a network feels such a move.
+:mod:`fishergcn.geometry.extrinsic` asks how much a network responds to such a move.
 :mod:`fishergcn.geometry.embedding` measures embeddings of the nodes.
 """
 

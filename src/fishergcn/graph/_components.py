@@ -1,4 +1,4 @@
-"""Which nodes hang together."""
+"""Which nodes are connected."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 _WHAT = {
     "gcn": "A graph convolutional network",
     "fishergcn": "A graph convolutional network",
-    "mlp": "A network that reads features and no links",
-    "lp": "Label propagation, which reads links and no features,",
+    "mlp": "A network that uses features but no links",
+    "lp": "Label propagation, which uses links but no features,",
     "majority": "The most frequent class of the training nodes",
 }
 _COLUMNS = {
@@ -33,7 +33,7 @@ def model_card(model: TrainedModel) -> str:
     """Return the card in Markdown."""
     record, graph, sizes = model.record, model.graph, model.split_sizes
     size = f"{graph.num_nodes} nodes, {graph.num_links} links, {graph.num_features} features"
-    parts = f"{sizes['train']} nodes to learn from, {sizes['val']} to validate, {sizes['test']} to test"
+    parts = f"{sizes['train']} training, {sizes['val']} validation and {sizes['test']} test nodes"
     facts = [
         ("method", record.method),
         ("graph", f"{record.dataset}: {size}"),
@@ -48,12 +48,14 @@ def model_card(model: TrainedModel) -> str:
         _scores(record, "validation", "val"),
         _scores(record, "test", "test"),
     ]
-    chosen = "It is the only run." if model.chosen_from == 1 else f"Chosen from {model.chosen_from} runs: {SELECTION}."
+    chosen = (
+        "This is the only run." if model.chosen_from == 1 else f"Chosen from {model.chosen_from} runs: {SELECTION}."
+    )
     return "\n".join(
         [
             f"# {record.method} on {_cell(record.dataset)}",
             "",
-            f"{_WHAT[model.method.base]} that names the class of each node of one graph.",
+            f"{_WHAT[model.method.base]} that predicts the class of each node of a graph.",
             "",
             *_table(("", ""), facts),
             "",
@@ -61,7 +63,7 @@ def model_card(model: TrainedModel) -> str:
             "",
             *_table(("nodes", *_COLUMNS.values()), scores),
             "",
-            "Balanced accuracy and macro F1 are means over the classes, the rare ones included.",
+            "Balanced accuracy and macro F1 average over classes, so rare ones count as much as common ones.",
             "",
             f"{chosen} {_caution(sizes['test'], model.chosen_from)}",
             "",
@@ -97,15 +99,15 @@ def _selection(model: TrainedModel) -> list[str]:
         for each in model.selection.candidates
     ]
     heads = ("candidate", "settings", "validation accuracy", "cross entropy", "runs")
-    return ["## Choice", "", *model.selection.sentences, "", *_table(heads, rows), ""]
+    return ["## How it was chosen", "", *model.selection.sentences, "", *_table(heads, rows), ""]
 
 
 def _caution(tested: int, chosen_from: int) -> str:
     if tested == 0:
-        return "No nodes were set aside for testing, and the validation nodes decided when to stop" + (
+        return "No nodes were set aside for testing; the validation nodes decided when to stop" + (
             "." if chosen_from == 1 else " and which run to keep."
         )
-    return "The validation nodes took part in stopping and choosing, the test nodes in nothing."
+    return "Validation nodes were used for stopping and choosing; test nodes were not used at all."
 
 
 def _settings(config: TrainConfig) -> list[tuple[Any, ...]]:

@@ -19,7 +19,7 @@ from fishergcn.training import RunRecord, TrainConfig, parse_method
 FORMAT = "fishergcn-model"
 _VERSION = 1
 _LARGEST = 64 << 20
-SELECTION = "best validation accuracy, then least validation loss; test scores play no part"
+SELECTION = "best validation accuracy, then least validation loss; test scores are not used"
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def read_facts(folder: Path) -> Facts:
 
 def _models_inside(folder: Path) -> str:
     inside = sorted(path.parent.name for path in folder.glob("*/model.json")) if os.path.isdir(folder) else []
-    return f"; its folders {', '.join(inside)} have one" if inside else ""
+    return f"; its subfolders {', '.join(inside)} are" if inside else ""
 
 
 def _facts(values: Any) -> Facts:
@@ -101,8 +101,8 @@ def _facts(values: Any) -> Facts:
         raise DataFileError(f"the format must be {FORMAT!r}.")
     if values.get("version") != _VERSION:
         raise DataFileError(
-            f"version {values.get('version')!r:.20} of the model format, written by {_writer(values)}, is not known to "
-            f"fishergcn {__version__}, which reads version {_VERSION}: update fishergcn, or train the model again."
+            f"version {values.get('version')!r:.20} of the model format, written by {_writer(values)}, cannot be read "
+            f"by fishergcn {__version__}, which reads version {_VERSION}: update fishergcn, or train the model again."
         )
     graph = _typed("graph", values["graph"], str)
     if graph not in ("embedded", "graph.npz"):

@@ -24,7 +24,7 @@ def nodes_in_words(known: Graph, graph: Graph) -> str:
     """Say how many nodes of a graph another one has, and how many it has not."""
     before, now = set(node_names_of(known)), set(node_names_of(graph))
     old, new, gone = len(now & before), len(now - before), len(before - now)
-    lost = f"; {gone:,} of training are not among them" if gone else ""
+    lost = f"; {gone:,} training nodes are missing" if gone else ""
     return f"{len(now):,} nodes: {old:,} known from training, {new:,} new{lost}."
 
 
@@ -60,7 +60,7 @@ def matched_features(known: Graph, graph: Graph, width: int) -> FeatureMatrix:
         raise InputError(f"the graph lacks {_named(missing)}, which the network needs.")
     extra = sorted(place.keys() - set(known.feature_names))
     if extra:
-        warn(f"{_named(extra)} {'was' if len(extra) == 1 else 'were'} not there at training and left out.")
+        warn(f"{_named(extra)} {'was' if len(extra) == 1 else 'were'} not present in training and ignored.")
     features = graph.features
     if unseen:
         warn(f"{_named(unseen)} {'is' if len(unseen) == 1 else 'are'} 0 for all nodes, since none has such a text.")

@@ -37,7 +37,7 @@ def best_run(records: Iterable[RunRecord]) -> RunRecord:
     runs = check_records(records)
     good = [record for record in runs if record.status == "ok" and math.isfinite(record.val_loss)]
     if not good:
-        raise InputError(f"there is no run to choose: {len(runs)} of {len(runs)} diverged.")
+        raise InputError(f"no run can be chosen: {len(runs)} of {len(runs)} diverged.")
     return max(good, key=lambda record: (record.val_accuracy, -record.val_loss))
 
 

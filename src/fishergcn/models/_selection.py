@@ -1,4 +1,4 @@
-"""How a model was chosen: the candidates, their scores on validation nodes, and what the links are worth."""
+"""How a model was chosen: the candidates, their scores on validation nodes, and how much the links add."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ class TrainedModel:
         if any((record.method, record.config) != (first.method, first.config) for record in found):
             raise InputError("records must be of one method with the same settings.")
         if any(record.graph_digest != graph.digest or record.split not in named for record in found):
-            raise InputError("the record, the graph and the split do not belong together.")
+            raise InputError("the record, the graph and the split do not match.")
         for record in found:
             if record.status != "ok":
                 raise InputError(f"{record.method} on {record.dataset}, split {record.split}: {record.status}.")
@@ -432,6 +432,15 @@ class TrainedModel:
         found = zip(nodes, probabilities, probabilities.argmax(axis=1), strict=True)
         rows = [[node, names[best], *(f"{each:.9g}" for each in row)] for node, row, best in found]
         return csv_text(["node", "class", *(f"p:{name}" for name in names)], rows)
+
+    def prediction_rows(self, graph: Graph | None = None) -> list[dict[str, Any]]:
+        """Return a dictionary for each node: its id, the name of the most probable class, and all probabilities."""
+        probabilities, names = self.probabilities(graph), self.class_names
+        nodes = node_names_of(self.graph if graph is None else graph)
+        return [
+            {"node": node, "class": names[row.argmax()], "probabilities": dict(zip(names, row.tolist(), strict=True))}
+            for node, row in zip(nodes, probabilities, strict=True)
+        ]
 
     def network(self) -> GCN:
         """Return the only network as a module of torch, ready to predict."""

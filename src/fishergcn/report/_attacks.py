@@ -85,7 +85,7 @@ def robustness(outcome: Outcome) -> Section:
     body += [
         tag("h3", "Ends of the curves"),
         table("Robustness", _HEADS, rows, class_="robustness"),
-        tag("p", "At the highest level of each attack. Data: ", link, class_="caption"),
+        tag("p", "At the strongest setting of each attack. Data: ", link, class_="caption"),
     ]
     return Section("robustness", "When the graph changes", body, [picture for _, picture in drawn])
 

@@ -1,88 +1,93 @@
-"""What stands under the figures, for a reader who sees such a figure for the first time."""
+"""Captions of the figures, for readers who have not seen such figures before."""
 
 from __future__ import annotations
 
 RESULTS = (
-    "Test accuracy is the share of test nodes whose class was predicted correctly. The 95 % interval says how "
-    "well the mean is known; it comes from {source}, because runs that share a split are not independent. "
-    " “std” is the spread of single runs, as papers report it, and says nothing about the error of "
-    "the mean. Balanced accuracy and macro F1 are means over the classes, in which rare classes count as much as "
-    "frequent ones; runs of earlier versions did not measure them. The loss contains the weight-decay term, as "
-    "published losses do."
+    "Test accuracy is the share of test nodes classified correctly. The 95 % interval says how precisely the mean is "
+    "known; it comes from {source}, because runs that share a split are not independent. “std” is the spread of "
+    "single runs, as papers report it, and not the error of the mean. Balanced accuracy and macro F1 average over "
+    "classes, so rare classes count as much as common ones; older versions did not measure them. The loss includes "
+    "the weight-decay term, as published losses do."
 )
 
 PUBLISHED = (
-    " The last two columns compare with the paper: in percentage points, and in standard errors of our mean (the "
-    "paper’s own error comes on top, so small multiples mean agreement)."
+    " The last two columns compare with the paper, in percentage points and in standard errors of our mean. The "
+    "paper’s own error is not included, so a small multiple means agreement."
 )
 
 CHANGED = (
-    " Here they are left out: the runs were made with settings that are not the preset’s ({changed}), and the "
-    "published numbers belong to those."
+    " The difference from the paper is not shown: these runs use settings other than the preset’s ({changed}), and "
+    "the published numbers belong to the preset."
+)
+
+FEW_SPLITS = (
+    " The paper’s numbers are shown for orientation only. A comparison needs at least {splits} random splits: with "
+    "fewer, easy or hard splits move the mean of every method up or down together."
 )
 
 FOREST = (
-    "Each row compares two methods run by run, on the same split with the same seed, which removes the luck of "
-    "the draw that both share. The dot is the mean difference, the line its 95 % interval from {source}; "
-    "right of the vertical line at zero the first method is better, and a line that crosses zero means the runs "
-    "cannot tell. Filled dots: against the control, which is trained with as many dropout samples and no "
-    "perturbation, so only such a difference is due to the perturbation. Hollow dots: against the plain GCN. The "
-    "table adds how often the first method won, and the p-value of a Wilcoxon signed-rank test over the same "
-    "units: the chance to see so lopsided a result if there were no difference."
+    "Each row compares two methods run by run, on the same split and with the same seed, so luck that affects both "
+    "cancels out. The dot is the mean difference and the line its 95 % interval from {source}. To the right of zero "
+    "the first method is better; a line that crosses zero means these runs cannot tell the two apart. Filled dots "
+    "compare with the control, which is trained with the same number of dropout samples but no perturbation, so the "
+    "difference is due to the perturbation alone. Hollow dots compare with the plain GCN. The table adds how often "
+    "the first method won and the p-value of a Wilcoxon signed-rank test: how likely a result this lopsided would be "
+    "if there were no difference."
 )
 
 CURVES = (
-    "What happened during training. Lines are means over all runs of a method, bands hold the middle 80 % of the "
-    "runs. A curve ends where fewer than half of the runs were still training. Training values are measured with "
-    "dropout and perturbation switched on, validation values without. Point at a curve or move the slider to read "
-    "the values of an epoch; the boxes switch methods on and off."
+    "How training went. Lines are means over all runs of a method; bands cover the middle 80 % of runs. A curve ends "
+    "where fewer than half of the runs were still training. Training values are measured with dropout and "
+    "perturbation on, validation values with both off. Point at a curve or move the slider to read the values at an "
+    "epoch; use the checkboxes to show or hide methods."
 )
 
 SPECTRUM = (
-    "First, the largest eigenvalues of the graph's Laplacian, in other words its fastest-varying patterns, "
-    "strongest first. Training shakes only the colored ones; the gray ones and all that follow stay as they are. "
-    "Beside or below it, how strongly each of these directions was shaken in the end. The scale of each is "
-    "learned against the network, between 0 and ε; dots are means, bars hold the middle 80 % of the runs, and the "
-    "faint line is ε/2, near which it starts."
+    "First, the largest eigenvalues of the graph’s Laplacian: its fastest-varying patterns, strongest first. Training "
+    "perturbs only the colored ones; the gray ones, and all smaller ones, stay unchanged. Next to it, how strongly "
+    "each direction was perturbed at the end of training. Each scale lies between 0 and ε and is learned to make the "
+    "task harder for the network. Dots are means, bars cover the middle 80 % of runs, and the faint line marks ε/2, "
+    "close to where training starts."
 )
 
 ABLATION = (
-    "Test accuracy as one setting changes and all others stay: dots are means, bars 95 % intervals. The dashed "
-    "level is the control, which has no perturbation; a curve that stays within its band gains nothing over it."
+    "Test accuracy as one setting changes and all others stay the same: dots are means, bars 95 % intervals. The "
+    "dashed line is the control, which has no perturbation; a curve that stays within its band is no better."
 )
 
 VARIANTS = (
-    "Each variant against its control, run by run: dots are mean differences, lines 95 % intervals. Right of zero "
-    "the variant is better than training with as many dropout samples and no perturbation."
+    "Each variant compared with its control, run by run: dots are mean differences, lines 95 % intervals. To the right "
+    "of zero the variant beats training with the same number of dropout samples and no perturbation."
 )
 
 PERTURBATIONS = (
-    "Differences in test accuracy from the control, which draws as many dropout samples on the plain graph, run by "
-    "run; bands are intervals of 95 %. Above, training sees graphs drawn from the neighborhood; below, their mean "
-    "without noise. The radius of high, low and random is the paper’s ε, that of nodes, polynomial and links the root "
-    "mean square of the Bures distance, that of link-flip and link-drop the share of links."
+    "Difference in test accuracy from the control, which uses the same number of dropout samples on the unchanged "
+    "graph, run by run; bands are 95 % intervals. Top: training on graphs drawn from the neighborhood. Bottom: "
+    "training on their mean, without noise. The radius of high, low and random is the paper’s ε, that of nodes, "
+    "polynomial and links the root mean square of the Bures distance, that of link-flip and link-drop the share of "
+    "links."
 )
 
 FISHER = (
-    "Left: how strongly the predictions react to a small move of the graph along each direction, per squared Bures "
-    "distance. Middle: the move they react to most. Right: how much the loss grows along it (line) and along random "
-    "moves of the same length (bars)."
+    "Left: how strongly the predictions respond to a small change of the graph in each direction, per squared Bures "
+    "distance. Middle: the change they respond to most. Right: how much the loss grows along it (line) and along "
+    "random changes of the same size (bars)."
 )
 
 LINKS = (
-    "The links around the node that contributes most to that reaction. Blue: more weight on this link would make the "
-    "model surer of its prediction there; red: less sure. Nodes are colored by predicted class."
+    "The links around the node that contributes most to that response. Blue: a stronger link would make the model "
+    "more certain of its prediction there; red: less certain. Nodes are colored by predicted class."
 )
 
 ATTACKED = (
-    "Test accuracy of trained networks as the graph or the features change. Lines are means over runs, bands 95 % "
-    "intervals from {source}. Random changes, the Bures ball and PRBCD hit networks that were trained on "
-    "the plain graph; in the last panel training saw the changed graph too. The adversaries of the ball and of "
-    "PRBCD know the test labels and the weights."
+    "Test accuracy of trained networks as the graph or its features change. Lines are means over runs, bands 95 % "
+    "intervals from {source}. Random changes, the Bures ball and PRBCD are applied after training on the original "
+    "graph; in the last panel the networks were trained on the changed graph. The Bures ball and PRBCD attacks know "
+    "the weights and the test labels."
 )
 
 ATTACKED_DIFFERENCE = (
-    "Each perturbed method minus its control, which draws as many dropout samples and has no perturbation, on the "
-    "same splits and seeds: lines are mean differences in percentage points, bands 95 % intervals from "
-    "{source}. Above zero the perturbation helps; a band that holds zero means that the runs cannot tell."
+    "Each perturbed method minus its control, which uses the same number of dropout samples and no perturbation, on "
+    "the same splits and seeds: lines are mean differences in percentage points, bands 95 % intervals from {source}. "
+    "Above zero the perturbation helps; where the band includes zero, these runs cannot tell."
 )

@@ -20,8 +20,8 @@ def verdict(difference: Estimate) -> str:
 _SENTENCES = {
     "above": "the interval lies above zero: {method} does better than {reference} on these runs.",
     "below": "the interval lies below zero: {method} does worse than {reference} on these runs.",
-    "zero": "the interval includes zero: these runs do not tell {method} and {reference} apart.",
-    "unknown": "there are too few runs for an interval, so nothing can be said.",
+    "zero": "the interval includes zero: these runs cannot tell {method} and {reference} apart.",
+    "unknown": "there are too few runs for an interval, so no conclusion is possible.",
 }
 _WORDS = {"above": "above zero", "below": "below zero", "zero": "includes zero", "unknown": "no interval"}
 

@@ -1,4 +1,4 @@
-"""What the models saved beside the runs feel of their graph, from the records kept with them."""
+"""How models saved with the runs respond to changes of their graph, from the records kept with them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def geometry(folder: Path) -> Section | None:
         stem = "geometry-" + ("" if path.parent == folder else f"{slug(path.parent.name)}-")
         fisher, links = draw_fisher(record, f"{stem}fisher"), draw_links(record.links, f"{stem}links")
         body += [
-            figure(f"What {record.title} feels of its graph", FISHER, [fisher]),
-            figure(f"The links that matter to {record.title}", LINKS, [links]),
+            figure(f"How {record.title} responds to changes of its graph", FISHER, [fisher]),
+            figure(f"The links that matter most to {record.title}", LINKS, [links]),
         ]
         pictures += [fisher, links]
     return Section("geometry", "Geometry of the trained model", body, pictures) if body else None

@@ -35,7 +35,7 @@ def assemble(title: str, lead: str, sections: Sequence[Section]) -> str:
         tag("nav", *links, aria_label="On this page"),
     )
     parts = [tag("section", tag("h2", part.title), *part.body, id=part.name) for part in sections]
-    footer = tag("footer", f"Written by fishergcn {__version__}. This page works offline and loads nothing.")
+    footer = tag("footer", f"Written by fishergcn {__version__}. This page works offline.")
     body = tag("body", header, tag("main", *parts), footer, tag("script", Html(script)))
     return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
 

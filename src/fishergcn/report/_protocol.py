@@ -10,12 +10,12 @@ from fishergcn.report._outcome import Outcome
 
 _RULES = {
     "public": "public: the fixed training, validation and test nodes that come with the data",
-    "shuffled": "shuffled: the nodes of the public split, dealt again at random with each seed",
-    "per-class": "per class: as many training and validation nodes of every class, drawn with each seed",
+    "shuffled": "shuffled: the nodes of the public split, reassigned at random with each seed",
+    "per-class": "per class: equally many training and validation nodes from every class, drawn with each seed",
 }
 _TUNING = (
-    "The paper chose its hyperparameters by the test accuracy of GCN, on other splits than those of its tables; runs "
-    "that use them inherit that choice."
+    "The paper chose its hyperparameters by the test accuracy of GCN, on splits other than those of its tables; runs "
+    "with these settings inherit that choice."
 )
 
 
@@ -28,13 +28,13 @@ def protocol_card(outcome: Outcome) -> Html:
         ("Command", [tag("pre", tag("code", outcome.command))] if outcome.command else []),
         ("Data", [_digest(name, digests.get(name, "unknown")) for name in plan.datasets]),
         ("Splits", split_rule(plan.splits)),
-        ("Seeds", [f"{number_ranges(plan.seeds)} ({_count(len(plan.seeds), 'initialization')} of each split)"]),
+        ("Seeds", [f"{number_ranges(plan.seeds)} ({_count(len(plan.seeds), 'initialization')} per split)"]),
         ("Runs", [_run_counts(outcome)]),
         ("Settings", [_settings(outcome)]),
-        ("Not as in the preset", [*plan.changed]),
+        ("Changed from the preset", [*plan.changed]),
         ("Versions", _distinct(_versions(record.versions) for record in records)),
         ("Device", _distinct(record.device for record in records)),
-        ("Time", [f"{duration(sum(record.seconds for record in records))} of training in all"]),
+        ("Time", [f"{duration(sum(record.seconds for record in records))} of training in total"]),
         ("Notes", _notes(plan.notes)),
     ]
     return tag("div", tag("dl", *(_entry(term, lines) for term, lines in entries if lines)), class_="card")

@@ -25,8 +25,8 @@ from fishergcn.report._forest import controls_first, finding, paired_table
 from fishergcn.report._markup import Section, figure, slug, table
 from fishergcn.report._outcome import Outcome
 from fishergcn.report._protocol import protocol_card
-from fishergcn.report._tables import result_table, tables_csv
-from fishergcn.studies import Cell, Estimate, interval_source
+from fishergcn.report._tables import judged, result_table, tables_csv
+from fishergcn.studies import SPLITS_TO_JUDGE, Cell, Estimate, interval_source
 
 Looks = Mapping[str, Look]
 
@@ -44,11 +44,14 @@ def results(outcome: Outcome, looks: Looks) -> Section | None:
     link = data_link("tables.csv", "tables.csv", tables_csv(outcome))
     words = captions.RESULTS.format(source=_source(outcome))
     if outcome.plan.published:
-        words += captions.PUBLISHED
-        if outcome.plan.changed:
+        if judged(outcome):
+            words += captions.PUBLISHED
+        elif outcome.plan.changed:
             words += captions.CHANGED.format(changed=", ".join(outcome.plan.changed))
+        else:
+            words += captions.FEW_SPLITS.format(splits=SPLITS_TO_JUDGE)
     caption = tag("p", words, tag("span", " Data: ", link, class_="data"), class_="caption")
-    title = "Results beside the paper’s" if outcome.plan.published else "Results"
+    title = "Results and the paper’s numbers" if outcome.plan.published else "Results"
     return Section("results", title, [*tables, caption])
 
 
@@ -65,7 +68,7 @@ def forest(outcome: Outcome, looks: Looks) -> Section | None:
             pictures.append(draw_forest(dataset, rows, looks, f"forest-{slug(dataset)}"))
             tables += [tag("h3", dataset), paired_table(rows)]
     said = [finding(one) for one in shown if one.role == "control"]
-    words = [tag("p", "In words, against the control:"), tag("ul", *said, class_="findings")] if said else []
+    words = [tag("p", "In words, compared with the control:"), tag("ul", *said, class_="findings")] if said else []
     if outcome.equivalence is not None and len(said) > 1:
         words.append(tag("p", outcome.equivalence.sentence, id="equivalence"))
     drawn = figure("Paired differences", captions.FOREST.format(source=_source(outcome)), pictures)
@@ -92,7 +95,7 @@ def curves(outcome: Outcome, looks: Looks) -> Section | None:
     ]
     places = []
     for index, dataset in enumerate(values["datasets"]):
-        missing = tag("p", "The curves are drawn by a script in this page; static pictures of them are in figures/.")
+        missing = tag("p", "This page draws its curves with JavaScript; static versions are in figures/.")
         places += [tag("h3", dataset["name"]), tag("div", tag("noscript", missing), data_curves=str(index))]
     legend = tag("fieldset", tag("legend", "Methods shown"), class_="legend", id="curves-legend", hidden=True)
     target = {"class_": "data", "id": "curves-download", "download": "curves.csv", "href": "#curves"}
@@ -110,7 +113,7 @@ def spectra(outcome: Outcome, looks: Looks) -> Section | None:
             continue
         config, look, name = cell.config, looks[cell.name], f"{slug(cell.dataset)}-{slug(cell.name)}"
         if cell in outcome.spectra:
-            title = f"{cell.dataset}: spectrum seen by {cell.method}"
+            title = f"{cell.dataset}: spectrum used by {cell.method}"
             pictures.append(draw_spectrum(title, outcome.spectra[cell], config.rank, look, f"spectrum-{name}"))
         shapes = [record.shape for record in records if len(record.shape) == config.rank]
         if shapes and config.adversarial:
@@ -152,7 +155,9 @@ def failures(outcome: Outcome) -> Section | None:
             tag("td", record.status, class_="wrap"), tag("td", str(record.epochs), class_="number"))
         for cell, record in outcome.failed
     ]  # fmt: skip
-    words = "These runs are in no mean, interval or curve above. A run diverges when its loss is not finite."
+    words = (
+        "These runs are not included in any mean, interval or curve above. A run diverges when its loss is not finite."
+    )
     return Section("failures", "Failed runs", [tag("p", words), table("Failed runs", heads, rows)])
 
 
@@ -173,4 +178,4 @@ def _source(outcome: Outcome) -> str:
     found = [one.difference for one in outcome.comparisons]
     found += [one.accuracy for one in outcome.summaries.values() if one.accuracy]
     single = bool(found) and all(one.unit == "seeds" for one in found)
-    return interval_source(found) + (" (there is one split, so it holds for that split alone)" if single else "")
+    return interval_source(found) + (" (for this one split only)" if single else "")

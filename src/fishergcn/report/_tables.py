@@ -52,13 +52,21 @@ _COLUMNS: tuple[Column, ...] = (
 )
 _GROUPS = (("", 1), ("ours", 6), ("paper", 3), ("ours − paper", 2))  # low and high share a column
 _COMPARED = ("published_accuracy", "published_accuracy_std", "published_loss", "accuracy_difference", "accuracy_gap")
+_JUDGED = ("accuracy_difference", "accuracy_gap")
 _SOFT = frozenset({"runs", "accuracy_low", "accuracy_high", "accuracy_std", "balanced_accuracy", "macro_f1"})
+
+
+def judged(outcome: Outcome) -> bool:
+    """Say whether there are enough splits, of the preset's settings, to measure the distance from the paper."""
+    return any(summary.accuracy_gap is not None for summary in outcome.summaries.values())
 
 
 def result_table(outcome: Outcome, dataset: str, looks: Mapping[str, Look]) -> Html:
     """Return the results on one data set; every number cell carries its full value in ``data-value``."""
-    columns = [each for each in _COLUMNS if outcome.plan.published or each[0] not in _COMPARED]
-    shown = _GROUPS if outcome.plan.published else _GROUPS[:2]
+    left_out = set() if outcome.plan.published else {*_COMPARED}
+    left_out |= set() if judged(outcome) else {*_JUDGED}
+    columns = [each for each in _COLUMNS if each[0] not in left_out]
+    shown = _GROUPS[: 4 if judged(outcome) else 3 if outcome.plan.published else 2]
     groups = [tag("th", text, class_="group", colspan=str(span), scope="colgroup") for text, span in shown]
     heads = [
         tag("th", "95 % interval" if name == "accuracy_low" else head, class_="number", scope="col")
@@ -89,8 +97,8 @@ def tables_markdown(outcome: Outcome) -> str:
     heads = ["data set", "method", "runs", "accuracy % [95 % interval]", "std", "balanced accuracy %", "macro F1 %",
              "loss", "paper: accuracy %", "paper: loss", "difference, points", "in std. errors"]  # fmt: skip
     results = [[cell.dataset, cell.name, *_markdown_cells(summary)] for cell, summary in outcome.summaries.items()]
-    if not outcome.plan.published:
-        heads, *results = (row[:8] for row in (heads, *results))
+    if not judged(outcome):
+        heads, *results = (row[: 10 if outcome.plan.published else 8] for row in (heads, *results))
     paired = ["data set", "method − reference", "reference is", "difference, points [95 % interval]",
               "won / tied / lost", "Wilcoxon p"]  # fmt: skip
     differences = [_markdown_difference(comparison) for comparison in outcome.comparisons]

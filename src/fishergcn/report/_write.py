@@ -14,6 +14,7 @@ from fishergcn.report._markup import Section
 from fishergcn.report._outcome import Outcome, read_outcome
 from fishergcn.report._page import assemble
 from fishergcn.report._perturbations import is_study_of_perturbations, perturbations
+from fishergcn.report._summary import summary
 from fishergcn.report._tables import tables_csv, tables_markdown
 from fishergcn.studies import open_runs
 
@@ -73,7 +74,8 @@ def _sections(outcome: Outcome, target: Path) -> list[Section]:
     made = [robustness(outcome)] if _of_attacks(outcome) else [make(outcome, chosen) for make in middle]
     if is_study_of_perturbations(outcome):
         made = [perturbations(outcome), *made]
-    every = [parts.protocol(outcome), *made, geometry(target), parts.failures(outcome)]
+    first = None if _of_attacks(outcome) else summary(outcome)
+    every = [first, parts.protocol(outcome), *made, geometry(target), parts.failures(outcome)]
     return [section for section in every if section is not None]
 
 

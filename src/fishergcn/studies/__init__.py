@@ -20,13 +20,13 @@ from fishergcn.studies._preset import Preset, Published, available_presets, load
 from fishergcn.studies._resampling import Estimate, cluster_bootstrap, estimate, interval_source, paired_difference
 from fishergcn.studies._runner import run
 from fishergcn.studies._runs import Band, Runs
-from fishergcn.studies._statistics import CellSummary, Comparison, compare, summarize
+from fishergcn.studies._statistics import SPLITS_TO_JUDGE, CellSummary, Comparison, compare, summarize
 from fishergcn.studies._store import open_runs
 from fishergcn.studies._tuning import PAPER_GRID, Trial, Tuning, tune
 
 __all__ = [
-    "ATTACKS", "CANDIDATES", "PAPER_GRID", "PREPARATIONS", "TITLES", "UNITS", "Band", "Cell", "CellSummary",
-    "Comparison", "Equivalence", "Estimate", "Plan", "Preset", "Published", "Runs", "Trial", "Tuning",
+    "ATTACKS", "CANDIDATES", "PAPER_GRID", "PREPARATIONS", "SPLITS_TO_JUDGE", "TITLES", "UNITS", "Band", "Cell",
+    "CellSummary", "Comparison", "Equivalence", "Estimate", "Plan", "Preset", "Published", "Runs", "Trial", "Tuning",
     "available_presets", "cluster_bootstrap", "compare", "control_equivalence", "estimate", "export", "fit",
     "interval_source", "load_preset", "make_comparison", "make_plan", "open_runs", "paired_difference", "run",
     "summarize", "title_of", "tune", "write_archive", "write_data_table",

@@ -165,8 +165,8 @@ def read_archive(folder: str | Path) -> Archive:
         values = parse_json((folder / "plan.json").read_text(encoding="utf-8"))
         if (version := values.get("format")) not in range(1, FORMAT + 1):
             raise DataFileError(
-                f"{folder} has archive format {version}, and fishergcn {__version__} reads up to {FORMAT}: a later "
-                "version made it; update fishergcn."
+                f"{folder} has archive format {version}, and fishergcn {__version__} reads up to {FORMAT}: it "
+                "was written by a later version; update fishergcn."
             )
         plan = Plan.from_dict(values, str(folder / "plan.json"))
         cells = {(cell.dataset, cell.name): cell for cell in plan.cells}

@@ -102,7 +102,7 @@ def check_feasible(options: Sequence[Mapping[str, Any]], graph: Graph) -> None:
     >>> check_feasible([{"attack": "prbcd", "level": 0.1}, {"attack": "links-removed", "level": 0.1}], weighted)
     Traceback (most recent call last):
     ...
-    fishergcn.errors.InputError: prbcd cannot be measured on pair: its links must have weight 1, got other weights; go on without it: --attack links-removed
+    fishergcn.errors.InputError: prbcd cannot be measured on pair: its links must have weight 1, got other weights; run without it: --attack links-removed
     """  # noqa: E501
     hardest = {each["attack"]: each for each in options}  # levels ascend
     obstacles = {attack: _obstacle(attack, each, graph) for attack, each in hardest.items()}
@@ -113,7 +113,7 @@ def check_feasible(options: Sequence[Mapping[str, Any]], graph: Graph) -> None:
         f"{attack} cannot be measured on {graph.name or 'this graph'}: {why}" for attack, why in broken.items()
     )
     rest = " --attack ".join(attack for attack in obstacles if attack not in broken)
-    way = f"go on without {'it' if len(broken) == 1 else 'them'}: --attack {rest}"
+    way = f"run without {'it' if len(broken) == 1 else 'them'}: --attack {rest}"
     raise InputError(f"{reasons}; {way if rest else 'choose other attacks with --attack.'}")
 
 

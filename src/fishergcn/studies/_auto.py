@@ -108,7 +108,7 @@ def fit(
     Returns
     -------
     TrainedModel
-        Its ``selection`` has the score of each candidate and what the links are worth.
+        Its ``selection`` has the score of each candidate and how much the links add.
 
     Examples
     --------
@@ -233,8 +233,8 @@ class _Choice:
         count = self.decisions.made("splits of settings", lambda: _FEWEST if self.gpu else count)
         keys = [(name, words) for name in cheapest.values() for words in every]
         self.listener.say(
-            f"how to prepare the features: {len(keys)} trials on {_counted(count)}; the choice will take about "
-            f"{self.limit:.0f} s at most."
+            f"comparing {len(keys)} ways to prepare the features on {_counted(count)}; choosing a model will take at "
+            f"most about {self.limit:.0f} s."
         )
         began = time.monotonic()
         found = self._train("settings", keys, self.splits[:count], shorter if short else self.general)
@@ -269,7 +269,7 @@ class _Choice:
         fitting = int(self._left() / once) if once else _MOST
         count = len(self.splits) if self.gpu or fitting > len(self.splits) else min(max(fitting // 2, 1), 2)
         count = self.decisions.made("splits of candidates", lambda: count)
-        self.listener.say(f"{len(keys)} candidates on {_counted(count)}, about {count * once:.0f} s.")
+        self.listener.say(f"comparing {len(keys)} candidates on {_counted(count)}, about {count * once:.0f} s.")
         for key, records in self._train("candidates", keys, self.splits[:count], self.general).items():
             self._keep(key, records, "candidates")
 
@@ -310,7 +310,9 @@ class _Choice:
         count = int(np.clip(self._left() / once + 0.3 if once else len(left), 0, len(left)))
         count = self.decisions.made("splits of finalists", lambda: count)
         if count:
-            self.listener.say(f"the best {len(racing)} on {_counted(count)} more, about {count * once:.0f} s.")
+            self.listener.say(
+                f"comparing the best {len(racing)} on {_counted(count)} more, about {count * once:.0f} s."
+            )
             for key, records in self._train("finalists", racing, left[:count], self.general).items():
                 new = [each for each in records if each.split not in done[key]]
                 self.records[key] = [*self.records[key], *new]
@@ -329,7 +331,7 @@ class _Choice:
         }
         plan = Plan(
             preset=stage,
-            title=f"choice of a model: {stage}",
+            title=f"choosing a model: {stage}",
             source="",
             notes=(),
             cells=tuple(cells.values()),

@@ -49,11 +49,11 @@ class Decisions:
         if self._path.exists():
             found = parse_json(read_bytes(self._path, limit=_LIMIT))
             if not isinstance(found, dict) or not isinstance(found.get("decisions"), dict):
-                raise DataFileError(f"{self._path} is damaged; remove {folder} to choose anew.")
+                raise DataFileError(f"{self._path} is damaged; delete {folder} to start over.")
             if found.get("choice") != self._choice:
                 raise DataFileError(
-                    f"{folder} holds the choice of another model: the graph, the split or the settings differ; "
-                    "take another folder, or the same arguments."
+                    f"{folder} belongs to another model: the graph, the split or the settings differ; "
+                    "use another folder or the same arguments."
                 )
             self._known = found["decisions"]
 

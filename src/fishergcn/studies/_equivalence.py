@@ -73,7 +73,7 @@ class Equivalence:
             f"Perturbed methods minus their controls, {self.comparisons} comparison{'s pooled' * many}: {mean} points"
         )
         if math.isnan(self.margin):
-            return f"{said}; a single run does not tell how well that is known."
+            return f"{said}; with a single run there is no telling how precise that is."
         return (
             f"{said}, 95 % interval [{low}, {high}]. Two one-sided t tests over the {found.groups} {found.unit} of all "
             f"data sets rule out a difference of {100 * self.margin:.3f} points or more, in either direction, at the "

@@ -17,22 +17,22 @@ def no_runs(folder: Path) -> DataFileError:
     Examples
     --------
     >>> print(no_runs(Path("nowhere")))
-    nowhere does not exist; runs are made there with: fishergcn reproduce quick --out nowhere
+    nowhere does not exist; to create runs there: fishergcn reproduce quick --out nowhere
     """
     name = shlex.quote(str(folder))
     if not os.path.exists(folder):
-        return DataFileError(
-            f"{folder} does not exist; runs are made there with: fishergcn reproduce quick --out {name}"
-        )
+        return DataFileError(f"{folder} does not exist; to create runs there: fishergcn reproduce quick --out {name}")
     if not os.path.isdir(folder):
-        return DataFileError(f"{folder} is a file; a folder made by fishergcn reproduce is needed.")
+        return DataFileError(f"{folder} is a file, not a folder made by fishergcn reproduce.")
     known = _described(folder)
     if known:
-        return DataFileError(f"{folder} holds {known[0]} and no runs of a study; {known[1]}")
+        return DataFileError(f"{folder} holds {known[0]} but no runs of a study; {known[1]}")
     # What others put there stays theirs: advise a new folder unless this one is empty.
     place = "new-folder" if any(folder.iterdir()) else name
     missing = f"neither {' nor '.join(_OURS)}"
-    return DataFileError(f"{folder} holds no runs: {missing}; make some with: fishergcn reproduce quick --out {place}")
+    return DataFileError(
+        f"{folder} contains no runs ({missing}); to create some: fishergcn reproduce quick --out {place}"
+    )
 
 
 def check_free(folder: Path) -> None:
@@ -48,15 +48,15 @@ def check_free(folder: Path) -> None:
         return
     what = _model(folder) or _search(folder) or _old_study(folder)
     if what:
-        raise DataFileError(f"{folder} holds {what[0].rstrip(',')}; take another folder for the runs of a study.")
+        raise DataFileError(f"{folder} holds {what[0].rstrip(',')}; use another folder for the study.")
     if _has(folder, "plan.json"):
-        raise DataFileError(f"{folder} holds an archive of runs, to which none can be added; take another folder.")
+        raise DataFileError(f"{folder} is an archive of runs and cannot be added to; use another folder.")
 
 
 def _described(folder: Path) -> tuple[str, str] | None:
     """Return what a folder holds, and what to do with it; None if we do not know."""
     if _has(folder, "table1.md"):
-        return "a table of the data, where nothing is trained,", f"it is written in {folder / 'table1.md'}."
+        return "a table of data set statistics", f"see {folder / 'table1.md'}."
     return _old_study(folder) or _model(folder) or _models(folder) or _search(folder)
 
 
@@ -74,13 +74,13 @@ def _models(folder: Path) -> tuple[str, str] | None:
 def _search(folder: Path) -> tuple[str, str] | None:
     if _has(folder, "tuning.json"):
         return "a search by fishergcn tune", f"its trials are in {folder / 'tuning.json'}."
-    return ("a search by fishergcn tune", "it has not ended.") if _has(folder, "study.sqlite") else None
+    return ("a search by fishergcn tune", "it is not finished.") if _has(folder, "study.sqlite") else None
 
 
 def _old_study(folder: Path) -> tuple[str, str] | None:
     if not (_has(folder, "points.csv") and _has(folder, "study.json")) and not any(folder.glob("*/points.jsonl")):
         return None
-    advice = "make it again with: fishergcn robustness --out new-folder, or read it with that version."
+    advice = "repeat it with: fishergcn robustness --out new-folder, or read it with that version."
     return "a study of robustness made by fishergcn 0.1, whose files this version does not read,", advice
 
 

@@ -167,11 +167,11 @@ class _Shared:
 def _graph(plan: Plan, dataset: str) -> Graph:
     """Return the graph of a data set, which must be the one that was planned with."""
     if dataset not in plan.graphs and dataset not in datasets.available():
-        advice = "give it with the plan: make_plan(..., datasets=[graph])"
-        raise InputError(f"data set {dataset!r} does not ship with the package; {advice}.")
+        advice = "pass it to the plan: make_plan(..., datasets=[graph])"
+        raise InputError(f"data set {dataset!r} is not built in; {advice}.")
     graph = plan.graphs.get(dataset) or datasets.load(dataset)
     if graph.digest != plan.digests.get(dataset):
-        raise InputError(f"the graph {dataset!r} is not the one of the plan, whose content has another digest.")
+        raise InputError(f"the graph {dataset!r} is not the one in the plan (its digest differs).")
     return graph
 
 
@@ -179,6 +179,6 @@ def _splits(plan: Plan, dataset: str, graph: Graph) -> dict[str, splits.Split]:
     """Return the splits of a data set by name."""
     own = {split.name: split for split in plan.own_splits.get(dataset, ())}
     if f"{dataset}, splits" in plan.digests and not own:
-        advice = "give them with the plan: make_plan(..., splits=...)"
-        raise InputError(f"the study has splits of its own on {dataset!r}; {advice}.")
+        advice = "pass them to the plan: make_plan(..., splits=...)"
+        raise InputError(f"the study uses custom splits on {dataset!r}; {advice}.")
     return {name: own.get(name) or splits.parse(graph, name) for name in plan.splits}

@@ -23,7 +23,7 @@ def folder_lock(folder: Path) -> Iterator[None]:
         if not _try_lock(descriptor):
             holder = os.pread(descriptor, 32, 1).decode("ascii", "replace").strip() if os.name == "posix" else ""
             raise DataFileError(
-                f"another runner (process {holder or 'unknown'}) is at work in {folder}; wait or stop it."
+                f"another runner (process {holder or 'unknown'}) is using {folder}; wait for it or stop it."
             )
         os.ftruncate(descriptor, 0)
         os.write(descriptor, f" {os.getpid()}\n".encode())

@@ -193,7 +193,7 @@ def _chosen_splits(
     first = next(iter(chosen))
     for name, found in chosen.items():
         if [split.name for split in found] != [split.name for split in chosen[first]]:
-            raise InputError(f"splits must have the same names on all graphs, and those of {name!r} are others.")
+            raise InputError(f"splits must have the same names on all graphs, but those of {name!r} differ.")
         mine = tuple(each.check(graphs[name].num_nodes) for each in given[name] if isinstance(each, Split))
         own |= {name: mine} if mine else {}
     return chosen, own
@@ -252,7 +252,7 @@ def _graphs(chosen: Sequence[str | Graph]) -> dict[str, Graph]:
     for graph in (each if isinstance(each, Graph) else data.load(each) for each in chosen):
         name = graph.name or graph.digest
         if graphs.get(name, graph) != graph:
-            raise InputError(f"every graph needs a name of its own, got {name!r} for two of them.")
+            raise InputError(f"graphs must have different names, got {name!r} twice.")
         graphs[name] = graph
     return graphs
 

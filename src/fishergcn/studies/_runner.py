@@ -122,5 +122,5 @@ def _run(executor: Executor, jobs: Jobs) -> Generator[tuple[Job, list[RunRecord]
         yield from executor.run(jobs)
     except OSError as error:
         raise DataFileError(
-            f"the work cannot go on: {reason(error)}; all finished runs are safe: run the same command again."
+            f"cannot continue: {reason(error)}. Finished runs are saved; run the same command again."
         ) from error

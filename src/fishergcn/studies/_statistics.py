@@ -19,6 +19,10 @@ from fishergcn.studies._resampling import Estimate, Key, estimate, paired_differ
 from fishergcn.studies._runs import Runs
 from fishergcn.training import SCORES, RunRecord
 
+#: With fewer random splits a mean is not set beside a published one in standard errors: a few splits are easily all
+#: lucky, and their spread does not show it.
+SPLITS_TO_JUDGE = 10
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -79,7 +83,8 @@ class CellSummary:
     published
         The published entry (accuracies are fractions), or None.
     accuracy_gap, loss_gap
-        (ours - published) / standard error of ours; None where nothing was published, or not for these settings.
+        (ours - published) / standard error of ours; None where nothing was published, or not for these settings, and
+        with fewer than :data:`SPLITS_TO_JUDGE` random splits.
     comparable
         Whether the settings are the preset's own, to which the published numbers belong.
 
@@ -147,6 +152,8 @@ def _summary(cell: Cell, records: list[RunRecord], planned: int, published: Publ
         name.removeprefix("test_"): _estimate(fine, name) for name in SCORES if name.startswith("test_")
     }
     numbers = {name for record in fine for name in record.extra if name not in cell.options}
+    splits = {record.split for record in fine}
+    enough = splits == {"public"} or len(splits) >= SPLITS_TO_JUDGE
     return CellSummary(
         dataset=cell.dataset,
         cell=cell.name,
@@ -161,8 +168,8 @@ def _summary(cell: Cell, records: list[RunRecord], planned: int, published: Publ
         planned=planned,
         extra={name: sum(record.extra[name] for record in fine) / len(fine) for name in sorted(numbers)},
         published=published,
-        accuracy_gap=_gap(tested["accuracy"], published.accuracy if published else None),
-        loss_gap=_gap(tested["loss"], published.loss if published else None),
+        accuracy_gap=_gap(tested["accuracy"], published.accuracy if published and enough else None),
+        loss_gap=_gap(tested["loss"], published.loss if published and enough else None),
     )
 
 

@@ -115,8 +115,8 @@ class RunStore(Runs):
         version = self._get("schema")
         if version not in range(1, SCHEMA + 1):
             raise DataFileError(
-                f"{self.path} has schema version {version}, and fishergcn {__version__} reads up to {SCHEMA}: a later "
-                "version made it; update fishergcn."
+                f"{self.path} has schema version {version}, and fishergcn {__version__} reads up to {SCHEMA}: it "
+                "was written by a later version; update fishergcn."
             )
         if writable and version < SCHEMA:  # what is added now, version 0.1 could not read
             with self._connection:
@@ -131,7 +131,7 @@ class RunStore(Runs):
             with _explained(self.path):
                 values = self._get("plan")
             if values is None:
-                raise DataFileError(f"{self.path} has no plan yet; give the command that made it again.")
+                raise DataFileError(f"{self.path} has no plan yet; run the command that created it again.")
             self._plan = Plan.from_dict(values, str(self.path))
         return self._plan
 
@@ -156,8 +156,8 @@ class RunStore(Runs):
         differences = plan.differences(self.plan)
         if differences:
             raise DataFileError(
-                f"{self.path.parent} holds runs with other settings; now asked for: {'; '.join(differences)} "
-                "(take another folder, or the same settings)."
+                f"{self.path.parent} contains runs with other settings; you asked for: {'; '.join(differences)} "
+                "(use another folder or the same settings)."
             )
 
     def remember(self, name: str, make: Callable[[], Any]) -> Any:
@@ -211,10 +211,10 @@ class RunStore(Runs):
             except (DataFileError, sqlite3.Error, OSError):
                 continue
             return DataFileError(
-                f"{self.path} was removed or replaced during the work; all {count} runs are saved in {folder}: give it "
-                "the name of the folder that is lost, and run the same command again."
+                f"{self.path} was removed or replaced while running; all {count} runs are saved in {folder}: rename "
+                "it to the lost folder and run the same command again."
             )
-        return DataFileError(f"{self.path} was removed or replaced during the work, and its runs cannot be saved.")
+        return DataFileError(f"{self.path} was removed or replaced while running, and its runs could not be saved.")
 
     def finished(self, cell: Cell) -> set[tuple[str, int]]:
         """Return the (split, seed) of a cell's runs that need not be run again; failed ones do."""
@@ -306,7 +306,7 @@ def _unsealed(path: Path, name: str, sealed: Any) -> Any:
 
 
 def _damaged(path: Path, why: str) -> DataFileError:
-    return DataFileError(f"{path} is damaged ({why}); restore a copy, or move it away and run again.")
+    return DataFileError(f"{path} is damaged ({why}); restore a backup, or move it away and run again.")
 
 
 def _free(folder: Path) -> str:
@@ -327,13 +327,13 @@ def _explained(path: Path) -> Iterator[None]:
         text = reason(error)
         if "full" in text or "I/O" in text:
             raise DataFileError(
-                f"{path} cannot be written: {text}{_free(path.parent)}; all runs before are safe: "
-                "make room and run the same command again."
+                f"{path} cannot be written: {text}{_free(path.parent)}; finished runs are saved: "
+                "free some space and run the same command again."
             ) from error
         if "locked" in text or "busy" in text:
             raise DataFileError(
-                f"{path} has been locked by another program for {_PATIENCE:.0f} s; all finished runs are safe: close "
-                "that program, and run the same command again."
+                f"{path} has been locked by another program for {_PATIENCE:.0f} s; finished runs are saved: close "
+                "that program and run the same command again."
             ) from error
         if isinstance(error, sqlite3.OperationalError) and "malformed" not in text:
             raise DataFileError(f"{path} cannot be used: {text}.") from error

@@ -1,4 +1,4 @@
-"""What a choice came to: scores of the candidates, what the links are worth, and both in words."""
+"""The outcome of a choice: scores of the candidates, how much the links add, and both in words."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def sentences(
     candidates
         All of them.
     gain, pair
-        What the links are worth, and the two methods that tell it: with them and without them.
+        How much the links add, and the two methods that this is measured with: with links and without.
     homophily
         Of the links between nodes of known class.
     """
@@ -72,9 +72,9 @@ def sentences(
     tried = [each for each in candidates if each.tried]
     top = max(tried, key=lambda each: each.val_accuracy)
     told = f"{best} was chosen from {len(tried)} candidates by validation: accuracy {chosen.val_accuracy:.1%}"
-    told += f" in the mean of {chosen.runs} inner splits" if chosen.runs > 1 else " on the validation nodes"
+    told += f" on average over {chosen.runs} inner splits" if chosen.runs > 1 else " on the validation nodes"
     if top.name != best:
-        told += f"; {top.name} has {top.val_accuracy:.1%}, which is no clear difference"
+        told += f"; {top.name} has {top.val_accuracy:.1%}, not clearly different"
     yield f"{told}."
     if gain is not None and pair is not None:
         yield from _about_links(gain, pair)
@@ -97,4 +97,4 @@ def _about_links(gain: Estimate, pair: tuple[str, str]) -> Iterator[str]:
         f"the same network without them (95 % interval {100 * gain.low:+.1f} to {100 * gain.high:+.1f})."
     )
     if gain.high < 0:
-        yield "Warning: the links of this graph mislead a network; one that ignores them does better."
+        yield "Warning: the links of this graph hurt; a network that ignores them does better."

@@ -41,6 +41,8 @@ class Progress:
         How many of its runs go on, and how many have stopped.
     val_accuracy
         The mean over the runs that were active.
+    max_epochs
+        After how many epochs training ends at the latest; 0 if unknown.
 
     Examples
     --------
@@ -52,6 +54,7 @@ class Progress:
     active: int
     finished: int
     val_accuracy: float
+    max_epochs: int = 0
 
 
 class Epochs(Protocol):
@@ -140,7 +143,8 @@ def train_epochs(
         done[active[stop | broken]] = True
         if on_epoch is not None:
             left = int((~done).sum())
-            on_epoch(Progress(epoch + 1, left, len(runs) - left, float(np.nanmean(accuracies[:, -1]))))
+            accuracy = float(np.nanmean(accuracies[:, -1]))
+            on_epoch(Progress(epoch + 1, left, len(runs) - left, accuracy, config.max_epochs))
         if done.all():
             break
         if done.mean() >= _LEAVE_SHARE:

@@ -220,7 +220,7 @@ def learnable(graph: Graph, methods: Iterable[Method] = ()) -> Graph:
     methods = list(methods)
     if (graph.features is not None and graph.num_features > 0) or (methods and not any(m.trained for m in methods)):
         return graph
-    warn(f"there are no features: each of the {graph.num_nodes} nodes gets one of its own (identity matrix).")
+    warn(f"no features were given: each of the {graph.num_nodes} nodes gets its own (identity matrix).")
     return graph.replace(features=sparse.eye_array(graph.num_nodes, format="csr"))
 
 

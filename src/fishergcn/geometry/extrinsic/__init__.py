@@ -1,4 +1,4 @@
-"""The extrinsic geometry: what a network feels when its graph, or a layer of its weights, moves.
+"""The extrinsic geometry: how a network responds when its graph, or a layer of its weights, changes.
 
 A network predicts p_i = softmax(logits_i) at each node i. With J_i the derivative of logits_i in some
 parameters and F_i the metric of predictions (diag p_i - p_i p_iᵀ, or its empirical or Monte Carlo version),

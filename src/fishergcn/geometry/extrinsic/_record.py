@@ -121,7 +121,7 @@ def node_links(
 
 @dataclass(frozen=True)
 class GeometryRecord:
-    """What a trained network feels when its graph moves, in plain numbers.
+    """How a trained network responds to changes of its graph, in plain numbers.
 
     Attributes
     ----------

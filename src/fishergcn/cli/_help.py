@@ -1,0 +1,58 @@
+"""How ``--help`` shows options: flags without a type, short types, and choices that fold between words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typer.core import TyperCommand, TyperGroup
+
+_FITS = 14  # characters that leave room for the help text on 80 columns
+_TYPES = {"int": "INT", "float": "FLOAT", "str": "TEXT", "path": "PATH", "Path": "PATH", "text": "TEXT"}
+_TYPES |= {"integer": "INT", "directory": "PATH", "file": "PATH"}  # as older versions of Typer call them
+
+
+class Command(TyperCommand):
+    """A command whose help reads as people expect."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return the parameters, with what their help shows of their types."""
+        return _shown(super().get_params(ctx), ctx)
+
+
+class Group(TyperGroup):
+    """A group of commands whose help reads as people expect."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return the parameters, with what their help shows of their types."""
+        return _shown(super().get_params(ctx), ctx)
+
+
+def _shown(params: Any, ctx: Any) -> Any:
+    for each in params:
+        if each.param_type_name == "option" and each.metavar is None:
+            each.metavar = "" if getattr(each, "is_flag", False) else short_type(_type_of(each, ctx))
+    return params
+
+
+def _type_of(option: Any, ctx: Any) -> str:
+    """Return the type as this version of Typer would show it."""
+    if hasattr(option, "display_type"):
+        return str(option.display_type(ctx))
+    try:
+        return str(option.make_metavar(ctx))
+    except TypeError:  # click before 8.2
+        return str(option.make_metavar())
+
+
+def short_type(text: str) -> str:
+    r"""Return a type as it is shown: in capitals, or the choices, one to a line if they are long.
+
+    Examples
+    --------
+    >>> short_type("<list[str]>"), short_type("<keep|drop>"), short_type("<exact|empirical|monte-carlo>")
+    ('TEXT', 'keep|drop', 'exact|\nempirical|\nmonte-carlo')
+    """
+    bare = text.strip("<>[]").removeprefix("list[")
+    if "|" in bare:
+        return bare if len(bare) <= _FITS else bare.replace("|", "|\n")
+    return _TYPES.get(bare, _TYPES.get(bare.lower(), bare))

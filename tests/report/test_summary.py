@@ -1,0 +1,39 @@
+"""The first section of the page: for someone who knows neither the methods nor the words."""
+
+from __future__ import annotations
+
+import html
+import re
+
+from fishergcn.report._summary import describe
+
+
+def summary_of(folder):
+    page = (folder / "report.html").read_text()
+    section = page[page.index('id="summary"') : page.index('id="protocol"')]
+    return html.unescape(re.sub(r"<[^>]+>", " ", section))
+
+
+def test_says_what_was_compared_what_came_out_and_what_to_do_next(plain_report):
+    text = summary_of(plain_report)
+    for words in ("What was compared", "3 methods", "5 different choices", "What came out", "of the test nodes of cora",
+                  "fishergcn", "its control gcn-x5", "What to do next", "--splits 10 or more",
+                  "fishergcn train --edges", "fishergcn compare --edges"):  # fmt: skip
+        assert words in text
+    assert "Run what is missing" not in text
+
+
+def test_with_few_splits_nothing_is_measured_in_standard_errors_of_the_paper(plain_report):
+    """Five splits of the preset's own settings: the published numbers stay, the distance from them does not."""
+    page = (plain_report / "report.html").read_text()
+    for text in (page, (plain_report / "tables.md").read_text()):
+        assert "std. errors" not in text
+        assert "80.00" in text
+    assert "A comparison needs at least 10 random splits" in page
+    assert "ours − paper" not in page
+
+
+def test_methods_in_words():
+    assert describe("fishergcn") == ("a graph convolutional network, trained on slightly changed versions of the graph")
+    assert "without the links" in describe("mlp-x5-c")
+    assert len({describe(name) for name in ("gcn", "gcn-x5", "fishergcn", "gcn-t", "gcn-t-x5", "fishergcn-t")}) == 6
