@@ -7,6 +7,7 @@ from the formula, and a copy of the layer whose ``propagate`` subtracts the dens
 from __future__ import annotations
 
 import copy
+import os
 import subprocess
 import sys
 import threading
@@ -590,5 +591,9 @@ def verdict(use: Use) -> tuple[str, float | None]:
 
 if __name__ == "__main__":
     distributed.init_process_group("gloo")
-    print("xi", *_in_process(distributed.get_rank(), distributed.get_world_size()).tolist(), flush=True)
+    found = _in_process(distributed.get_rank(), distributed.get_world_size()).tolist()
+    sys.stdout.write(" ".join(["xi", *map(str, found)]) + "\n")  # at once: the processes share it
+    distributed.barrier()  # one that leaves early breaks the connections of the other
     distributed.destroy_process_group()
+    sys.stdout.flush()
+    os._exit(0)  # Gloo's threads may be joined by nobody when Python ends

@@ -40,4 +40,5 @@ if __name__ == "__main__":
     number = distributed.get_rank()
     found = train(number, distributed.get_world_size(), sys.argv[2])
     Path(sys.argv[1], f"{number}.json").write_text(json.dumps(found))
+    distributed.barrier()  # one that leaves early breaks the connections of the other
     distributed.destroy_process_group()
