@@ -41,7 +41,7 @@ def test_numbers_are_those_of_the_library(tmp_path):
         (["--fanout", "5,5"], "--fanout goes with --batch-size"),
         (["--batch-size", 10, "--fanout", "5"], "fanout must hold 2 numbers, one for each layer, got 1"),
         (["--batch-size", 10, "--fanout", "5,x"], "--fanout must be whole numbers such as 10,10, got '5,x'"),
-        (["--batch-size", 10, "--fanout", "5,5", "--workers", 2], "start mini-batches with torchrun"),
+        (["--batch-size", 10, "--fanout", "5,5", "--workers", 2], "use torchrun for mini-batches"),
     ],
 )
 def test_refusals(options, message):

@@ -58,7 +58,7 @@ def test_mini_batches_are_those_of_one_run_after_the_other(graph):
     ("changes", "message"),
     [
         ({"batches": BatchSettings(4, (3,))}, "fanout must hold 2 numbers, one for each layer, got 1"),
-        ({"batches": BatchSettings(4, (3, 3)), "workers": 2}, "start mini-batches with torchrun"),
+        ({"batches": BatchSettings(4, (3, 3)), "workers": 2}, "use torchrun for mini-batches"),
         ({"method": ["gcn", "gcn"]}, "methods must be distinct, got gcn, gcn"),
     ],
 )
@@ -71,5 +71,5 @@ def test_refusals(graph, changes, message):
 def test_several_processes_need_mini_batches(graph, monkeypatch):
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(InputError, match="the processes of torchrun share mini-batches between them"):
+    with pytest.raises(InputError, match="torchrun needs a batch size"):
         train(graph, "gcn", "per-class:2+1:0", config=CONFIG)

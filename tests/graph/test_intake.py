@@ -155,7 +155,8 @@ class TestNotices:
         (folder / "nodes.csv").write_text("id,age\nAnn,1\nBob,2\nCy,3\nDee,4\n")
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            Graph.from_files(folder / "links.csv", folder / "nodes.csv", source="source", target=3, header=True)
+            graph = Graph.from_files(folder / "links.csv", folder / "nodes.csv", source="source", target=3, header=True)
+        assert graph.num_features == 1
 
     def test_a_column_that_may_be_the_classes(self, folder):
         (folder / "nodes.csv").write_text("id,age,label\nAnn,1,0\nBob,2,1\nCy,3,0\nDee,4,1\n")

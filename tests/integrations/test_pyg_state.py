@@ -21,6 +21,7 @@ from torch_geometric.nn import BatchNorm, GCNConv
 from fishergcn.errors import InputError
 from fishergcn.integrations.pyg import BuresAdversary
 from fishergcn.integrations.pyg import _entry as entry
+from fishergcn.integrations.pyg._eagerly import eagerly
 from fishergcn.perturbation import PerturbationWarning
 
 
@@ -399,3 +400,32 @@ def test_optimizers_that_ascend_are_not(data, model, kind) -> None:
             adversary.average(lambda: loss_of(model, data)).backward()
             optimizer.step()
     assert adversary.xi.grad.abs().max() > 0
+
+
+def test_first_passes_that_overlap_leave_compilation_on() -> None:
+    """The stance of torch belongs to the process: each of two threads would set back what the other had set."""
+    entered, left = [threading.Event() for _ in range(2)], threading.Event()
+
+    def overlapping(number: int) -> None:
+        with eagerly():
+            entered[number].set()
+            entered[1 - number].wait(10)
+            if number == 1:
+                left.wait(10)
+        if number == 0:
+            left.set()
+
+    threads = [threading.Thread(target=overlapping, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    compiled = []
+
+    def backend(graph, inputs):
+        compiled.append(graph)
+        return graph
+
+    torch._dynamo.reset()
+    torch.compile(lambda x: x + 1, backend=backend)(torch.ones(2))
+    assert len(compiled) == 1

@@ -36,7 +36,7 @@ def test_without_features():
 
 def test_missing_features_are_the_identity():
     config = TrainConfig(max_epochs=2)
-    with pytest.warns(UserWarning, match="each of the 4 nodes gets one of its own") as caught:
+    with pytest.warns(UserWarning, match="each of the 4 nodes gets its own") as caught:
         [found] = train(graph(None), "gcn", SPLIT, config=config)
     assert [each.filename for each in caught] == [__file__]
     [given] = train(graph(sparse.eye_array(4, format="csr")), "gcn", SPLIT, config=config)

@@ -18,6 +18,7 @@ from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
 from fishergcn.integrations.pyg._ascent import Ascent
 from fishergcn.integrations.pyg._compare import difference
+from fishergcn.integrations.pyg._eagerly import eagerly
 from fishergcn.integrations.pyg._entry import enter, in_force, leave
 from fishergcn.integrations.pyg._graph import (
     AUTO,
@@ -351,8 +352,7 @@ class BuresAdversary(SpectralAdversary):
     @contextmanager
     def _in_force(self, perturbation: Pass) -> Iterator[None]:
         # Compiled layers run as they are written in the first pass, so that their matrices can be compared.
-        eagerly = nullcontext() if self._started else torch.compiler.set_stance("force_eager")
-        with eagerly, in_force(perturbation):
+        with nullcontext() if self._started else eagerly(), in_force(perturbation):
             yield
         if not perturbation.seen:
             raise InputError(
