@@ -47,8 +47,6 @@ class BlockNeighborhood(Neighborhood):
     ----------
     graph : Tensor of shape (n,)
         Which graph each node belongs to.
-    eigenvalues : Tensor of shape (G, k)
-        w, zero where a graph has no more directions.
     rows : Tensor of shape (n, k)
         Ū_g of each node's graph.
 
@@ -124,7 +122,7 @@ class BlockNeighborhood(Neighborhood):
 
     @property
     def eigenvalues(self) -> Tensor:
-        """w, shape (G, k)."""
+        """w, shape (G, k); zero where a graph has no more directions."""
         return self._eigenvalues
 
     @property
