@@ -21,6 +21,7 @@ from fishergcn.graph import largest_component
 from fishergcn.operators import SparseMatrix, SparsePlusLowRank
 from fishergcn.perturbation._bound import largest_eigenvalue
 from fishergcn.perturbation._directions import KERNEL_TOLERANCE
+from fishergcn.perturbation._draws import check_shape
 from fishergcn.perturbation._neighborhood import Neighborhood
 from fishergcn.spectrum import Spectrum, top_spectrum
 
@@ -165,9 +166,7 @@ class BlockNeighborhood(Neighborhood):
     def phi(self, noise: ArrayOrTensor, shape: ArrayOrTensor | float | None = None) -> Tensor:
         """φ_g = exp(-θ̄_g/2) ∘ ϕ ∘ e_g, shape (..., G, k); 0 where a graph has no direction."""
         e = self._coordinates("noise", noise)
-        scale = torch.as_tensor(self.radius if shape is None else shape, dtype=torch.float64, device=self.device)
-        if scale.ndim > 1 or (scale.ndim == 1 and scale.shape[0] != self.rank):
-            raise InputError(f"shape must be a number or have shape ({self.rank},), got {tuple(scale.shape)}.")
+        scale = check_shape(self.radius if shape is None else shape, self.rank, self.device)
         weights = self.projected_spectrum
         return torch.where(weights > 0, scale * e / torch.where(weights > 0, weights, 1.0).sqrt(), 0.0)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import Any, cast, get_args
+from typing import cast, get_args
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from fishergcn._base.types import MatrixLike
 from fishergcn.errors import InputError
 from fishergcn.operators import CongruenceOperator, Operator, SparseMatrix
 from fishergcn.perturbation._bound import largest_eigenvalue
+from fishergcn.perturbation._draws import check_shape, draw_noise
 from fishergcn.perturbation._family import Family
 from fishergcn.perturbation._family_links import Links
 from fishergcn.perturbation._family_low_rank import LowRank
@@ -145,14 +146,8 @@ class CongruenceNeighborhood:
 
     def noise(self, samples: int, generator: torch.Generator | None = None) -> Tensor:
         """Draw e, shape (M, k), each entry of mean 0 and variance 1/12, on the device of the generator."""
-        samples = check_integer("samples", samples, minimum=1)
         generator = self._generator if generator is None else generator
-        place: dict[str, Any] = {"dtype": torch.float64, "device": generator.device, "generator": generator}
-        if self.noise_kind == "uniform":
-            e = torch.rand(samples, self.rank, **place) - 0.5
-        else:
-            e = torch.randn(samples, self.rank, **place) / math.sqrt(12.0)
-        return e.to(self.device)
+        return draw_noise(self.noise_kind, samples, self.rank, generator).to(self.device)
 
     def phi(self, noise: ArrayOrTensor, shape: ArrayOrTensor | float | None = None) -> Tensor:
         """Return x = ϕ ∘ unit ∘ √12 e, shape (..., k), in float64; node weights are at least -1.
@@ -165,13 +160,8 @@ class CongruenceNeighborhood:
             ϕ; ``radius`` if not given.
         """
         e = self._coordinates("noise", noise)
-        unit, given = math.sqrt(12.0) * self.unit, self.radius if shape is None else shape
-        if isinstance(given, int | float):  # stays on the CPU: a copy to a GPU could not be recorded
-            return self._family.limit(float(given) * unit * e)
-        scale = torch.as_tensor(given, dtype=torch.float64, device=self.device)
-        if scale.ndim > 1 or (scale.ndim == 1 and scale.shape[0] != self.rank):
-            raise InputError(f"shape must be a number or have shape ({self.rank},), got {tuple(scale.shape)}.")
-        return self._family.limit(scale * unit * e)
+        scale = check_shape(self.radius if shape is None else shape, self.rank, self.device)
+        return self._family.limit(scale * (math.sqrt(12.0) * self.unit) * e)
 
     def sample(
         self, samples: int, generator: torch.Generator | None = None, shape: ArrayOrTensor | float | None = None

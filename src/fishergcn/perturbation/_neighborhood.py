@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 import warnings
 from typing import Any, get_args
 
@@ -21,6 +20,7 @@ from fishergcn.errors import InputError
 from fishergcn.operators import SparseMatrix, SparsePlusLowRank
 from fishergcn.perturbation._bound import BOUND, ROUNDING, largest_eigenvalue
 from fishergcn.perturbation._directions import check_spectrum, choose_directions
+from fishergcn.perturbation._draws import check_shape, draw_noise
 from fishergcn.spectrum import Spectrum
 
 _MEAN_DRAWS = 8192
@@ -228,14 +228,8 @@ class Neighborhood:
 
         Drawn on the device of the generator (the CPU unless given): the same draws wherever they are used.
         """
-        samples = check_integer("samples", samples, minimum=1)
         generator = self._generator if generator is None else generator
-        place: dict[str, Any] = {"dtype": torch.float64, "device": generator.device, "generator": generator}
-        if self.noise_kind == "uniform":
-            e = torch.rand(samples, self.rank, **place) - 0.5
-        else:
-            e = torch.randn(samples, self.rank, **place) / math.sqrt(12.0)
-        return e.to(self.device)
+        return draw_noise(self.noise_kind, samples, self.rank, generator).to(self.device)
 
     def phi(self, noise: ArrayOrTensor, shape: ArrayOrTensor | float | None = None) -> Tensor:
         """φ = exp(-θ̄/2) ∘ ϕ ∘ e, shape (..., k), in float64, differentiable in ϕ and e.
@@ -248,12 +242,7 @@ class Neighborhood:
             ϕ, the scale of each direction; ``radius`` if not given.
         """
         e = self._coordinates("noise", noise)
-        given = self.radius if shape is None else shape
-        if isinstance(given, int | float):  # stays on the CPU: a copy to a GPU could not be recorded
-            return float(given) * e / self.projected_spectrum.sqrt()
-        scale = torch.as_tensor(given, dtype=torch.float64, device=self.device)
-        if scale.ndim > 1 or (scale.ndim == 1 and scale.shape[0] != self.rank):
-            raise InputError(f"shape must be a number or have shape ({self.rank},), got {tuple(scale.shape)}.")
+        scale = check_shape(self.radius if shape is None else shape, self.rank, self.device)
         return scale * e / self.projected_spectrum.sqrt()
 
     def sample(

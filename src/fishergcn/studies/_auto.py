@@ -194,6 +194,11 @@ class _Choice:
             return 0.0, 0.0
         return dataclasses.astuple(measured_pace(self.graph, self.split, self.general, self.device))
 
+    @property
+    def _entries(self) -> float:
+        """How many entries the high-order matrix has, about."""
+        return self.decisions.made("entries", lambda: high_order_entries(self.graph, self.general))
+
     def _seconds(self, name: str, runs: int = 1) -> float:
         """Estimate how long runs of a method take, side by side on a GPU or on several cores; inf if not at all."""
         method = parse_method(name)
@@ -201,7 +206,7 @@ class _Choice:
             return 0.0
         entries = 0.0 if not method.uses_graph else self.graph.adjacency.nnz + self.graph.num_nodes
         if method.high_order:
-            entries = self.decisions.made("entries", lambda: high_order_entries(self.graph, self.general))
+            entries = self._entries
             if entries > _MOST_ENTRIES:
                 return math.inf
         known = len(self.split.train) + len(self.split.val)
@@ -209,8 +214,8 @@ class _Choice:
         epochs = _USUAL_EPOCHS * self.general.max_epochs * self.slower
         return epochs * (self.pace.of(runs * work) if self.gpu else runs * self.pace.of(work) / self.cores)
 
-    def _config(self, key: Key) -> TrainConfig:
-        return dataclasses.replace(self.general, **self.preparations.get(key[1], {}))
+    def _prepared(self, key: Key, config: TrainConfig) -> TrainConfig:
+        return dataclasses.replace(config, **self.preparations.get(key[1], {}))
 
     # The three stages
 
@@ -269,7 +274,8 @@ class _Choice:
         fitting = int(self._left() / once) if once else _MOST
         count = len(self.splits) if self.gpu or fitting > len(self.splits) else min(max(fitting // 2, 1), 2)
         count = self.decisions.made("splits of candidates", lambda: count)
-        self.listener.say(f"comparing {len(keys)} candidates on {_counted(count)}, about {count * once:.0f} s.")
+        about = sum(self._seconds(name, count) for name, _ in keys)
+        self.listener.say(f"comparing {len(keys)} candidates on {_counted(count)}, about {about:.0f} s.")
         for key, records in self._train("candidates", keys, self.splits[:count], self.general).items():
             self._keep(key, records, "candidates")
 
@@ -287,14 +293,11 @@ class _Choice:
         for name in self.methods:
             if name not in {each for each, _ in (*keys, *self.records)}:
                 seconds = self._seconds(name)
+                why = f"a run would take about {seconds * self.cores:.0f} s"
                 if math.isinf(seconds):
-                    entries = self.decisions.made("entries", lambda: math.inf)
-                    size = entries * 12 / 2**30
-                    self.left_out[name] = (
-                        f"the high-order matrix would have about {entries:.2g} entries ({size:.1f} GB)"
-                    )
-                else:
-                    self.left_out[name] = f"a run would take about {seconds * self.cores:.0f} s"
+                    size = self._entries * 12 / 2**30
+                    why = f"the high-order matrix would have about {self._entries:.2g} entries ({size:.1f} GB)"
+                self.left_out[name] = why
 
     def _try_finalists(self) -> list[Key]:
         """Train the best candidates on the inner splits that are left, and return them."""
@@ -323,12 +326,7 @@ class _Choice:
     ) -> dict[Key, list[RunRecord]]:
         """Train what is missing of a stage, a study of its own, and return the records of each candidate."""
         dataset = self.graph.name or self.graph.digest
-        cells = {
-            key: Cell(
-                dataset, _name(key), key[0], key[1], dataclasses.replace(config, **self.preparations.get(key[1], {}))
-            )
-            for key in keys
-        }
+        cells = {key: Cell(dataset, _name(key), *key, self._prepared(key, config)) for key in keys}
         plan = Plan(
             preset=stage,
             title=f"choosing a model: {stage}",
@@ -380,7 +378,7 @@ class _Choice:
         """Return the chosen model on the split itself: its weights were kept, or it is trained again."""
         with contextlib.suppress(FisherGCNError, OSError, ValueError):
             return kept_model(self.places[key], _name(key), self.graph, self.split)
-        config = self._config(key)
+        config = self._prepared(key, self.general)
         records = train(self.graph, key[0], self.split, [self.seed], config, self.device, keep_weights=True)
         return TrainedModel.from_records(self.graph, records, self.split)
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from fishergcn.integrations.pyg._adversary import BuresAdversary
+from fishergcn.integrations.pyg._attached import LayerAdversary
 from fishergcn.integrations.pyg._encoding import AddSpectralEncoding
 from fishergcn.integrations.pyg._features import FeatureAdversary
 from fishergcn.integrations.pyg._nodes import NodeAdversary
 from fishergcn.integrations.pyg._transform import AddBuresSpectrum
 
-__all__ = ["AddBuresSpectrum", "AddSpectralEncoding", "BuresAdversary", "FeatureAdversary", "NodeAdversary"]
+__all__ = [
+    "AddBuresSpectrum", "AddSpectralEncoding", "BuresAdversary", "FeatureAdversary", "LayerAdversary", "NodeAdversary",
+]  # fmt: skip

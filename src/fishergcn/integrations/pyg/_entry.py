@@ -22,10 +22,26 @@ from fishergcn.errors import InputError
 ENTRIES = "_perturbations"
 
 
-class Perturbation(Protocol):
+class Owned(Protocol):
     """What is in force during a pass of an adversary."""
 
     owner: Any
+
+
+class Perturbation(Owned, Protocol):
+    """What is in force in the layers during a pass.
+
+    ``seen`` has the names of the layers that ran in it; ``part`` says that they may see other nodes than the adversary.
+    """
+
+    seen: dict[str, bool]
+    part: bool
+
+    def before(self, layer: Any, module: Any, given: dict[str, Any]) -> dict[str, Any]:
+        """Return what the layer is to propagate instead."""
+
+    def __call__(self, layer: Any, module: Any, edge_index: Any, given: dict[str, Any], out: Tensor) -> Tensor:
+        """Return what the layer is to give instead of ``out``; ``given`` is what it was given."""
 
 
 # Passes in force, the innermost last. Each context (a thread, an asyncio task) has its own. TorchDynamo cannot read
@@ -37,7 +53,7 @@ _EVERYWHERE: list[Any] = []
 
 
 @contextmanager
-def in_force(perturbation: Perturbation) -> Iterator[None]:
+def in_force(perturbation: Owned) -> Iterator[None]:
     """Let a perturbation act on the layers of its owner until the end; what was in force before is so again then."""
     token = _CONTEXT.set((*_CONTEXT.get(), perturbation))
     _THREAD.passes = (*getattr(_THREAD, "passes", ()), perturbation)
@@ -87,6 +103,8 @@ def in_backward() -> bool:
 def enter(module: Any, owner: Any, layer: Any) -> None:
     """Let the perturbations of ``owner`` into a layer."""
     entries: tuple[Any, ...] = module.__dict__.get(ENTRIES, ())
+    if any(type(other) is not type(owner) for other, _ in entries):
+        raise InputError(f"{layer.name} has an adversary of another kind; detach() it first.")
     if not entries:
         base = type(module)
         own = module.__dict__.get("propagate")
@@ -137,8 +155,14 @@ def _perturbed_class(base: type[Any]) -> type[Any]:
 
 def _asking(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def propagate(self: Any, edge_index: Any, size: Any = None, **given: Any) -> Tensor:
-        out = original(self, edge_index, size=size, **given)
-        for owner, layer in self.__dict__.get(ENTRIES, ()):
+        entries = self.__dict__.get(ENTRIES, ())
+        entering = given
+        for owner, layer in entries:
+            perturbation = current(owner)
+            if perturbation is not None:
+                entering = perturbation.before(layer, self, entering)
+        out = original(self, edge_index, size=size, **entering)
+        for owner, layer in entries:
             perturbation = current(owner)
             if perturbation is not None:
                 out = perturbation(layer, self, edge_index, given, out)

@@ -176,3 +176,10 @@ def _matrix(arcs: Tensor, weight: Tensor, nodes: int) -> CSRArray:
     matrix: CSRArray = sparse.csr_array((weight.numpy(), arcs.numpy()), shape=(nodes, nodes))
     matrix.sum_duplicates()
     return matrix
+
+
+def device_of(data: Any) -> torch.device:
+    """Return where the links of some data are."""
+    index = getattr(data, "edge_index", None)
+    found: torch.device = (data.adj_t if index is None else index).device
+    return found

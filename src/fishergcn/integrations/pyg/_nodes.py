@@ -4,31 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from fishergcn._base.choices import Noise
 from fishergcn.errors import InputError
-from fishergcn.graph import Graph
-from fishergcn.integrations.pyg._layers import Layer, find_layers
-from fishergcn.perturbation import CongruenceNeighborhood, SpectralAdversary
-from fishergcn.propagation import renormalized
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
+from fishergcn.integrations.pyg._attached import LayerAdversary
+from fishergcn.integrations.pyg._graph import AUTO, Reading, as_batch, device_of, propagation_of, read_links
+from fishergcn.integrations.pyg._layers import Layer
+from fishergcn.integrations.pyg._pass import note_pass
+from fishergcn.perturbation import CongruenceNeighborhood
 
 
-class _Pass(NamedTuple):
-    """One perturbed pass: m of the nodes that the model sees, and s."""
-
-    weights: Tensor
-    scale: Tensor
-
-
-class NodeAdversary(SpectralAdversary):
+class NodeAdversary(LayerAdversary):
     """An adversary that decides how loud each node speaks and how well it hears.
 
     Every product of an attached layer with its normalized graph, out = Ã x, becomes
@@ -41,8 +31,8 @@ class NodeAdversary(SpectralAdversary):
 
     Parameters
     ----------
-    data : torch_geometric.data.Data
-        The whole graph.
+    data : torch_geometric.data.Data, Batch, or a list of Data
+        The whole graph; several count as one that is not connected.
     radius : float
         ε, the root mean square of the Bures distance.
     samples : int
@@ -57,8 +47,7 @@ class NodeAdversary(SpectralAdversary):
     Notes
     -----
     For layers that multiply with the symmetrically normalized graph with self-links of weight 1, as GCNConv, SGConv,
-    APPNP and GCN2Conv do by default; others are refused. It works through the hooks of ``propagate``, which compiled
-    models leave out.
+    APPNP and GCN2Conv do by default; others are refused. For the rest it is like :class:`BuresAdversary`.
 
     Examples
     --------
@@ -89,123 +78,100 @@ class NodeAdversary(SpectralAdversary):
         noise: Noise = "uniform",
         adversarial: bool = True,
     ) -> None:
-        matrix = renormalized(Graph.from_pyg(data).adjacency)
-        neighborhood = CongruenceNeighborhood(matrix, "nodes", radius, noise, seed=seed)
-        super().__init__(neighborhood, samples=samples, seed=seed, adversarial=adversarial)
-        self._layers: list[Layer] = []
-        self._handles: list[Any] = []
-        self._current: _Pass | None = None
-        self._inputs: dict[int, Tensor] = {}
-        self._products = 0
-        self.to(data.edge_index.device)
+        data, reading = as_batch(data), Reading(1, True, AUTO)
+        links = read_links(data, reading)
+        neighborhood = CongruenceNeighborhood(propagation_of(links, reading), "nodes", radius, noise, seed=seed)
+        super().__init__(neighborhood, samples, seed, adversarial, reading=reading, source=links.source)
+        self.to(device_of(data))
 
-    def attach(self, *modules: nn.Module) -> Self:
-        """Let the adversary into all message passing layers of a model, or into the layers given; return itself."""
-        layers = find_layers(modules, {})
-        attached = {id(layer.module) for layer in self._layers}
-        for layer in layers:
-            if layer.self_links != 1:
-                raise InputError(
-                    "node weights need layers that multiply with the normalized graph with self-links of weight 1, "
-                    f"got {layer.name}."
-                )
-            if id(layer.module) in attached:
-                raise InputError(f"{layer.name} is attached already; detach() first.")
-        for layer in layers:
-            before = layer.module.register_propagate_forward_pre_hook(partial(self._speak, layer))
-            after = layer.module.register_propagate_forward_hook(self._hear)
-            self._handles += [before, after]
-        self._layers += layers
-        return self
+    def _check_layer(self, layer: Layer) -> None:
+        if layer.self_links != 1:
+            raise InputError(
+                "node weights need layers that multiply with the normalized graph with self-links of weight 1, "
+                f"got {layer.name}."
+            )
 
-    def detach(self) -> None:
-        """Leave the model: it is what it was before :meth:`attach`."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles, self._layers = [], []
-
-    def average(self, closure: Callable[[], Tensor], batch: Any = None) -> Tensor:
-        """Return the mean of a loss over M perturbed passes; in evaluation mode that of one unperturbed pass.
-
-        Parameters
-        ----------
-        closure : callable
-            Runs the model and returns the loss, a tensor.
-        batch : Data or Tensor, optional
-            A mini-batch with ``n_id``, or the numbers of its nodes in the whole graph, in their order.
-        """
-        if not self._layers:
-            raise InputError("the adversary must be attached to a model first: adversary.attach(model).")
-        if not any(layer.module.training for layer in self._layers):
-            return _loss(closure())
-        losses = []
-        for x in self.draw():
-            with self.perturbed(x, batch):
-                losses.append(_loss(closure()))
-        return torch.stack(losses).mean(dim=0)
+    def _passes(self, batch: Any) -> tuple[Tensor, Callable[[Tensor], NodePass]]:
+        index = _index_of(batch)
+        return self.draw(), lambda x: NodePass(self, x, index, only_training=True)
 
     @contextmanager
     def perturbed(self, x: Tensor, batch: Any = None) -> Iterator[None]:
-        """Run the attached layers, those in training mode, on the graph of node weights 1 + x, x of shape (n,)."""
+        """Run the attached layers on the graph of node weights 1 + x, in training and in evaluation mode.
+
+        Parameters
+        ----------
+        x : Tensor of shape (n,)
+            One row of :meth:`draw`.
+        batch : Data or Tensor, optional
+            A mini-batch with ``n_id``, or the numbers of its nodes in the whole graph, in their order.
+        """
         if tuple(x.shape) != (self.neighborhood.rank,):
             raise InputError(f"x must have shape ({self.neighborhood.rank},), got {tuple(x.shape)}.")
-        weights = 1.0 + x
-        if batch is not None:
-            index = batch if isinstance(batch, Tensor) else getattr(batch, "n_id", None)
-            if index is None:
-                raise InputError("a batch must hold n_id, the numbers of its nodes in the whole graph.")
-            weights = weights[index.to(weights.device)]
-        self._current, self._products = _Pass(weights, self.neighborhood.scale_of(x)), 0
-        try:
+        with self._in_force(NodePass(self, x, _index_of(batch), only_training=False)):
             yield
-        finally:
-            self._current, self._inputs = None, {}
-        if self._products == 0:
-            raise InputError(
-                "no attached layer multiplied with its graph during the pass: the model may be compiled "
-                "(torch.compile leaves PyG's hooks out), or another one than the attached."
-            )
 
-    def _speak(self, layer: Layer, module: Any, inputs: tuple[Any, Any, dict[str, Any]]) -> Any:
+
+class NodePass:
+    """x - s m ∘ (I - Ã)(m ∘ x) for the layers of one adversary, on all nodes or on those of a batch.
+
+    Parameters
+    ----------
+    owner
+        The adversary.
+    x : Tensor of shape (n,)
+        m - 1.
+    index : Tensor, optional
+        The nodes of the batch.
+    only_training : bool
+        Leave layers in evaluation mode as they are.
+    """
+
+    def __init__(self, owner: NodeAdversary, x: Tensor, index: Tensor | None, only_training: bool) -> None:
+        self.owner, self.only_training, self.part = owner, only_training, index is not None
+        weights = 1.0 + x
+        self.weights = weights if index is None else weights[index.to(weights.device)]
+        self.scale = owner.neighborhood.scale_of(x)
+        self.seen: dict[str, bool] = {}
+
+    def before(self, layer: Layer, module: Any, given: dict[str, Any]) -> dict[str, Any]:
         """Weigh what goes into ``propagate``."""
-        if self._current is None or not module.training:
-            self._products += self._current is not None
-            return None
-        arcs, size, arguments = inputs
-        x = arguments[layer.argument]
+        if self.only_training and not module.training:
+            return given
+        x = given[layer.argument]
         if not isinstance(x, Tensor):
             raise InputError(f"{layer.name} propagates from one set of nodes to another, which has no node weights.")
-        moved = x.movedim(module.node_dim, 0)
-        if len(moved) > len(self._current.weights):
+        moved, nodes = x.movedim(module.node_dim, 0), len(self.weights)
+        if not (len(moved) <= nodes if self.part else len(moved) == nodes):
             raise InputError(
-                f"{layer.name} propagates {len(moved)} nodes, and the pass has {len(self._current.weights)}; give "
-                "mini-batches to average(…, batch)."
+                f"{layer.name} propagates {len(moved)} nodes, and the pass has {nodes}; give mini-batches to "
+                "average(…, batch)."
             )
-        self._products += 1
-        self._inputs[id(module)] = moved
-        return arcs, size, arguments | {layer.argument: (self._wide(moved) * moved).movedim(0, module.node_dim)}
+        return given | {layer.argument: (self._wide(moved) * moved).movedim(0, module.node_dim)}
 
-    def _hear(self, module: Any, inputs: tuple[Any, Any, dict[str, Any]], out: Tensor) -> Any:
+    def __call__(self, layer: Layer, module: Any, edge_index: Any, given: dict[str, Any], out: Tensor) -> Tensor:
         """Weigh what came out, and add what a node keeps of itself."""
-        if self._current is None or id(module) not in self._inputs:
-            return None
-        x, result = self._inputs.pop(id(module)), out.movedim(module.node_dim, 0)
-        weights, scale = self._wide(result), self._current.scale.to(result)
+        self.seen[layer.name] = True
+        if self.only_training and not module.training:
+            return out
+        if not torch.compiler.is_compiling():
+            note_pass(layer)
+            self.owner._note(self, layer, module, edge_index, given)
+        x, result = given[layer.argument].movedim(module.node_dim, 0), out.movedim(module.node_dim, 0)
+        weights, scale = self._wide(result), self.scale.to(result)
         kept = (1.0 - scale * weights.square()) * x[: len(result)]  # samplers put the targets of a layer first
-        return (kept + scale * weights * result).movedim(0, module.node_dim)
+        perturbed: Tensor = kept + scale * weights * result
+        return perturbed.movedim(0, module.node_dim)
 
     def _wide(self, values: Tensor) -> Tensor:
         """Return m of the first nodes, in the form of some values of them."""
-        if self._current is None:
-            raise AssertionError("called within a pass")
-        return self._current.weights[: len(values)].to(values).view(-1, *[1] * (values.ndim - 1))
-
-    def extra_repr(self) -> str:
-        """What ``print(adversary)`` shows."""
-        return f"{super().extra_repr()}, layers={[layer.name for layer in self._layers]}"
+        return self.weights[: len(values)].to(values).view(-1, *[1] * (values.ndim - 1))
 
 
-def _loss(loss: Any) -> Tensor:
-    if not isinstance(loss, Tensor):
-        raise InputError(f"closure must return the loss as a tensor (without .item()), got {type(loss).__name__}.")
-    return loss
+def _index_of(batch: Any) -> Tensor | None:
+    if batch is None or isinstance(batch, Tensor):
+        return batch
+    index: Tensor | None = getattr(batch, "n_id", None)
+    if index is None:
+        raise InputError("a batch must hold n_id, the numbers of its nodes in the whole graph.")
+    return index

@@ -49,14 +49,17 @@ class Pass:
         self.basis, self.graph, self.part = rows.basis, rows.graph, rows.part
         self.seen: dict[str, bool] = {}
 
+    def before(self, layer: Layer, module: Any, given: dict[str, Any]) -> dict[str, Any]:
+        """Leave what goes in as it is."""
+        return given
+
     def __call__(self, layer: Layer, module: Any, edge_index: Any, given: dict[str, Any], out: Tensor) -> Tensor:
         """Return the perturbed product."""
         self.seen[layer.name] = True
         if self.only_training and not module.training:
             return out
         if not torch.compiler.is_compiling():
-            _refuse_reentrant_checkpoint(layer)
-            layer.waiting = torch.is_grad_enabled()
+            note_pass(layer)
         x = given[layer.argument]
         x = x[0] if isinstance(x, tuple | list) else x
         if x.layout != torch.strided:
@@ -98,8 +101,10 @@ class Pass:
         return total
 
 
-def _refuse_reentrant_checkpoint(layer: Layer) -> None:
-    if torch.is_grad_enabled():
+def note_pass(layer: Layer) -> None:
+    """Remember that a perturbed pass of a layer may have its backward pass before it; refuse reentrant checkpoints."""
+    layer.waiting = torch.is_grad_enabled()
+    if layer.waiting:
         return
     frame = sys._getframe(2)
     while frame is not None:
