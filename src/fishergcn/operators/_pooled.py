@@ -47,6 +47,6 @@ class PooledOperator(Placed):
         """Return Ã_b Z[:, b] for Z of shape (n, B, d): one product for each matrix that is used."""
         order = self.chosen.argsort()
         sizes = torch.bincount(self.chosen, minlength=len(self.matrices)).tolist()
-        groups = zip(self.matrices, dense[:, order].split(sizes, dim=1), strict=True)
+        groups = zip(self.matrices, torch.split(dense[:, order], sizes, dim=1), strict=True)
         done = [matrix.propagate(group.contiguous()) for matrix, group in groups if group.shape[1]]
         return torch.cat(done, dim=1)[:, order.argsort()]
