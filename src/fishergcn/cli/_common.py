@@ -66,13 +66,17 @@ def told_when_stopped(kept: str) -> Iterator[None]:
         raise typer.Exit(128 + getattr(stopped, "number", 0)) from None
 
 
-def load_graph(text: str) -> Graph:
-    """Return the graph that ``text`` names: a built-in data set or a graph file (``.npz``).
-
-    A graph without a name is named after its file.
-    """
-    from fishergcn import datasets
+def load_graph_file(path: Path) -> Graph:
+    """Return the graph of a file, named after the file if it has no name."""
     from fishergcn.graph import Graph
+
+    graph = Graph.load(path)
+    return graph if graph.name else graph.replace(name=path.stem)
+
+
+def load_graph(text: str) -> Graph:
+    """Return the graph that ``text`` names: a built-in data set or a graph file (``.npz``)."""
+    from fishergcn import datasets
 
     if text in datasets.available():
         return datasets.load(text)
@@ -82,8 +86,7 @@ def load_graph(text: str) -> Graph:
             raise DataFileError(
                 f"{path} is not an .npz graph file; make one with: fishergcn data import --edges {path} --out my.npz"
             )
-        graph = Graph.load(path)
-        return graph if graph.name else graph.replace(name=path.stem)
+        return load_graph_file(path)
     if path.suffix or path.parent != Path():
         raise DataFileError(f"{path} does not exist or is not a file.")
     known = datasets.available()
