@@ -22,7 +22,7 @@ def test_published_means_come_out_on_the_cpu(dataset, method):
     accuracy, loss = PUBLISHED[dataset, method]
     found = 100 * np.array([record.test_accuracy for record in records])
     # The splits are the published ones, so only the initialization differs. In results/table2 accuracies of one split
-    # spread by 0.36 to 0.49 points over ten seeds, hence by 0.11 at most in a mean over 20 splits: 0.5 is more than four
-    # times that, for what is off by the settings or the method.
+    # spread by 0.36 to 0.49 points over ten seeds, hence by 0.11 at most in a mean over 20 splits. The bound is more
+    # than four times that: only settings or a method that are off exceed it.
     assert abs(found.mean() - accuracy) < 0.5
     assert abs(np.mean([record.test_loss for record in records]) - loss) < 0.015
