@@ -1,6 +1,30 @@
 """Settings of the documentation. It is built and read without a network: all that a page loads is in the site."""
 
+import os
+import sysconfig
+import tempfile
+from pathlib import Path
+
 from fishergcn import __version__
+
+# Notebooks run alike for everybody: the command of this environment, whether it is activated or not, tables of the same
+# width, and none of the user's own settings of IPython. Notices come without the line of a temporary file.
+_SETTINGS = r"""
+c.IPKernelApp.log_level = "ERROR"
+c.IPKernelApp.exec_lines = [
+    "import warnings",
+    "warnings.formatwarning = lambda message, category, *_, **__: f'{category.__name__}: {message}\\n'",
+    "warnings.filterwarnings('ignore', 'IProgress not found')",
+]
+"""
+_ipython = tempfile.TemporaryDirectory()  # removed when the build ends
+(Path(_ipython.name) / "profile_default").mkdir()
+(Path(_ipython.name) / "profile_default" / "ipython_kernel_config.py").write_text(_SETTINGS, encoding="utf-8")
+os.environ |= {
+    "IPYTHONDIR": _ipython.name,
+    "PATH": os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")]),
+    "COLUMNS": "100",
+}
 
 project = "FisherGCN"
 author = "The FisherGCN developers"
