@@ -95,7 +95,13 @@ def browser(tmp_path_factory):
 
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"]
+    flags = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--disable-background-networking",
+    ]
     for flag in [*flags, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"]:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
@@ -128,8 +134,8 @@ def test_formulas_are_typeset_offline(site, browser, page):
     browser.execute_async_script("MathJax.startup.promise.then(arguments[0])")
     formulas = browser.execute_script("return document.querySelectorAll('span.math, div.math').length")
     drawn = browser.execute_script(
-        "return [...document.querySelectorAll('span.math, div.math')].filter(e => e.querySelector('mjx-container svg path'))"
-        ".length"
+        "const all = [...document.querySelectorAll('span.math, div.math')];"
+        "return all.filter(each => each.querySelector('mjx-container svg path')).length"
     )
     assert formulas > 2
     assert drawn == formulas

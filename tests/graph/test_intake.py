@@ -10,8 +10,7 @@ import pytest
 from scipy import sparse
 
 from fishergcn import splits
-from fishergcn._base.warn import Notice
-from fishergcn.errors import InputError
+from fishergcn.errors import InputError, Notice
 from fishergcn.graph import Graph
 from fishergcn.graph._formats import _source
 

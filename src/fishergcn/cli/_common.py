@@ -16,7 +16,7 @@ import typer
 
 from fishergcn._base.foreign import json_printable, printable
 from fishergcn._base.terminal import note
-from fishergcn.errors import DataFileError, InputError, suggestion
+from fishergcn.errors import DataFileError, InputError, Notice, suggestion
 
 if TYPE_CHECKING:
     from fishergcn.graph import Graph
@@ -30,8 +30,6 @@ def print_json(value: Any) -> None:
 @contextlib.contextmanager
 def warnings_as_notes() -> Iterator[None]:
     """Show warnings as notes instead of with a line of source code, each text once."""
-    from fishergcn._base.warn import Notice
-
     told: set[str] = set()
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:

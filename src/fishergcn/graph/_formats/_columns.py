@@ -11,7 +11,7 @@ import numpy as np
 
 from fishergcn._base.checks import check_choice
 from fishergcn._base.types import FloatArray
-from fishergcn.errors import DataFileError, InputError, suggestion
+from fishergcn.errors import DataFileError, InputError, Notice, suggestion
 from fishergcn.graph._formats._records import Records
 from fishergcn.graph._formats._splits import is_archive
 
@@ -136,7 +136,7 @@ class Columns:
 
     def tell(self) -> None:
         """Give notice of what was understood."""
-        from fishergcn._base.warn import Notice, warn  # which waits for torch
+        from fishergcn._base.warn import warn  # which waits for torch
 
         for each in self.notes:
             warn(each, Notice)
