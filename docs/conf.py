@@ -1,5 +1,6 @@
 """Settings of the documentation. It is built and read without a network: all that a page loads is in the site."""
 
+import logging
 import os
 import sysconfig
 import tempfile
@@ -25,6 +26,7 @@ os.environ |= {
     "PATH": os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")]),
     "COLUMNS": "100",
 }
+logging.getLogger("traitlets").setLevel(logging.WARNING)  # which tells of each notebook that it is being run
 
 project = "FisherGCN"
 author = "The FisherGCN developers"
@@ -53,5 +55,6 @@ mathjax3_config = {"options": {"enableMenu": False}}
 html_theme = "furo"
 html_title = "FisherGCN"
 html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_copy_source = False
 html_show_copyright = False

@@ -124,11 +124,11 @@ def time(seconds: float) -> str:
 
     Examples
     --------
-    >>> [time(seconds) for seconds in (0.0042, 0.184, 2.394, 22.04, 119.6, 1081)]
+    >>> [time(seconds).replace("\\xa0", " ") for seconds in (0.0042, 0.184, 2.394, 22.04, 119.6, 1081)]
     ['4.2 ms', '180 ms', '2.4 s', '22 s', '2 min', '18 min']
     """
     unit, scale = ("ms", 1e-3) if seconds < 1 else ("s", 1.0) if seconds < 100 else ("min", 60.0)
-    return f"{float(f'{seconds / scale:.2g}'):g} {unit}"
+    return f"{float(f'{seconds / scale:.2g}'):g}\N{NO-BREAK SPACE}{unit}"
 
 
 def table(rows: Iterator[Row]) -> str:
