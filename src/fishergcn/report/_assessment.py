@@ -88,7 +88,8 @@ def wilson(hits: int, count: int) -> tuple[float, float]:
     share, square = hits / count, _NORMAL**2
     middle = (share + square / (2 * count)) / (1 + square / count)
     half = _NORMAL / (1 + square / count) * math.sqrt(share * (1 - share) / count + square / (4 * count**2))
-    return max(0.0, middle - half), min(1.0, middle + half)
+    # Rounding must not push an end past the share itself, which is an end at 0 and 1.
+    return max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half))
 
 
 def calibration(probabilities: FloatArray, labels: IntArray, bins: int = BINS) -> tuple[list[Bin], float]:

@@ -88,7 +88,7 @@ def links_chart(found: NodeLinks, name: str, data: str = "") -> Chart:
     return Chart(name, title, [Panel(title, "", "", layers, bare=True)], data=data)
 
 
-def _columns(names: Sequence[str], places: Mapping[str, FloatArray]) -> dict[str, list[float]]:
+def _columns(names: Sequence[str], places: Mapping[str, FloatArray]) -> dict[str, Any]:
     return {"x": [float(places[each][0]) for each in names], "y": [float(places[each][1]) for each in names]}
 
 

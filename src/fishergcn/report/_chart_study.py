@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -89,8 +90,8 @@ def _in_points(rows: Iterable[tuple[str, Estimate, Look]]) -> list[tuple[str, Es
 
 def scaled(found: Estimate) -> Estimate:
     """Return a fraction in percentage points."""
-    times = (100 * value for value in (found.mean, found.low, found.high, found.standard_error, found.std))
-    return Estimate(*times, found.runs, found.groups, found.unit)
+    names = ("mean", "low", "high", "standard_error", "std")
+    return dataclasses.replace(found, **{name: 100 * getattr(found, name) for name in names})
 
 
 def _paired(outcome: Outcome, one: Comparison) -> list[float]:
@@ -118,14 +119,14 @@ def estimates_panel(
 ) -> Panel:
     """Draw curves of estimates with their intervals as bands: fractions in percent, or in percentage ``points``."""
     layers = [layer("rule", axis="y", at=0, opacity=0.7)] if zero else []
-    shown = (lambda value: f"{value:+.2f} points") if points else (lambda value: f"{value:.2%}")
+    form = "{:+.2f} points" if points else "{:.2%}"
     for curve, found in curves.items():
         values = [(place, scaled(each) if points else each) for place, each in found]
         columns = {"x": [place for place, _ in values], "y": [each.mean for _, each in values]}
         ends = {"low": [each.low for _, each in values], "high": [each.high for _, each in values]}
         text = [
-            f"{curve}\n{x}: {place:g}\n{shown(each.mean)}"
-            + (f"\n95 % interval {shown(each.low)} to {shown(each.high)}" if each.low <= each.high else "")
+            f"{curve}\n{x}: {place:g}\n{form.format(each.mean)}"
+            + (f"\n95 % interval {form.format(each.low)} to {form.format(each.high)}" if each.low <= each.high else "")
             for place, each in values
         ]
         layers += [
@@ -201,7 +202,7 @@ def sweep_panel(
             layers.append(layer("band", x=ends, low=[level.low] * 2, high=[level.high] * 2, color=other.color))
         text = [f"{name}, the control\nmean {level.mean:.2%}"] * 2
         layers.append(layer("line", x=ends, y=[level.mean] * 2, color=other.color, dash=[6, 3], text=text))
-    columns = {"x": values, "y": [found.mean for _, found in points], "color": look.color}
+    columns: dict[str, Any] = {"x": values, "y": [found.mean for _, found in points], "color": look.color}
     text = [f"{setting} {value:g}\nmean {found.mean:.2%}" for value, found in points]
     known = [(value, found) for value, found in points if found.low <= found.high]
     layers += [

@@ -368,7 +368,7 @@ def _result(base: Problem, found: Sequence[Trial], runs: Sequence[Run]) -> Tunin
     best = max(found, key=lambda trial: trial.order)
     config = TrainConfig.from_dict({**base.config.to_dict(), **best.settings})
     named = tuple((run.split.name, run.seed) for run in runs)
-    return Tuning(base.method.name, config, tuple(found), base.graph.name, named)
+    return Tuning(base.method.name, config, tuple(found), base.graph.name or "", named)
 
 
 def _identity(base: Problem, runs: Sequence[Run], grid: str | None) -> str:
