@@ -1,7 +1,7 @@
 """How methods look: one hue for each graph, one dash for each role, one mark for each method.
 
-The hues are near those of Okabe and Ito, which stay apart for color-blind readers, in shades that have a contrast of at
-least 3 : 1 on white and on the dark page. A method and its control share the hue: the perturbed one is solid, the
+Colors with the same dash stay apart for color-blind readers (as simulated by Machado et al., 2009) and have a contrast
+of at least 3 : 1 on white and on the dark page. A method and its control share the hue: the perturbed one is solid, the
 control dashed, plain training dotted. Marks say the same again, for print and for those who see no hues.
 """
 
@@ -62,14 +62,14 @@ _OUTLINES = {
 _DASHES = {"perturbed": (), "control": (6.0, 3.0), "plain": (1.5, 2.5)}
 # (high-order graph, consistency term) -> color and marker of each role.
 _COLORS = {
-    (False, False): {"perturbed": ("#1a6fb0", "o"), "control": ("#3f96d9", "s"), "plain": ("#808993", "^")},
-    (True, False): {"perturbed": ("#c44f00", "D"), "control": ("#c98500", "P"), "plain": ("#c2649a", "v")},
-    (False, True): {"perturbed": ("#00805d", "h"), "control": ("#34a582", "X")},
-    (True, True): {"perturbed": ("#7a57c2", "*"), "control": ("#9d7fdc", "p")},
+    (False, False): {"perturbed": ("#3091f2", "o"), "control": ("#2a5bd7", "s"), "plain": ("#808993", "^")},
+    (True, False): {"perturbed": ("#e5722e", "D"), "control": ("#a15310", "P"), "plain": ("#bf30ba", "v")},
+    (False, True): {"perturbed": ("#007347", "h"), "control": ("#40a16a", "X")},
+    (True, True): {"perturbed": ("#bf6099", "*"), "control": ("#d0259c", "p")},
 }
 # Without links, without features, without either.
-_SIMPLE = {"mlp": ("#9c6a3c", "<"), "lp": ("#7d8a2e", ">"), "majority": ("#666b70", "d")}
-_OTHERS = ("#1a6fb0", "#c44f00", "#00805d", "#c2649a", "#c98500", "#3f96d9", "#7a57c2", "#808993")
+_SIMPLE = {"mlp": ("#b58d00", "<"), "lp": ("#008244", ">"), "majority": ("#9e3ffc", "d")}
+_OTHERS = ("#3091f2", "#e5722e", "#007347", "#bf6099", "#b58d00", "#2a5bd7", "#9e3ffc", "#808993")
 _OTHER_MARKERS = ("o", "D", "h", "v", "P", "s", "*", "^")
 
 

@@ -72,6 +72,6 @@ def _ends_chart(points: Sequence[AttackPoint]) -> Chart:
                 layer("dot", series=method, x=[point.accuracy.mean for point in some], y=height, text=text),
             ]  # fmt: skip
         panels.append(Panel(dataset, "test accuracy", "", layers, rows=rows, percent="x",
-                            row_height=16 + 14 * len(methods)))  # fmt: skip
+                            row_height=14 + 12 * len(methods)))  # fmt: skip
     series = [Series(name, look) for name, look in own.items()]
     return Chart("headline", "Accuracy at the strongest setting of each change", panels, series, switches=True)

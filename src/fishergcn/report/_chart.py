@@ -17,6 +17,8 @@ from fishergcn.drawing import Html, Look, data_link, tag
 #: line: a curve; band: what it varies in; dot: marks; rangeX, rangeY: intervals; rect: bars from x1 to x2; stem: a line
 #: from zero; rule: a line across, at x or y; link: a line between two places; text: words at a place.
 Kind: TypeAlias = Literal["line", "band", "dot", "rangeX", "rangeY", "rect", "stem", "rule", "link", "text"]
+# What is drawn in no method's color: most things, what stands out of them, and what stands back.
+BLUE, ORANGE, GRAY = "#1a6fb0", "#c44f00", "#808993"
 # More data than this are not written twice, as a chart and as a file inside the page.
 _LARGEST_LINK = 40_000
 
@@ -142,6 +144,18 @@ def layer(kind: Kind, *, series: str | None = None, **columns: Any) -> dict[str,
         if values is not None:
             found[name] = _plain(values)
     return found
+
+
+def spread(count: int) -> list[float]:
+    """Return offsets between -1/4 and 1/4 that keep dots of one row apart, the same ones each time.
+
+    Examples
+    --------
+    >>> [round(each, 3) for each in spread(3)]
+    [-0.25, 0.059, -0.132]
+    """
+    golden = 0.618  # its multiples, without their whole parts, fill the interval evenly
+    return [0.5 * ((step * golden) % 1 - 0.5) for step in range(count)]
 
 
 def chart_figure(title: str, caption: str | Html, charts: Sequence[Chart]) -> Html:

@@ -10,9 +10,8 @@ import numpy as np
 from fishergcn._base.types import FloatArray
 from fishergcn.drawing import radial_layout
 from fishergcn.geometry.extrinsic import GeometryRecord, NodeLinks
-from fishergcn.report._chart import Chart, Panel, layer
+from fishergcn.report._chart import BLUE, GRAY, ORANGE, Chart, Panel, layer
 
-_FIRST, _OTHERS, _REST = "#c44f00", "#1a6fb0", "#808993"
 _MOST_LINKS, _MOST_NAMES = 60, 24
 _BINS = 20
 
@@ -22,8 +21,8 @@ def fisher_chart(found: GeometryRecord, name: str, data: str) -> Chart:
     places = list(range(1, len(found.eigenvalues) + 1))
     response = [
         layer("rect", x1=[place - 0.5 for place in places], x2=[place + 0.5 for place in places], y=found.eigenvalues,
-              color=_OTHERS),
-        layer("dot", x=places, y=found.eigenvalues, color=_OTHERS, size=2.5,
+              color=BLUE),
+        layer("dot", x=places, y=found.eigenvalues, color=BLUE, size=2.5,
               text=[f"direction {place}\nresponse {value:.4g}" for place, value in
                     zip(places, found.eigenvalues, strict=True)]),
     ]  # fmt: skip
@@ -31,8 +30,8 @@ def fisher_chart(found: GeometryRecord, name: str, data: str) -> Chart:
     text = [f"eigenvector {place}\nshare {value:+.3g}" for place, value in zip(steps, found.direction, strict=True)]
     change = [
         layer("rule", axis="y", at=0),
-        layer("stem", x=steps, y=found.direction, color=_FIRST, size=3, opacity=0.9, text=text),
-        layer("dot", x=steps, y=found.direction, color=_FIRST, size=3, text=text),
+        layer("stem", x=steps, y=found.direction, color=ORANGE, size=3, opacity=0.9, text=text),
+        layer("dot", x=steps, y=found.direction, color=ORANGE, size=3, text=text),
     ]
     panels = [
         Panel("How strongly predictions respond", "direction, strongest first",
@@ -53,12 +52,12 @@ def _growth(found: GeometryRecord) -> Panel:
         text = [f"{count} random changes\nloss grows by {low:.3g} to {high:.3g}" for count, low, high in
                 zip(counts, edges[:-1], edges[1:], strict=True)]  # fmt: skip
         layers += [
-            layer("rect", x1=edges[:-1], x2=edges[1:], y=counts, color=_REST, opacity=0.6),
-            layer("dot", x=(edges[:-1] + edges[1:]) / 2, y=counts, color=_REST, size=1, text=text),
+            layer("rect", x1=edges[:-1], x2=edges[1:], y=counts, color=GRAY, opacity=0.6),
+            layer("dot", x=(edges[:-1] + edges[1:]) / 2, y=counts, color=GRAY, size=1, text=text),
         ]
     for place, worst in reversed(list(enumerate(found.growth))):
         words = "the change they respond to most" if place == 0 else f"direction {place + 1}"
-        color = _FIRST if place == 0 else _OTHERS
+        color = ORANGE if place == 0 else BLUE
         layers.append(layer("rangeY", x=[worst], low=[0], high=[top], color=color, size=3 if place == 0 else 1))
         layers.append(layer("dot", x=[worst], y=[top], color=color, size=5 if place == 0 else 2,
                             text=[f"{words}\nloss grows by {worst:.3g}"]))  # fmt: skip
@@ -96,5 +95,5 @@ def _line(link: tuple[str, str, bool, float], places: Mapping[str, FloatArray], 
     one, other, present, value = link
     (x, y), (x2, y2) = places[one], places[other]
     share = abs(value) / limit if limit else 0.0
-    return layer("link", x=[x], y=[y], x2=[x2], y2=[y2], color=_OTHERS if value >= 0 else _FIRST,
+    return layer("link", x=[x], y=[y], x2=[x2], y2=[y2], color=BLUE if value >= 0 else ORANGE,
                  size=1 + 4 * share, opacity=0.35 + 0.65 * share, dash=[] if present else [2, 3])  # fmt: skip

@@ -11,14 +11,14 @@ import numpy as np
 from fishergcn._base.text import signed_points
 from fishergcn._base.types import FloatArray
 from fishergcn.drawing import Look
-from fishergcn.report._chart import Chart, Panel, Series, layer
+from fishergcn.report._chart import GRAY, Chart, Panel, Series, layer, spread
 from fishergcn.report._outcome import Outcome
 from fishergcn.studies import Cell, Comparison, Estimate
 
 Looks = Mapping[str, Look]
 # Single runs of a chart, in all: more dots than this hide each other.
 _MOST_DOTS = 3000
-_GOLDEN = 0.618
+PAGE = "var(--page)"
 DIRECTION = "direction, fastest-varying pattern first"
 
 
@@ -43,22 +43,32 @@ def interval_panel(
 ) -> Panel:
     """Draw rows of means with their intervals, over the single runs of each."""
     layers = [layer("rule", axis="x", at=0, opacity=0.7)] if zero else []
-    for place, (_, _, look) in enumerate(rows):
+    for place, (name, _, look) in enumerate(rows):
         dots = thinned(runs[place], max(20, _MOST_DOTS // len(rows))) if runs else []
         if len(dots) > 1:
-            height = [place + 0.5 * ((step * _GOLDEN) % 1 - 0.5) for step in range(len(dots))]
-            text = [f"{rows[place][0]}\none run: {shown(value)}" for value in dots]
-            layers.append(layer("dot", x=dots, y=height, color=look.color, opacity=0.55, size=2.8, text=text))
+            layers.append(single_runs(name, place, dots, look, shown))
     for place, (name, found, look) in enumerate(rows):
-        known = found.low <= found.high
-        words = f"{name}\nmean {shown(found.mean)}"
-        if known:
-            layers.append(layer("rangeX", y=[place], low=[found.low], high=[found.high], color=look.color, size=3))
-            words += f"\n95 % interval {shown(found.low)} to {shown(found.high)}"
+        text = f"{name}\nmean {shown(found.mean)}"
+        mark: dict[str, Any] = {"series": name, "x": [found.mean], "y": [place]}
+        if found.low <= found.high:
+            ends: dict[str, Any] = {"y": [place], "low": [found.low], "high": [found.high]}
+            # On a ground of their own, to be seen among hundreds of runs.
+            layers += [layer("rangeX", **ends, color=PAGE, size=7), layer("rangeX", **ends, color=look.color, size=3)]
+            text += f"\n95 % interval {shown(found.low)} to {shown(found.high)}"
         empty = bool(hollow) and hollow[place]
-        layers.append(layer("dot", series=name, x=[found.mean], y=[place], color=look.color, size=5, hollow=empty,
-                            text=[words]))  # fmt: skip
+        layers.append(layer("dot", **mark, color=PAGE, size=8))
+        layers.append(layer("dot", **mark, color=look.color, size=5.5, hollow=empty, text=[text]))
     return Panel(title, x, "", layers, rows=[name for name, _, _ in rows], percent=percent)
+
+
+def single_runs(
+    name: str, place: int, values: Sequence[float], look: Look, shown: Callable[[float], str]
+) -> dict[str, Any]:
+    """Return the runs of a row as small dots, spread over its height, fainter where they are many."""
+    height = [place + offset for offset in spread(len(values))]
+    text = [f"{name}\none run: {shown(value)}" for value in values]
+    opacity = 0.6 if len(values) <= 12 else 0.4 if len(values) <= 60 else 0.25
+    return layer("dot", x=values, y=height, color=look.color, opacity=opacity, size=2.8, text=text)
 
 
 def thinned(values: Sequence[float], most: int) -> list[float]:
@@ -153,7 +163,7 @@ def spectrum_panel(title: str, eigenvalues: FloatArray, perturbed: int, look: Lo
     layers = []
     for part, color, words in (
         (slice(perturbed), look.color, "perturbed"),
-        (slice(perturbed, None), "#808993", "left as it is"),
+        (slice(perturbed, None), GRAY, "left as it is"),
     ):
         values = {"x": places[part], "y": eigenvalues[part].tolist(), "color": color}
         text = [f"direction {place}\neigenvalue {value:.4g}\n{words}" for place, value in

@@ -18,8 +18,11 @@ from fishergcn.studies import Cell, Comparison
 _MOST_ROWS = 14
 
 
-def headline(outcome: Outcome, looks: Mapping[str, Look]) -> Section | None:
-    """Say which method came out first and whether the perturbation helps; draw the accuracy of all methods."""
+def headline(outcome: Outcome, looks: Mapping[str, Look], said: str = "") -> Section | None:
+    """Say which method came out first and whether the perturbation helps; draw the accuracy of all methods.
+
+    What is ``said`` by others about the perturbation comes first, and is not said again.
+    """
     if not outcome.summaries:
         return None
     panels = [
@@ -28,7 +31,7 @@ def headline(outcome: Outcome, looks: Mapping[str, Look]) -> Section | None:
         if (rows := _rows(outcome, dataset))
     ]
     chart = row_chart("headline", f"Test accuracy on {', '.join(outcome.datasets)}", panels, looks)
-    words = [tag("p", each, class_="verdict") for each in _verdict(outcome)]
+    words = [tag("p", each, class_="verdict") for each in _verdict(outcome, said)]
     return Section("headline", "In short", [*words, chart_figure("Test accuracy", captions.HEADLINE, [chart])], [chart])
 
 
@@ -45,8 +48,8 @@ def _mean(outcome: Outcome, cell: Cell) -> float:
     return accuracy.mean if accuracy is not None else -1.0
 
 
-def _verdict(outcome: Outcome) -> list[str]:
-    return [_best(outcome), *_controls(outcome)]
+def _verdict(outcome: Outcome, said: str) -> list[str]:
+    return [said, _best(outcome)] if said else [_best(outcome), *_controls(outcome)]
 
 
 def _best(outcome: Outcome) -> str:

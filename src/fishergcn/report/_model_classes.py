@@ -6,7 +6,7 @@ import math
 
 from fishergcn.drawing import Html, tag
 from fishergcn.report._assessment import BINS, Bin, calibration, wilson
-from fishergcn.report._chart import Chart, Panel, chart_figure, layer
+from fishergcn.report._chart import BLUE, GRAY, Chart, Panel, chart_figure, layer
 from fishergcn.report._markup import Section, number, region, table
 from fishergcn.report._subject import Subject
 
@@ -22,7 +22,6 @@ _CALIBRATION = (
 )
 _LARGEST_MATRIX = 20
 _MOST_ROWS = 40
-_COLOR = "#1a6fb0"
 
 
 def class_chart(subject: Subject, name: str) -> Chart | None:
@@ -40,8 +39,8 @@ def class_chart(subject: Subject, name: str) -> Chart | None:
         for (label, found), (low, high) in zip(shown, ends, strict=True)
     ]
     layers = [
-        layer("rangeX", y=places, low=[low for low, _ in ends], high=[high for _, high in ends], color=_COLOR, size=3),
-        layer("dot", x=[found.recall for _, found in shown], y=places, color=_COLOR, size=5, text=text),
+        layer("rangeX", y=places, low=[low for low, _ in ends], high=[high for _, high in ends], color=BLUE, size=3),
+        layer("dot", x=[found.recall for _, found in shown], y=places, color=BLUE, size=5, text=text),
     ]
     words = f"share of its {subject.words} found"
     panel = Panel("", words, "", layers, rows=[label for label, _ in shown], percent="x", x_domain=(0, 1))
@@ -175,13 +174,13 @@ def _calibration_chart(bins: list[Bin], subject: Subject) -> Chart:
     ends = [wilson(round(each.correct * each.count), each.count) for each in bins]
     most = max(each.count for each in bins)
     layers = [
-        layer("line", x=[0, 1], y=[0, 1], color="#808993", dash=[4, 3]),
+        layer("line", x=[0, 1], y=[0, 1], color=GRAY, dash=[4, 3]),
         layer("rangeY", x=[each.stated for each in bins], low=[low for low, _ in ends], high=[high for _, high in ends],
-              color=_COLOR),
+              color=BLUE),
     ]  # fmt: skip
     for each in bins:
         text = f"stated {each.stated:.1%}\nright {each.correct:.1%}\n{each.count} nodes"
-        layers.append(layer("dot", x=[each.stated], y=[each.correct], color=_COLOR, text=[text],
+        layers.append(layer("dot", x=[each.stated], y=[each.correct], color=BLUE, text=[text],
                             size=3 + 6 * math.sqrt(each.count / most)))  # fmt: skip
     panel = Panel("", "probability that the model states", "share of right predictions", layers, percent="xy",
                   x_domain=(0, 1), y_domain=(0, 1), height=380)  # fmt: skip

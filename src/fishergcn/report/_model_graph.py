@@ -9,11 +9,10 @@ import numpy as np
 
 from fishergcn.drawing import tag
 from fishergcn.report._assessment import GraphFacts
-from fishergcn.report._chart import Chart, Panel, chart_figure, layer
+from fishergcn.report._chart import BLUE, Chart, Panel, chart_figure, layer
 from fishergcn.report._markup import Section
 from fishergcn.report._subject import Subject
 
-_COLOR = "#1a6fb0"
 _CAPTION = (
     "How many nodes have how many neighbors. On the logarithmic axis each bar is about 1.4 times as wide as the last."
 )
@@ -74,8 +73,8 @@ def _degree_chart(facts: GraphFacts) -> Chart | None:
     text = [f"{words}\n{count:,} nodes" for words, count in zip(text, counts, strict=True)]
     middle = [math.sqrt(low * high) for low, high in pairwise(edges)]
     layers = [
-        layer("rect", x1=edges[:-1], x2=edges[1:], y=counts, color=_COLOR),
-        layer("dot", x=middle, y=counts, color=_COLOR, size=2, text=text),
+        layer("rect", x1=edges[:-1], x2=edges[1:], y=counts, color=BLUE),
+        layer("dot", x=middle, y=counts, color=BLUE, size=2, text=text),
     ]
     ticks = [each for each in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 100_000, 1_000_000)
              if each <= degrees.max()]  # fmt: skip

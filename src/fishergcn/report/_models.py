@@ -10,7 +10,7 @@ from fishergcn._base.files import write_text
 from fishergcn.drawing import looks, tag
 from fishergcn.models import load_runs
 from fishergcn.report._assessment import calibration, wilson
-from fishergcn.report._chart import Chart, Panel, Series, chart_figure, layer, swatch
+from fishergcn.report._chart import Chart, Panel, Series, chart_figure, layer, spread, swatch
 from fishergcn.report._markup import Section, number, table
 from fishergcn.report._model import write_model_page
 from fishergcn.report._model_facts import local_link
@@ -76,7 +76,7 @@ def _chart(
                 each for each in (subject.runs or runs) if each.method == record.method and each.dataset == dataset
             ]
             if len(others) > 1:
-                height = [row + 0.5 * ((step * 0.618) % 1 - 0.5) for step in range(len(others))]
+                height = [row + offset for offset in spread(len(others))]
                 text = [f"{names[place]}\nseed {each.seed}: {each.val_accuracy:.2%}" for each in others]
                 layers.append(layer("dot", x=[each.val_accuracy for each in others], y=height, opacity=0.55, size=2.8,
                                     color=own[record.method].color, text=text))  # fmt: skip

@@ -12,13 +12,12 @@ from fishergcn._base.files import write_text
 from fishergcn._base.seeds import FIRST_SEED
 from fishergcn.drawing import Html, tag
 from fishergcn.execution import chosen_config
-from fishergcn.report._chart import Chart, Panel, chart_figure, layer
+from fishergcn.report._chart import BLUE, ORANGE, Chart, Panel, chart_figure, layer, spread
 from fishergcn.report._markup import Section, command, number, slug, table
 from fishergcn.report._page import assemble
 from fishergcn.report._protocol import entries
 from fishergcn.studies import Tuning, load_tuning
 
-_BEST, _TRIAL = "#c44f00", "#1a6fb0"
 _PROGRESS = (
     "Each dot is a trial: the mean validation accuracy of one choice of settings over all splits and seeds. The line "
     "is the best so far. Test nodes are never used in a search. Drag over the chart, or use the buttons, to zoom."
@@ -74,10 +73,10 @@ def _progress(tuning: Tuning, name: str) -> Chart:
         for place, trial in zip(places, tuning.trials, strict=True)
     ]
     layers = [
-        layer("line", x=places, y=best, color=_BEST, step=True,
+        layer("line", x=places, y=best, color=ORANGE, step=True,
               text=[f"best of {place} trials: {value:.2%}" for place, value in
                                                            zip(places, best, strict=True)]),
-        layer("dot", x=places, y=values, color=_TRIAL, size=3.5, text=text),
+        layer("dot", x=places, y=values, color=BLUE, size=3.5, text=text),
     ]  # fmt: skip
     title = f"{tuning.method} on {tuning.dataset}" if name != "headline" else ""
     panel = Panel(title, "trial", "validation accuracy", layers, percent="y", height=300)
@@ -130,12 +129,12 @@ def _setting(tuning: Tuning, name: str) -> Panel:
     best = [trial is tuning.best for _, trial in pairs]
     values = [trial.val_accuracy for _, trial in pairs]
     text = [f"{_in_words(name)} {_value(value)}\nvalidation {trial.val_accuracy:.2%}" for value, trial in pairs]
-    spread = [place if numeric else place + 0.5 * ((step * 0.618) % 1 - 0.5) for step, place in enumerate(places)]
+    apart = [place if numeric else place + offset for place, offset in zip(places, spread(len(places)), strict=True)]
     layers = [
-        layer("dot", x=[x for x, is_best in zip(spread, best, strict=True) if is_best == which],
+        layer("dot", x=[x for x, is_best in zip(apart, best, strict=True) if is_best == which],
               y=[y for y, is_best in zip(values, best, strict=True) if is_best == which],
               text=[each for each, is_best in zip(text, best, strict=True) if is_best == which],
-              color=_BEST if which else _TRIAL, size=6 if which else 3.5)
+              color=ORANGE if which else BLUE, size=6 if which else 3.5)
         for which in (False, True)
     ]  # fmt: skip
     log = "x" if numeric and min(places) > 0 and max(places) > 8 * min(places) else ""

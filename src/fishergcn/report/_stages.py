@@ -12,6 +12,7 @@ from fishergcn.drawing import Html, looks, tag
 from fishergcn.errors import DataFileError
 from fishergcn.models import Selection
 from fishergcn.report._chart import Chart, Panel, Series, chart_figure, layer
+from fishergcn.report._chart_study import single_runs
 from fishergcn.report._markup import Section, number, table
 from fishergcn.report._model_choice import CAPTION, candidates_chart, candidates_table
 from fishergcn.report._page import assemble
@@ -96,9 +97,7 @@ def _chart(name: str, cells: Cells) -> Chart:
         if not values:
             continue
         if len(values) > 1:
-            height = [row + 0.5 * ((step * 0.618) % 1 - 0.5) for step in range(len(values))]
-            text = [f"{cell}\none run: {value:.2%}" for value in values]
-            layers.append(layer("dot", x=values, y=height, opacity=0.55, size=2.8, color=own[method].color, text=text))
+            layers.append(single_runs(cell, row, values, own[method], "{:.2%}".format))
         text = [f"{cell}\nmean of {len(values)}: {np.mean(values):.2%}"]
         layers.append(layer("dot", series=method, x=[float(np.mean(values))], y=[row], size=5, text=text))
     panel = Panel("", "validation accuracy", "", layers, rows=list(cells), percent="x")

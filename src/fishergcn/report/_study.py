@@ -14,7 +14,7 @@ from fishergcn.report._headline import headline
 from fishergcn.report._markup import Section
 from fishergcn.report._outcome import Outcome, read_outcome
 from fishergcn.report._page import assemble
-from fishergcn.report._perturbations import is_study_of_perturbations, perturbations
+from fishergcn.report._perturbations import is_study_of_perturbations, judge, perturbations, verdict
 from fishergcn.report._summary import summary
 from fishergcn.report._tables import tables_csv, tables_markdown
 from fishergcn.studies import open_runs
@@ -47,8 +47,10 @@ def _sections(outcome: Outcome, target: Path) -> list[Section]:
     if _of_attacks(outcome):
         made = [robustness_headline(outcome), robustness(outcome)]
     else:
-        judged = [perturbations(outcome)] if is_study_of_perturbations(outcome) else []
-        made = [headline(outcome, chosen), *judged, summary(outcome), *(make(outcome, chosen) for make in middle)]
+        of_perturbations = is_study_of_perturbations(outcome)
+        said = verdict(judge(outcome)) if of_perturbations else ""
+        judged = [perturbations(outcome)] if of_perturbations else []
+        made = [headline(outcome, chosen, said), *judged, summary(outcome), *(make(outcome, chosen) for make in middle)]
     every = [*made, geometry(target), parts.failures(outcome), parts.protocol(outcome)]
     return [section for section in every if section is not None]
 

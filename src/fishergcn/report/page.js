@@ -144,7 +144,7 @@
         rows = rows.filter((row, i) => [rows[i - 1], row, rows[i + 1]].some((each) => each && each.x >= domain[0] && each.x <= domain[1]));
       const look = looks.get(layer.series);
       marks.push(...marksOf(layer, rows, look, zoomed));
-      if (["line", "dot", "stem"].includes(layer.kind) && !(layer.kind === "dot" && seen.some((other) => other.kind === "line" && other.series === layer.series)))
+      if (["line", "dot", "stem"].includes(layer.kind) && layer.color !== "var(--page)" && !(layer.kind === "dot" && seen.some((other) => other.kind === "line" && other.series === layer.series)))
         for (const row of rows) if (row.x !== null && row.y !== null) points.push({ ...row, series: layer.series, low: row.low, high: row.high });
     }
     const shown = formats(panel), rowed = Boolean(panel.rows);

@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from fishergcn._base.checks import check_choice, check_integer, check_real
+from fishergcn._base.checks import check_choice, check_integer, check_real, check_text
 from fishergcn._base.choices import Scaling, Settings
 from fishergcn._base.files import read_bytes, write_text
 from fishergcn._base.imports import require
@@ -240,7 +240,10 @@ def load_tuning(folder: str | os.PathLike[str]) -> Tuning:
         values = parse_json(read_bytes(path, limit=_LARGEST))
         if values["format"] != _FORMAT or values["version"] != 1:
             raise DataFileError(f"{path}: the format must be {_FORMAT!r} of version 1.")
-        runs = tuple((str(each["split"]), check_integer("seed", each["seed"])) for each in values["runs"])
+        runs = tuple(
+            (check_text("split", each["split"]), check_integer("seed", each["seed"])) for each in values["runs"]
+        )
+        dataset = values["dataset"] and check_text("dataset", values["dataset"])
         trials = tuple(_trial(each) for each in values["trials"])
         method, config = parse_method(values["method"]).name, TrainConfig.from_dict(values["config"])
     except DataFileError:
@@ -249,13 +252,16 @@ def load_tuning(folder: str | os.PathLike[str]) -> Tuning:
         raise DataFileError(f"{path} cannot be read as a search by fishergcn tune ({reason(error)}).") from None
     if not trials:
         raise DataFileError(f"{path} has no finished trial.")
-    return Tuning(method, config, trials, str(values["dataset"]), runs)
+    return Tuning(method, config, trials, dataset or "", runs)
 
 
 def _trial(values: Any) -> Trial:
     loss = values["val_loss"]
+    settings = {check_text("a setting", name): value for name, value in values["settings"].items()}
+    if any(not isinstance(value, str | int | float) for value in settings.values()):
+        raise InputError(f"settings must be numbers or words, got {settings!r:.80}.")
     return Trial(
-        dict(values["settings"]),
+        settings,
         check_real("val_accuracy", values["val_accuracy"], minimum=0.0, maximum=1.0),
         None if loss is None else check_real("val_loss", loss),
     )
