@@ -19,6 +19,7 @@ from fishergcn.drawing import Html, Look, data_link, tag
 Kind: TypeAlias = Literal["line", "band", "dot", "rangeX", "rangeY", "rect", "stem", "rule", "link", "text"]
 # What is drawn in no method's color: most things, what stands out of them, and what stands back.
 BLUE, ORANGE, GRAY = "#1a6fb0", "#c44f00", "#808993"
+UNSEEN = 0.01  # opacity of what is only there to be pointed at
 # More data than this are not written twice, as a chart and as a file inside the page.
 _LARGEST_LINK = 40_000
 

@@ -10,7 +10,7 @@ import numpy as np
 from fishergcn._base.types import FloatArray
 from fishergcn.drawing import radial_layout
 from fishergcn.geometry.extrinsic import GeometryRecord, NodeLinks
-from fishergcn.report._chart import BLUE, GRAY, ORANGE, Chart, Panel, layer
+from fishergcn.report._chart import BLUE, GRAY, ORANGE, UNSEEN, Chart, Panel, layer
 
 _MOST_LINKS, _MOST_NAMES = 60, 24
 _BINS = 20
@@ -22,7 +22,7 @@ def fisher_chart(found: GeometryRecord, name: str, data: str) -> Chart:
     response = [
         layer("rect", x1=[place - 0.5 for place in places], x2=[place + 0.5 for place in places], y=found.eigenvalues,
               color=BLUE),
-        layer("dot", x=places, y=found.eigenvalues, color=BLUE, size=2.5,
+        layer("dot", x=places, y=found.eigenvalues, color=BLUE, opacity=UNSEEN,
               text=[f"direction {place}\nresponse {value:.4g}" for place, value in
                     zip(places, found.eigenvalues, strict=True)]),
     ]  # fmt: skip
@@ -53,7 +53,7 @@ def _growth(found: GeometryRecord) -> Panel:
                 zip(counts, edges[:-1], edges[1:], strict=True)]  # fmt: skip
         layers += [
             layer("rect", x1=edges[:-1], x2=edges[1:], y=counts, color=GRAY, opacity=0.6),
-            layer("dot", x=(edges[:-1] + edges[1:]) / 2, y=counts, color=GRAY, size=1, text=text),
+            layer("dot", x=(edges[:-1] + edges[1:]) / 2, y=counts, color=GRAY, opacity=UNSEEN, text=text),
         ]
     for place, worst in reversed(list(enumerate(found.growth))):
         words = "the change they respond to most" if place == 0 else f"direction {place + 1}"

@@ -17,6 +17,7 @@ CAPTION = (
     "that cannot be told apart are decided by cross entropy and then by simplicity. Test nodes play no part."
 )
 _MOST_RUNS = 200
+_MOST_EPOCHS = 1000  # of a curve; of a longer one every n-th is shown
 _CURVES = (("loss", "Loss", ""), ("accuracy", "Accuracy", "y"))
 _LINKS = ("The links ", "Warning: the links")
 
@@ -113,11 +114,14 @@ def _curves_chart(curves: dict[str, list[float]]) -> Chart | None:
     own = dict(zip(names, looks(["fishergcn", "gcn-t-x5"]).values(), strict=True))
     panels = []
     for key, title, percent in _CURVES:
-        layers = [
-            layer("line", series=name, x=list(range(1, len(values) + 1)), y=values)
-            for name, part in names.items()
-            if (values := curves.get(f"{part}_{key}", []))
-        ]
+        layers = []
+        for name, part in names.items():
+            values = curves.get(f"{part}_{key}", [])
+            steps = range(0, len(values), -(-len(values) // _MOST_EPOCHS) or 1)
+            if values:
+                layers.append(
+                    layer("line", series=name, x=[each + 1 for each in steps], y=[values[each] for each in steps])
+                )
         if layers:
             panels.append(Panel(title, "epoch", "", layers, percent=percent))
     series = [Series(name, look) for name, look in own.items()]

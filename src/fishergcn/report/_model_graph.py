@@ -9,7 +9,7 @@ import numpy as np
 
 from fishergcn.drawing import tag
 from fishergcn.report._assessment import GraphFacts
-from fishergcn.report._chart import BLUE, Chart, Panel, chart_figure, layer
+from fishergcn.report._chart import BLUE, UNSEEN, Chart, Panel, chart_figure, layer
 from fishergcn.report._markup import Section
 from fishergcn.report._subject import Subject
 
@@ -74,7 +74,7 @@ def _degree_chart(facts: GraphFacts) -> Chart | None:
     middle = [math.sqrt(low * high) for low, high in pairwise(edges)]
     layers = [
         layer("rect", x1=edges[:-1], x2=edges[1:], y=counts, color=BLUE),
-        layer("dot", x=middle, y=counts, color=BLUE, size=2, text=text),
+        layer("dot", x=middle, y=counts, color=BLUE, opacity=UNSEEN, text=text),
     ]
     ticks = [each for each in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 100_000, 1_000_000)
              if each <= degrees.max()]  # fmt: skip
