@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import html
 import json
+import os
 import re
 import shutil
 
@@ -231,3 +232,16 @@ def test_a_selection_without_a_word_about_links(tmp_path, alone):
     one = Selection((Candidate("gcn", "gcn", {}, 0.5, 1.0, 1),), "gcn", sentences=("Only one was tried.",))
     dataclasses.replace(model, selection=one).save(tmp_path / "chosen")
     assert "Only one was tried." in words_of(write_report(tmp_path / "chosen").parent)
+
+
+def test_a_folder_whose_name_is_no_text(tmp_path, alone):
+    strange = tmp_path / os.fsdecode(b"caf\xe9 <b>")
+    try:
+        alone.rename(strange)
+    except OSError:
+        pytest.skip("the file system refuses the name")
+    (strange.parent / "other").mkdir()
+    shutil.copytree(strange, strange.parent / "second")
+    page = page_of(write_report(tmp_path).parent)
+    assert 'href="./caf%E9%20%3Cb%3E/report.html"' in page
+    assert "caf\\udce9 &lt;b&gt;" in page

@@ -242,3 +242,13 @@ def test_what_is_no_folder_of_ours_is_refused_with_one_sentence_that_names_what_
     ):
         assert words in text
     assert not (place / "report.html").exists()
+
+
+def test_data_sets_whose_names_differ_in_signs_alone_have_figures_and_charts_of_their_own(tmp_path, make_plan, fill):
+    write_report(fill(tmp_path, make_plan(["a b", "a-b"], splits=2, seeds=1)))
+    names = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert {"forest-a-b.svg", "forest-a-b-2.svg"} <= names
+    one, other = ((tmp_path / "figures" / name).read_text() for name in ("forest-a-b.csv", "forest-a-b-2.csv"))
+    assert one.splitlines()[1].startswith("a b,")
+    assert other.splitlines()[1].startswith("a-b,")
+    assert (tmp_path / "report.html").read_text().count('data-chart="forest-a-b"') == 2

@@ -82,7 +82,7 @@ class Chart:
     Attributes
     ----------
     name
-        Its id on the page, and the stem of the file with its data.
+        Its name on the page, and the stem of the file with its data.
     label
         What it shows, for those who do not see it.
     panels, series
@@ -182,12 +182,12 @@ def _switches(chart: Chart) -> Html:
         tag("label", tag("input", type="checkbox", checked=each.shown, value=each.name), swatch(each.look), each.name)
         for each in chart.series
     ]
-    return tag("fieldset", tag("legend", "Shown"), *boxes, class_="legend", data_switches=chart.name)
+    return tag("fieldset", tag("legend", "Shown"), *boxes, class_="legend")
 
 
 def _place(chart: Chart) -> Html:
     missing = tag("p", "This page draws its figures with JavaScript, which is switched off.")
-    return tag("div", tag("noscript", missing), id=chart.name, data_chart=chart.name)
+    return tag("div", tag("noscript", missing), data_chart=chart.name)
 
 
 def _data(chart: Chart) -> list[Html]:

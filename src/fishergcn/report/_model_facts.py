@@ -27,7 +27,7 @@ _FILES = {
 
 def local_link(path: str, text: str) -> Html:
     """Return a link to a file beside the page; no name in it can be taken for an address."""
-    return tag("a", text, href=f"./{quote(path)}")
+    return tag("a", text, href=f"./{quote(os.fsencode(path))}")
 
 
 def files(subject: Subject) -> Section:

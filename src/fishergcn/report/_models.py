@@ -31,7 +31,7 @@ def report_models(folder: Path, places: Sequence[Path]) -> Path:
         subjects[place] = read_subject(place)
         write_model_page(subjects[place])
     runs = load_runs(folder)
-    names = {place: str(place.relative_to(folder)) for place in places}
+    names = {place: place.relative_to(folder).as_posix() for place in places}
     sections = [_headline(subjects, names, runs), _table(subjects, names)]
     datasets = list(dict.fromkeys(each.model.record.dataset for each in subjects.values()))
     title = f"{len(places)} models"

@@ -32,7 +32,7 @@ _MOST_TRIALS = 1000
 def report_tuning(folder: Path, places: Sequence[Path]) -> Path:
     """Write the page of one search or of several in folders of one folder."""
     found = {place: load_tuning(place) for place in places}
-    names = {place: "" if place == folder else str(place.relative_to(folder)) for place in places}
+    names = {place: "" if place == folder else place.relative_to(folder).as_posix() for place in places}
     words, charts, sections = [], [], []
     for place, tuning in found.items():
         words.append(tag("p", _verdict(tuning), class_="verdict"))

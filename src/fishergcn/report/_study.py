@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterable
 from pathlib import Path
 
 from fishergcn._base.files import make_folder, write_text
-from fishergcn.drawing import looks
+from fishergcn.drawing import Picture, looks
 from fishergcn.report import _sections as parts
 from fishergcn.report._attack_headline import robustness_headline
 from fishergcn.report._attacks import attack_csv, attack_markdown, attack_points, robustness
@@ -25,7 +27,7 @@ def report_study(folder: Path) -> Path:
     with open_runs(folder) as source:
         outcome = read_outcome(source)
     sections = _sections(outcome, folder)
-    pictures = [picture for section in sections for picture in section.pictures]
+    pictures = _named_apart([picture for section in sections for picture in section.pictures])
     if pictures:
         make_folder(folder / "figures")
     for picture in pictures:
@@ -39,6 +41,17 @@ def report_study(folder: Path) -> Path:
     page = folder / "report.html"
     write_text(page, assemble(outcome.plan.title, _lead(outcome), sections))
     return page
+
+
+def _named_apart(pictures: Iterable[Picture]) -> list[Picture]:
+    """Give pictures whose names are equal, since those of their data sets differ in signs alone, numbers."""
+    known: dict[str, int] = {}
+    found = []
+    for picture in pictures:
+        known[picture.name] = known.get(picture.name, 0) + 1
+        number = known[picture.name]
+        found.append(dataclasses.replace(picture, name=f"{picture.name}-{number}") if number > 1 else picture)
+    return found
 
 
 def _sections(outcome: Outcome, target: Path) -> list[Section]:

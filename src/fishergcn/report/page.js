@@ -16,6 +16,9 @@
   };
 
   // ---- Copying -------------------------------------------------------------------------------------------------
+  const told = html("div", { className: "hidden" }); // read out by screen readers
+  told.setAttribute("role", "status");
+  document.querySelector("main").append(told);
   const copied = async (text, made) => {
     const before = made.textContent;
     let done = true;
@@ -27,8 +30,8 @@
       area.remove();
       made.focus();
     }
-    made.textContent = done ? "Copied" : "Not copied";
-    setTimeout(() => { made.textContent = before; }, 1500);
+    told.textContent = made.textContent = done ? "Copied" : "Not copied";
+    setTimeout(() => { made.textContent = before; told.textContent = ""; }, 1500);
   };
   for (const block of document.querySelectorAll("pre > code")) {
     const made = button("Copy", () => copied(block.textContent, made), "Copy the command");
@@ -213,8 +216,7 @@
   }
 
   function build(place, chart) {
-    const boxes = [...document.querySelectorAll("[data-switches]")].filter((each) => each.dataset.switches === chart.name)
-      .flatMap((each) => [...each.querySelectorAll("input")]);
+    const boxes = [...place.parentElement.querySelectorAll(".legend input")];
     const state = { window: [0, 1], hidden: new Set(boxes.filter((box) => !box.checked).map((box) => box.value)) };
     const frames = chart.panels.map((panel) => {
       const frame = html("div", { className: "frame" });
@@ -302,8 +304,9 @@
     return html("div", {}, html("label", { className: "slider" }, label, slider), region);
   }
 
-  for (const chart of charts) {
-    const place = [...document.querySelectorAll("[data-chart]")].find((each) => each.dataset.chart === chart.name);
-    if (place) build(place, chart);
+  const places = [...document.querySelectorAll("[data-chart]")];
+  for (const chart of charts) { // two may have one name, of data sets whose names differ in signs alone
+    const found = places.findIndex((each) => each.dataset.chart === chart.name);
+    if (found >= 0) build(places.splice(found, 1)[0], chart);
   }
 })();
