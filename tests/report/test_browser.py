@@ -327,4 +327,4 @@ def test_single_runs_are_points(show, plain_report):
         "return document.querySelectorAll('#headline .frame [data-mark=dot] circle, "
         "#headline .frame [data-mark=dot] path').length"
     )
-    assert dots == 3 * 10 + 2 * 3  # each mean has a ground under it
+    assert dots == 3 * 10 + 3

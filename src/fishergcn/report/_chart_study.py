@@ -18,6 +18,7 @@ from fishergcn.studies import Cell, Comparison, Estimate
 Looks = Mapping[str, Look]
 # Single runs of a chart, in all: more dots than this hide each other.
 _MOST_DOTS = 3000
+_MANY = 40  # runs of a row; fewer are drawn over the interval
 PAGE = "var(--page)"
 DIRECTION = "direction, fastest-varying pattern first"
 
@@ -43,21 +44,25 @@ def interval_panel(
 ) -> Panel:
     """Draw rows of means with their intervals, over the single runs of each."""
     layers = [layer("rule", axis="x", at=0, opacity=0.7)] if zero else []
-    for place, (name, _, look) in enumerate(rows):
-        dots = thinned(runs[place], max(20, _MOST_DOTS // len(rows))) if runs else []
-        if len(dots) > 1:
-            layers.append(single_runs(name, place, dots, look, shown))
-    for place, (name, found, look) in enumerate(rows):
+    shares = [thinned(each, max(20, _MOST_DOTS // len(rows))) for each in runs] or [[]] * len(rows)
+    for place, ((name, found, look), dots) in enumerate(zip(rows, shares, strict=True)):
         text = f"{name}\nmean {shown(found.mean)}"
         mark: dict[str, Any] = {"series": name, "x": [found.mean], "y": [place]}
-        if found.low <= found.high:
-            ends: dict[str, Any] = {"y": [place], "low": [found.low], "high": [found.high]}
-            # On a ground of their own, to be seen among hundreds of runs.
-            layers += [layer("rangeX", **ends, color=PAGE, size=7), layer("rangeX", **ends, color=look.color, size=3)]
+        ends: dict[str, Any] = {"y": [place], "low": [found.low], "high": [found.high]}
+        over = [layer("rangeX", **ends, color=look.color, size=3)] if found.low <= found.high else []
+        under = [single_runs(name, place, dots, look, shown)] if len(dots) > 1 else []
+        if over:
             text += f"\n95 % interval {shown(found.low)} to {shown(found.high)}"
+        if len(dots) > _MANY:  # mean and interval get a ground of their own, to be seen among the runs
+            over = [
+                *(layer("rangeX", **ends, color=PAGE, size=7) for _ in over),
+                *over,
+                layer("dot", **mark, color=PAGE, size=8),
+            ]
+        else:
+            under, over = over, under
         empty = bool(hollow) and hollow[place]
-        layers.append(layer("dot", **mark, color=PAGE, size=8))
-        layers.append(layer("dot", **mark, color=look.color, size=5.5, hollow=empty, text=[text]))
+        layers += [*under, *over, layer("dot", **mark, color=look.color, size=5.5, hollow=empty, text=[text])]
     return Panel(title, x, "", layers, rows=[name for name, _, _ in rows], percent=percent)
 
 
