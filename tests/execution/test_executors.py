@@ -217,3 +217,15 @@ def test_a_job_that_is_repeated_gives_no_list_twice(problem, split, measure, tmp
 def test_a_measure_that_others_cannot_import_is_refused():
     with pytest.raises(InputError, match="a function on the top level of a module"):
         measure_name(lambda job, device, on_epoch=None: iter(()))
+
+
+def test_a_worker_that_the_system_kills_lacked_memory(problem, split, monkeypatch):
+    executor = ProcessExecutor(1)
+    monkeypatch.setattr(DyingWorker, "poll", lambda _: -signal.SIGKILL)
+    monkeypatch.setattr(executor, "_start", lambda stop: DyingWorker())
+    monkeypatch.setattr(executor, "_ask", lambda worker, job: iter(()))
+    try:
+        with pytest.raises(FisherGCNError, match=r"killed 3 times on the same job, probably for lack of memory; fewer"):
+            list(executor.run(jobs_of(problem, split, 1)))
+    finally:
+        executor.close()

@@ -13,6 +13,7 @@ from fishergcn._base.seeds import FIRST_SEED, check_seeds
 from fishergcn.errors import InputError
 from fishergcn.execution._arguments import check_graph, chosen_config
 from fishergcn.execution._choice import choose_executor
+from fishergcn.execution._cost import ERROR, Part, cost_of, memory_told
 from fishergcn.execution._devices import find_device
 from fishergcn.execution._jobs import Job
 from fishergcn.execution._progress import Display, Listener
@@ -21,8 +22,10 @@ from fishergcn.splits import Split, choose
 from fishergcn.training import (
     BatchSettings,
     Method,
+    Pace,
     Run,
     RunRecord,
+    Sizes,
     TrainConfig,
     check_fanout,
     check_runs,
@@ -124,6 +127,7 @@ def train(
         raise InputError("torchrun needs a batch size: its processes share mini-batches.")
     graph = learnable(graph, methods)
     runs = [Run(split, seed) for split in choose(graph, splits) for seed in numbers]
+    _refuse_what_cannot_fit(graph, methods, runs, config, place, workers, batches)
     listener = progress if isinstance(progress, Listener) else Display() if progress else Listener()
     if batches is not None:
         return _in_batches(graph, methods, runs, config, batches, place, listener, keep_weights)
@@ -165,12 +169,32 @@ def _in_batches(
             problem, basis = prepare_batches(graph, method, config, group=group)
             for run in runs:
                 told.started(_name(graph, method), 1)
-                record = train_prepared(
-                    problem, basis, run, settings, place, group, keep_weights=keep_weights, on_epoch=told.epoch
-                )
+                with memory_told(problem, place, settings):
+                    record = train_prepared(
+                        problem, basis, run, settings, place, group, keep_weights=keep_weights, on_epoch=told.epoch
+                    )
                 found.append(record)
                 told.finished(_name(graph, method), [record])
     return found
+
+
+def _refuse_what_cannot_fit(
+    graph: Graph,
+    methods: Sequence[Method],
+    runs: Sequence[Run],
+    config: TrainConfig,
+    device: torch.device,
+    workers: int | None,
+    batches: BatchSettings | None,
+) -> None:
+    """Raise before the work begins if it needs more memory than there is, by more than the prediction may err."""
+    splits = list({id(run.split): run.split for run in runs}.values())
+    if splits:
+        name = graph.name or "the graph"
+        parts = [
+            Part(name, each.name, Sizes.of(graph, each, config, splits), each, config, len(runs)) for each in methods
+        ]
+        cost_of(parts, str(device), workers, batches=batches, pace=Pace.usual(device)).check(ERROR)
 
 
 def _begin(listener: Listener, graph: Graph, methods: Sequence[Method], runs: Sequence[Run]) -> None:
