@@ -82,7 +82,7 @@ def test_folders_of_problems_out_of_use_are_removed(problem, split):
         for rank in (2, 3, 4):
             other = dataclasses.replace(problem, config=TrainConfig(max_epochs=3, rank=rank))
             with executor._problem_folder(Job(other, ())) as folder:
-                assert (folder / "problem.json").is_file()
+                assert (folder / "facts.npy").is_file()
                 assert [path.name for path in executor._folder.iterdir()] == [folder.name]
             with executor._problem_folder(Job(other, ())) as again:
                 assert again == folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,22 @@ def ranges(starts: AnyArray, lengths: AnyArray) -> IntArray:
     offsets = np.asarray(starts, dtype=np.int64) - (ends - lengths)
     found: IntArray = np.arange(total, dtype=np.int64) + np.repeat(offsets, lengths)
     return found
+
+
+def row_blocks(indptr: AnyArray, entries: int = 1 << 19) -> Iterator[tuple[int, int]]:
+    """Yield first and last row, exclusive, of blocks of a sparse matrix that have about so many entries, or one row.
+
+    Examples
+    --------
+    >>> list(row_blocks(np.array([0, 2, 4, 9, 10]), entries=4))
+    [(0, 2), (2, 3), (3, 4)]
+    """
+    first, rows = 0, len(indptr) - 1
+    while first < rows:
+        last = int(np.searchsorted(indptr, int(indptr[first]) + entries, side="right")) - 1
+        last = min(max(last, first + 1), first + entries, rows)
+        yield first, last
+        first = last
 
 
 def check_indices(name: str, values: Any, count: int | None = None) -> IntArray:

@@ -10,11 +10,12 @@ from fishergcn.execution._doctor import diagnose
 from fishergcn.execution._executors import LocalExecutor, StopWork
 from fishergcn.execution._jobs import Executor, Job, Measure
 from fishergcn.execution._progress import Display, Listener
+from fishergcn.execution._sharing import shared_graph
 from fishergcn.execution._train import train
 from fishergcn.execution._training import train_job
 
 __all__ = [
     "Cost", "Display", "Executor", "Job", "Listener", "LocalExecutor", "Measure", "Part", "PartCost", "StopWork",
     "check_graph", "check_records", "choose_executor", "chosen_config", "cost_of", "count_cores", "diagnose",
-    "find_device", "train", "train_job",
+    "find_device", "shared_graph", "train", "train_job",
 ]  # fmt: skip

@@ -15,11 +15,11 @@ from fishergcn._base.memory import free_memory, lacks_memory
 from fishergcn.errors import InputError
 from fishergcn.execution._devices import count_cores, find_device, runs_side_by_side
 from fishergcn.execution._progress import duration
+from fishergcn.graph import Graph
 from fishergcn.training import (
     BatchSettings,
     Method,
     Pace,
-    Problem,
     Sizes,
     TrainConfig,
     pace_of,
@@ -272,7 +272,9 @@ def remedies(part: Part, device: torch.device, free: float, batches: BatchSettin
 
 
 @contextlib.contextmanager
-def memory_told(problem: Problem, device: torch.device, batches: BatchSettings | None = None) -> Iterator[None]:
+def memory_told(
+    graph: Graph, method: Method, config: TrainConfig, device: torch.device, batches: BatchSettings | None = None
+) -> Iterator[None]:
     """End a lack of memory inside in one sentence, with the settings that would fit."""
     try:
         yield
@@ -280,22 +282,20 @@ def memory_told(problem: Problem, device: torch.device, batches: BatchSettings |
     except Exception as error:
         if not lacks_memory(error):
             raise
-        sentence = _lack(problem, device, batches)
     # Outside the handler, where the error no longer keeps arrays alive.
-    raise InputError(sentence)
+    raise InputError(_lack(graph, method, config, device, batches))
 
 
-def _lack(problem: Problem, device: torch.device, batches: BatchSettings | None) -> str:
-    sizes = Sizes.of(problem.graph, problem.method, problem.config, entries=problem.propagation.nnz)
-    part = Part(problem.dataset, problem.method.name, sizes, problem.method, problem.config, 1)
-    pace = Pace.usual(device)
+def _lack(
+    graph: Graph, method: Method, config: TrainConfig, device: torch.device, batches: BatchSettings | None
+) -> str:
+    name = graph.name or "the graph"
+    entries = float(graph.adjacency.nnz + graph.num_nodes)  # a high-order matrix has more, and is not estimated now
+    part = Part(name, method.name, Sizes.of(graph, method, config, entries=entries), method, config, 1)
     # What was asked for in vain is more than there is, whatever the system says is free.
-    needed = pace.bytes(sizes, problem.method, problem.config, 1, batches)
-    free = min(_free(device) or needed, 0.8 * needed)
-    name = part.dataset if problem.graph.name else "the graph"
-    return (
-        f"there is not enough memory to train {part.name} on {name}{_would_fit(remedies(part, device, free, batches))}."
-    )
+    needed = Pace.usual(device).bytes(part.sizes, method, config, 1, batches)
+    fits = _would_fit(remedies(part, device, min(_free(device) or needed, 0.8 * needed), batches))
+    return f"there is not enough memory to train {method.name} on {name}{fits}."
 
 
 def _free(device: torch.device) -> int | None:

@@ -31,7 +31,8 @@ def train_job(
     >>> record.status
     'ok'
     """
-    with memory_told(job.problem, device):
+    problem = job.problem
+    with memory_told(problem.graph, problem.method, problem.config, device):
         records = _records(job, device, on_epoch)
     yield records
 

@@ -8,6 +8,7 @@ masks. Sparse features are never made dense: dropout acts on their stored entrie
 
 from __future__ import annotations
 
+import warnings
 from functools import cached_property
 from typing import Any, get_args
 
@@ -58,7 +59,20 @@ def make_features(
     if not isinstance(scaling, FeatureScaling):
         check_choice("scaling", scaling, get_args(Scaling))
         scaling = FeatureScaling.learn(features, scaling)
-    scaled = scaling.apply(features)
+    return ready_features(scaling.apply(features), device, dtype)
+
+
+def ready_features(
+    scaled: Any, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
+) -> SparseFeatures | DenseFeatures:
+    """Take features that are scaled already, on their own memory where they have this precision.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ready_features(np.eye(2, dtype=np.float32)).shape
+    (2, 2)
+    """
     if sparse.issparse(scaled):
         return SparseFeatures(scaled, device, dtype)
     return DenseFeatures(torch.as_tensor(scaled, dtype=dtype, device=device))
@@ -105,11 +119,14 @@ class SparseFeatures:
 
     def __init__(self, matrix: Any, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> None:
         self.shape = (int(matrix.shape[0]), int(matrix.shape[1]))
-        self.indptr = torch.tensor(matrix.indptr, dtype=torch.int32, device=device)
-        self.indices = torch.tensor(matrix.indices, dtype=torch.int32, device=device)
-        self.values = torch.tensor(matrix.data, dtype=dtype, device=device)
+        with warnings.catch_warnings():  # constants: what is mapped, or of a graph, is read only, and nobody writes
+            warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+            self.indptr = torch.as_tensor(matrix.indptr, dtype=torch.int32, device=device)
+            self.indices = torch.as_tensor(matrix.indices, dtype=torch.int32, device=device)
+            self.values = torch.as_tensor(matrix.data, dtype=dtype, device=device)
         self.rows = torch.arange(self.shape[0], dtype=torch.int32, device=device)
-        self._matrix = matrix
+        self._pattern = matrix.indices, matrix.indptr
+        self._matrix = matrix if dtype in HALVES else None  # for sums in float32
         self._columns: tuple[Tensor, ...] | None = None
 
     @property
@@ -157,8 +174,8 @@ class SparseFeatures:
         """
         if self._columns is None:
             chosen = self.rows.cpu().numpy()
-            numbered = np.arange(1, self._matrix.nnz + 1, dtype=np.int64)
-            entry = sparse.csr_array((numbered, self._matrix.indices, self._matrix.indptr), self.shape)
+            numbered = np.arange(1, len(self._pattern[0]) + 1, dtype=np.int64)
+            entry = sparse.csr_array((numbered, *self._pattern), self.shape)
             by_column = sparse.csc_array(entry[chosen])
             by_column.sort_indices()
             column = np.repeat(np.arange(self.shape[1]), np.diff(by_column.indptr))
