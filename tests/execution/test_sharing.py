@@ -47,7 +47,9 @@ def graph():
     half = sparse.csr_array((np.ones(LINKS), tuple(pairs.T)), shape=(NODES, NODES))
     half.data[:] = 1
     columns = rng.integers(200, size=40 * NODES)
-    features = sparse.csr_array((np.ones(len(columns)), columns, np.arange(0, len(columns) + 1, 40)), shape=(NODES, 200))
+    features = sparse.csr_array(
+        (np.ones(len(columns)), columns, np.arange(0, len(columns) + 1, 40)), shape=(NODES, 200)
+    )
     return Graph(half, features, np.arange(NODES) % 3, name="large", directed="symmetrize")
 
 

@@ -42,6 +42,23 @@ def row_blocks(indptr: AnyArray, entries: int = 1 << 19) -> Iterator[tuple[int, 
         first = last
 
 
+def check_compressed(name: str, matrix: Any) -> None:
+    """Raise for pointers or columns that compiled code would follow out of the arrays; SciPy does not look at them.
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> check_compressed("X", sparse.csr_array(np.eye(2)))
+    """
+    counts = np.diff(matrix.indptr)
+    ordered = len(matrix.indptr) == matrix.shape[0] + 1 and matrix.indptr[0] == 0 and not (counts < 0).any()
+    if not ordered or matrix.indptr[-1] > min(len(matrix.indices), len(matrix.data)):
+        raise InputError(f"{name} must have row pointers that begin with 0 and ascend, got others.")
+    if len(matrix.indices) and not 0 <= matrix.indices.min() <= matrix.indices.max() < matrix.shape[1]:
+        got = f"{matrix.indices.min()} to {matrix.indices.max()}"
+        raise InputError(f"{name} of {matrix.shape[1]} columns must have column numbers below that, got {got}.")
+
+
 def check_indices(name: str, values: Any, count: int | None = None) -> IntArray:
     """Return a list of node indices as a read-only int64 copy, or raise; ``count`` is the number of nodes, if known.
 

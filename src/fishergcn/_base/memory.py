@@ -98,7 +98,9 @@ def lacks_memory(error: BaseException) -> bool:
     >>> lacks_memory(MemoryError()), lacks_memory(ValueError())
     (True, False)
     """
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
-        return True
-    # Torch's allocator of the CPU raises a plain RuntimeError.
-    return isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
+    # Torch says so with a RuntimeError, of which only that of GPUs has a class of its own.
+    known = ("allocate memory", "out of memory", "DefaultCPUAllocator")
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError)
+        and (type(error).__name__ == "OutOfMemoryError" or any(words in str(error) for words in known))
+    )

@@ -17,6 +17,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from fishergcn._base.arrays import check_compressed
 from fishergcn._base.autograd import in_derivative, kernel
 from fishergcn._base.backend import backend_of
 from fishergcn._base.checks import check_choice
@@ -119,6 +120,7 @@ class SparseFeatures:
 
     def __init__(self, matrix: Any, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> None:
         self.shape = (int(matrix.shape[0]), int(matrix.shape[1]))
+        check_compressed("features", matrix)  # compiled code does not check its bounds
         with warnings.catch_warnings():  # constants: what is mapped, or of a graph, is read only, and nobody writes
             warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
             self.indptr = torch.as_tensor(matrix.indptr, dtype=torch.int32, device=device)
@@ -146,7 +148,10 @@ class SparseFeatures:
         other.__dict__.update(self.__dict__)
         for name in ("arrays", "_single"):
             other.__dict__.pop(name, None)
-        other.rows = rows.to(device=self.rows.device, dtype=torch.int32)
+        if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < self.shape[0]:
+            got = f"{int(rows.min())} to {int(rows.max())}"
+            raise InputError(f"rows must be numbers below {self.shape[0]}, got {got}.")
+        other.rows = rows.to(device=self.rows.device, dtype=torch.int32).contiguous()
         other._columns = None
         return other
 
@@ -191,8 +196,15 @@ class SparseFeatures:
 
     def times(self, weight: Tensor, words: Tensor | None, samples: int, dropout: float) -> Tensor:
         """Return Z of shape (rows, R * M, H) for weights (R, D, H); no words, no dropout, M = 1."""
-        if weight.shape[1] != self.shape[1]:  # compiled code does not check its bounds
-            raise InputError(f"weights must have {self.shape[1]} rows, got {weight.shape[1]}.")
+        # Compiled code does not check its bounds.
+        if weight.ndim != 3 or weight.shape[1] != self.shape[1]:
+            wanted = f"3 dimensions and {self.shape[1]} rows"
+            raise InputError(f"weights must have {wanted}, got shape {tuple(weight.shape)}.")
+        if weight.dtype != self.values.dtype or weight.device != self.values.device:
+            wanted, got = f"{self.values.dtype} on {self.values.device}", f"{weight.dtype} on {weight.device}"
+            raise InputError(f"weights must be {wanted} like the features, got {got}.")
+        if words is not None:
+            check_words(words, len(weight) * samples, self.mask_words)
         if self.values.dtype in HALVES:  # their sums would lose digits, and plain torch gathers a row for each entry
             single = self._single.times(weight.float(), words, samples, dropout)
             return single.to(weight.dtype)
@@ -201,6 +213,13 @@ class SparseFeatures:
         if torch.is_inference_mode_enabled():  # no derivative can be asked for: spare autograd's overhead
             return _launch(weight, self, words, samples, dropout, False)
         return _product(weight, self, words, samples, dropout, False)
+
+
+def check_words(words: Tensor, batch: int, count: int) -> None:
+    """Raise unless packed masks are what compiled code takes them for: int32, a row for each sample, all of them."""
+    if words.dtype != torch.int32 or words.ndim != 2 or len(words) != batch or words.shape[1] < count:
+        wanted, got = f"int32 of shape ({batch}, {count} or more)", f"{words.dtype} of shape {tuple(words.shape)}"
+        raise InputError(f"masks must be {wanted}, got {got}.")
 
 
 def _size(features: SparseFeatures | DenseFeatures) -> str:

@@ -16,6 +16,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from fishergcn._base.arrays import check_compressed
 from fishergcn._base.tensors import HALVES
 from fishergcn._base.types import AnyArray, CSRArray, MatrixLike
 from fishergcn.errors import InputError
@@ -93,7 +94,7 @@ class SparseMatrix(Placed):
         if np.ndim(given) != 2:
             raise InputError(f"A sparse matrix must have 2 dimensions, got {np.ndim(given)}.")
         csr: CSRArray = cast("CSRArray", sparse.csr_array(given, dtype=np.float64))
-        _check_structure(csr)
+        check_compressed("A sparse matrix", csr)
         if not csr.has_canonical_format:
             csr = csr.copy()
             csr.sum_duplicates()
@@ -113,7 +114,7 @@ class SparseMatrix(Placed):
         >>> SparseMatrix.from_symmetric(sparse.csr_array([[0.0, 1.0], [1.0, 0.0]])).symmetric
         True
         """
-        _check_structure(matrix)
+        check_compressed("A sparse matrix", matrix)
         same = single is None or (single.shape, single.dtype) == (matrix.data.shape, np.float32)
         if matrix.dtype != np.float64 or not same:
             raise InputError("A symmetric matrix must hold float64, and its values in float32 must be as many.")
@@ -253,16 +254,6 @@ def spmm(matrix: SparseMatrix, dense: Tensor) -> Tensor:
     tensor([0., 1.], dtype=torch.float64)
     """
     return batched_product(matrix, dense)
-
-
-def _check_structure(csr: CSRArray) -> None:
-    """Raise for pointers or columns that compiled code would follow out of the arrays; SciPy does not look at them."""
-    counts = np.diff(csr.indptr)
-    if len(csr.indptr) != csr.shape[0] + 1 or csr.indptr[0] != 0 or (counts < 0).any() or csr.indptr[-1] > csr.nnz:
-        raise InputError("A sparse matrix must have row pointers that begin with 0 and ascend, got others.")
-    if csr.nnz and not 0 <= csr.indices.min() <= csr.indices.max() < csr.shape[1]:
-        got = f"{csr.indices.min()} to {csr.indices.max()}"
-        raise InputError(f"A sparse matrix of {csr.shape[1]} columns must have column numbers below that, got {got}.")
 
 
 def _restore(matrix: CSRArray, device: str, dtype: torch.dtype) -> SparseMatrix:
