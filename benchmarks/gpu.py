@@ -102,7 +102,7 @@ def side_by_side(data: str, splits: int, seeds: int, epochs: int, device: str) -
 
         def epoch(index: int, trainer: Trainer = trainer, method: str = method) -> None:
             # Every epoch the scores are read back, as train() does to decide which runs stop.
-            measured = torch.stack([*trainer.step(index), *trainer.validate()]).double().cpu().numpy()
+            measured = torch.stack([each.double() for each in trainer.epoch(index)]).cpu().numpy()
             scores[method] = float(measured[3].mean())
 
         found = rate(epoch, splits * seeds, epochs, 10, device)

@@ -26,7 +26,7 @@ class JoinedRuns(Runs):
     @property
     def facts(self) -> Mapping[str, Any]:
         """What the runners noted; of what each noted on its own (the command, the day), the first one's."""
-        return {name: value for part in reversed(self._parts.values()) for name, value in part.facts.items()}
+        return {name: value for part in reversed(list(self._parts.values())) for name, value in part.facts.items()}
 
     def of_cell(self, cell: Cell) -> Iterator[RunRecord]:
         """Yield the records of a cell, by split and seed."""
