@@ -2,12 +2,12 @@
 
     python benchmarks/largest.py [--gigabytes 4] [--method fishergcn] [--ways full batches mapped] [--out FILE.json]
 
-The cost model (``fishergcn train --dry-run``) is bisected for the largest planted graph, with 5 links a node, that should
-fit. That graph is generated and written in one process, and trained for some epochs in another, whose peak is noted; if
-it is beyond the limit, or less than nine tenths of it, the size is corrected by what was found and tried again, up to
-three times. What counts is the peak of resident memory, all libraries included, in units of 10^9 bytes. A mapped graph
-need not be in memory: of it, only memory that is not that of a file counts, by what Linux says every 20 milliseconds.
-Directions are random, since an eigensolver is no part of the question.
+The cost model (``fishergcn train --dry-run``) is bisected for the largest planted graph, with 5 links a node, that
+should fit. That graph is generated and written in one process, and trained for some epochs in another, whose peak is
+noted; if it is beyond the limit, or less than nine tenths of it, the size is corrected by what was found and tried
+again, up to three times. What counts is the peak of resident memory, all libraries included, in units of 10^9 bytes. A
+mapped graph need not be in memory: of it, only memory that is not that of a file counts, by what Linux says every 20
+milliseconds. Directions are random, since an eigensolver is no part of the question.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -106,15 +107,15 @@ def train(way: str, folder: str, options: argparse.Namespace) -> dict[str, Any]:
             ends.append(time.perf_counter())
 
     batches = None if way == "full" else BatchSettings(options.batch_size, (10, 10))
+    split, config = planted_split(graph.num_nodes), settings_of(options)
     [record] = fishergcn.train(
-        graph, options.method, planted_split(graph.num_nodes), config=settings_of(options), device="cpu", batches=batches,
-        progress=Ends(),
-    )  # fmt: skip
+        graph, options.method, split, config=config, device="cpu", batches=batches, progress=Ends()
+    )
     peak = watch.most if way == "mapped" else 1e6 * peak_mb()
     return {
         "peak_bytes": peak,
         "resident_bytes": 1e6 * peak_mb(),
-        "epoch_seconds": min(after - before for before, after in zip(ends[:-1], ends[1:], strict=True)),
+        "epoch_seconds": min(after - before for before, after in pairwise(ends)),
         "status": record.status,
         "val_accuracy": record.val_accuracy,
     }
@@ -177,7 +178,7 @@ def main() -> None:
         "results": results,
         "machine": machine() | {"torch": version("torch")},
     }
-    write_record(options.out or RESULTS / f"largest_{options.gigabytes:g}gb.json", record)
+    write_record(options.out or RESULTS / "largest.json", record)
 
 
 if __name__ == "__main__":

@@ -75,6 +75,15 @@ class PartCost:
         Runs that are trained together: 1 on the CPU.
     bytes
         Memory of the process that trains, or of the GPU, at its peak.
+
+    Examples
+    --------
+    >>> from fishergcn.training import Pace, parse_method
+    >>> million = Sizes(10**6, 10**7, 1.1e7, 100, 10**7, 10, train=10**4, val=5000, test=5000)
+    >>> part = Part("web", "gcn", million, parse_method("gcn"), TrainConfig(), runs=10)
+    >>> [found] = cost_of([part], "cpu", pace=Pace.usual(torch.device("cpu"))).parts
+    >>> found.epoch < found.run < found.longest
+    True
     """
 
     part: Part
