@@ -53,7 +53,8 @@ def _mapped(path: Path) -> AnyArray:
         found: AnyArray = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, TypeError) as error:
         if path.stat().st_size and _is_empty(path):  # which cannot be mapped
-            return np.load(path, allow_pickle=False)
+            empty: AnyArray = np.load(path, allow_pickle=False)
+            return empty
         raise DataFileError(f"{path} is not a readable array, or it is damaged ({reason(error)}).") from error
     return np.asarray(found)
 

@@ -138,7 +138,7 @@ class Cost:
         return self._total("longest")
 
     def _total(self, kind: str) -> float:
-        alone = sum(each.part.runs * getattr(each, kind) for each in self.parts)
+        alone: float = sum(each.part.runs * getattr(each, kind) for each in self.parts)
         return self.start + sum(each.preparation for each in self.parts) + alone / self.workers
 
     @cached_property

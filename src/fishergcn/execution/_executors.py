@@ -234,7 +234,7 @@ class ProcessExecutor:
                         break
                     worker.wait()
                 else:
-                    raise FisherGCNError(_how_it_died(worker.poll()))
+                    raise FisherGCNError(_how_it_died(None if worker is None else worker.poll()))
             except BaseException as error:  # handed to the caller, who raises it
                 finished.put((job, error))
         if worker is not None and worker.stdin is not None:

@@ -183,7 +183,7 @@ def _ready_arrays(problem: Problem) -> dict[str, AnyArray]:
     number = np.float32 if problem.config.dtype == "float32" else np.float64
     if method.trained and given is not None:
         scaled: Any = problem.scaling.apply(given)
-        values = scaled.data if sparse.issparse(scaled) else scaled
+        values: Any = scaled.data if isinstance(scaled, sparse.csr_array) else scaled
         own: Any = given.data if isinstance(given, sparse.csr_array) else given
         values = values.astype(number)
         found["scaled"] = own if values.dtype == own.dtype and np.array_equal(values, own) else values

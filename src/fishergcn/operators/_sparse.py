@@ -115,7 +115,7 @@ class SparseMatrix(Placed):
         True
         """
         check_compressed("A sparse matrix", matrix)
-        same = single is None or (single.shape, single.dtype) == (matrix.data.shape, np.float32)
+        same = single is None or (single.shape == matrix.data.shape and single.dtype == np.float32)
         if matrix.dtype != np.float64 or not same:
             raise InputError("A symmetric matrix must hold float64, and its values in float32 must be as many.")
         forward = _torch_csr(matrix, "cpu", torch.float64, own=False)

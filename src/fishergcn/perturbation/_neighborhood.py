@@ -140,7 +140,7 @@ class Neighborhood:
         if isinstance(propagation, SparseMatrix) and propagation.symmetric:
             matrix, self.propagation = propagation.scipy, propagation
         else:
-            matrix = check_propagation(propagation)
+            matrix = check_propagation(propagation.scipy if isinstance(propagation, SparseMatrix) else propagation)
             self.propagation = SparseMatrix.from_scipy(matrix)
         self.spectrum = choose_directions(matrix, rank, directions, seed) if spectrum is None else spectrum
         check_spectrum(self.spectrum, matrix.shape[0])

@@ -25,7 +25,7 @@ from fishergcn.graph import Graph
 from fishergcn.spectrum import Spectrum, top_spectrum
 from fishergcn.splits import Split
 from fishergcn.training._batch_problem import prepare_batches
-from fishergcn.training._chunk import train_chunk
+from fishergcn.training._chunk import Progress, train_chunk
 from fishergcn.training._methods import Method, parse_method
 from fishergcn.training._minibatch import train_prepared
 from fishergcn.training._pace import BATCHES, COMPILED, GPU, PLAIN, SETUP, fitted, setup_work, spectrum_work
@@ -198,7 +198,7 @@ def _graph(trial: _Trial) -> tuple[Graph, Split]:
         features = sparse.csr_array((np.ones(len(columns)), columns, pointers), shape=features.shape)
     labels = np.arange(trial.nodes) % trial.classes
     order, part = rng.permutation(trial.nodes), max(trial.nodes // 40, 5)
-    split = Split("trial", *np.split(order[: 4 * part], [2 * part, 3 * part]))
+    split = Split("trial", order[: 2 * part], order[2 * part : 3 * part], order[3 * part : 4 * part])
     return Graph(half + half.T, features, labels, name="trial"), split
 
 
@@ -206,6 +206,10 @@ def _some_spectrum(nodes: int) -> Spectrum:
     """Return directions without an eigensolver: time does not depend on what they are."""
     vectors, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((nodes, _RANK)))
     return Spectrum(np.linspace(1.5, 1.4, _RANK), vectors, float(nodes), 0.0)
+
+
+def _note(ends: list[float], device: torch.device, _: Progress) -> None:
+    ends.append(_now(device))
 
 
 def _batches(plain: Mapping[str, float], cache: float, device: torch.device) -> dict[str, float]:
@@ -219,9 +223,7 @@ def _batches(plain: Mapping[str, float], cache: float, device: torch.device) -> 
         graph, split = _graph(trial)
         method, settings, ends = parse_method(trial.method), BatchSettings(size, (10, 10)), list[float]()
         problem, basis = prepare_batches(graph, method, config)
-        train_prepared(
-            problem, basis, Run(split, 0), settings, device, on_epoch=lambda _, ends=ends: ends.append(_now(device))
-        )
+        train_prepared(problem, basis, Run(split, 0), settings, device, on_epoch=partial(_note, ends, device))
         sizes = Sizes.of(graph, method, config, [split])
         work, around = batch_work(sizes, method, config, settings, cache, gpu=device.type == "cuda")
         times.append(max(ends[-1] - ends[-2] - sum(plain[name] * count for name, count in work.items()), 1e-4))
