@@ -90,6 +90,13 @@ def test_an_epoch_of_mini_batches_reads_every_training_node_once():
     assert all(value >= 0 for value in work.values())
 
 
+@pytest.mark.parametrize("entries", [1e6, 1.1e7, 1e8])
+def test_mini_batches_of_graphs_with_any_number_of_links(entries):
+    sizes = dataclasses.replace(MILLION, entries=entries, val=0, test=0)
+    work, _ = batch_work(sizes, parse_method("fishergcn"), TrainConfig(), BatchSettings(512, (10, -1)), CACHE)
+    assert all(np.isfinite(value) and value >= 0 for value in work.values())
+
+
 def test_usual_epochs():
     assert usual_epochs(TrainConfig(stopping="none", max_epochs=77)) == 77
     assert usual_epochs(TrainConfig(max_epochs=30)) == 30

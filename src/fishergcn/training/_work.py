@@ -97,7 +97,7 @@ def epoch_work(
             elif sizes.full_rows and not gpu:
                 found["full rows"] += sums
                 # Tiles are cut for the cache that a core has for itself, which is about a sixteenth of the other.
-                found["far full rows"] += max(0.0, 1.0 - cache / 16 / read) * sums
+                found["far full rows"] += (max(0.0, 1.0 - cache / 16 / read) if read else 0.0) * sums
             else:
                 found["entries"] += layer.passes * layer.entries
                 found["links"] += sums
