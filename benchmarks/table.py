@@ -391,10 +391,10 @@ def largest(record: Record) -> str:
         if best is not None:
             rows.append([
                 names[way], f"{best['nodes']:,}", f"{best['links']:,}", number(best["peak_bytes"] / 1e9),
-                number(best["predicted_bytes"] / 1e9), number(best["graph_bytes"] / 1e9), number(best["epoch_seconds"]),
+                number(best["predicted_bytes"] / 1e9), number(best["epoch_seconds"]),
             ])  # fmt: skip
     header = [f"`{record['method']}` in {record['gigabytes']:g} GB", "nodes", "links", "peak, GB", "predicted, GB",
-              "files of the graph, GB", "seconds per epoch"]  # fmt: skip
+              "seconds per epoch"]  # fmt: skip
     return markdown(header, rows)
 
 
