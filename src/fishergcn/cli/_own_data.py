@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +41,7 @@ class Source:
 
     def load(self, *, mixed: bool = False) -> dict[str, Graph]:
         """Read the graphs, by name; unless ``mixed``, they come from one of the three options."""
+        from fishergcn.execution import shared_graph
         from fishergcn.graph import Graph
 
         given = [option for option in ("dataset", "graph", "edges") if getattr(self, option)]
@@ -56,8 +59,10 @@ class Source:
                 "the column of --features that holds the classes."
             )
         files = self.graph if isinstance(self.graph, list) else [self.graph] if self.graph else []
-        graphs = [*map(load_graph, self.dataset or ()), *map(Graph.load, files)]
-        graphs += [] if self.edges is None else [self.from_files(self.edges)]
+        loads: list[Callable[[], Graph]] = [partial(load_graph, each) for each in self.dataset or ()]
+        loads += [partial(Graph.load, each) for each in files]
+        loads += [] if self.edges is None else [partial(self.from_files, self.edges)]
+        graphs = [shared_graph(f"graph-{at}", load) for at, load in enumerate(loads)]
         found = {graph.name or graph.digest: graph for graph in graphs}
         if len(found) != len(graphs):
             options, names = " and ".join(f"--{option}" for option in given), [graph.name or "-" for graph in graphs]
