@@ -77,6 +77,7 @@ format: $(VENV)/.dev  ## rewrite the code in the house format
 bench: $(VENV)/.dev  ## side-by-side timings, as JSON under benchmarks/results
 	for script in $(filter-out benchmarks/table.py,$(sort $(wildcard benchmarks/[a-z]*.py))); do $(BIN)/python $$script || exit 1; done
 	$(BIN)/python benchmarks/table.py --into docs/benchmarks.md
+	$(BIN)/python benchmarks/table.py --into docs/cost.md
 
 docs: $(VENV)/.dev  ## build the documentation and run its notebooks; a warning is an error
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html

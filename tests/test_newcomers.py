@@ -123,6 +123,8 @@ def test_csv_with_titles_and_text(newcomer, rows):
     predicted = (newcomer.folder / "predictions.csv").read_text(encoding="utf-8").splitlines()
     assert predicted[0] == "node,class,p:blue,p:green,p:red"
     assert len(predicted) == 61
+    newcomer.types("report", "model")
+    newcomer.opens("model/report.html", "friends", "blue", "gcn")
     said = newcomer.types("compare", *files, "--method", "gcn-x2", *FEW, "--out", "study")
     assert "fishergcn report study" in said
     newcomer.types("report", "study")
@@ -143,6 +145,7 @@ if __name__ == "__main__":
     print(graph)
     model = fit(graph, methods=["majority", "lp"], device="cpu", workers=1)
     print(*model.selection.sentences, sep="\\n")
+    model.save("model")
     table = pd.DataFrame(model.probabilities(), index=model.node_names, columns=model.class_names)
     print(table.idxmax(axis=1)["P07"])
     chosen = [splits.per_class(graph, 6, 4, seed=seed) for seed in (0, 1)]
@@ -154,6 +157,8 @@ if __name__ == "__main__":
     assert "<Graph 'staff': 60 nodes" in printed
     assert "was chosen from 2 candidates" in printed
     assert "comparisons" in printed
+    newcomer.types("report", "model")
+    newcomer.opens("model/report.html", "staff", "majority")
     newcomer.types("report", "study")
     newcomer.opens("study/report.html", "staff", "gcn-x2")
 

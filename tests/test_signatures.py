@@ -38,6 +38,7 @@ GIVEN = {
 # Names of arguments that are words of a fixed list in one function and something else in another.
 OTHERWISE = {
     ("data_link", "kind"), ("data_link", "text"), ("parse", "text"), ("Display.say", "text"), ("Listener.say", "text"),
+    ("compare", "metric"), ("control_equivalence", "metric"), ("Comparison.__init__", "metric"),  # the name of a score
 }  # fmt: skip
 
 

@@ -82,7 +82,7 @@ def test_folders_of_problems_out_of_use_are_removed(problem, split):
         for rank in (2, 3, 4):
             other = dataclasses.replace(problem, config=TrainConfig(max_epochs=3, rank=rank))
             with executor._problem_folder(Job(other, ())) as folder:
-                assert (folder / "problem.json").is_file()
+                assert (folder / "facts.npy").is_file()
                 assert [path.name for path in executor._folder.iterdir()] == [folder.name]
             with executor._problem_folder(Job(other, ())) as again:
                 assert again == folder
@@ -217,3 +217,15 @@ def test_a_job_that_is_repeated_gives_no_list_twice(problem, split, measure, tmp
 def test_a_measure_that_others_cannot_import_is_refused():
     with pytest.raises(InputError, match="a function on the top level of a module"):
         measure_name(lambda job, device, on_epoch=None: iter(()))
+
+
+def test_a_worker_that_the_system_kills_lacked_memory(problem, split, monkeypatch):
+    executor = ProcessExecutor(1)
+    monkeypatch.setattr(DyingWorker, "poll", lambda _: -signal.SIGKILL)
+    monkeypatch.setattr(executor, "_start", lambda stop: DyingWorker())
+    monkeypatch.setattr(executor, "_ask", lambda worker, job: iter(()))
+    try:
+        with pytest.raises(FisherGCNError, match=r"killed 3 times on the same job, probably for lack of memory; fewer"):
+            list(executor.run(jobs_of(problem, split, 1)))
+    finally:
+        executor.close()

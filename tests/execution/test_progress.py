@@ -9,7 +9,7 @@ from rich.console import Console
 
 from fishergcn import RunRecord, TrainConfig, datasets, train
 from fishergcn.execution import Display, Listener
-from fishergcn.execution._progress import _duration
+from fishergcn.execution._progress import duration
 from fishergcn.training import Progress
 
 GCN = ("cora", "gcn")
@@ -128,4 +128,4 @@ def test_a_listener_is_told_everything_in_order(capsys):
 
 @pytest.mark.parametrize(("seconds", "text"), [(5.2, "5 s"), (600, "10 min"), (7200, "2.0 h")])
 def test_durations(seconds, text):
-    assert _duration(seconds) == text
+    assert duration(seconds) == text

@@ -11,8 +11,8 @@ import pytest
 from fishergcn import studies
 from fishergcn.errors import MissingExtraError
 from fishergcn.execution import Listener
-from fishergcn.execution._jobs import Job, measure_name, problem_key, run_to_dict
-from fishergcn.execution._ray import _problem, _problems, _to_files, _train_files
+from fishergcn.execution._jobs import Job, measure_name, problem_arrays, problem_key, run_to_dict
+from fishergcn.execution._ray import _problem, _problems, _train_arrays
 from fishergcn.studies import make_plan
 from fishergcn.studies._runner import run
 from fishergcn.studies._store import open_runs
@@ -47,11 +47,11 @@ def test_what_a_node_does(plan, tmp_path):
     graph = fishergcn.datasets.load("cora")
     config = fishergcn.TrainConfig(max_epochs=2)
     job = Job(prepare(graph, parse_method("fishergcn"), config), (Run(fishergcn.splits.public(graph), 1),))
-    files, key = _to_files(job.problem), problem_key(job.problem)
-    assert {array.dtype.name for array in files.values()} == {"uint8"}
+    files, key = problem_arrays(job.problem), problem_key(job.problem)
+    assert all(array.dtype.kind in "biuf" for array in files.values())
     runs = json.dumps([run_to_dict(run) for run in job.runs])
     what = (measure_name(job.measure), json.dumps(job.task))
-    [(answer, [weights])] = _train_files(key, files, runs, False, True, *what)
+    [(answer, [weights])] = _train_arrays(key, files, runs, False, True, *what)
     assert _problem(key, {}) is _problems[key]  # kept: the second task of a cell reads nothing
     [expected] = fishergcn.train(graph, "fishergcn", job.runs[0].split, [1], config)
     [found] = (fishergcn.RunRecord.from_dict(values) for values in json.loads(answer))

@@ -187,5 +187,5 @@ def test_columns_list_the_entries_of_the_chosen_rows(monkeypatch, chunk):
 
 
 def test_weights_that_do_not_fit():
-    with pytest.raises(InputError, match=r"weights must have 37 rows, got 36\."):
+    with pytest.raises(InputError, match=r"weights must have 3 dimensions and 37 rows, got shape \(1, 36, 4\)\."):
         prepared(torch.float64).times(weights(1, 36, 4, torch.float64), None, 1, 0.0)

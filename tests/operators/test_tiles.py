@@ -10,7 +10,8 @@ from scipy import sparse
 pytest.importorskip("numba")
 
 from fishergcn._kernels import cpu_tiles
-from fishergcn.operators import SparseMatrix, SparsePlusLowRank, _product
+from fishergcn._kernels.choice import FULL_ROW
+from fishergcn.operators import SparseMatrix, SparsePlusLowRank
 
 
 def full_rows(rows: int, columns: int, seed: int = 0, share: float = 0.6) -> sparse.csr_array:
@@ -80,6 +81,6 @@ def test_derivatives_of_every_kind_pass_through_tiles(count_tiles) -> None:
 
 
 def test_few_entries_in_a_row_are_multiplied_as_before(count_tiles) -> None:
-    matrix = full_rows(200, 200, share=0.9 * _product._FULL_ROW / 200)
+    matrix = full_rows(200, 200, share=0.9 * FULL_ROW / 200)
     SparseMatrix.from_scipy(matrix).propagate(torch.ones(200, 1, 8, dtype=torch.float64))
     assert not count_tiles

@@ -15,10 +15,10 @@ from fishergcn.execution import Listener
 from fishergcn.models import Selection, load_model
 from fishergcn.splits import Split
 from fishergcn.studies._candidates import PREPARATIONS, Score, best_candidate, preparations_of
-from fishergcn.studies._costs import high_order_entries
 from fishergcn.studies._inner import inner_splits
 from fishergcn.studies._verdict import worth_of_links
 from fishergcn.training import TrainConfig
+from fishergcn.training._sizes import high_order_size
 
 QUICK = {"settings": {"max_epochs": 30, "hidden": 8}, "device": "cpu", "workers": 1}
 
@@ -180,4 +180,4 @@ def test_the_size_of_the_high_order_matrix_is_estimated(threshold):
     graph = Graph.from_edges(np.argwhere(np.triu(rng.random((60, 60)) < 0.05, 1)), num_nodes=60)
     config = TrainConfig(threshold=threshold)
     exact = fishergcn.high_order(graph.adjacency, order=config.order, threshold=threshold).nnz
-    assert high_order_entries(graph, config) == pytest.approx(exact, rel=0.02)  # of 60 nodes all rows are sampled
+    assert high_order_size(graph, config)[0] == pytest.approx(exact, rel=0.02)  # of 60 nodes all rows are sampled

@@ -7,6 +7,8 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -52,6 +54,7 @@ def test_two_processes_equal_one(tmp_path):
         *("--quiet", "--batch-size", "16", "--fanout", "4,3", "--out", str(out), *settings),
     )
     assert done.returncode == 0, done.stderr
+    assert not list(Path(tempfile.gettempdir()).glob("fishergcn-none-*"))  # what they shared
     found = {run["method"]: run for run in json.loads(done.stdout)["runs"]}
     split = Split("public", *graph.standard_split.values())
     for method in ("gcn-x2", "fishergcn"):

@@ -12,6 +12,7 @@ from fishergcn._base.memory import free_memory
 from fishergcn.errors import InputError
 from fishergcn.splits import Split
 from fishergcn.training import _fitting
+from fishergcn.training._work import COMPILED_BYTES
 
 NODES = 400
 
@@ -31,8 +32,8 @@ SPLIT = Split("mine", train=list(range(30)), val=list(range(30, 60)), test=list(
 
 
 def test_memory_that_is_too_small_is_told_with_what_would_fit(graph, monkeypatch) -> None:
-    array = NODES * 64 * 4  # of one sample
-    monkeypatch.setattr(_fitting, "free_memory", lambda: int(_fitting._COMPILED_ARRAYS * array * 2.5))
+    array = 2 * NODES * 64  # numbers of one sample
+    monkeypatch.setattr(_fitting, "free_memory", lambda: int(COMPILED_BYTES["activations"] * array * 2.5))
     with pytest.raises(InputError) as raised:
         fishergcn.train(graph, "fishergcn", [SPLIT], config=TrainConfig(rank=3), device="cpu")
     [text] = str(raised.value).splitlines()

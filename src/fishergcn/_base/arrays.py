@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,39 @@ def ranges(starts: AnyArray, lengths: AnyArray) -> IntArray:
     offsets = np.asarray(starts, dtype=np.int64) - (ends - lengths)
     found: IntArray = np.arange(total, dtype=np.int64) + np.repeat(offsets, lengths)
     return found
+
+
+def row_blocks(indptr: AnyArray, entries: int = 1 << 19) -> Iterator[tuple[int, int]]:
+    """Yield first and last row, exclusive, of blocks of a sparse matrix that have about so many entries, or one row.
+
+    Examples
+    --------
+    >>> list(row_blocks(np.array([0, 2, 4, 9, 10]), entries=4))
+    [(0, 2), (2, 3), (3, 4)]
+    """
+    first, rows = 0, len(indptr) - 1
+    while first < rows:
+        last = int(np.searchsorted(indptr, int(indptr[first]) + entries, side="right")) - 1
+        last = min(max(last, first + 1), first + entries, rows)
+        yield first, last
+        first = last
+
+
+def check_compressed(name: str, matrix: Any) -> None:
+    """Raise for pointers or columns that compiled code would follow out of the arrays; SciPy does not look at them.
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> check_compressed("X", sparse.csr_array(np.eye(2)))
+    """
+    counts = np.diff(matrix.indptr)
+    ordered = len(matrix.indptr) == matrix.shape[0] + 1 and matrix.indptr[0] == 0 and not (counts < 0).any()
+    if not ordered or matrix.indptr[-1] > min(len(matrix.indices), len(matrix.data)):
+        raise InputError(f"{name} must have row pointers that begin with 0 and ascend, got others.")
+    if len(matrix.indices) and not 0 <= matrix.indices.min() <= matrix.indices.max() < matrix.shape[1]:
+        got = f"{matrix.indices.min()} to {matrix.indices.max()}"
+        raise InputError(f"{name} of {matrix.shape[1]} columns must have column numbers below that, got {got}.")
 
 
 def check_indices(name: str, values: Any, count: int | None = None) -> IntArray:

@@ -75,3 +75,32 @@ def check_memory(what: str, needed: int) -> None:
     there = free_memory()
     if there is not None and needed > there:
         raise InputError(f"{what} needs about {needed / 1e9:.0f} GB of memory, and {there / 1e9:.0f} GB are free.")
+
+
+def resident_memory() -> int | None:
+    """Return how many bytes of memory this process has now, or None where the system does not say.
+
+    Examples
+    --------
+    >>> found = resident_memory()
+    >>> found is None or found > 2**20
+    True
+    """
+    lines = _lines("/proc/self/status")
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("VmRSS:")), None)
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Say whether an error means that memory was asked for in vain: by Python, NumPy or torch, on the CPU or a GPU.
+
+    Examples
+    --------
+    >>> lacks_memory(MemoryError()), lacks_memory(ValueError())
+    (True, False)
+    """
+    # Torch says so with a RuntimeError, of which only that of GPUs has a class of its own.
+    known = ("allocate memory", "out of memory", "DefaultCPUAllocator")
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError)
+        and (type(error).__name__ == "OutOfMemoryError" or any(words in str(error) for words in known))
+    )

@@ -12,6 +12,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from fishergcn._base.foreign import printable
+from fishergcn._base.memory import lacks_memory
 from fishergcn._version import __version__
 from fishergcn.cli import (
     compare,
@@ -110,7 +111,7 @@ def _explain(error: Exception) -> int:
         return int(getattr(error, "exit_code", 2))
     if isinstance(error, FisherGCNError):
         sentence = str(error)
-    elif _is_memory(error):
+    elif lacks_memory(error):
         advice = "fewer hidden units, samples or directions, or a smaller graph need less"
         sentence = f"out of memory; {advice}."
     elif isinstance(error, RuntimeError) and "start new thread" in str(error):
@@ -127,14 +128,6 @@ def _explain(error: Exception) -> int:
     with contextlib.suppress(OSError):
         print(f"fishergcn: error: {printable(sentence)}", file=sys.stderr, flush=True)
     return 2
-
-
-def _is_memory(error: Exception) -> bool:
-    """Whether memory ran out; torch says so with a RuntimeError, of which only the one of GPUs has its own class."""
-    known = ("allocate memory", "out of memory")
-    return isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError) and any(words in str(error) for words in known)
-    )
 
 
 def _leave(status: int) -> NoReturn:

@@ -79,8 +79,8 @@ def load_graph(text: str) -> Graph:
     if text in datasets.available():
         return datasets.load(text)
     path = Path(text)
-    if os.path.isfile(path):
-        if path.suffix != ".npz":
+    if os.path.isfile(path) or os.path.isdir(path):
+        if path.suffix != ".npz" and not os.path.isdir(path):
             raise DataFileError(
                 f"{path} is not an .npz graph file; make one with: fishergcn data import --edges {path} --out my.npz"
             )

@@ -1,4 +1,4 @@
-"""How ``--help`` shows options: flags without a type, short types, and choices that fold between words."""
+"""How ``--help`` shows options: flags and arguments without a type, short types, and choices that fold between words."""
 
 from __future__ import annotations
 
@@ -31,7 +31,13 @@ def _shown(params: Any, ctx: Any) -> Any:
     for each in params:
         if each.param_type_name == "option" and each.metavar is None:
             each.metavar = "" if getattr(each, "is_flag", False) else short_type(_type_of(each, ctx))
+        elif each.param_type_name == "argument" and hasattr(each, "display_type"):
+            each.display_type = _no_type  # its name says what it is
     return params
+
+
+def _no_type(_: Any) -> str:
+    return ""
 
 
 def _type_of(option: Any, ctx: Any) -> str:

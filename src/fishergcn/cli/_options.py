@@ -228,6 +228,10 @@ StudyOut = Annotated[
     Path, _runs(help="Folder for the results. If it holds part of this study, only the rest is run.", metavar="DIR")
 ]
 Plot = Annotated[Path | None, typer.Option(help="Save a plot to this file (.png, .svg or .pdf).")]
+DryRun = Annotated[
+    bool,
+    _runs("--dry-run", help="Train nothing: print how much time and memory it would take on this machine."),
+]
 Quiet = Annotated[bool, _runs("--quiet", help="Hide progress.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace --out if it exists.")]

@@ -39,6 +39,7 @@ def compare(
     workers: shared.Workers = None,
     cluster: shared.Cluster = None,
     tensorboard: shared.TensorBoard = None,
+    dry_run: shared.DryRun = False,
     quiet: shared.Quiet = False,
     json: shared.Json = False,
 ) -> None:
@@ -62,4 +63,4 @@ def compare(
         methods = method or [shared.DEFAULT_METHOD]
         plan = studies.make_comparison(graphs, methods, splits=splits, seeds=numbers, config=config)
     options = {"device": device, "workers": workers, "cluster": cluster, "tensorboard": tensorboard}
-    run_plan(plan, out, quiet=quiet, as_json=json, **options)
+    run_plan(plan, out, dry_run=dry_run, quiet=quiet, as_json=json, **options)

@@ -70,7 +70,7 @@ def info(
 @app.command(name="import", cls=Command)
 def import_(
     edges: shared.RequiredEdges,
-    out: Annotated[Path, typer.Option(help="The graph file to write (.npz).")],
+    out: Annotated[Path, typer.Option(help="The graph file to write (.npz), or with --mapped a new folder.")],
     features: shared.Features = None,
     labels: shared.Labels = None,
     header: shared.Header = None,
@@ -88,6 +88,14 @@ def import_(
     name: Annotated[
         str | None, typer.Option(help="A name for the graph; by default that of --out.", rich_help_panel=shared.DATA)
     ] = None,
+    mapped: Annotated[
+        bool,
+        typer.Option(
+            "--mapped",
+            help="Write a folder of arrays that are mapped, not loaded: for graphs that several processes share, or "
+            "that do not fit in memory.",
+        ),
+    ] = False,
     overwrite: shared.Overwrite = False,
     json: shared.Json = False,
 ) -> None:
@@ -95,14 +103,16 @@ def import_(
     from fishergcn.cli._own_data import Source
     from fishergcn.errors import InputError
 
-    if out.suffix != ".npz":
-        raise InputError(f"--out must end in .npz, got {out.name!r}.")
+    if out.suffix != ".npz" and not mapped:
+        raise InputError(f"--out must end in .npz, got {out.name!r}; with --mapped it is a folder.")
+    if mapped and (out.suffix == ".npz" or overwrite):
+        raise InputError("--mapped writes a new folder: --out must not end in .npz, and nothing is overwritten.")
     shared.check_new_file(out, overwrite=overwrite)
     columns = (source, target, weight, id_, label, parts, drop, text, empty)
     data = Source(None, None, edges, features, labels, header, directed, self_links, name or out.stem, *columns)
     with warnings_as_notes():
         graph = data.from_files(edges)
-    graph.save(out)
+    graph.save(out, mapped=mapped)
     if json:
         print_json(_facts(graph, high_order=False) | _details(graph))
         return

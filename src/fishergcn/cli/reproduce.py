@@ -10,6 +10,7 @@ import typer
 from fishergcn._base.terminal import console, note
 from fishergcn.cli import _options as shared
 from fishergcn.cli._common import load_graph, print_json, this_command, told_when_stopped, warnings_as_notes
+from fishergcn.errors import InputError
 
 if TYPE_CHECKING:
     from fishergcn.studies import Plan, Preset
@@ -34,6 +35,7 @@ def reproduce(
     workers: shared.Workers = None,
     cluster: shared.Cluster = None,
     tensorboard: shared.TensorBoard = None,
+    dry_run: shared.DryRun = False,
     quiet: shared.Quiet = False,
     json: shared.Json = False,
 ) -> None:
@@ -52,15 +54,23 @@ def reproduce(
     with warnings_as_notes():
         plan = studies.make_plan(chosen, datasets=graphs, methods=method, splits=splits, seeds=seeds, epochs=epochs)
     options = {"device": device, "workers": workers, "cluster": cluster, "tensorboard": tensorboard}
-    run_plan(plan, out, quiet=quiet, as_json=json, **options)
+    run_plan(plan, out, dry_run=dry_run, quiet=quiet, as_json=json, **options)
 
 
-def run_plan(plan: Plan, out: Path, *, quiet: bool, as_json: bool, **options: Any) -> None:
-    """Run what a plan still needs, showing progress, and print the results."""
+def run_plan(plan: Plan, out: Path, *, dry_run: bool, quiet: bool, as_json: bool, **options: Any) -> None:
+    """Run what a plan still needs, showing progress, and print the results; or say what all of it would take."""
     from fishergcn import studies
+    from fishergcn.cli._cost import show_cost
     from fishergcn.cli.runs import print_results, results_of
     from fishergcn.execution import Display, Listener
 
+    if dry_run:
+        if options.get("cluster") is not None:
+            raise InputError("--dry-run predicts the time on this machine, so it cannot be used with --cluster.")
+        if plan.measure != "training":
+            note("only the training is predicted; what is measured of the trained networks comes on top.")
+        show_cost(plan.cost(options["device"], options["workers"]), as_json=as_json)
+        return
     command = this_command()
     with (
         told_when_stopped(f"finished runs are kept; continue with: {command}"),

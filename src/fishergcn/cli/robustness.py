@@ -26,6 +26,7 @@ def robustness(
     device: shared.Device = "auto",
     workers: shared.Workers = None,
     cluster: shared.Cluster = None,
+    dry_run: shared.DryRun = False,
     quiet: shared.Quiet = False,
     json: shared.Json = False,
 ) -> None:
@@ -50,4 +51,4 @@ def robustness(
             epochs=epochs,
             samples=samples,
         )
-    run_plan(plan, out, device=device, workers=workers, cluster=cluster, quiet=quiet, as_json=json)
+    run_plan(plan, out, device=device, workers=workers, cluster=cluster, dry_run=dry_run, quiet=quiet, as_json=json)

@@ -91,7 +91,7 @@ def archive(
         list[Path],
         typer.Argument(
             help="A folder made by fishergcn reproduce, compare or robustness, or several with other data sets each.",
-            metavar="DIR...",
+            metavar="DIR",
         ),
     ],
     out: Annotated[Path, typer.Option(help="The folder to write.")],

@@ -53,6 +53,7 @@ def train(
         ),
     ] = None,
     overwrite: shared.Overwrite = False,
+    dry_run: shared.DryRun = False,
     quiet: shared.Quiet = False,
     json: shared.Json = False,
     settings: shared.Settings = "general",
@@ -85,12 +86,13 @@ def train(
     """
     from fishergcn import execution
     from fishergcn.cli._auto import choose_models
+    from fishergcn.cli._cost import show_cost
     from fishergcn.cli._own_data import Source
     from fishergcn.cli._settings import given_settings, make_config, parse_batches
     from fishergcn.errors import InputError
     from fishergcn.models import check_model_target, save_models
     from fishergcn.splits import choose
-    from fishergcn.training import is_first_process, learnable, parse_method
+    from fishergcn.training import Sizes, is_first_process, learnable, parse_method
 
     # All that can be wrong with the options is found before the work begins.
     methods = [parse_method(each).name for each in method or ()]
@@ -120,6 +122,8 @@ def train(
         raise InputError("--time-limit limits the search for a method, so it cannot be used with --method.")
     if batches is not None and not methods:
         raise InputError("--batch-size needs a --method, such as gcn: the search for a method works on whole graphs.")
+    if dry_run and not methods:
+        raise InputError("--dry-run needs a --method, such as gcn; the search for one takes what --time-limit says.")
     if out is not None:
         check_model_target(out, overwrite=overwrite)
     columns = (source, target, weight, id_, label, parts, drop, text, empty)
@@ -143,6 +147,17 @@ def train(
         loaded = data.load()
         graphs = {each: learnable(found, map(parse_method, methods)) for each, found in loaded.items()}
         chosen = {each: choose(found, splits) for each, found in graphs.items()}
+        costs = [
+            execution.Part(
+                each, one, Sizes.of(found, parse_method(one), config, chosen[each]), parse_method(one), config,
+                len(chosen[each]) * len(numbers),
+            )
+            for each, found in graphs.items()
+            for one in methods
+        ] if dry_run else []  # fmt: skip
+        if dry_run:
+            show_cost(execution.cost_of(costs, device, workers, batches=batches), as_json=json)
+            return
         results: Results = {}
         for each, found in graphs.items():
             records = execution.train(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 import numpy as np
 import torch
 
 from fishergcn.errors import InputError
-from fishergcn.training import Problem
+from fishergcn.training import Method, Problem, Sizes, TrainConfig, held_bytes
+
+_SHARE = 0.6  # of the free memory that runs side by side may take; what is recorded to be replayed needs some too
 
 
 def find_device(device: str) -> torch.device:
@@ -46,18 +49,16 @@ def chunk_size(problem: Problem, device: torch.device) -> int:
     if device.type == "cpu":
         return 1
     free, _ = torch.cuda.mem_get_info(device)
-    config, graph = problem.config, problem.graph
-    bytes_each = 4 if config.dtype == "float32" else 8
-    widths = sum(config.hidden) + graph.num_classes
-    parameters = (graph.num_features + widths) * max(config.hidden, default=1)
-    # About ten arrays of activations are alive in a step; weights, gradients, moments and copies make six.
-    arrays = 10.0
-    if problem.method.perturbed and config.perturbation == "spectral" and config.congruent:
-        # The factors on both sides of L keep what they multiply, on links once for each end.
-        arrays += {"nodes": 8, "polynomial": 8 * config.degree}.get(config.directions, 12)
-        arrays += 8 * graph.num_links / graph.num_nodes if config.directions == "links" else 0
-    each = bytes_each * (arrays * graph.num_nodes * widths * problem.samples + 6 * parameters)
-    return int(np.clip(0.6 * free / each, 1, 1024))
+    sizes = Sizes.of(problem.graph, problem.method, problem.config, entries=problem.propagation.nnz)
+    return runs_side_by_side(sizes, problem.method, problem.config, free)
+
+
+def runs_side_by_side(
+    sizes: Sizes, method: Method, config: TrainConfig, free: float, bytes_each: Mapping[str, float] | None = None
+) -> int:
+    """Return how many runs are trained at once on a GPU with so many free bytes, at least one and at most 1024."""
+    one, two = (held_bytes(sizes, method, config, runs, bytes_each, gpu=True) for runs in (1, 2))
+    return int(np.clip((_SHARE * free - one) / max(two - one, 1.0) + 1, 1, 1024))
 
 
 def count_cores() -> int:

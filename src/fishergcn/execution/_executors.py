@@ -9,6 +9,7 @@ import math
 import os
 import queue
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
@@ -233,7 +234,7 @@ class ProcessExecutor:
                         break
                     worker.wait()
                 else:
-                    raise FisherGCNError(f"a worker process died {_ATTEMPTS} times on the same job.")
+                    raise FisherGCNError(_how_it_died(None if worker is None else worker.poll()))
             except BaseException as error:  # handed to the caller, who raises it
                 finished.put((job, error))
         if worker is not None and worker.stdin is not None:
@@ -306,6 +307,15 @@ class ProcessExecutor:
         finally:
             with self._lock:
                 self._problems[key] -= 1
+
+
+def _how_it_died(status: int | None) -> str:
+    if status == -signal.SIGKILL:  # which is what Linux does to a process when there is no memory left
+        return (
+            f"a worker process was killed {_ATTEMPTS} times on the same job, probably for lack of memory; fewer "
+            "workers need less, and --dry-run says how much one needs."
+        )
+    return f"a worker process died {_ATTEMPTS} times on the same job."
 
 
 def _with_weights(record: RunRecord, path: Path) -> RunRecord:

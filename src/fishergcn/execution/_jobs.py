@@ -19,11 +19,14 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from fishergcn._base.files import write_text
+from fishergcn._base.mapped import read_mapped, write_files
+from fishergcn._base.npz import pack_json, unpack_json
 from fishergcn._base.reprs import one_line
+from fishergcn._base.types import AnyArray
 from fishergcn.errors import InputError
 from fishergcn.execution._training import train_job
 from fishergcn.graph import Graph
+from fishergcn.operators import SparseMatrix
 from fishergcn.perturbation import Neighborhood
 from fishergcn.spectrum import Spectrum
 from fishergcn.splits import Split
@@ -133,48 +136,81 @@ def problem_key(problem: Problem) -> str:
     return hashlib.sha256(text.encode() + drawn_from).hexdigest()[:32]
 
 
+def problem_arrays(problem: Problem) -> dict[str, AnyArray]:
+    """Return a problem as arrays by name; those of the graph and of what was made of it share its memory."""
+    matrix = problem.propagation
+    facts: dict[str, Any] = {"method": problem.method.name, "config": problem.config.to_dict()}
+    found = {f"graph_{name}": array for name, array in problem.graph.to_arrays().items()}
+    found |= {"indptr": matrix.indptr, "indices": matrix.indices, "data": matrix.data}
+    found |= _ready_arrays(problem)
+    if isinstance(problem.neighborhood, Neighborhood):
+        spectrum = problem.neighborhood.spectrum
+        found |= {"eigenvalues": spectrum.eigenvalues, "eigenvectors": spectrum.eigenvectors}
+        facts["spectrum"] = {"trace": spectrum.trace, "residual": spectrum.residual, "solver": spectrum.solver}
+    if problem.moved is not None:
+        found["moved"] = problem.moved
+    return found | {"facts": pack_json(facts)}
+
+
+def problem_from_arrays(arrays: Mapping[str, AnyArray]) -> Problem:
+    """Undo :func:`problem_arrays`, on the memory of these arrays."""
+    facts = unpack_json(arrays["facts"])
+    nodes = len(arrays["indptr"]) - 1
+    spectrum = None
+    if "spectrum" in facts:
+        vectors = arrays["eigenvalues"], arrays["eigenvectors"]
+        spectrum = Spectrum(eigenvalues=vectors[0], eigenvectors=vectors[1], **facts["spectrum"])
+    parts = {name.removeprefix("graph_"): array for name, array in arrays.items() if name.startswith("graph_")}
+    matrix = sparse.csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=(nodes, nodes))
+    matrix.has_sorted_indices = matrix.has_canonical_format = True  # as it was
+    graph = Graph.from_arrays(parts)
+    single = arrays.get("single")
+    return prepare(
+        graph,
+        parse_method(facts["method"]),
+        TrainConfig.from_dict(facts["config"]),
+        propagation=matrix,
+        spectrum=spectrum,
+        moved=arrays.get("moved"),
+        operator=None if single is None else SparseMatrix.from_symmetric(matrix, single),
+        scaled=_scaled(graph, arrays),
+    )
+
+
+def _ready_arrays(problem: Problem) -> dict[str, AnyArray]:
+    """Return what each process would make for itself: X as it is scaled, and the values of Ã in float32."""
+    given, found, method = problem.graph.features, dict[str, AnyArray](), problem.method
+    number = np.float32 if problem.config.dtype == "float32" else np.float64
+    if method.trained and given is not None:
+        scaled: Any = problem.scaling.apply(given)
+        values: Any = scaled.data if isinstance(scaled, sparse.csr_array) else scaled
+        own: Any = given.data if isinstance(given, sparse.csr_array) else given
+        values = values.astype(number)
+        found["scaled"] = own if values.dtype == own.dtype and np.array_equal(values, own) else values
+    if method.uses_graph and method.trained and number == np.float32:
+        found["single"] = problem.propagation.data.astype(np.float32)
+    return found
+
+
+def _scaled(graph: Graph, arrays: Mapping[str, AnyArray]) -> Any:
+    """Return X as it is scaled, on the indices of the graph."""
+    given = graph.features
+    if "scaled" not in arrays or not isinstance(given, sparse.csr_array):
+        return arrays.get("scaled")
+    found = sparse.csr_array((arrays["scaled"], given.indices, given.indptr), shape=given.shape)
+    found.has_sorted_indices = found.has_canonical_format = True
+    return found
+
+
 def save_problem(problem: Problem, folder: Path) -> None:
     """Write a problem as plain arrays into a new folder."""
     folder.mkdir(parents=True)
-    problem.graph.save(folder / "graph.npz")
-    matrix = problem.propagation
-    for name, array in (("indptr", matrix.indptr), ("indices", matrix.indices), ("data", matrix.data)):
-        np.save(folder / f"{name}.npy", array, allow_pickle=False)
-    facts: dict[str, Any] = {"method": problem.method.name, "config": problem.config.to_dict()}
-    if isinstance(problem.neighborhood, Neighborhood):
-        spectrum = problem.neighborhood.spectrum
-        np.save(folder / "eigenvalues.npy", spectrum.eigenvalues, allow_pickle=False)
-        np.save(folder / "eigenvectors.npy", spectrum.eigenvectors, allow_pickle=False)
-        facts["spectrum"] = {"trace": spectrum.trace, "residual": spectrum.residual, "solver": spectrum.solver}
-    if problem.moved is not None:
-        np.save(folder / "moved.npy", problem.moved, allow_pickle=False)
-    write_text(folder / "problem.json", json.dumps(facts))
+    write_files(folder, problem_arrays(problem))
 
 
 def load_problem(folder: Path) -> Problem:
     """Read what :func:`save_problem` wrote; the arrays stay on disk and are mapped."""
-    facts = json.loads((folder / "problem.json").read_text(encoding="utf-8"))
-    indptr, indices, data = (_mapped(folder / f"{name}.npy") for name in ("indptr", "indices", "data"))
-    nodes = len(indptr) - 1
-    spectrum = None
-    if "spectrum" in facts:
-        spectrum = Spectrum(
-            eigenvalues=np.array(_mapped(folder / "eigenvalues.npy")),
-            eigenvectors=np.array(_mapped(folder / "eigenvectors.npy")),
-            **facts["spectrum"],
-        )
-    return prepare(
-        Graph.load(folder / "graph.npz"),
-        parse_method(facts["method"]),
-        TrainConfig.from_dict(facts["config"]),
-        propagation=sparse.csr_array((data, indices, indptr), shape=(nodes, nodes)),
-        spectrum=spectrum,
-        moved=_mapped(folder / "moved.npy") if (folder / "moved.npy").exists() else None,
-    )
-
-
-def _mapped(path: Path) -> Any:
-    return np.load(path, mmap_mode="r", allow_pickle=False)
+    return problem_from_arrays(read_mapped(folder))
 
 
 def run_to_dict(run: Run) -> dict[str, Any]:

@@ -147,7 +147,7 @@ class Display(Listener):
             parts.append(f"{progress.active} training, {progress.finished} stopped")
         measured, ahead = progress.epoch - self._first_epoch, progress.max_epochs - progress.epoch
         if measured and ahead > 0:
-            parts.append(f"at most {_duration((now - self._epochs_since) / measured * ahead)} left in this run")
+            parts.append(f"at most {duration((now - self._epochs_since) / measured * ahead)} left in this run")
         self._epoch = ", ".join(["", *parts])
         if self._live is None and now - self._shown > _LINE_EVERY:
             self._shown = now
@@ -189,7 +189,7 @@ class Display(Listener):
         left = self._total - self._done - self._failed
         fresh = self._done - self._done_before + self._failed
         spent = time.monotonic() - self._started
-        wait = f", about {_duration(spent / fresh * left)} left" if fresh and left else ""
+        wait = f", about {duration(spent / fresh * left)} left" if fresh and left else ""
         return f"{self._done}/{self._total} runs done, {self._running} in progress, {self._failed} failed{wait}"
 
     def _picture(self) -> Any:
@@ -206,7 +206,7 @@ class Display(Listener):
         return Group(self._line() + self._epoch, bar, shown)
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

@@ -1,20 +1,18 @@
 """Jobs on the machines of a Ray cluster.
 
 One job is one task. Ray finds a free machine for it and starts it again elsewhere when that machine is lost. What
-travels is plain: a problem as the bytes of its files, runs and records as JSON. The nodes need this package.
+travels is plain: a problem as arrays, which the processes of a machine share, runs and records as JSON. The nodes need
+this package.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import tempfile
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from fishergcn._base.imports import require
@@ -25,12 +23,12 @@ from fishergcn.execution._executors import LocalExecutor, failed_records
 from fishergcn.execution._jobs import (
     Job,
     find_measure,
-    load_problem,
     measure_name,
+    problem_arrays,
+    problem_from_arrays,
     problem_key,
     run_from_dict,
     run_to_dict,
-    save_problem,
 )
 from fishergcn.training import Problem, RunRecord
 
@@ -38,7 +36,7 @@ _RETRIES = 5  # how often a task may lose its machine
 _KEPT_PROBLEMS = 2
 _CHUNK = 32  # runs side by side on a GPU that this process cannot see; halved there if they do not fit
 
-Files = dict[str, AnyArray]  # the bytes of each file
+Arrays = dict[str, AnyArray]
 
 
 class RayExecutor:
@@ -63,7 +61,7 @@ class RayExecutor:
         if self._connected:
             self._connect(address)
         needs = {"num_cpus": 1, "num_gpus": 1} if gpu else {"num_cpus": 1}
-        self._train = self._ray.remote(max_retries=_RETRIES, **needs)(_train_files)
+        self._train = self._ray.remote(max_retries=_RETRIES, **needs)(_train_arrays)
         if self._slots() == 0:
             self.close()
             raise InputError(f"the Ray cluster at {address!r} has no {'GPU' if gpu else 'CPU'} to work on.")
@@ -108,7 +106,7 @@ class RayExecutor:
     def _start(self, job: Job) -> Any:
         key = problem_key(job.problem)
         if key not in self._problems:
-            self._problems[key] = self._ray.put(_to_files(job.problem))
+            self._problems[key] = self._ray.put(problem_arrays(job.problem))
             while len(self._problems) > _KEPT_PROBLEMS:
                 self._problems.popitem(last=False)  # tasks that still need it hold it themselves
         self._problems.move_to_end(key)
@@ -135,24 +133,17 @@ class RayExecutor:
             self._connected = False
 
 
-def _to_files(problem: Problem) -> Files:
-    with tempfile.TemporaryDirectory(prefix="fishergcn-") as place:
-        folder = Path(place) / "problem"
-        save_problem(problem, folder)
-        return {path.name: np.fromfile(path, dtype=np.uint8) for path in folder.iterdir()}
-
-
 # On the nodes
 
 _problems: OrderedDict[str, Problem] = OrderedDict()  # of this worker process; tasks of one cell come in a row
 
 
-def _train_files(
-    key: str, files: Files, runs: str, gpu: bool, keep_weights: bool, measure: str, task: str
+def _train_arrays(
+    key: str, arrays: Arrays, runs: str, gpu: bool, keep_weights: bool, measure: str, task: str
 ) -> list[tuple[str, list[Any]]]:
     """Do a job and return each list of records as JSON, with the weights."""
     chosen = tuple(map(run_from_dict, json.loads(runs)))
-    job = Job(_problem(key, files), chosen, keep_weights, find_measure(measure), json.loads(task))
+    job = Job(_problem(key, arrays), chosen, keep_weights, find_measure(measure), json.loads(task))
     device = torch.device("cuda" if gpu else "cpu")
     return [
         (json.dumps([record.to_dict() for record in records]), [record.weights for record in records])
@@ -160,12 +151,10 @@ def _train_files(
     ]
 
 
-def _problem(key: str, files: Files) -> Problem:
+def _problem(key: str, arrays: Arrays) -> Problem:
     if key not in _problems:
-        with tempfile.TemporaryDirectory(prefix="fishergcn-", ignore_cleanup_errors=True) as place:
-            for name, content in files.items():
-                content.tofile(Path(place) / name)
-            _problems[key] = load_problem(Path(place))  # mapped files live on without their names
+        # Ray hands out arrays that lie in the shared memory of the machine, where all its processes read them.
+        _problems[key] = problem_from_arrays(arrays)
         while len(_problems) > _KEPT_PROBLEMS:
             _problems.popitem(last=False)
     _problems.move_to_end(key)

@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
+from scipy import sparse
 
 from fishergcn._base.choices import Settings
 from fishergcn._base.seeds import FIRST_SEED, check_seeds
-from fishergcn._base.types import MatrixLike
+from fishergcn._base.types import AnyArray, CSRArray, MatrixLike
 from fishergcn.errors import InputError
 from fishergcn.execution._arguments import check_graph, chosen_config
 from fishergcn.execution._choice import choose_executor
+from fishergcn.execution._cost import ERROR, Part, cost_of, memory_told
 from fishergcn.execution._devices import find_device
 from fishergcn.execution._jobs import Job
 from fishergcn.execution._progress import Display, Listener
+from fishergcn.execution._sharing import forget_shared, shared_arrays
 from fishergcn.graph import Graph
 from fishergcn.perturbation import pool_weights
+from fishergcn.propagation import renormalized_into
 from fishergcn.splits import Split, choose
 from fishergcn.training import (
     BatchSettings,
     Method,
+    Pace,
     Run,
     RunRecord,
+    Sizes,
     TrainConfig,
     check_fanout,
     check_runs,
@@ -34,6 +42,7 @@ from fishergcn.training import (
     prepare_batches,
     process_count,
     process_group,
+    propagation_of,
     train_prepared,
 )
 
@@ -131,6 +140,7 @@ def train(
     graph = learnable(graph, methods)
     weights = None if moved is None else pool_weights(graph.adjacency, moved)
     runs = [Run(split, seed) for split in choose(graph, splits) for seed in numbers]
+    _refuse_what_cannot_fit(graph, methods, runs, config, place, workers, batches)
     listener = progress if isinstance(progress, Listener) else Display() if progress else Listener()
     if batches is not None:
         return _in_batches(graph, methods, runs, config, batches, place, listener, keep_weights)
@@ -140,7 +150,8 @@ def train(
         found: list[RunRecord] = []
         for each in methods:
             name = _name(graph, each)
-            problem = prepare(graph, each, config, moved=weights)
+            with memory_told(graph, each, config, place):
+                problem = prepare(graph, each, config, moved=weights)
             check_runs(problem, runs)
             size = executor.chunk_size(problem)
             jobs = [Job(problem, tuple(runs[at : at + size]), keep_weights) for at in range(0, len(runs), size)]
@@ -167,17 +178,64 @@ def _in_batches(
     with process_group(device) as (group, place), listener if group.first else Listener() as told:
         if group.size > 1 and place.type == "cpu":
             torch.set_num_threads(1)  # the processes are the threads
+        group.agree(None)  # all are here, and have mapped the graph
+        forget_shared()
         _begin(told, graph, methods, runs)
         for method in methods:
-            problem, basis = prepare_batches(graph, method, config, group=group)
+            with memory_told(graph, method, config, place, settings):
+                matrix = _shared(graph, method, config)
+                problem, basis = prepare_batches(graph, method, config, propagation=matrix, group=group)
+                group.agree(None)
+                forget_shared()
             for run in runs:
                 told.started(_name(graph, method), 1)
-                record = train_prepared(
-                    problem, basis, run, settings, place, group, keep_weights=keep_weights, on_epoch=told.epoch
-                )
+                with memory_told(graph, method, config, place, settings):
+                    record = train_prepared(
+                        problem, basis, run, settings, place, group, keep_weights=keep_weights, on_epoch=told.epoch
+                    )
                 found.append(record)
                 told.finished(_name(graph, method), [record])
     return found
+
+
+def _shared(graph: Graph, method: Method, config: TrainConfig) -> CSRArray | None:
+    """Return Ã in files that are mapped, if it is shared with other processes or the graph is mapped too; else None."""
+    first_order = method.uses_graph and not method.high_order and method.base != "lp"
+    if (process_count() == 1 and not graph.mapped) or not (first_order or method.high_order):
+        return None
+    # The files have no name any more once they are mapped, and no trace of them is left when this process ends.
+    with tempfile.TemporaryDirectory(prefix="fishergcn-", ignore_cleanup_errors=True) as place:
+
+        def make() -> dict[str, AnyArray]:
+            if first_order and graph.mapped:
+                matrix = renormalized_into(graph.adjacency, Path(place))
+            else:
+                matrix = propagation_of(graph, method, config)
+            return {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
+
+        found = shared_arrays(f"{'high' if method.high_order else 'plain'}-{graph.digest[:16]}", make)
+    matrix = sparse.csr_array((found["data"], found["indices"], found["indptr"]), shape=(graph.num_nodes,) * 2)
+    matrix.has_sorted_indices = matrix.has_canonical_format = True
+    return matrix
+
+
+def _refuse_what_cannot_fit(
+    graph: Graph,
+    methods: Sequence[Method],
+    runs: Sequence[Run],
+    config: TrainConfig,
+    device: torch.device,
+    workers: int | None,
+    batches: BatchSettings | None,
+) -> None:
+    """Raise before the work begins if it needs more memory than there is, by more than the prediction may err."""
+    splits = list({id(run.split): run.split for run in runs}.values())
+    if splits:
+        name = graph.name or "the graph"
+        parts = [
+            Part(name, each.name, Sizes.of(graph, each, config, splits), each, config, len(runs)) for each in methods
+        ]
+        cost_of(parts, str(device), workers, batches=batches, pace=Pace.usual(device)).check(ERROR)
 
 
 def _begin(listener: Listener, graph: Graph, methods: Sequence[Method], runs: Sequence[Run]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from fishergcn.execution._cost import memory_told
 from fishergcn.training import Progress, RunRecord, train_chunk
 
 if TYPE_CHECKING:
@@ -30,7 +31,10 @@ def train_job(
     >>> record.status
     'ok'
     """
-    yield _records(job, device, on_epoch)
+    problem = job.problem
+    with memory_told(problem.graph, problem.method, problem.config, device):
+        records = _records(job, device, on_epoch)
+    yield records
 
 
 def _records(job: Job, device: torch.device, on_epoch: Callable[[Progress], None] | None) -> list[RunRecord]:

@@ -15,12 +15,18 @@ if TYPE_CHECKING:
     from fishergcn.graph._graph import Graph
 
 
+_BLOCK = 1 << 20  # rows
+
+
 def graph_digest(graph: Graph) -> str:
     """Return the SHA-256 of everything a computation sees; names of nodes and classes do not count."""
     total = hashlib.sha256()
     for name, array in _content(graph):
-        total.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
-        total.update(np.ascontiguousarray(array).data)
+        # Indices count as int64, whatever they are stored in; a block at a time, since a graph may be mapped.
+        wide = array.dtype if array.dtype.kind != "i" else np.dtype(np.int64)
+        total.update(f"{name} {wide.str} {array.shape}\n".encode())
+        for start in range(0, len(array), _BLOCK):
+            total.update(np.ascontiguousarray(array[start : start + _BLOCK], dtype=wide).data)
     return total.hexdigest()
 
 
@@ -28,8 +34,8 @@ def _content(graph: Graph) -> Iterator[tuple[str, AnyArray]]:
     for name, data in (("adjacency", graph.adjacency), ("features", graph.features)):
         if isinstance(data, sparse.csr_array):
             yield f"{name} shape", np.array(data.shape, dtype=np.int64)
-            yield f"{name} indptr", data.indptr.astype(np.int64)
-            yield f"{name} indices", data.indices.astype(np.int64)
+            yield f"{name} indptr", data.indptr
+            yield f"{name} indices", data.indices
             yield f"{name} data", data.data
         elif data is not None:
             yield name, data

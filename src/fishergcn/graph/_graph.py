@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import mmap
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
@@ -13,6 +14,8 @@ import numpy as np
 from scipy import sparse
 
 from fishergcn._base.checks import check_choice, check_text
+from fishergcn._base.folders import check_target
+from fishergcn._base.mapped import write_mapped
 from fishergcn._base.matrices import check_adjacency
 from fishergcn._base.types import AnyArray, CSRArray, FeatureMatrix, IntArray, MatrixLike
 from fishergcn.errors import InputError
@@ -171,6 +174,20 @@ class Graph:
     def num_components(self) -> int:
         """The number of connected components."""
         return int(components(self._adjacency).max()) + 1
+
+    @property
+    def mapped(self) -> bool:
+        """Whether the links lie in a file that is mapped, and not in memory.
+
+        Examples
+        --------
+        >>> Graph.from_edges([(0, 1)]).mapped
+        False
+        """
+        array: Any = self._adjacency.data
+        while isinstance(array, np.ndarray):
+            array = array.base
+        return isinstance(array, mmap.mmap)
 
     @cached_property
     def digest(self) -> str:
@@ -519,15 +536,58 @@ class Graph:
 
         return cls(**planetoid_arguments(directory, name))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the graph to an ``.npz`` file without pickles; the file is there wholly or not at all."""
+    def save(self, path: str | os.PathLike[str], *, mapped: bool = False) -> None:
+        """Write the graph to an ``.npz`` file without pickles; the file is there wholly or not at all.
+
+        Parameters
+        ----------
+        path
+            The file, or with ``mapped`` a new folder.
+        mapped
+            Write a folder of plain arrays instead. :meth:`load` maps them: what is not looked at is not read, and all
+            processes of a machine share one copy.
+        """
+        if mapped:
+            target = check_target(path, overwrite=False, ours=lambda _: False)
+            write_mapped(target, self.to_arrays())
+            return
         from fishergcn.graph._formats._archive import save_graph
 
         save_graph(self, path)
 
+    def to_arrays(self) -> dict[str, AnyArray]:
+        """Return the graph as arrays by name, which share its memory; :meth:`from_arrays` undoes it.
+
+        Examples
+        --------
+        >>> sorted(Graph.from_edges([(0, 1)], labels=[0, 1]).to_arrays())[:3]
+        ['adjacency_data', 'adjacency_indices', 'adjacency_indptr']
+        """
+        from fishergcn.graph._formats._arrays import graph_arrays
+
+        return graph_arrays(self)
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Graph:
+        """Return the graph of :meth:`to_arrays` on the memory of these arrays: mapped files, or shared memory.
+
+        They are checked as those of any graph are, a block at a time, and must not change afterwards.
+
+        Examples
+        --------
+        >>> pair = Graph.from_edges([(0, 1)], name="pair")
+        >>> Graph.from_arrays(pair.to_arrays()) == pair
+        True
+        """
+        from fishergcn.graph._formats._arrays import graph_from_arrays
+
+        return graph_from_arrays(arrays)
+
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Graph:
         """Read a graph written by :meth:`save`, or one that is kept as plain arrays; anything else is refused.
+
+        A folder that was saved with ``mapped`` is not read but mapped.
 
         Plain arrays in an ``.npz``: ``edges`` (m x 2 node indices); ``x_indptr``, ``x_indices``, ``x_data`` and
         ``x_shape`` for features in compressed sparse rows; ``labels``, -1 where unknown; and, if splits are published
@@ -542,8 +602,9 @@ class Graph:
         ...     Graph.load(file.name)
         <Graph 'pair': 2 nodes, 1 links, 0 features, 0 classes>
         """
-        from fishergcn.graph._formats._archive import load_graph
+        from fishergcn.graph._formats._archive import load_folder, load_graph
 
+<<<<<<< HEAD
         return load_graph(path)
 
 
@@ -551,3 +612,6 @@ def _means_of(graph: Graph | None) -> Means | None:
     if graph is not None and not isinstance(graph, Graph):
         raise InputError(f"fill_from must be a Graph, got {type(graph).__name__}.")
     return None if graph is None else Means.of(graph)
+=======
+        return load_folder(path) if os.path.isdir(path) else load_graph(path)
+>>>>>>> main

@@ -16,6 +16,8 @@ from torch import Tensor
 
 from fishergcn._base.autograd import in_derivative, kernel
 from fishergcn._base.backend import backend_of
+from fishergcn.errors import InputError
+from fishergcn.nn._features import check_words
 from fishergcn.streams import keep_probability, unpack
 
 
@@ -46,12 +48,28 @@ def relu_dropout(values: Tensor, rows: Tensor | None, words: Tensor | None, drop
     """
     if words is None:
         return torch.relu(values)
+    _check(values, rows, words)
     if backend_of(values) == "reference":
         return reference(values, rows, words, dropout)
     if rows is None:
         rows = torch.arange(len(values), dtype=torch.int32, device=values.device)
     result: Tensor = _Activation.apply(values, rows, words, dropout)  # type: ignore[no-untyped-call]
     return result
+
+
+def _check(values: Tensor, rows: Tensor | None, words: Tensor) -> None:
+    """Raise unless the shapes are what compiled code takes them for; on the CPU it also follows the rows."""
+    if values.ndim != 3 or (rows is not None and rows.shape != values.shape[:1]):
+        got = f"{tuple(values.shape)} with {None if rows is None else tuple(rows.shape)} rows"
+        raise InputError(f"values must have shape (p, B, H) and p rows, got {got}.")
+    nodes = len(values)
+    if rows is not None and len(rows) and rows.device.type == "cpu" and not torch.compiler.is_compiling():
+        mapped = torch._C._functorch.is_batchedtensor(rows)  # inside vmap there are no numbers to look at
+        nodes = nodes if mapped else int(rows.max()) + 1
+        if not mapped and int(rows.min()) < 0:
+            raise InputError(f"rows must be numbers of nodes, got {int(rows.min())}.")
+    if not torch._C._functorch.is_batchedtensor(words):
+        check_words(words, values.shape[1], nodes * words_per_node(values.shape[2]))
 
 
 def reference(values: Tensor, rows: Tensor | None, words: Tensor, dropout: float) -> Tensor:

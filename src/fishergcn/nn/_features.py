@@ -8,6 +8,7 @@ masks. Sparse features are never made dense: dropout acts on their stored entrie
 
 from __future__ import annotations
 
+import warnings
 from functools import cached_property
 from typing import Any, get_args
 
@@ -16,6 +17,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from fishergcn._base.arrays import check_compressed
 from fishergcn._base.autograd import in_derivative, kernel
 from fishergcn._base.backend import backend_of
 from fishergcn._base.checks import check_choice
@@ -58,7 +60,20 @@ def make_features(
     if not isinstance(scaling, FeatureScaling):
         check_choice("scaling", scaling, get_args(Scaling))
         scaling = FeatureScaling.learn(features, scaling)
-    scaled = scaling.apply(features)
+    return ready_features(scaling.apply(features), device, dtype)
+
+
+def ready_features(
+    scaled: Any, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
+) -> SparseFeatures | DenseFeatures:
+    """Take features that are scaled already, on their own memory where they have this precision.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ready_features(np.eye(2, dtype=np.float32)).shape
+    (2, 2)
+    """
     if sparse.issparse(scaled):
         return SparseFeatures(scaled, device, dtype)
     return DenseFeatures(torch.as_tensor(scaled, dtype=dtype, device=device))
@@ -105,11 +120,15 @@ class SparseFeatures:
 
     def __init__(self, matrix: Any, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> None:
         self.shape = (int(matrix.shape[0]), int(matrix.shape[1]))
-        self.indptr = torch.tensor(matrix.indptr, dtype=torch.int32, device=device)
-        self.indices = torch.tensor(matrix.indices, dtype=torch.int32, device=device)
-        self.values = torch.tensor(matrix.data, dtype=dtype, device=device)
+        check_compressed("features", matrix)  # compiled code does not check its bounds
+        with warnings.catch_warnings():  # constants: what is mapped, or of a graph, is read only, and nobody writes
+            warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+            self.indptr = torch.as_tensor(matrix.indptr, dtype=torch.int32, device=device)
+            self.indices = torch.as_tensor(matrix.indices, dtype=torch.int32, device=device)
+            self.values = torch.as_tensor(matrix.data, dtype=dtype, device=device)
         self.rows = torch.arange(self.shape[0], dtype=torch.int32, device=device)
-        self._matrix = matrix
+        self._pattern = matrix.indices, matrix.indptr
+        self._matrix = matrix if dtype in HALVES else None  # for sums in float32
         self._columns: tuple[Tensor, ...] | None = None
 
     @property
@@ -129,7 +148,10 @@ class SparseFeatures:
         other.__dict__.update(self.__dict__)
         for name in ("arrays", "_single"):
             other.__dict__.pop(name, None)
-        other.rows = rows.to(device=self.rows.device, dtype=torch.int32)
+        if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < self.shape[0]:
+            got = f"{int(rows.min())} to {int(rows.max())}"
+            raise InputError(f"rows must be numbers below {self.shape[0]}, got {got}.")
+        other.rows = rows.to(device=self.rows.device, dtype=torch.int32).contiguous()
         other._columns = None
         return other
 
@@ -157,8 +179,8 @@ class SparseFeatures:
         """
         if self._columns is None:
             chosen = self.rows.cpu().numpy()
-            numbered = np.arange(1, self._matrix.nnz + 1, dtype=np.int64)
-            entry = sparse.csr_array((numbered, self._matrix.indices, self._matrix.indptr), self.shape)
+            numbered = np.arange(1, len(self._pattern[0]) + 1, dtype=np.int64)
+            entry = sparse.csr_array((numbered, *self._pattern), self.shape)
             by_column = sparse.csc_array(entry[chosen])
             by_column.sort_indices()
             column = np.repeat(np.arange(self.shape[1]), np.diff(by_column.indptr))
@@ -174,8 +196,15 @@ class SparseFeatures:
 
     def times(self, weight: Tensor, words: Tensor | None, samples: int, dropout: float) -> Tensor:
         """Return Z of shape (rows, R * M, H) for weights (R, D, H); no words, no dropout, M = 1."""
-        if weight.shape[1] != self.shape[1]:  # compiled code does not check its bounds
-            raise InputError(f"weights must have {self.shape[1]} rows, got {weight.shape[1]}.")
+        # Compiled code does not check its bounds.
+        if weight.ndim != 3 or weight.shape[1] != self.shape[1]:
+            wanted = f"3 dimensions and {self.shape[1]} rows"
+            raise InputError(f"weights must have {wanted}, got shape {tuple(weight.shape)}.")
+        if weight.dtype != self.values.dtype or weight.device != self.values.device:
+            wanted, got = f"{self.values.dtype} on {self.values.device}", f"{weight.dtype} on {weight.device}"
+            raise InputError(f"weights must be {wanted} like the features, got {got}.")
+        if words is not None:
+            check_words(words, len(weight) * samples, self.mask_words)
         if self.values.dtype in HALVES:  # their sums would lose digits, and plain torch gathers a row for each entry
             single = self._single.times(weight.float(), words, samples, dropout)
             return single.to(weight.dtype)
@@ -184,6 +213,13 @@ class SparseFeatures:
         if torch.is_inference_mode_enabled():  # no derivative can be asked for: spare autograd's overhead
             return _launch(weight, self, words, samples, dropout, False)
         return _product(weight, self, words, samples, dropout, False)
+
+
+def check_words(words: Tensor, batch: int, count: int) -> None:
+    """Raise unless packed masks are what compiled code takes them for: int32, a row for each sample, all of them."""
+    if words.dtype != torch.int32 or words.ndim != 2 or len(words) != batch or words.shape[1] < count:
+        wanted, got = f"int32 of shape ({batch}, {count} or more)", f"{words.dtype} of shape {tuple(words.shape)}"
+        raise InputError(f"masks must be {wanted}, got {got}.")
 
 
 def _size(features: SparseFeatures | DenseFeatures) -> str:

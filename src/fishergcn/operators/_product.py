@@ -20,16 +20,12 @@ from fishergcn._base.autograd import autocasts, in_derivative, kernel, without_a
 from fishergcn._base.backend import backend_of
 from fishergcn._base.tensors import HALVES
 from fishergcn._base.types import AnyArray
+from fishergcn._kernels.choice import DENSE_SHARE, FULL_ROW
 from fishergcn._kernels.threads import on_rows
 from fishergcn.errors import InputError
 
 if TYPE_CHECKING:
     from fishergcn.operators._sparse import SparseMatrix
-
-# From this share of non-zeros on, a dense product on tensor cores beats a sparse one.
-_DENSE_SHARE = 0.005
-# From this mean number of entries in a row on, it pays on a CPU to copy the activations into tiles.
-_FULL_ROW = 24
 
 
 def product(
@@ -249,7 +245,7 @@ def on_cpu(
     rank = len(weighted)
     _check_array("left", left, (rows, rank), values)
     _check_array("weighted", weighted, weighted.shape[:1] + ((width,) if weighted.ndim == 2 else (batch, size)), values)
-    if len(values) >= _FULL_ROW * rows:
+    if len(values) >= FULL_ROW * rows:
         from fishergcn._kernels import cpu_tiles
 
         if cpu_tiles.finite(dense):
@@ -297,7 +293,7 @@ def _multiply(
             on_cpu(out.numpy(), matrix, transposed, *(part.numpy() for part in parts))
             return out
         on_cpu(out.numpy(), matrix, transposed, dense.numpy())
-    elif backend == "triton" and csr.values().numel() > _DENSE_SHARE * rows * nodes:
+    elif backend == "triton" and csr.values().numel() > DENSE_SHARE * rows * nodes:
         from fishergcn._kernels import cuda_half
 
         out = cuda_half.half_product(matrix.half(transposed), dense, rows)

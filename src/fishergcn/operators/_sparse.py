@@ -16,6 +16,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from fishergcn._base.arrays import check_compressed
 from fishergcn._base.tensors import HALVES
 from fishergcn._base.types import AnyArray, CSRArray, MatrixLike
 from fishergcn.errors import InputError
@@ -35,6 +36,8 @@ class SparseMatrix(Placed):
         The matrix as SciPy knows it, kept for everything that is not a product.
     forward, backward : Tensor
         Torch CSR tensors of S and of Sᵀ; the same tensor twice when S is symmetric.
+    single : array, optional
+        The values in float32, where they are there already: of a file that is mapped, for example.
 
     Notes
     -----
@@ -54,8 +57,10 @@ class SparseMatrix(Placed):
 
     __array_ufunc__ = None  # NumPy must not take `array @ matrix` for an elementwise product of objects
 
-    def __init__(self, scipy: CSRArray, forward: Tensor, backward: Tensor) -> None:
+    def __init__(self, scipy: CSRArray, forward: Tensor, backward: Tensor, single: AnyArray | None = None) -> None:
         self.scipy = scipy
+        self._single = single
+        self._own = True  # whether the tensors have memory of their own, and not that of the SciPy matrix
         self._core = self.forward = forward
         self.backward = backward
         self._kept: dict[tuple[str, bool], Any] = {}
@@ -89,7 +94,7 @@ class SparseMatrix(Placed):
         if np.ndim(given) != 2:
             raise InputError(f"A sparse matrix must have 2 dimensions, got {np.ndim(given)}.")
         csr: CSRArray = cast("CSRArray", sparse.csr_array(given, dtype=np.float64))
-        _check_structure(csr)
+        check_compressed("A sparse matrix", csr)
         if not csr.has_canonical_format:
             csr = csr.copy()
             csr.sum_duplicates()
@@ -99,6 +104,24 @@ class SparseMatrix(Placed):
         transposed = sparse.csr_array(csr.T)
         same = csr.shape == transposed.shape and _same_entries(csr, transposed)
         return cls(csr, forward, forward if same else _torch_csr(transposed, device, dtype))
+
+    @classmethod
+    def from_symmetric(cls, matrix: CSRArray, single: AnyArray | None = None) -> SparseMatrix:
+        """Take a canonical float64 matrix that is known to equal its transpose, on its own memory.
+
+        Examples
+        --------
+        >>> SparseMatrix.from_symmetric(sparse.csr_array([[0.0, 1.0], [1.0, 0.0]])).symmetric
+        True
+        """
+        check_compressed("A sparse matrix", matrix)
+        same = single is None or (single.shape == matrix.data.shape and single.dtype == np.float32)
+        if matrix.dtype != np.float64 or not same:
+            raise InputError("A symmetric matrix must hold float64, and its values in float32 must be as many.")
+        forward = _torch_csr(matrix, "cpu", torch.float64, own=False)
+        found = cls(matrix, forward, forward, single)
+        found._own = False
+        return found
 
     @property
     def symmetric(self) -> bool:
@@ -161,9 +184,12 @@ class SparseMatrix(Placed):
 
     def _converted(self, device: torch.device, dtype: torch.dtype) -> SparseMatrix:
         # From the float64 values, so that float64 -> float32 -> float64 loses nothing.
-        forward = _torch_csr(self.scipy, device, dtype)
+        values = self._single if dtype == torch.float32 else None
+        forward = _torch_csr(self.scipy, device, dtype, values, own=self._own)
         if self.symmetric:
-            return SparseMatrix(self.scipy, forward, forward)
+            found = SparseMatrix(self.scipy, forward, forward, self._single)
+            found._own = self._own
+            return found
         return SparseMatrix(self.scipy, forward, _torch_csr(sparse.csr_array(self.scipy.T), device, dtype))
 
     def to_dense(self) -> Tensor:
@@ -230,16 +256,6 @@ def spmm(matrix: SparseMatrix, dense: Tensor) -> Tensor:
     return batched_product(matrix, dense)
 
 
-def _check_structure(csr: CSRArray) -> None:
-    """Raise for pointers or columns that compiled code would follow out of the arrays; SciPy does not look at them."""
-    counts = np.diff(csr.indptr)
-    if len(csr.indptr) != csr.shape[0] + 1 or csr.indptr[0] != 0 or (counts < 0).any() or csr.indptr[-1] > csr.nnz:
-        raise InputError("A sparse matrix must have row pointers that begin with 0 and ascend, got others.")
-    if csr.nnz and not 0 <= csr.indices.min() <= csr.indices.max() < csr.shape[1]:
-        got = f"{csr.indices.min()} to {csr.indices.max()}"
-        raise InputError(f"A sparse matrix of {csr.shape[1]} columns must have column numbers below that, got {got}.")
-
-
 def _restore(matrix: CSRArray, device: str, dtype: torch.dtype) -> SparseMatrix:
     return SparseMatrix.from_scipy(matrix, device=device, dtype=dtype)
 
@@ -248,16 +264,26 @@ def _arrays(csr: Tensor) -> tuple[AnyArray, ...]:
     return tuple(part.numpy() for part in (csr.crow_indices(), csr.col_indices(), csr.values()))
 
 
-def _torch_csr(matrix: CSRArray, device: torch.device | str, dtype: torch.dtype) -> Tensor:
+def _torch_csr(
+    matrix: CSRArray,
+    device: torch.device | str,
+    dtype: torch.dtype,
+    values: AnyArray | None = None,
+    *,
+    own: bool = True,
+) -> Tensor:
+    """Return a matrix as torch has it: with memory of its own or, where types and device allow it, on that of SciPy."""
+    make = torch.tensor if own else torch.as_tensor
     # 32-bit indices halve the index traffic, and MKL takes them as they are.
     index = torch.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else torch.int64
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
         warnings.filterwarnings("ignore", message="Sparse invariant checks are implicitly disabled")
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")  # and nobody writes
         return torch.sparse_csr_tensor(
-            torch.tensor(matrix.indptr, dtype=index),
-            torch.tensor(matrix.indices, dtype=index),
-            torch.tensor(matrix.data, dtype=dtype),
+            make(matrix.indptr, dtype=index),
+            make(matrix.indices, dtype=index),
+            make(matrix.data if values is None else values, dtype=dtype),
             size=matrix.shape,
             check_invariants=False,
         ).to(device)

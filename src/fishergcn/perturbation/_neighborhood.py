@@ -118,7 +118,7 @@ class Neighborhood:
 
     def __init__(
         self,
-        propagation: MatrixLike,
+        propagation: MatrixLike | SparseMatrix,
         rank: int = 10,
         radius: float = 0.1,
         noise: Noise = "uniform",
@@ -137,8 +137,11 @@ class Neighborhood:
         check_choice("metric", metric, get_args(Metric))
         self.noise_kind, self.directions, self.scale, self.metric = noise, directions, scale, metric
         seed = check_integer("seed", seed, minimum=0)
-        matrix = check_propagation(propagation)
-        self.propagation = SparseMatrix.from_scipy(matrix)
+        if isinstance(propagation, SparseMatrix) and propagation.symmetric:
+            matrix, self.propagation = propagation.scipy, propagation
+        else:
+            matrix = check_propagation(propagation.scipy if isinstance(propagation, SparseMatrix) else propagation)
+            self.propagation = SparseMatrix.from_scipy(matrix)
         self.spectrum = choose_directions(matrix, rank, directions, seed) if spectrum is None else spectrum
         check_spectrum(self.spectrum, matrix.shape[0])
         self._eigenvalues = torch.tensor(self.spectrum.eigenvalues, dtype=torch.float64)

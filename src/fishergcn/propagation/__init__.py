@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fishergcn._base.config import MAX_ORDER
+from fishergcn.propagation._mapped import renormalized_into
 from fishergcn.propagation._matrices import high_order, normalized_adjacency, renormalized, walk_matrix
 from fishergcn.propagation._new_nodes import high_order_rows, joined, normalized_rows, renormalized_rows
 from fishergcn.propagation._torch import dense_high_order, propagation_product
@@ -10,5 +11,6 @@ from fishergcn.propagation._walk import transition_matrix
 
 __all__ = [
     "MAX_ORDER", "dense_high_order", "high_order", "high_order_rows", "joined", "normalized_adjacency",
-    "normalized_rows", "propagation_product", "renormalized", "renormalized_rows", "transition_matrix", "walk_matrix",
+    "normalized_rows", "propagation_product", "renormalized", "renormalized_into", "renormalized_rows",
+    "transition_matrix", "walk_matrix",
 ]  # fmt: skip

@@ -32,7 +32,7 @@ from fishergcn.studies._candidates import (
     preparations_of,
     words_for,
 )
-from fishergcn.studies._costs import Pace, high_order_entries, measured_pace, work_of
+from fishergcn.studies._costs import measured_slowness
 from fishergcn.studies._decisions import Decisions
 from fishergcn.studies._inner import inner_splits
 from fishergcn.studies._plan import Cell, Plan
@@ -40,7 +40,7 @@ from fishergcn.studies._planning import splits_digest
 from fishergcn.studies._runner import run
 from fishergcn.studies._stages import Stage, kept_model
 from fishergcn.studies._verdict import known_homophily, sentences, worth_of_links
-from fishergcn.training import RunRecord, TrainConfig, graph_free_of, learnable, parse_method
+from fishergcn.training import Pace, RunRecord, Sizes, TrainConfig, graph_free_of, learnable, parse_method
 
 _USUAL_SECONDS = 120.0  # what a choice may take where no limit is given
 _MOST_ENTRIES = 200_000_000  # of a high-order matrix: 2.4 GB
@@ -164,7 +164,8 @@ class _Choice:
         self.graph, self.split, self.device, self.workers = graph, split, device, workers
         self.limit, self.folder, self.listener, self.seed, self.methods = limit, folder, listener, seed, methods
         self.general = general
-        self.gpu = find_device(device).type == "cuda"
+        self.pace = Pace.usual(find_device(device))
+        self.gpu = self.pace.gpu
         self.cores = 1 if self.gpu else count_cores() if workers is None else workers
         self.preparations = {words_for(each): each for each in preparations_of(graph, fixed)}
         enough = math.ceil(_ENOUGH / len(split.val))
@@ -178,41 +179,40 @@ class _Choice:
 
     def made(self) -> TrainedModel:
         networks = [name for name in self.methods if parse_method(name).trained]
-        self.pace = Pace(*self.decisions.made("pace", lambda: self._measured(networks)))
+        self.slowness = self.decisions.made("slowness", lambda: self._measured(networks))
         self._try_candidates(self._try_preparations(networks))
         finalists = self._try_finalists()
         best = best_candidate(on_common_runs({key: self._scores(key) for key in self._simplest_first(finalists)}))
-        return dataclasses.replace(self._model(best), selection=self._selection(best))
+        selection = self._selection(best)
+        self.decisions.end(selection)
+        return dataclasses.replace(self._model(best), selection=selection)
 
     def _left(self) -> float:
         return self.limit - (time.monotonic() - self.started)
 
     # What it costs
 
-    def _measured(self, networks: Sequence[str]) -> tuple[float, float]:
-        if not networks:
-            return 0.0, 0.0
-        return dataclasses.astuple(measured_pace(self.graph, self.split, self.general, self.device))
+    def _measured(self, networks: Sequence[str]) -> float:
+        return measured_slowness(self.graph, self.split, self.general, self.device) if networks else 0.0
 
     @property
     def _entries(self) -> float:
         """How many entries the high-order matrix has, about."""
-        return self.decisions.made("entries", lambda: high_order_entries(self.graph, self.general))
+        high = parse_method("gcn-t")
+        return self.decisions.made("entries", lambda: Sizes.of(self.graph, high, self.general, [self.split]).entries)
 
     def _seconds(self, name: str, runs: int = 1) -> float:
         """Estimate how long runs of a method take, side by side on a GPU or on several cores; inf if not at all."""
         method = parse_method(name)
         if not method.trained:
             return 0.0
-        entries = 0.0 if not method.uses_graph else self.graph.adjacency.nnz + self.graph.num_nodes
-        if method.high_order:
-            entries = self._entries
-            if entries > _MOST_ENTRIES:
-                return math.inf
-        known = len(self.split.train) + len(self.split.val)
-        work = work_of(self.graph, method, self.general, entries, known)
+        entries = self._entries if method.high_order else None
+        if entries is not None and entries > _MOST_ENTRIES:
+            return math.inf
+        sizes = Sizes.of(self.graph, method, self.general, [self.split], entries=entries)
+        epoch = self.slowness * self.pace.epoch(sizes, method, self.general, runs if self.gpu else 1)
         epochs = _USUAL_EPOCHS * self.general.max_epochs * self.slower
-        return epochs * (self.pace.of(runs * work) if self.gpu else runs * self.pace.of(work) / self.cores)
+        return epochs * (epoch if self.gpu else runs * epoch / self.cores)
 
     def _prepared(self, key: Key, config: TrainConfig) -> TrainConfig:
         return dataclasses.replace(config, **self.preparations.get(key[1], {}))

@@ -136,8 +136,8 @@ class _Shared:
     """What cells on one data set share: the graph, its splits, propagation matrices and spectra."""
 
     def __init__(self, plan: Plan, store: RunStore, dataset: str) -> None:
-        self.plan, self.store, self.graph = plan, store, _graph(plan, dataset)
-        self.splits = _splits(plan, dataset, self.graph)
+        self.plan, self.store, self.graph = plan, store, graph_of(plan, dataset)
+        self.splits = splits_of(plan, dataset, self.graph)
         self._matrices: dict[object, CSRArray] = {}
         self._spectra: dict[object, Spectrum] = {}
         self._pools: dict[float, FloatArray] = {}
@@ -172,7 +172,7 @@ class _Shared:
         return self._pools[radius]
 
 
-def _graph(plan: Plan, dataset: str) -> Graph:
+def graph_of(plan: Plan, dataset: str) -> Graph:
     """Return the graph of a data set, which must be the one that was planned with."""
     if dataset not in plan.graphs and dataset not in datasets.available():
         advice = "pass it to the plan: make_plan(..., datasets=[graph])"
@@ -183,7 +183,7 @@ def _graph(plan: Plan, dataset: str) -> Graph:
     return graph
 
 
-def _splits(plan: Plan, dataset: str, graph: Graph) -> dict[str, splits.Split]:
+def splits_of(plan: Plan, dataset: str, graph: Graph) -> dict[str, splits.Split]:
     """Return the splits of a data set by name."""
     own = {split.name: split for split in plan.own_splits.get(dataset, ())}
     if f"{dataset}, splits" in plan.digests and not own:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from fishergcn._base.reprs import one_line
 from fishergcn.errors import DataFileError, FisherGCNError, InputError
+from fishergcn.execution import Cost
 from fishergcn.graph import Graph
 from fishergcn.splits import Split
 from fishergcn.studies._entries import Entries
@@ -194,6 +195,21 @@ class Plan:
             return "labels" if method.base == "lp" else "renormalized" if method.uses_graph else "identity"
         order, usual = ((each.config.order, each.config.threshold) for each in (cell, self.cells[0]))
         return "high-order" if order == usual else f"high-order {order[0]} {order[1]:g}"
+
+    def cost(self, device: str = "auto", workers: int | None = None) -> Cost:
+        """Return what the study will take here, in seconds and bytes, from the sizes of its graphs.
+
+        The machine is measured the first time, which takes some seconds. Attacks come on top of the training that they
+        need, and are not counted.
+
+        Parameters
+        ----------
+        device, workers
+            As in :func:`run`.
+        """
+        from fishergcn.studies._cost import plan_cost  # which needs graphs and splits of a plan
+
+        return plan_cost(self, device, workers)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON; of a cell's settings only those that are not the first cell's."""

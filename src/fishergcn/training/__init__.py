@@ -9,6 +9,7 @@ from fishergcn.training._distributed import is_first_process, process_count, pro
 from fishergcn.training._methods import METHODS, Method, control_of, graph_free_of, parse_method, samples_of
 from fishergcn.training._minibatch import train_prepared
 from fishergcn.training._objective import Targets, scores
+from fishergcn.training._pace import Pace, pace_of
 from fishergcn.training._problem import (
     Problem,
     Run,
@@ -20,11 +21,14 @@ from fishergcn.training._problem import (
 )
 from fishergcn.training._records import SCORES, RunRecord
 from fishergcn.training._sampling import BatchSettings, check_fanout
+from fishergcn.training._sizes import Sizes
 from fishergcn.training._untrained import log_probabilities
+from fishergcn.training._work import held_bytes, usual_epochs
 
 __all__ = [
-    "METHODS", "SCORES", "BatchSettings", "Method", "Problem", "Progress", "Run", "RunRecord", "Targets", "TrainConfig",
-    "check_fanout", "check_runs", "control_of", "graph_free_of", "is_first_process", "joined_propagation", "learnable",
-    "log_probabilities", "parse_method", "prepare", "prepare_batches", "process_count", "process_group",
-    "propagation_of", "samples_of", "scores", "train_chunk", "train_prepared",
+    "METHODS", "SCORES", "BatchSettings", "Method", "Pace", "Problem", "Progress", "Run", "RunRecord", "Sizes",
+    "Targets", "TrainConfig", "check_fanout", "check_runs", "control_of", "graph_free_of", "held_bytes",
+    "is_first_process", "joined_propagation", "learnable", "log_probabilities", "pace_of", "parse_method", "prepare",
+    "prepare_batches", "process_count", "process_group", "propagation_of", "samples_of", "scores", "train_chunk",
+    "train_prepared", "usual_epochs",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from fishergcn._base.config import TrainConfig
-from fishergcn._base.types import FloatArray
+from fishergcn._base.types import CSRArray, FloatArray
 from fishergcn.errors import FisherGCNError, InputError
 from fishergcn.graph import Graph
 from fishergcn.perturbation import Neighborhood, choose_directions
@@ -25,7 +25,13 @@ _MOST_HIGH_ORDER = 100_000  # nodes; the matrix of higher order holds hundreds o
 
 
 def prepare_batches(
-    graph: Graph, method: Method, config: TrainConfig, *, spectrum: Spectrum | None = None, group: Group | None = None
+    graph: Graph,
+    method: Method,
+    config: TrainConfig,
+    *,
+    propagation: CSRArray | None = None,
+    spectrum: Spectrum | None = None,
+    group: Group | None = None,
 ) -> tuple[Problem, FloatArray | None]:
     """Make a graph ready for mini-batches: Ã, the neighborhood in its own coordinates, and the basis Ū.
 
@@ -60,7 +66,7 @@ def prepare_batches(
         )
     # Of the unperturbed method: the neighborhood below is another one.
     plain = dataclasses.replace(method, base="gcn") if method.perturbed else method
-    problem = prepare(graph, plain, config)
+    problem = prepare(graph, plain, config, propagation=propagation)
     if not method.perturbed or config.radius == 0:
         return dataclasses.replace(problem, method=method), None
     if config.congruent:

@@ -84,7 +84,11 @@ class Trainer:
             return full_view(self.features, adversary.neighborhood.propagation, problem.depth)
         if self.links is None and not problem.method.consistent:
             return self._view("train")
-        plain = as_operator(problem.propagation, device=self.device, dtype=problem.dtype)
+        plain: Operator
+        if problem.operator is not None:
+            plain = problem.operator.to(self.device, problem.dtype)
+        else:
+            plain = as_operator(problem.propagation, device=self.device, dtype=problem.dtype)
         return full_view(self.features, plain, problem.depth)
 
     def _targets(self, part: str, view: View) -> Targets:

@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING
 
 from fishergcn._base.memory import free_memory
 from fishergcn.errors import InputError
+from fishergcn.training._work import COMPILED_BYTES, PLAIN_BYTES
 
 if TYPE_CHECKING:
     from fishergcn.training._engine import Trainer
-
-# Autograd keeps what the compiled step overwrites: Z, Ã Z, H and the gradients of all three.
-_COMPILED_ARRAYS, _AUTOGRAD_ARRAYS = 2, 6
 
 
 def check_fits(trainer: Trainer) -> None:
@@ -20,13 +18,13 @@ def check_fits(trainer: Trainer) -> None:
     if free is None:
         return
     problem, runs = trainer.problem, len(trainer.stack)
-    arrays = _AUTOGRAD_ARRAYS if trainer.compiled is None else _COMPILED_ARRAYS
+    bytes_each = PLAIN_BYTES if trainer.compiled is None else COMPILED_BYTES
     rows = max(operator.shape[1] for operator in trainer.train_view.operators)
-    number = trainer.stack.weights[0].element_size()
+    number = bytes_each["activations"] * trainer.stack.weights[0].element_size() / 4
     width = max((weight.shape[2] for weight in trainer.stack.weights), default=1)
 
     def needed(samples: int, width: int) -> int:
-        return arrays * rows * runs * samples * width * number
+        return int(number * rows * runs * samples * 2 * width)  # Z and H of the widest layer
 
     if needed(problem.samples, width) <= free:
         return

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -20,6 +21,7 @@ from fishergcn._base.backend import backend_of
 from fishergcn._base.choices import ClassWeight
 from fishergcn._base.reprs import one_line
 from fishergcn._base.types import FloatArray, IntArray
+from fishergcn.errors import InputError
 from fishergcn.nn import View
 from fishergcn.splits import Split
 
@@ -82,6 +84,32 @@ class Targets:
             torch.as_tensor(classes, device=device),
             torch.as_tensor(padded, dtype=dtype, device=device),
         )
+
+    @cached_property
+    def _extent(self) -> tuple[int, int, int, int]:
+        """The least and largest row and class."""
+        return tuple(int(end) for each in (self.rows, self.labels) for end in (each.min(), each.max()))  # type: ignore[return-value]
+
+    def check(self, rows: int, batch: int, classes: int) -> None:
+        """Raise unless logits of shape (rows, batch, classes) have these nodes: compiled code follows the numbers.
+
+        Examples
+        --------
+        >>> import torch
+        >>> Targets(torch.tensor([[5]]), torch.tensor([[0]]), torch.ones(1, 1)).check(rows=5, batch=1, classes=2)
+        Traceback (most recent call last):
+            ...
+        fishergcn.errors.InputError: targets must be rows below 5 of classes below 2, got up to 5 and 0.
+        """
+        if batch % len(self.rows):
+            raise InputError(f"logits must have a multiple of {len(self.rows)} columns of samples, got {batch}.")
+        if self.rows.shape != self.labels.shape or self.rows.shape != self.shares.shape:
+            raise InputError("rows, labels and shares of targets must have one shape.")
+        least, most, first, last = self._extent if self.rows.numel() else (0, -1, 0, -1)
+        if least < 0 or most >= rows or first < 0 or last >= classes:
+            raise InputError(
+                f"targets must be rows below {rows} of classes below {classes}, got up to {most} and {last}."
+            )
 
     def keep(self, runs: Tensor) -> Targets:
         """Return the targets of some runs."""
@@ -160,7 +188,8 @@ def measured_scores(logits: Tensor, targets: Targets) -> tuple[Tensor, Tensor, T
     """Return loss and accuracy (R,), and the slope of the loss at the labeled rows, (R, N, M, C), by compiled code."""
     from fishergcn._kernels import cpu
 
-    (runs, nodes), (_, batch, classes) = targets.rows.shape, logits.shape
+    (runs, nodes), (rows, batch, classes) = targets.rows.shape, logits.shape
+    targets.check(rows, batch, classes)
     loss, accuracy = torch.empty(runs, dtype=torch.float64), torch.empty(runs, dtype=torch.float64)
     slope = torch.empty((runs, nodes, batch // runs, classes), dtype=logits.dtype)
     arrays = [part.numpy() for part in (logits.contiguous(), targets.rows, targets.labels, targets.shares)]

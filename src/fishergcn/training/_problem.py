@@ -16,10 +16,11 @@ from scipy import sparse
 from torch import Tensor
 
 from fishergcn._base.reprs import one_line
-from fishergcn._base.types import CSRArray, FloatArray, IntArray
+from fishergcn._base.types import AnyArray, CSRArray, FloatArray, IntArray
 from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
-from fishergcn.nn import Features, FeatureScaling, make_features
+from fishergcn.nn import Features, FeatureScaling, make_features, ready_features
+from fishergcn.operators import SparseMatrix
 from fishergcn.perturbation import CongruenceNeighborhood, Neighborhood, PerturbationWarning
 from fishergcn.propagation import (
     high_order,
@@ -72,6 +73,8 @@ class Problem:
         The graphs around it, or None where the method does not perturb the spectrum.
     moved
         Link weights of the graphs that ``perturbation="spatial"`` draws from, shape (K, m); None otherwise.
+    scaled, operator
+        X scaled and in the precision of training, and Ã ready for products, where other processes share them.
 
     Examples
     --------
@@ -89,6 +92,8 @@ class Problem:
     propagation: CSRArray
     neighborhood: Neighborhood | CongruenceNeighborhood | None
     moved: FloatArray | None = None
+    scaled: CSRArray | AnyArray | None = None
+    operator: SparseMatrix | None = None
 
     __repr__ = one_line
 
@@ -120,6 +125,8 @@ class Problem:
     def features(self, device: torch.device | str = "cpu", rows: IntArray | None = None) -> Features:
         """Return the features, or some rows of them, as the network reads them."""
         given: Any = self.graph.features
+        if self.scaled is not None and rows is None:
+            return ready_features(self.scaled, device, self.dtype)
         return make_features(
             given if rows is None else given[rows], scaling=self.scaling, device=device, dtype=self.dtype
         )
@@ -241,6 +248,8 @@ def prepare(
     propagation: CSRArray | None = None,
     spectrum: Spectrum | None = None,
     moved: FloatArray | None = None,
+    operator: SparseMatrix | None = None,
+    scaled: CSRArray | AnyArray | None = None,
 ) -> Problem:
     """Compute the propagation matrix and, for a perturbed method, the spectrum, unless they are given.
 
@@ -280,12 +289,12 @@ def prepare(
         propagation = propagation_of(graph, method, config)
     neighborhood = None
     if method.perturbed and not by_links and config.radius > 0:
-        neighborhood = make_neighborhood(propagation, config, spectrum)
-    return Problem(graph, method, config, propagation, neighborhood, moved if spatial else None)
+        neighborhood = make_neighborhood(propagation, config, spectrum, operator)
+    return Problem(graph, method, config, propagation, neighborhood, moved if spatial else None, scaled, operator)
 
 
 def make_neighborhood(
-    propagation: CSRArray, config: TrainConfig, spectrum: Spectrum | None
+    propagation: CSRArray, config: TrainConfig, spectrum: Spectrum | None, operator: SparseMatrix | None = None
 ) -> Neighborhood | CongruenceNeighborhood:
     """Return the graphs around Ã that a configuration draws from."""
     # Without noise the neighborhood is asked for its mean alone.
@@ -297,7 +306,7 @@ def make_neighborhood(
         # Whoever sets scale="trace" in a configuration has read what it does; one warning per run is noise.
         warnings.filterwarnings("ignore", message="scale='trace'", category=PerturbationWarning)
         return Neighborhood(
-            propagation,
+            SparseMatrix.from_symmetric(propagation) if operator is None else operator,
             rank=config.rank,
             radius=config.radius,
             noise=noise,

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fishergcn._base.arrays import ranges
+from fishergcn._base.arrays import ranges, row_blocks
 from fishergcn._base.checks import check_integer
 from fishergcn._base.types import CSRArray, FloatArray, IntArray
 from fishergcn.errors import InputError
@@ -99,11 +99,13 @@ class NeighborSampler:
         self.propagation = propagation
         self.fanout = check_fanout(fanout)
         self.key = key
-        # Where in its row the diagonal entry stands; -1 where there is none.
-        owner = np.repeat(np.arange(propagation.shape[0], dtype=np.int32), np.diff(propagation.indptr))
-        at = np.flatnonzero(propagation.indices == owner)
-        self._diagonal = np.full(propagation.shape[0], -1, dtype=np.int64)
-        self._diagonal[owner[at]] = at
+        # Where the diagonal entry of each row stands; -1 where there is none. Ã may be mapped: a block at a time.
+        nodes, indptr = propagation.shape[0], propagation.indptr
+        self._diagonal = np.full(nodes, -1, dtype=np.int64)
+        for first, last in row_blocks(indptr):
+            owner = np.repeat(np.arange(first, last), np.diff(indptr[first : last + 1]))
+            at = np.flatnonzero(propagation.indices[indptr[first] : indptr[last]] == owner)
+            self._diagonal[owner[at]] = at + indptr[first]
 
     def blocks(self, nodes: IntArray, step: int) -> list[Block]:
         """Return the blocks of a batch of distinct nodes, first layer first; each step draws anew."""

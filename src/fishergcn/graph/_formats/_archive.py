@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from fishergcn._base.mapped import read_mapped
 from fishergcn._base.npz import pack_json, pack_values, read_arrays, smallest, unpack_json, unpack_values, write_arrays
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError, InputError, reason
@@ -88,6 +89,21 @@ def load_graph(path: str | os.PathLike[str]) -> Graph:
         raise DataFileError(f"{source} is not a valid graph file: {error} is missing.") from error
     except (InputError, ValueError, TypeError, OverflowError, IndexError) as error:
         raise DataFileError(f"{source} is not a valid graph file: {reason(error)}.") from error
+
+
+def load_folder(folder: str | os.PathLike[str]) -> Graph:
+    """Map a folder of arrays that ``Graph.save(..., mapped=True)`` wrote."""
+    from fishergcn.graph._graph import Graph  # which imports this module
+
+    arrays = read_mapped(folder)
+    if "description" not in arrays:
+        raise DataFileError(f"{folder} is not a folder of a graph: Graph.save(..., mapped=True) makes one.")
+    try:
+        return Graph.from_arrays(arrays)
+    except KeyError as error:
+        raise DataFileError(f"{folder} is not a valid graph: {error} is missing.") from error
+    except (InputError, ValueError, TypeError, OverflowError, IndexError) as error:
+        raise DataFileError(f"{folder} is not a valid graph: {reason(error)}.") from error
 
 
 def _texts_or_none(value: Any) -> list[str] | None:

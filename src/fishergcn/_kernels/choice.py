@@ -1,0 +1,8 @@
+"""From which sizes on another kernel multiplies with the graph: what multiplies and what predicts its cost agree."""
+
+from __future__ import annotations
+
+# From this share of non-zeros on, a dense product on tensor cores beats a sparse one.
+DENSE_SHARE = 0.005
+# From this mean number of entries in a row on, it pays on a CPU to copy the activations into tiles.
+FULL_ROW = 24

@@ -1,0 +1,152 @@
+"""A graph as arrays by name, which several processes can share: those of files that are mapped, or of shared memory.
+
+Nothing is copied on the way back, and nothing is trusted: what the constructor of a graph checks is checked here too,
+a block of entries at a time, so that a graph need not fit into memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from fishergcn._base.arrays import row_blocks
+from fishergcn._base.npz import pack_json, unpack_json
+from fishergcn._base.types import AnyArray
+from fishergcn.errors import DataFileError, InputError
+from fishergcn.graph._node_data import PARTS, check_classes, check_labels, check_masks, check_names, check_split
+
+if TYPE_CHECKING:
+    from fishergcn.graph._graph import Graph
+
+_MOST = 1 << 19  # numbers of a block
+_INDEX = (np.dtype(np.int32), np.dtype(np.int64))
+
+
+def graph_arrays(graph: Graph) -> dict[str, AnyArray]:
+    """Return a graph as arrays that share its memory."""
+    found = _csr_arrays("adjacency", graph.adjacency)
+    if sparse.issparse(graph.features):
+        found |= _csr_arrays("features", graph.features)
+    elif graph.features is not None:
+        found["features"] = graph.features
+    if graph.labels is not None:
+        found["labels"] = graph.labels
+    for kind, parts in (("split", graph.standard_split), ("masks", graph.masks)):
+        found |= {f"{kind}_{part}": values for part, values in (parts or {}).items()}
+    names = ("name", "node_ids", "class_names", "feature_names")
+    return found | {"description": pack_json({name: getattr(graph, name) for name in names})}
+
+
+def graph_from_arrays(arrays: Mapping[str, AnyArray]) -> Graph:
+    """Return the graph of arrays, without copies of the large ones; raise an InputError for anything else."""
+    from fishergcn.graph._graph import Graph  # which imports this module
+
+    facts = unpack_json(arrays["description"]) if "description" in arrays else None
+    if not isinstance(facts, dict):
+        raise DataFileError("the arrays of a graph must have a description.")
+    graph = object.__new__(Graph)
+    adjacency = _matrix("adjacency", arrays, np.dtype(np.float64))
+    nodes = adjacency.shape[0]
+    if adjacency.shape[0] != adjacency.shape[1] or nodes < 2:
+        raise InputError(f"adjacency must be square with at least 2 nodes, got shape {adjacency.shape}.")
+    _check_links(adjacency)
+    graph._adjacency = adjacency
+    graph._features = _features(arrays, nodes)
+    graph._labels = None if "labels" not in arrays else check_labels(arrays["labels"], nodes)
+    graph.name = facts.get("name")
+    graph.node_ids = check_names("node_ids", facts.get("node_ids"), nodes)
+    graph.class_names = check_names("class_names", facts.get("class_names"))
+    if graph.class_names is not None and graph._largest_label >= len(graph.class_names):
+        raise InputError(f"labels go up to {graph._largest_label}, but there are {len(graph.class_names)} class names.")
+    if graph._labels is not None:
+        check_classes(graph._labels, graph.class_names)
+    graph.feature_names = check_names("feature_names", facts.get("feature_names"), graph.num_features, "columns")
+    split, masks = (
+        {part: arrays[f"{kind}_{part}"] for part in PARTS if f"{kind}_{part}" in arrays} for kind in ("split", "masks")
+    )
+    graph.standard_split = check_split(split or None, nodes)
+    graph.masks = check_masks(masks or None, nodes)
+    graph._frozen = True
+    return graph
+
+
+def _csr_arrays(name: str, matrix: Any) -> dict[str, AnyArray]:
+    shape = np.array(matrix.shape, dtype=np.int64)
+    parts = {"shape": shape, "indptr": matrix.indptr, "indices": matrix.indices, "data": matrix.data}
+    return {f"{name}_{part}": values for part, values in parts.items()}
+
+
+def _features(arrays: Mapping[str, AnyArray], nodes: int) -> Any:
+    if "features" in arrays:
+        found: Any = _read_only(arrays["features"])
+        if found.ndim != 2 or found.dtype != np.float32 or not found.flags.c_contiguous:
+            raise InputError(f"features must be a contiguous float32 matrix, got {found.dtype} of shape {found.shape}.")
+        values = found.ravel()
+    elif "features_shape" in arrays:
+        found = _matrix("features", arrays, np.dtype(np.float32))
+        values = found.data
+    else:
+        return None
+    if found.shape[0] != nodes:
+        raise InputError(f"features must have one row for each of the {nodes} nodes, got {found.shape[0]} rows.")
+    if not all(np.isfinite(values[at : at + _MOST]).all() for at in range(0, len(values), _MOST)):
+        raise InputError("features must be finite numbers in float32, got NaN or infinity.")
+    return found
+
+
+def _matrix(name: str, arrays: Mapping[str, AnyArray], dtype: np.dtype[Any]) -> Any:
+    """Return a canonical CSR matrix on the given arrays, or raise if they are none."""
+    parts = [_read_only(arrays[f"{name}_{part}"]) for part in ("data", "indices", "indptr")]
+    shape = tuple(int(size) for size in arrays[f"{name}_shape"])
+    data, indices, indptr = parts
+    if any(part.ndim != 1 or not part.flags.c_contiguous for part in parts) or len(shape) != 2 or min(shape) < 0:
+        raise InputError(f"{name} must be held in contiguous arrays of one dimension.")
+    if data.dtype != dtype or indices.dtype != indptr.dtype or indices.dtype not in _INDEX:
+        raise InputError(f"{name} must hold {dtype} with int32 or int64 indices, got {data.dtype} and {indices.dtype}.")
+    ordered = len(indptr) == shape[0] + 1 and indptr[0] == 0 and (np.diff(indptr) >= 0).all()
+    if not ordered or not indptr[-1] == len(indices) == len(data):
+        raise InputError(f"{name} must have row pointers that begin with 0, ascend, and end with the entries.")
+    for first, last in row_blocks(indptr):
+        columns, starts = indices[indptr[first] : indptr[last]], indptr[first:last]
+        if columns.size and not 0 <= columns.min() <= columns.max() < shape[1]:
+            raise InputError(f"{name} must have columns below {shape[1]}, got {columns.min()} to {columns.max()}.")
+        inside = np.ones(len(columns), dtype=np.bool_)
+        inside[(starts - indptr[first])[np.diff(indptr[first : last + 1]) > 0]] = False
+        if (np.diff(columns, prepend=-1)[inside] <= 0).any():
+            raise InputError(f"{name} must have ascending columns in each row.")
+    found = sparse.csr_array((data, indices, indptr), shape=shape)
+    # Known from here on: SciPy would look again, and sort in place what is read-only.
+    found.has_sorted_indices = found.has_canonical_format = True
+    return found
+
+
+def _check_links(matrix: Any) -> None:
+    """Raise unless all weights are finite and positive, and the matrix equals its transpose.
+
+    The transpose of a large matrix takes as much memory as itself. Instead of entries, sums of random numbers are
+    compared: Σ h(i) g(j) a_ij and Σ h(j) g(i) a_ij, with a_ij as the bits that it is, modulo 2^64.
+    """
+    rng = np.random.default_rng()
+    one, other = (rng.integers(0, 2**64, matrix.shape[0], dtype=np.uint64) | np.uint64(1) for _ in range(2))
+    sums = np.zeros(2, dtype=np.uint64)
+    for first, last in row_blocks(matrix.indptr):
+        span = slice(matrix.indptr[first], matrix.indptr[last])
+        values, columns = np.ascontiguousarray(matrix.data[span]), matrix.indices[span]
+        if not np.isfinite(values).all() or (values <= 0).any():
+            raise InputError("adjacency must hold finite positive weights, got others.")
+        rows = np.repeat(np.arange(first, last), np.diff(matrix.indptr[first : last + 1]))
+        bits = values.view(np.uint64)
+        bits = (bits ^ (bits >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+        sums[:1] += (one[rows] * other[columns] * bits).sum(dtype=np.uint64)
+        sums[1:] += (one[columns] * other[rows] * bits).sum(dtype=np.uint64)
+    if sums[0] != sums[1]:
+        raise InputError("adjacency must be symmetric, and is not.")
+
+
+def _read_only(array: AnyArray) -> AnyArray:
+    found = array.view()
+    found.flags.writeable = False
+    return found

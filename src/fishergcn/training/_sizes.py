@@ -1,0 +1,160 @@
+"""How large a training is: the numbers that its time and its memory depend on, and nothing else of the graph."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import sparse
+
+from fishergcn._base.types import CSRArray, FloatArray
+from fishergcn._kernels.choice import FULL_ROW
+from fishergcn.propagation import transition_matrix
+
+if TYPE_CHECKING:
+    from fishergcn._base.config import TrainConfig
+    from fishergcn.graph import Graph
+    from fishergcn.splits import Split
+    from fishergcn.training._methods import Method
+
+_ROWS = 64  # sampled to estimate the size of the high-order matrix
+_MOST_WALKS = 50_000_000  # entries of sampled rows, whatever the graph
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large a graph is, as a method sees it.
+
+    Attributes
+    ----------
+    nodes, links
+        n, and the entries of A: each link twice, a self-link once.
+    entries
+        Stored entries of Ã; of a high-order matrix an estimate.
+    features, stored, dense
+        D, the stored numbers of X, and whether X is dense.
+    classes
+        C.
+    train, val, test
+        Nodes of a split, or the largest number of several.
+    crowding
+        Entries in the row that an entry of Ã leads to, on average: Σ d² / Σ d. That is more than the mean row has
+        where some nodes have many links.
+    walks
+        Multiply-adds that make the high-order matrix; 0 for others.
+
+    Examples
+    --------
+    >>> import fishergcn
+    >>> from fishergcn.training import Sizes, parse_method
+    >>> cora, config = fishergcn.datasets.load("cora"), fishergcn.TrainConfig()
+    >>> sizes = Sizes.of(cora, parse_method("gcn"), config, [fishergcn.splits.public(cora)])
+    >>> sizes.nodes, sizes.entries, sizes.stored, sizes.train
+    (2708, 13264.0, 49216, 140)
+    """
+
+    nodes: int
+    links: int
+    entries: float
+    features: int
+    stored: int
+    classes: int
+    train: int
+    val: int
+    test: int
+    dense: bool = False
+    crowding: float = 0.0
+    walks: float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        graph: Graph,
+        method: Method,
+        config: TrainConfig,
+        splits: Sequence[Split] | None = None,
+        *,
+        entries: float | None = None,
+    ) -> Sizes:
+        """Return the sizes of a graph for a method, and for splits of its nodes.
+
+        Without splits all nodes count as nodes of each part. ``entries`` are those of Ã, where they are known already.
+        """
+        nodes, features, walks = graph.num_nodes, graph.features, 0.0
+        counts: FloatArray = np.diff(graph.adjacency.indptr) + 1.0
+        crowding = (counts**2).sum() / counts.sum()
+        if entries is None and method.high_order:
+            entries, walks = high_order_size(graph, config)
+        elif entries is None:
+            entries = graph.adjacency.nnz + nodes - graph.num_self_links if method.uses_graph else nodes
+        if method.high_order or not method.uses_graph:
+            crowding = entries / nodes
+        return cls(
+            nodes=nodes,
+            links=int(graph.adjacency.nnz),
+            entries=float(entries),
+            features=graph.num_features or nodes,  # one for each node where there are none
+            stored=nodes if features is None else features.nnz if sparse.issparse(features) else features.size,
+            classes=graph.num_classes,
+            **{
+                part: nodes if splits is None else max(len(getattr(split, part)) for split in splits)
+                for part in ("train", "val", "test")
+            },
+            dense=features is not None and not sparse.issparse(features),
+            crowding=float(crowding),
+            walks=walks,
+        )
+
+    @property
+    def full_rows(self) -> bool:
+        """Whether rows of Ã are so full that another kernel multiplies with them."""
+        return self.entries >= FULL_ROW * self.nodes
+
+    def reached(self, nodes: int, depth: int) -> list[tuple[float, float]]:
+        """Return about how many rows, and entries in them, each layer computes for some nodes, first layer first.
+
+        From r random rows entries lead to n (1 - exp(-e/n)) others. What enters the first layer comes first, with its
+        rows alone.
+        """
+        mean = self.entries / self.nodes
+        rows, entries = float(min(nodes, self.nodes)), min(nodes, self.nodes) * mean
+        found = [(rows, entries)]
+        for _ in range(depth):
+            new = (self.nodes - rows) * -math.expm1(-max(entries - rows, 0.0) / self.nodes)
+            entries = min(entries + new * max(self.crowding, mean), self.entries)
+            rows += new
+            found.append((rows, entries))
+        return found[::-1]
+
+
+def high_order_size(graph: Graph, config: TrainConfig, seed: int = 0) -> tuple[float, float]:
+    """Estimate the entries of the high-order matrix of a graph and the multiply-adds to make it, from some rows.
+
+    Examples
+    --------
+    >>> from fishergcn import Graph, TrainConfig
+    >>> ring = Graph.from_edges([(node, (node + 1) % 40) for node in range(40)])
+    >>> high_order_size(ring, TrainConfig())[0]  # five steps to either side, and the node itself
+    440.0
+    """
+    nodes = graph.num_nodes
+    count = int(np.clip(_MOST_WALKS // nodes, 4, _ROWS))
+    chosen = np.random.default_rng(seed).permutation(nodes)[:count]
+    walk: CSRArray = transition_matrix(graph.adjacency)
+    power = total = walk[chosen]
+    lengths = np.diff(walk.indptr)
+    steps = 0
+    for _ in range(config.order - 1):
+        steps += int(lengths[power.indices].sum())
+        power = power @ walk
+        total = total + power
+    degrees: FloatArray = np.asarray(graph.adjacency.sum(axis=1)).ravel()
+    found = total.tocoo()
+    here, there = chosen[found.row], found.col
+    # By detailed balance the walk back is s_ji = s_ij d_i / d_j; either of the two keeps the entry.
+    share = found.data / config.order * np.maximum(1.0, degrees[here] / np.maximum(degrees[there], 1e-300))
+    kept = ((share > config.threshold) & (here != there)).sum()
+    return float(nodes * (kept / len(chosen) + 1.0)), float(nodes * steps / len(chosen))
