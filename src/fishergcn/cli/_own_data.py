@@ -41,12 +41,8 @@ class Source:
 
     def load(self, *, mixed: bool = False) -> dict[str, Graph]:
         """Read the graphs, by name; unless ``mixed``, they come from one of the three options."""
-<<<<<<< HEAD
-=======
         from fishergcn.execution import shared_graph
-        from fishergcn.graph import Graph
 
->>>>>>> main
         given = [option for option in ("dataset", "graph", "edges") if getattr(self, option)]
         if not given or (len(given) > 1 and not mixed):
             got = " and ".join(f"--{option}" for option in given) or "none"
@@ -62,17 +58,11 @@ class Source:
                 "the column of --features that holds the classes."
             )
         files = self.graph if isinstance(self.graph, list) else [self.graph] if self.graph else []
-<<<<<<< HEAD
-        graphs = [*map(load_graph, self.dataset or ()), *map(load_graph_file, files)]
-        graphs += [] if self.edges is None else [self.from_files(self.edges)]
-        found = {str(graph.name): graph for graph in graphs}
-=======
         loads: list[Callable[[], Graph]] = [partial(load_graph, each) for each in self.dataset or ()]
-        loads += [partial(Graph.load, each) for each in files]
+        loads += [partial(load_graph_file, each) for each in files]
         loads += [] if self.edges is None else [partial(self.from_files, self.edges)]
         graphs = [shared_graph(f"graph-{at}", load) for at, load in enumerate(loads)]
-        found = {graph.name or graph.digest: graph for graph in graphs}
->>>>>>> main
+        found = {str(graph.name): graph for graph in graphs}
         if len(found) != len(graphs):
             options, names = " and ".join(f"--{option}" for option in given), [str(graph.name) for graph in graphs]
             remedy = "; fishergcn data import --name gives a graph another name" if files else ""

@@ -604,14 +604,10 @@ class Graph:
         """
         from fishergcn.graph._formats._archive import load_folder, load_graph
 
-<<<<<<< HEAD
-        return load_graph(path)
+        return load_folder(path) if os.path.isdir(path) else load_graph(path)
 
 
 def _means_of(graph: Graph | None) -> Means | None:
     if graph is not None and not isinstance(graph, Graph):
         raise InputError(f"fill_from must be a Graph, got {type(graph).__name__}.")
     return None if graph is None else Means.of(graph)
-=======
-        return load_folder(path) if os.path.isdir(path) else load_graph(path)
->>>>>>> main
