@@ -73,10 +73,14 @@ def test_outputs_and_gradients_equal_those_of_autograd(graph, sizes, runs, sampl
 
     network = CompiledNetwork(view)
     assert CompiledNetwork.fits(view, weights)
-    found = network.forward(weights, dropout, operator)
-    torch.testing.assert_close(found, expected.detach(), **EXACT)
-    slopes = [torch.zeros_like(each) for each in weights]
-    for_coefficients = network.backward(direction.clone(), weights, slopes, operator)
+    slopes, found = [torch.zeros_like(each) for each in weights], torch.empty_like(expected)
+
+    def slope_of(b, logits):
+        found[:, b] = torch.from_numpy(logits)
+        return direction[:, b].numpy().copy()
+
+    for_coefficients = network.gradients(weights, slopes, dropout, slope_of, operator)
+    torch.testing.assert_close(found.detach(), expected.detach(), **EXACT)
     for slope, each in zip(slopes, wanted, strict=False):
         torch.testing.assert_close(slope, each, **EXACT)
     if coefficients is not None:
@@ -90,8 +94,16 @@ def test_nan_is_passed_on(graph) -> None:
     with torch.no_grad():
         weights[0][0, :, 2] = torch.nan
     view = full_view(features, SparseMatrix.from_scipy(propagation), 2)
-    for dropout in (None, Dropout(torch.tensor([1]), 1, epoch=0, rate=0.5)):
-        assert CompiledNetwork(view).forward(weights, dropout).isnan().any()
+    network, seen = CompiledNetwork(view), []
+    assert network.forward(weights).isnan().any()
+    dropout = Dropout(torch.tensor([1]), 1, epoch=0, rate=0.5)
+
+    def slope_of(_, logits):
+        seen.append(np.isnan(logits).any())
+        return logits
+
+    network.gradients(weights, [torch.zeros_like(each) for each in weights], dropout, slope_of)
+    assert seen == [True]
 
 
 def test_other_operators_do_not_fit(graph) -> None:

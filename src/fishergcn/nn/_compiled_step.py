@@ -1,0 +1,231 @@
+"""One step of compiled networks: the samples, each to the loss and back, and the gradients that they add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fishergcn._base.types import AnyArray, FloatArray
+from fishergcn._kernels.threads import on_rows, row_shares
+from fishergcn.nn._activation import words_per_node
+from fishergcn.nn._dropout import Dropout
+from fishergcn.nn._features import SparseFeatures
+from fishergcn.nn._view import View
+from fishergcn.operators import SparseMatrix, SparsePlusLowRank
+from fishergcn.streams import keep_probability
+
+#: Maps b = r * M + m and the logits (p, C) of sample m of run r to the gradient of the loss in them.
+SlopeOfLoss: TypeAlias = "Callable[[int, AnyArray], AnyArray]"
+
+_TOGETHER = 5  # as many samples as the kernel of the first weights takes at once
+
+
+class Step:
+    """What the samples of one step share."""
+
+    def __init__(
+        self,
+        view: View,
+        rows: list[AnyArray],
+        weights: Sequence[Tensor],
+        dropout: Dropout,
+        operator: SparsePlusLowRank | None,
+    ) -> None:
+        self.view, self.rows = view, rows
+        self.weights, self.samples = arrays_of(weights), dropout.samples
+        self.by_class = [np.ascontiguousarray(each.transpose(0, 2, 1)) for each in self.weights]
+        self.kind = self.weights[0].dtype
+        self.scale = self.kind.type(1.0 / keep_probability(dropout.rate))
+        self.features = features_of(self.view)
+        self.words = [_words(dropout, 0, self.features.mask_words)]
+        nodes = view.features.shape[0]
+        for layer, weight in enumerate(self.weights[1:], start=1):
+            stride = words_per_node(weight.shape[1])
+            drawn = _words(dropout, layer, nodes * stride)
+            self.words.append(drawn[:, : nodes * stride].reshape(len(drawn), nodes, stride))
+        self._make_bases(operator)
+
+    def _make_bases(self, operator: SparsePlusLowRank | None) -> None:
+        """Set U at the rows that enter each layer and at those that leave the last, and c."""
+        sizes = [len(self.features.arrays[0]), *(len(rows) for rows in self.rows)]
+        if operator is None:
+            self.bases: list[AnyArray] = [np.empty((size, 0), dtype=self.kind) for size in sizes]
+            self.coefficients = np.empty((len(self.words[0]), 0), dtype=self.kind)
+            return
+        basis = operator.basis.contiguous().numpy()
+        chosen = [self.features.arrays[0], *self.rows]
+        self.bases = [basis if len(rows) == len(basis) else basis[rows] for rows in chosen]
+        self.coefficients = operator.coefficients.detach().reshape(-1, operator.rank).numpy()
+
+    def gradients(self, slopes: Sequence[Tensor], slope_of: SlopeOfLoss) -> Tensor:
+        """See :meth:`CompiledNetwork.gradients`."""
+        into = arrays_of(slopes)
+        total = np.zeros((len(self.words[0]), self.coefficients.shape[1]), dtype=np.float64)
+        # The first layer's activations of some samples of a run, then their gradients.
+        together = np.empty((min(self.samples, _TOGETHER), len(self.bases[0]), self.weights[0].shape[2]), self.kind)
+        for first in range(0, len(total), self.samples):
+            for start in range(0, self.samples, _TOGETHER):
+                samples = range(first + start, first + min(start + _TOGETHER, self.samples))
+                for place, b in enumerate(samples):
+                    self._sample(b, together[place], into, slope_of, total[b])
+                self._first_weights(into[0], samples, together[: len(samples)])
+        return torch.from_numpy(total.astype(self.kind))
+
+    def _sample(
+        self, b: int, first: AnyArray, into: list[AnyArray], slope_of: SlopeOfLoss, total: FloatArray
+    ) -> None:
+        """Go through the layers and back; leave the gradient of Z⁰ in ``first``, where Z⁰ is meanwhile."""
+        values, moments = first, [self._enter(b, first)]
+        hidden = []
+        for layer, weight in enumerate(self.weights[1:], start=1):
+            hidden.append(self._propagate(layer - 1, b, values, moments[-1]))
+            values = np.empty((len(hidden[-1]), weight.shape[2]), dtype=self.kind)
+            self._activate(layer, b, values, hidden[-1])
+            moments.append(_moments(self.bases[layer], values))
+        slope = slope_of(b, self._propagate(-1, b, values, moments[-1]))
+        found = _moments(self.bases[-1], slope)
+        for layer in range(len(self.weights) - 1, -1, -1):
+            total -= (found * moments[layer]).sum(1)
+            before = first if layer == 0 else None
+            before = self._propagate_back(layer, b, slope, found, before)
+            if layer > 0:
+                slope = hidden.pop()
+                found = self._hidden_backward(layer, b, into[layer], slope, before)
+
+    def _enter(self, b: int, out: AnyArray) -> FloatArray:
+        """Set out = (X ∘ mask) W⁰; return Uᵀ out, shape (k, d)."""
+        from fishergcn._kernels import cpu_network
+
+        rows, *stored = self.features.arrays
+        left, weight, words = self.bases[0], self.weights[0][b // self.samples], self.words[0][b]
+        sums = _sums(len(rows), (left.shape[1], out.shape[1]))
+
+        def run(a: int, z: int, part: int) -> None:
+            cpu_network.enter(out[a:z], sums[part], left[a:z], rows[a:z], *stored, weight, words, self.scale)
+
+        on_rows(len(rows), run)
+        return _total(sums)
+
+    def _propagate(self, layer: int, b: int, dense: AnyArray, moments: FloatArray) -> AnyArray:
+        """Return the product with the perturbed graph of sample b."""
+        matrix = matrix_of(self.view, layer)
+        out = np.empty((matrix.shape[0], dense.shape[1]), dtype=self.kind)
+        left = self.bases[layer + 1 if layer >= 0 else -1]
+        matrix.multiply_into(out[:, None], dense[:, None], left=left, weighted=self._weighted(b, moments)[:, None])
+        return out
+
+    def _weighted(self, b: int, moments: FloatArray) -> AnyArray:
+        return np.asarray(self.coefficients[b][:, None] * moments, dtype=self.kind)
+
+    def _activate(self, layer: int, b: int, out: AnyArray, hidden: AnyArray) -> None:
+        """Apply ReLU and dropout in place; set the product with the weights."""
+        from fishergcn._kernels import cpu_network
+
+        lanes, rows, words = cpu_network.lanes_of(hidden.shape[1]), self.rows[layer - 1], self.words[layer][b]
+        by_class = self.by_class[layer][b // self.samples]
+
+        def run(a: int, z: int, _: int) -> None:
+            cpu_network.activate(lanes, out[a:z], hidden[a:z], by_class, rows[a:z], words, self.scale)
+
+        on_rows(len(out), run)
+
+    def _propagate_back(
+        self, layer: int, b: int, slope: AnyArray, found: FloatArray, out: AnyArray | None
+    ) -> AnyArray:
+        """Return the product with the transpose of the perturbed graph of sample b, in ``out`` if that is given."""
+        from fishergcn._kernels import cpu_network
+
+        matrix, left, weighted = matrix_of(self.view, layer), self.bases[layer], self._weighted(b, found)
+        if layer < len(self.weights) - 1:
+            out = np.empty((matrix.shape[1], slope.shape[1]), dtype=self.kind) if out is None else out
+            parts = {"left": left, "weighted": weighted[:, None]}
+            matrix.multiply_into(out[:, None], slope[:, None], transposed=True, **parts)
+            return out
+        # Few columns of a matrix that may have few rows: BLAS for the one part, a loop over the rows for the other.
+        out = np.zeros((len(left), slope.shape[1]), dtype=self.kind) if out is None else out
+        if len(weighted):
+            torch.mm(torch.from_numpy(left), torch.from_numpy(-weighted), out=torch.from_numpy(out))
+        elif layer == 0:
+            out[:] = 0
+        cpu_network.add_transposed(out, *matrix.arrays(), slope)
+        return out
+
+    def _hidden_backward(self, layer: int, b: int, into: AnyArray, hidden: AnyArray, before: AnyArray) -> FloatArray:
+        """Add the gradient of a layer's weights; replace the activations by the gradient G of what made them.
+
+        Returns Uᵀ G, shape (k, d).
+        """
+        from fishergcn._kernels import cpu_network
+
+        left, by_class = self.bases[layer], self.by_class[layer][b // self.samples]
+        sums = _sums(len(hidden), (left.shape[1], hidden.shape[1]))
+        slopes = _sums(len(hidden), by_class.shape)
+
+        def run(a: int, z: int, part: int) -> None:
+            given = (hidden[a:z], before[a:z], by_class, self.scale)
+            cpu_network.hidden_backward(slopes[part], sums[part], left[a:z], *given)
+
+        on_rows(len(hidden), run)
+        into[b // self.samples] += _total(slopes).T
+        return _total(sums)
+
+    def _first_weights(self, into: AnyArray, samples: range, grad: AnyArray) -> None:
+        """Add the gradient of W⁰ of some samples of a run."""
+        from fishergcn._kernels import cpu_network
+
+        rows, *stored = self.features.arrays
+        run_number, words = samples[0] // self.samples, self.words[0][samples[0] : samples[-1] + 1]
+        mine = into[run_number : run_number + 1]
+        parts = [mine, *(np.zeros_like(mine) for _ in row_shares(len(rows))[1:])]
+
+        def run(a: int, z: int, part: int) -> None:
+            cpu_network.leave(parts[part], rows[a:z], *stored, grad, a, words, self.scale)
+
+        on_rows(len(rows), run)
+        for part in parts[1:]:
+            mine += part
+
+
+def _sums(rows: int, shape: tuple[int, ...]) -> FloatArray:
+    """Return where each thread adds up."""
+    return np.zeros((len(row_shares(rows)), *shape), dtype=np.float64)
+
+
+def _total(sums: FloatArray) -> FloatArray:
+    return sums[0] if len(sums) == 1 else np.asarray(sums.sum(0))
+
+
+def _moments(basis: AnyArray, dense: AnyArray) -> FloatArray:
+    """Return Uᵀ Z of few columns, shape (k, d)."""
+    if basis.shape[1] == 0:
+        return np.empty((0, dense.shape[1]))
+    found: FloatArray = (torch.from_numpy(basis).T @ torch.from_numpy(dense)).numpy()
+    return found
+
+
+def _words(dropout: Dropout, purpose: int, count: int) -> AnyArray:
+    words = dropout.words(purpose, count)
+    if words is None:
+        raise AssertionError("a step without dropout is not compiled")
+    return words.numpy().view(np.uint32)
+
+
+def arrays_of(tensors: Sequence[Tensor]) -> list[AnyArray]:
+    return [each.detach().contiguous().numpy() for each in tensors]
+
+
+def matrix_of(view: View, layer: int) -> SparseMatrix:
+    matrix = view.operators[layer]
+    if not isinstance(matrix, SparseMatrix):
+        raise AssertionError("fits() lets sparse matrices pass only")
+    return matrix
+
+
+def features_of(view: View) -> SparseFeatures:
+    if not isinstance(view.features, SparseFeatures):
+        raise AssertionError("fits() lets sparse features pass only")
+    return view.features
