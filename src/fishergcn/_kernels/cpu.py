@@ -17,12 +17,12 @@ from fishergcn._kernels.cpu_lines import QUARTER, VECTOR_BYTES, add_to_lines, li
 _FAST = {"cache": True, "nogil": True, "fastmath": {"contract", "nsz"}, "error_model": "numpy"}
 _EXACT = {"cache": True, "nogil": True}
 # Numbers of vectors, which are part of their types.
-_EIGHT, _FOUR, _TWO, _ONE, _SMALL = (0,) * 8, (0,) * 4, (0,) * 2, (0,), (np.int32(0),)
+_EIGHT, _FOUR, _TWO, ONE, SMALL = (0,) * 8, (0,) * 4, (0,) * 2, (0,), (np.int32(0),)
 
 
-# So many samples are added to a line at once, of so many vectors: their lines stay in registers.
-_TOGETHER = (0,) * 5
-_WIDEST = _FOUR if VECTOR_BYTES == 64 else _TWO
+# So many lines of so many vectors stay in registers at once.
+TOGETHER = (0,) * 5
+WIDEST = _FOUR if VECTOR_BYTES == 64 else _TWO
 
 
 @njit(inline="always", **_FAST)
@@ -62,13 +62,13 @@ def sum_lines(target, base, width, table, shift, columns, factors, start, stop, 
     while h < width and width >= lanes:
         g = min(h, width - lanes)
         line_sum(
-            _ONE, target, base + g, table, shift, g, width, columns, factors, start, stop, sides, middle, row, rank
+            ONE, target, base + g, table, shift, g, width, columns, factors, start, stop, sides, middle, row, rank
         )
         h += lanes
     while h < width and width >= lanes // QUARTER:
         g = min(h, width - lanes // QUARTER)
         line_sum(
-            _SMALL, target, base + g, table, shift, g, width, columns, factors, start, stop, sides, middle, row, rank
+            SMALL, target, base + g, table, shift, g, width, columns, factors, start, stop, sides, middle, row, rank
         )
         h += lanes // QUARTER
     while h < width:  # lines that are shorter than any vector
@@ -82,21 +82,21 @@ def sum_lines(target, base, width, table, shift, columns, factors, start, stop, 
 
 
 @njit(inline="always", **_FAST)
-def _add_lines(samples, table, shift, width, columns, start, factors, place, pitch, count, grad, base, step):
+def add_lines(samples, table, shift, width, columns, start, factors, place, pitch, count, grad, base, step):
     """table[columns[start + t], h] += Σ_s factors[place + s pitch + t] grad[base + s step + h] for t < count, h < width.
 
     All arrays are flat, and the table begins at ``shift``; the length of ``samples`` says how many s there are.
     """
     lanes, h = VECTOR_BYTES // table.itemsize, 0
     places = (columns, start, factors, place, pitch, count)
-    while h + len(_WIDEST) * lanes <= width:
-        add_to_lines(_WIDEST, samples, table, shift + h, width, *places, grad, base + h, step)
-        h += len(_WIDEST) * lanes
+    while h + len(WIDEST) * lanes <= width:
+        add_to_lines(WIDEST, samples, table, shift + h, width, *places, grad, base + h, step)
+        h += len(WIDEST) * lanes
     while h + lanes <= width:
-        add_to_lines(_ONE, samples, table, shift + h, width, *places, grad, base + h, step)
+        add_to_lines(ONE, samples, table, shift + h, width, *places, grad, base + h, step)
         h += lanes
     while h + lanes // QUARTER <= width:
-        add_to_lines(_SMALL, samples, table, shift + h, width, *places, grad, base + h, step)
+        add_to_lines(SMALL, samples, table, shift + h, width, *places, grad, base + h, step)
         h += lanes // QUARTER
     if h < width:
         for t in range(count):
@@ -115,22 +115,22 @@ def transposed_product(into, rows, indptr, indices, values, grad, row_step, step
     which is cheaper than a branch; of the others they are left out.
     """
     room = room_of(indptr, values)
-    columns, factors = np.empty(room, dtype=np.uint32), np.empty(len(_TOGETHER) * room, dtype=values.dtype)
+    columns, factors = np.empty(room, dtype=np.uint32), np.empty(len(TOGETHER) * room, dtype=values.dtype)
     table, width, size = into.reshape(into.size), into.shape[2], into.shape[1] * into.shape[2]
-    together = samples // len(_TOGETHER) * len(_TOGETHER)
+    together = samples // len(TOGETHER) * len(TOGETHER)
     for p in range(rows.shape[0]):
         start, stop = np.int64(indptr[rows[p]]), np.int64(indptr[rows[p] + 1])
         for b in range(batch):
             m, shift, base = b % samples, b // samples * size, p * row_step + b * step
             if m >= together:
                 count = kept(columns, factors, start, stop, indices, values, words[b], scale)
-                _add_lines(_ONE, table, shift, width, columns, 0, factors, 0, 0, count, grad, base, 0)
-            elif m % len(_TOGETHER) == 0:
-                for s in range(len(_TOGETHER)):
+                add_lines(ONE, table, shift, width, columns, 0, factors, 0, 0, count, grad, base, 0)
+            elif m % len(TOGETHER) == 0:
+                for s in range(len(TOGETHER)):
                     spread(factors, s * room, start, stop, values, words[b + s], scale)
                 count = stop - start
-                _add_lines(
-                    _TOGETHER, table, shift, width, indices, start, factors, 0, room, count, grad, base, step
+                add_lines(
+                    TOGETHER, table, shift, width, indices, start, factors, 0, room, count, grad, base, step
                 )
 
 
@@ -179,8 +179,8 @@ def features_backward_plain(grad_weight, rows, indptr, indices, values, grad):
         start, stop = np.int64(indptr[rows[p]]), np.int64(indptr[rows[p] + 1])
         for r in range(runs):
             shift, base = r * grad_weight.shape[1] * width, (p * runs + r) * width
-            _add_lines(
-                _ONE, table, shift, width, indices, start, values, start, 0, stop - start, flat, base, 0
+            add_lines(
+                ONE, table, shift, width, indices, start, values, start, 0, stop - start, flat, base, 0
             )
 
 

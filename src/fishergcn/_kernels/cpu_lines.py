@@ -164,6 +164,37 @@ def line_sum(
 
 
 @intrinsic
+def moment_sums(typing, vectors, group, out, place, table, shift, stride, factors, first, pitch, count):
+    """out[place + a stride + h] = Σ_t factors[first + t pitch + a] table[shift + t stride + h] for t < count.
+
+    All arrays are flat; h is below what the ``vectors`` hold, and a below the length of ``group``.
+    """
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kinds = signature.args
+        lines = Lines(context, builder, kinds[2].dtype, kinds[0])
+        target, source, values = (data_of(context, builder, kinds[k], arguments[k]) for k in (2, 4, 7))
+        place, shift, stride, first, pitch, count = (arguments[k] for k in (3, 5, 6, 8, 9, 10))
+
+        def line_of(t: Any) -> Any:
+            return builder.gep(source, [builder.add(builder.mul(t, stride), shift)])
+
+        def factors_of(t: Any) -> list[Any]:
+            start = builder.add(builder.mul(t, pitch), first)
+            places = (builder.add(start, lines.constant(a)) for a in range(kinds[1].count))
+            return [builder.load(builder.gep(values, [each])) for each in places]
+
+        sums = lines.loop(lines.constant(0), count, [lines.zero] * (lines.count * kinds[1].count), line_of, factors_of)
+        for a in range(kinds[1].count):
+            at = builder.add(place, builder.mul(stride, lines.constant(a)))
+            lines.store(sums[a * lines.count : (a + 1) * lines.count], builder.gep(target, [at]))
+        return context.get_dummy_value()
+
+    number = types.int64
+    return types.void(vectors, group, out, number, table, number, number, factors, number, number, number), code
+
+
+@intrinsic
 def add_to_lines(
     typing, vectors, samples, table, shift, stride, columns, first, factors, place, pitch, count, grad, base, step
 ):

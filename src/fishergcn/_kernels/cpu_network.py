@@ -12,8 +12,19 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from fishergcn._kernels.cpu import room_of, row_loss, sum_lines, transposed_product
+from fishergcn._kernels.cpu import (
+    ONE,
+    SMALL,
+    TOGETHER,
+    WIDEST,
+    add_lines,
+    room_of,
+    row_loss,
+    sum_lines,
+    transposed_product,
+)
 from fishergcn._kernels.cpu_bits import gate, kept
+from fishergcn._kernels.cpu_lines import QUARTER, VECTOR_BYTES, moment_sums
 
 _FAST = {"cache": True, "nogil": True, "fastmath": {"contract", "nsz"}, "error_model": "numpy"}
 _SUMS = _FAST | {"fastmath": {"contract", "nsz", "reassoc"}}  # sums over a line, in any order
@@ -32,23 +43,42 @@ def lanes_of(width: int) -> tuple[int, ...]:
 
 
 @njit(inline="always", **_FAST)
-def _scratch(lines):
-    """Return what :func:`_add_moments` works with: the numbers 0, 1, …, factors and a line."""
-    kind = lines.dtype
-    return np.arange(_BLOCK).astype(np.uint32), np.empty(_BLOCK, dtype=kind), np.empty(lines.shape[1], dtype=kind)
+def _some_moments(group, sums, k, factors, first, count, flat, part):
+    """sums[k + a] += Σ_t factors[first + t, k + a] lines[first + t] for t < count and a below the length of ``group``."""
+    rank, width = sums.shape
+    numbers, start, shift = factors.reshape(factors.size), first * rank + k, first * width
+    lanes, h = VECTOR_BYTES // flat.itemsize, 0
+    while h + len(WIDEST) * lanes <= width:
+        moment_sums(WIDEST, group, part, h, flat, shift + h, width, numbers, start, rank, count)
+        h += len(WIDEST) * lanes
+    while h + lanes <= width:
+        moment_sums(ONE, group, part, h, flat, shift + h, width, numbers, start, rank, count)
+        h += lanes
+    while h + lanes // QUARTER <= width:
+        moment_sums(SMALL, group, part, h, flat, shift + h, width, numbers, start, rank, count)
+        h += lanes // QUARTER
+    for g in range(h, width):
+        for a in range(len(group)):
+            total = flat.dtype.type(0)
+            for t in range(count):
+                total += numbers[start + t * rank + a] * flat[shift + t * width + g]
+            part[a * width + g] = total
+    for a in range(len(group)):
+        line = part[a * width : (a + 1) * width]
+        for h in range(width):
+            sums[k + a, h] += line[h]
 
 
 @njit(inline="always", **_FAST)
-def _add_moments(sums, factors, first, last, lines, places, numbers, part):
+def _add_moments(sums, factors, first, last, lines, part):
     """sums[k] += Σ_p factors[p, k] lines[p] for p from first to last, of shapes (K, H), (p, K) and (p, H)."""
-    rank, width = sums.shape
-    flat, count = lines.reshape(lines.size), last - first
-    for k in range(rank):
-        for t in range(count):
-            numbers[t] = factors[first + t, k]
-        sum_lines(part, 0, width, flat, first * width, places, numbers, 0, count, numbers, numbers, 0, 0)
-        for h in range(width):
-            sums[k, h] += part[h]
+    flat, rank, k = lines.reshape(lines.size), sums.shape[0], 0
+    while k + len(TOGETHER) <= rank:
+        _some_moments(TOGETHER, sums, k, factors, first, last - first, flat, part)
+        k += len(TOGETHER)
+    while k < rank:
+        _some_moments(ONE, sums, k, factors, first, last - first, flat, part)
+        k += 1
 
 
 @njit(**_FAST)
@@ -60,14 +90,14 @@ def enter(out, sums, left, rows, indptr, indices, values, weight, words, scale):
     room = room_of(indptr, values)
     columns, factors = np.empty(room, dtype=np.uint32), np.empty(room, dtype=values.dtype)
     target, table, (count, width) = out.reshape(out.size), weight.reshape(weight.size), out.shape
-    places, numbers, part = _scratch(out)
+    part = np.empty(len(TOGETHER) * width, dtype=out.dtype)
     for first in range(0, count, _BLOCK):
         last = min(first + _BLOCK, count)
         for p in range(first, last):
             start, stop = np.int64(indptr[rows[p]]), np.int64(indptr[rows[p] + 1])
             found = kept(columns, factors, start, stop, indices, values, words, scale)
             sum_lines(target, p * width, width, table, 0, columns, factors, 0, found, factors, factors, 0, 0)
-        _add_moments(sums, left, first, last, out, places, numbers, part)
+        _add_moments(sums, left, first, last, out, part)
 
 
 @njit(inline="always", **_SUMS)
@@ -82,15 +112,19 @@ def _times_rows(lanes, target, unit, rows):
 
 
 @njit(**_SUMS)
-def activate(lanes, out, hidden, by_class, rows, words, scale):
+def activate(lanes, out, sums, left, hidden, by_class, rows, words, scale):
     """hidden[p] = scale * bit[rows[p]] * max(hidden[p], 0), in place, and out[p, c] = Σ_h hidden[p, h] by_class[c, h].
 
-    Words have shape (nodes, stride); NaN stays NaN, so that a diverged run is seen.
+    sums += leftᵀ hidden, in float64. Words have shape (nodes, stride); NaN stays NaN, so that a diverged run is seen.
     """
     flat, (count, width) = hidden.reshape(hidden.size), hidden.shape
-    for p in range(count):
-        gate(flat, p * width, width, words[rows[p]], scale)
-        _times_rows(lanes, out[p], hidden[p], by_class)
+    part = np.empty(len(TOGETHER) * width, dtype=hidden.dtype)
+    for first in range(0, count, _BLOCK):
+        last = min(first + _BLOCK, count)
+        for p in range(first, last):
+            gate(flat, p * width, width, words[rows[p]], scale)
+            _times_rows(lanes, out[p], hidden[p], by_class)
+        _add_moments(sums, left, first, last, hidden, part)
 
 
 @njit(**_SUMS)
@@ -107,27 +141,37 @@ def activate_plain(lanes, out, hidden, weight):
 
 
 @njit(**_FAST)
-def hidden_backward(slope, sums, left, hidden, grad, by_class, scale):
-    """slope[c] += Σ_p grad[p, c] hidden[p]; hidden[p] = scale * Σ_c grad[p, c] by_class[c] where hidden > 0, else 0.
+def hidden_backward(slope, sums, left, weighted, hidden, grad, places, by_class, scale):
+    """The gradients of the weights behind ReLU and dropout, and of what stands before both, G, in place of hidden.
 
-    Of shapes (C, H), (p, H), (p, C) and (C, H): the gradients of the weights behind ReLU and dropout and of what stands
-    before both, which takes the place of the activations. sums += leftᵀ hidden, of what they are then. Slope and sums
-    are in float64.
+        slope[c] += Σ_p g[p, c] hidden[p],   hidden[p] = scale * (Σ_c g[p, c] by_class[c] - left[p] weighted)
+
+    where hidden > 0, else 0; g[p] = grad[places[p]], or 0 where that is -1. sums += leftᵀ G. Of shapes (C, H), (p, H),
+    (C, H), (p, k), (k, H) and (q, C) for ``grad``; slope and sums are in float64.
     """
-    (count, width), classes = hidden.shape, grad.shape[1]
-    table, given = by_class.reshape(by_class.size), grad.reshape(grad.size)
+    (count, width), (classes, rank) = hidden.shape, (grad.shape[1], left.shape[1])
+    flat, given, sides = hidden.reshape(hidden.size), grad.reshape(grad.size), left.reshape(left.size)
+    table, middle = by_class.reshape(by_class.size), weighted.reshape(weighted.size)
     line, order = np.empty(width, dtype=hidden.dtype), np.arange(classes).astype(np.uint32)
+    part, some = np.empty(len(TOGETHER) * width, dtype=hidden.dtype), np.zeros(by_class.size, dtype=hidden.dtype)
     zero = hidden.dtype.type(0)
-    places, numbers, part = _scratch(hidden)
     for first in range(0, count, _BLOCK):
-        last = min(first + _BLOCK, count)
-        _add_moments(slope, grad, first, last, hidden, places, numbers, part)
+        last, added = min(first + _BLOCK, count), False
         for p in range(first, last):
-            factors, unit = given[p * classes : (p + 1) * classes], hidden[p]
-            sum_lines(line, 0, width, table, 0, order, factors, 0, classes, factors, factors, 0, 0)
+            start, terms = 0, 0
+            if places[p] >= 0:
+                start, terms, added = np.int64(places[p]) * classes, classes, True
+                add_lines(ONE, some, 0, width, order, 0, given, start, 0, classes, flat, p * width, 0)
+            sum_lines(line, 0, width, table, 0, order, given[start:], 0, terms, sides, middle, p, rank)
+            unit = hidden[p]
             for h in range(width):
                 unit[h] = line[h] * scale if unit[h] > zero else zero
-        _add_moments(sums, left, first, last, hidden, places, numbers, part)
+        if added:
+            for c in range(classes):
+                for h in range(width):
+                    slope[c, h] += some[c * width + h]
+            some[:] = 0
+        _add_moments(sums, left, first, last, hidden, part)
 
 
 @njit(**_FAST)

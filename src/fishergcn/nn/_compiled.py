@@ -11,7 +11,7 @@ of its activations. Only dW⁰ is computed for some samples at once, which share
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from torch import Tensor
 from fishergcn._base.backend import backend_of
 from fishergcn._base.types import AnyArray
 from fishergcn._kernels.threads import on_rows
-from fishergcn.nn._compiled_step import SlopeOfLoss, Step, arrays_of, features_of, matrix_of
+from fishergcn.nn._compiled_step import LastLayer, SlopeOfLoss, Step, arrays_of, features_of, matrix_of
 from fishergcn.nn._dropout import Dropout
 from fishergcn.nn._features import SparseFeatures
 from fishergcn.nn._view import View
@@ -90,6 +90,10 @@ class CompiledNetwork:
         matrix.multiply_into(out, dense)
         return out
 
+    @cached_property
+    def _last(self) -> LastLayer:
+        return LastLayer.of(matrix_of(self.view, -1))
+
     @torch.no_grad()
     def gradients(
         self,
@@ -114,7 +118,7 @@ class CompiledNetwork:
         operator
             Perturbed graphs, R * M of them, whose sparse part is that of the view.
         """
-        return Step(self.view, self._rows, weights, dropout, operator).gradients(slopes, slope_of)
+        return Step(self.view, self._rows, self._last, weights, dropout, operator).gradients(slopes, slope_of)
 
 
 def _activate_plain(

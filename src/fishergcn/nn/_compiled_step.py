@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from types import ModuleType
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -21,7 +22,35 @@ from fishergcn.streams import keep_probability
 #: Maps b = r * M + m and the logits (p, C) of sample m of run r to the gradient of the loss in them.
 SlopeOfLoss: TypeAlias = "Callable[[int, AnyArray], AnyArray]"
 
+_Hidden: TypeAlias = "tuple[AnyArray, FloatArray]"  # H, and Uᵀ H
 _TOGETHER = 5  # as many samples as the kernel of the first weights takes at once
+
+
+class LastLayer(NamedTuple):
+    """The last layer's sparse matrix without columns that have no entries.
+
+    Attributes
+    ----------
+    arrays
+        Row pointers, columns by their new numbers, and values.
+    places
+        The new number of each column, or -1, (n,).
+    columns
+        How many are left.
+    """
+
+    arrays: tuple[AnyArray, ...]
+    places: AnyArray
+    columns: int
+
+    @classmethod
+    def of(cls, matrix: SparseMatrix) -> LastLayer:
+        """Look at which columns have entries."""
+        indptr, indices, values = matrix.arrays()
+        used = np.unique(indices)
+        places = np.full(matrix.shape[1], -1, dtype=np.int32)
+        places[used] = np.arange(len(used), dtype=np.int32)
+        return cls((indptr, places[indices], values), places, len(used))
 
 
 class Step:
@@ -31,13 +60,14 @@ class Step:
         self,
         view: View,
         rows: list[AnyArray],
+        last: LastLayer,
         weights: Sequence[Tensor],
         dropout: Dropout,
         operator: SparsePlusLowRank | None,
     ) -> None:
-        self.view, self.rows = view, rows
+        self.view, self.rows, self.last = view, rows, last
         self.weights, self.samples = arrays_of(weights), dropout.samples
-        self.by_class = [np.ascontiguousarray(each.transpose(0, 2, 1)) for each in self.weights]
+        self.by_class = [np.ascontiguousarray(each.transpose(0, 2, 1)) for each in self.weights[1:]]
         self.kind = self.weights[0].dtype
         self.scale = self.kind.type(1.0 / keep_probability(dropout.rate))
         self.features = features_of(self.view)
@@ -79,33 +109,41 @@ class Step:
         self, b: int, first: AnyArray, into: list[AnyArray], slope_of: SlopeOfLoss, total: FloatArray
     ) -> None:
         """Go through the layers and back; leave the gradient of Z⁰ in ``first``, where Z⁰ is meanwhile."""
+        run = b // self.samples
         values, moments = first, [self._enter(b, first)]
-        hidden = []
+        hidden: list[_Hidden] = []
         for layer, weight in enumerate(self.weights[1:], start=1):
-            hidden.append(self._propagate(layer - 1, b, values, moments[-1]))
-            values = np.empty((len(hidden[-1]), weight.shape[2]), dtype=self.kind)
-            self._activate(layer, b, values, hidden[-1])
-            moments.append(_moments(self.bases[layer], values))
+            units = self._propagate(layer - 1, b, values, moments[-1])
+            values = np.empty((len(units), weight.shape[2]), dtype=self.kind)
+            hidden.append((units, self._activate(layer, b, values, units)))
+            moments.append(hidden[-1][1] @ weight[run])
         slope = slope_of(b, self._propagate(-1, b, values, moments[-1]))
         found = _moments(self.bases[-1], slope)
-        for layer in range(len(self.weights) - 1, -1, -1):
+        for layer in range(len(self.weights) - 1, 0, -1):
             total -= (found * moments[layer]).sum(1)
-            before = first if layer == 0 else None
-            before = self._propagate_back(layer, b, slope, found, before)
-            if layer > 0:
-                slope = hidden.pop()
-                found = self._hidden_backward(layer, b, into[layer], slope, before)
+            units, inner = hidden.pop()
+            if layer == len(self.weights) - 1:
+                before = np.zeros((self.last.columns, slope.shape[1]), dtype=self.kind)
+                _kernels().add_transposed(before, *self.last.arrays, slope)
+                outer = self._weighted(b, found)
+                into[layer][run] -= inner.T @ outer
+                weighted, places = outer @ self.by_class[layer - 1][run], self.last.places
+            else:
+                before = self._propagate_back(layer, b, slope, found)
+                weighted, places = np.zeros(inner.shape, self.kind), np.arange(len(units), dtype=np.int32)
+            found = self._hidden_backward(layer, b, into[layer], units, weighted, before, places)
+            slope = units
+        total -= (found * moments[0]).sum(1)
+        self._propagate_back(0, b, slope, found, first)
 
     def _enter(self, b: int, out: AnyArray) -> FloatArray:
         """Set out = (X ∘ mask) W⁰; return Uᵀ out, shape (k, d)."""
-        from fishergcn._kernels import cpu_network
-
         rows, *stored = self.features.arrays
         left, weight, words = self.bases[0], self.weights[0][b // self.samples], self.words[0][b]
         sums = _sums(len(rows), (left.shape[1], out.shape[1]))
 
         def run(a: int, z: int, part: int) -> None:
-            cpu_network.enter(out[a:z], sums[part], left[a:z], rows[a:z], *stored, weight, words, self.scale)
+            _kernels().enter(out[a:z], sums[part], left[a:z], rows[a:z], *stored, weight, words, self.scale)
 
         on_rows(len(rows), run)
         return _total(sums)
@@ -121,53 +159,50 @@ class Step:
     def _weighted(self, b: int, moments: FloatArray) -> AnyArray:
         return np.asarray(self.coefficients[b][:, None] * moments, dtype=self.kind)
 
-    def _activate(self, layer: int, b: int, out: AnyArray, hidden: AnyArray) -> None:
-        """Apply ReLU and dropout in place; set the product with the weights."""
-        from fishergcn._kernels import cpu_network
+    def _activate(self, layer: int, b: int, out: AnyArray, hidden: AnyArray) -> FloatArray:
+        """Apply ReLU and dropout in place; set the product with the weights, and return Uᵀ H, shape (k, d)."""
+        kernels, rows, words = _kernels(), self.rows[layer - 1], self.words[layer][b]
+        lanes, left, by_class = kernels.lanes_of(hidden.shape[1]), self.bases[layer], self.by_class[layer - 1]
+        sums = _sums(len(hidden), (left.shape[1], hidden.shape[1]))
 
-        lanes, rows, words = cpu_network.lanes_of(hidden.shape[1]), self.rows[layer - 1], self.words[layer][b]
-        by_class = self.by_class[layer][b // self.samples]
-
-        def run(a: int, z: int, _: int) -> None:
-            cpu_network.activate(lanes, out[a:z], hidden[a:z], by_class, rows[a:z], words, self.scale)
+        def run(a: int, z: int, part: int) -> None:
+            given = (hidden[a:z], by_class[b // self.samples], rows[a:z], words, self.scale)
+            kernels.activate(lanes, out[a:z], sums[part], left[a:z], *given)
 
         on_rows(len(out), run)
+        return _total(sums)
 
     def _propagate_back(
-        self, layer: int, b: int, slope: AnyArray, found: FloatArray, out: AnyArray | None
+        self, layer: int, b: int, slope: AnyArray, found: FloatArray, out: AnyArray | None = None
     ) -> AnyArray:
         """Return the product with the transpose of the perturbed graph of sample b, in ``out`` if that is given."""
-        from fishergcn._kernels import cpu_network
-
-        matrix, left, weighted = matrix_of(self.view, layer), self.bases[layer], self._weighted(b, found)
-        if layer < len(self.weights) - 1:
-            out = np.empty((matrix.shape[1], slope.shape[1]), dtype=self.kind) if out is None else out
-            parts = {"left": left, "weighted": weighted[:, None]}
-            matrix.multiply_into(out[:, None], slope[:, None], transposed=True, **parts)
-            return out
-        # Few columns of a matrix that may have few rows: BLAS for the one part, a loop over the rows for the other.
-        out = np.zeros((len(left), slope.shape[1]), dtype=self.kind) if out is None else out
-        if len(weighted):
-            torch.mm(torch.from_numpy(left), torch.from_numpy(-weighted), out=torch.from_numpy(out))
-        elif layer == 0:
-            out[:] = 0
-        cpu_network.add_transposed(out, *matrix.arrays(), slope)
+        matrix = matrix_of(self.view, layer)
+        out = np.empty((matrix.shape[1], slope.shape[1]), dtype=self.kind) if out is None else out
+        parts = {"left": self.bases[layer], "weighted": self._weighted(b, found)[:, None]}
+        matrix.multiply_into(out[:, None], slope[:, None], transposed=True, **parts)
         return out
 
-    def _hidden_backward(self, layer: int, b: int, into: AnyArray, hidden: AnyArray, before: AnyArray) -> FloatArray:
+    def _hidden_backward(
+        self,
+        layer: int,
+        b: int,
+        into: AnyArray,
+        hidden: AnyArray,
+        weighted: AnyArray,
+        before: AnyArray,
+        places: AnyArray,
+    ) -> FloatArray:
         """Add the gradient of a layer's weights; replace the activations by the gradient G of what made them.
 
         Returns Uᵀ G, shape (k, d).
         """
-        from fishergcn._kernels import cpu_network
-
-        left, by_class = self.bases[layer], self.by_class[layer][b // self.samples]
+        kernels, left, by_class = _kernels(), self.bases[layer], self.by_class[layer - 1][b // self.samples]
         sums = _sums(len(hidden), (left.shape[1], hidden.shape[1]))
         slopes = _sums(len(hidden), by_class.shape)
 
         def run(a: int, z: int, part: int) -> None:
-            given = (hidden[a:z], before[a:z], by_class, self.scale)
-            cpu_network.hidden_backward(slopes[part], sums[part], left[a:z], *given)
+            given = (left[a:z], weighted, hidden[a:z], before, places[a:z], by_class, self.scale)
+            kernels.hidden_backward(slopes[part], sums[part], *given)
 
         on_rows(len(hidden), run)
         into[b // self.samples] += _total(slopes).T
@@ -175,19 +210,24 @@ class Step:
 
     def _first_weights(self, into: AnyArray, samples: range, grad: AnyArray) -> None:
         """Add the gradient of W⁰ of some samples of a run."""
-        from fishergcn._kernels import cpu_network
-
         rows, *stored = self.features.arrays
         run_number, words = samples[0] // self.samples, self.words[0][samples[0] : samples[-1] + 1]
         mine = into[run_number : run_number + 1]
         parts = [mine, *(np.zeros_like(mine) for _ in row_shares(len(rows))[1:])]
 
         def run(a: int, z: int, part: int) -> None:
-            cpu_network.leave(parts[part], rows[a:z], *stored, grad, a, words, self.scale)
+            _kernels().leave(parts[part], rows[a:z], *stored, grad, a, words, self.scale)
 
         on_rows(len(rows), run)
         for part in parts[1:]:
             mine += part
+
+
+def _kernels() -> ModuleType:
+    """Return the kernels, which need numba."""
+    from fishergcn._kernels import cpu_network
+
+    return cpu_network
 
 
 def _sums(rows: int, shape: tuple[int, ...]) -> FloatArray:
