@@ -8,7 +8,8 @@ import torch
 from scipy import sparse
 
 from fishergcn import renormalized
-from fishergcn.perturbation._links import LinkNoise
+from fishergcn.errors import InputError
+from fishergcn.perturbation._links import GraphPool, LinkNoise, pool_weights
 from fishergcn.streams._masks import draw_words, unpack
 from fishergcn.streams._runs import LINKS
 
@@ -79,3 +80,41 @@ def test_gradient():
     perturbed = LinkNoise(sparse.csr_array(adjacency), 0.4, True, CPU, torch.float64).draw(KEYS, 1, 0)
     dense = torch.randn(5, 2, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     assert torch.autograd.gradcheck(perturbed.propagate, dense.requires_grad_())
+
+
+def test_a_pool_gives_its_graphs_and_nothing_else(adjacency):
+    rng = np.random.default_rng(3)
+    graphs = [sparse.csr_array(adjacency * (f := rng.uniform(0.5, 2.0, (NODES, NODES))) * f.T) for _ in range(3)]
+    pool = GraphPool(adjacency, pool_weights(adjacency, graphs), CPU, torch.float64)
+    # The diagonal stays that of A, whatever the given graphs have.
+    dense = [renormalized(each - np.diag(each.diagonal()) + np.diag(adjacency.diagonal())).toarray() for each in
+             (graph.toarray() for graph in graphs)]  # fmt: skip
+    seen = set()
+    for epoch in range(8):
+        for found in operators(pool.draw(KEYS, 3, epoch), 6).numpy():
+            gaps = [np.abs(found - each).max() for each in dense]
+            assert min(gaps) < 1e-13
+            seen.add(int(np.argmin(gaps)))
+    assert seen == {0, 1, 2}
+    again = operators(pool.draw(KEYS, 3, 0), 6)
+    assert torch.equal(again, operators(pool.draw(KEYS, 3, 0), 6))
+
+
+def test_the_mean_of_a_pool_is_the_graph_of_mean_weights(adjacency):
+    weights = pool_weights(adjacency, [adjacency, 3 * adjacency])
+    found = GraphPool(adjacency, weights, CPU, torch.float64).mean_operator().to_dense().numpy()
+    mean = 2 * adjacency.toarray()
+    np.fill_diagonal(mean, adjacency.diagonal())
+    np.testing.assert_allclose(found, renormalized(mean).toarray(), rtol=0, atol=1e-13)
+
+
+def test_a_pool_refuses_other_graphs(adjacency):
+    other = adjacency.toarray()
+    i, j = np.argwhere(np.triu(other == 0, 1))[0]
+    other[i, j] = other[j, i] = 1.0
+    with pytest.raises(InputError, match=r"moved\[1\] must have links of the graph only, got 1 others"):
+        pool_weights(adjacency, [adjacency, other])
+    with pytest.raises(InputError, match=r"moved\[0\] must have 30 nodes, got 2"):
+        pool_weights(adjacency, [np.array([[0.0, 1.0], [1.0, 0.0]])])
+    with pytest.raises(InputError, match="at least one graph"):
+        pool_weights(adjacency, [])

@@ -9,13 +9,14 @@ Noise: TypeAlias = Literal["uniform", "gaussian"]
 Directions: TypeAlias = Literal["high", "low", "random"]
 Congruence: TypeAlias = Literal["nodes", "polynomial", "links"]
 Scale: TypeAlias = Literal["projected", "trace"]
+Metric: TypeAlias = Literal["bures", "log-det", "frobenius"]
 
 # The network.
 Scaling: TypeAlias = Literal["rows", "none", "columns"]
 
 # Training.
 TrainingNoise: TypeAlias = Literal["uniform", "gaussian", "mean"]
-Perturbation: TypeAlias = Literal["spectral", "link-flip", "link-drop"]
+Perturbation: TypeAlias = Literal["spectral", "link-flip", "link-drop", "spatial"]
 Stopping: TypeAlias = Literal["paper", "patience", "none"]
 TestAt: TypeAlias = Literal["last", "best-val"]
 ClassWeight: TypeAlias = Literal["none", "balanced"]

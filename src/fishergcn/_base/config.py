@@ -15,6 +15,7 @@ from fishergcn._base.choices import (
     ClassWeight,
     Congruence,
     Directions,
+    Metric,
     Perturbation,
     Precision,
     Scale,
@@ -69,18 +70,19 @@ class TrainConfig:
         unweighted.
     samples
         M: perturbed graphs (with their own dropout masks) per step of ``fishergcn``.
-    rank, radius, noise, directions, scale
+    rank, radius, noise, directions, scale, metric
         The neighborhood: see :class:`fishergcn.perturbation.Neighborhood`. With ``directions`` ``"nodes"``,
-        ``"polynomial"`` or ``"links"`` it is a :class:`fishergcn.perturbation.CongruenceNeighborhood`, for which rank
-        and scale have no meaning and no spectrum is computed. ``noise="mean"`` trains without noise on the mean of the
-        graphs that would be drawn with ϕ = ε, which is what the noise must be compared with.
+        ``"polynomial"`` or ``"links"`` it is a :class:`fishergcn.perturbation.CongruenceNeighborhood`, for which rank,
+        scale and metric have no meaning and no spectrum is computed. ``noise="mean"`` trains without noise on the mean
+        of the graphs that would be drawn with ϕ = ε, which is what the noise must be compared with.
     degree
         Of ``directions="polynomial"``.
     adversarial
         Learn the shape of the neighborhood by gradient ascent; if False the noise is isotropic, ϕ = ε 1.
     perturbation
         ``"spectral"``, or for comparison ``"link-flip"`` (each sample removes a share of the links and adds
-        as many random ones) or ``"link-drop"`` (removes only).
+        as many random ones), ``"link-drop"`` (removes only) or ``"spatial"`` (each sample is one of the graphs that
+        moving an embedding by ``radius`` √n gives; see :func:`fishergcn.geometry.embedding.moved_graphs`).
     link_rate
         That share.
     order, threshold
@@ -114,6 +116,7 @@ class TrainConfig:
     directions: Directions | Congruence = "high"
     degree: int = 2
     scale: Scale = "projected"
+    metric: Metric = "bures"
     adversarial: bool = True
     perturbation: Perturbation = "spectral"
     link_rate: float = 0.05
@@ -144,6 +147,7 @@ class TrainConfig:
         self._check(check_choice, "directions", allowed=(*get_args(Directions), *get_args(Congruence)))
         self._check(check_integer, "degree", minimum=1, maximum=32)
         self._check(check_choice, "scale", allowed=get_args(Scale))
+        self._check(check_choice, "metric", allowed=get_args(Metric))
         self._check(_check_flag, "adversarial")
         self._check(check_choice, "perturbation", allowed=get_args(Perturbation))
         self._check(check_real, "link_rate", minimum=0.0, below=1.0)
@@ -154,6 +158,8 @@ class TrainConfig:
         self._check(check_choice, "dtype", allowed=get_args(Precision))
         if self.congruent and self.scale == "trace":
             raise InputError(f"scale must be 'projected' with directions={self.directions!r}, got 'trace'.")
+        if self.congruent and self.metric != "bures":
+            raise InputError(f"metric must be 'bures' with directions={self.directions!r}, got {self.metric!r}.")
 
     @property
     def congruent(self) -> bool:

@@ -129,7 +129,8 @@ class Executor(Protocol):
 def problem_key(problem: Problem) -> str:
     """Return a name for what all runs of a problem share: graph, method and settings."""
     text = json.dumps([problem.graph.digest, problem.graph.name, problem.method.name, problem.config.to_dict()])
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    drawn_from = b"" if problem.moved is None else np.ascontiguousarray(problem.moved).tobytes()
+    return hashlib.sha256(text.encode() + drawn_from).hexdigest()[:32]
 
 
 def save_problem(problem: Problem, folder: Path) -> None:
@@ -145,6 +146,8 @@ def save_problem(problem: Problem, folder: Path) -> None:
         np.save(folder / "eigenvalues.npy", spectrum.eigenvalues, allow_pickle=False)
         np.save(folder / "eigenvectors.npy", spectrum.eigenvectors, allow_pickle=False)
         facts["spectrum"] = {"trace": spectrum.trace, "residual": spectrum.residual, "solver": spectrum.solver}
+    if problem.moved is not None:
+        np.save(folder / "moved.npy", problem.moved, allow_pickle=False)
     write_text(folder / "problem.json", json.dumps(facts))
 
 
@@ -166,6 +169,7 @@ def load_problem(folder: Path) -> Problem:
         TrainConfig.from_dict(facts["config"]),
         propagation=sparse.csr_array((data, indices, indptr), shape=(nodes, nodes)),
         spectrum=spectrum,
+        moved=_mapped(folder / "moved.npy") if (folder / "moved.npy").exists() else None,
     )
 
 

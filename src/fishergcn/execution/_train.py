@@ -10,6 +10,7 @@ import torch
 
 from fishergcn._base.choices import Settings
 from fishergcn._base.seeds import FIRST_SEED, check_seeds
+from fishergcn._base.types import MatrixLike
 from fishergcn.errors import InputError
 from fishergcn.execution._arguments import check_graph, chosen_config
 from fishergcn.execution._choice import choose_executor
@@ -17,6 +18,7 @@ from fishergcn.execution._devices import find_device
 from fishergcn.execution._jobs import Job
 from fishergcn.execution._progress import Display, Listener
 from fishergcn.graph import Graph
+from fishergcn.perturbation import pool_weights
 from fishergcn.splits import Split, choose
 from fishergcn.training import (
     BatchSettings,
@@ -51,6 +53,7 @@ def train(
     settings: Settings | Mapping[str, Any] | None = None,
     keep_weights: bool = False,
     batches: BatchSettings | None = None,
+    moved: Sequence[MatrixLike] | None = None,
 ) -> list[RunRecord]:
     """Train a method, or several, on every combination of splits and seeds.
 
@@ -87,6 +90,9 @@ def train(
     batches
         Train in mini-batches, for graphs whose activations do not fit in memory; under ``torchrun`` all processes
         share each batch, and all return the same records.
+    moved
+        The graphs that ``perturbation="spatial"`` draws from, as adjacency matrices with links of the graph; made by
+        :func:`fishergcn.geometry.embedding.moved_graphs`.
 
     Returns
     -------
@@ -123,6 +129,7 @@ def train(
     elif process_count() > 1:
         raise InputError("torchrun needs a batch size: its processes share mini-batches.")
     graph = learnable(graph, methods)
+    weights = None if moved is None else pool_weights(graph.adjacency, moved)
     runs = [Run(split, seed) for split in choose(graph, splits) for seed in numbers]
     listener = progress if isinstance(progress, Listener) else Display() if progress else Listener()
     if batches is not None:
@@ -133,7 +140,7 @@ def train(
         found: list[RunRecord] = []
         for each in methods:
             name = _name(graph, each)
-            problem = prepare(graph, each, config)
+            problem = prepare(graph, each, config, moved=weights)
             check_runs(problem, runs)
             size = executor.chunk_size(problem)
             jobs = [Job(problem, tuple(runs[at : at + size]), keep_weights) for at in range(0, len(runs), size)]

@@ -80,7 +80,7 @@ class BlockNeighborhood(Neighborhood):
         rank = check_integer("rank", rank, minimum=1)
         self.radius = check_real("radius", radius, minimum=0.0)
         check_choice("noise", noise, get_args(Noise))
-        self.noise_kind, self.directions, self.scale = noise, "high", "projected"
+        self.noise_kind, self.directions, self.scale, self.metric = noise, "high", "projected", "bures"
         seed = check_integer("seed", seed, minimum=0)
         if not propagations:
             raise InputError("propagations must hold at least one graph, got none.")

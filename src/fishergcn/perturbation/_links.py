@@ -1,4 +1,4 @@
-"""Random links removed and added: the other way to perturb a graph, for comparison.
+"""Graphs that differ in their links: random links removed and added, or graphs drawn before, for comparison.
 
 Each sample b has its own graph A_b and Ã_b = (D_b + I)^-1/2 (A_b + I) (D_b + I)^-1/2. Removing drops each
 link with probability ``rate``; flipping also adds round(rate * m) random pairs, so that the number of links
@@ -7,14 +7,27 @@ stays about the same. A random pair that is linked already gains weight. Self-li
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from scipy import sparse
 from torch import Tensor
 
-from fishergcn._base.types import CSRArray
+from fishergcn._base.matrices import check_adjacency
+from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
+from fishergcn.errors import InputError
 from fishergcn.operators import LinkOperator, SparseMatrix
 from fishergcn.streams import LINKS, draw_words, unpack
+
+
+def mean_graph(ends: Tensor, weights: Tensor, own: Tensor) -> SparseMatrix:
+    """Return Ã of one graph on the links ``ends``, computed in float64, where and as precise as its weights."""
+    nodes, (rows, columns) = len(own), ends.cpu().numpy()
+    upper = sparse.coo_array((weights.double().cpu().numpy(), (rows, columns)), shape=(nodes, nodes))
+    full = sparse.csr_array(upper + upper.T + sparse.diags_array(own.double().cpu().numpy()))
+    root = sparse.diags_array(full.sum(axis=1) ** -0.5)
+    return SparseMatrix.from_scipy(root @ full @ root, device=weights.device, dtype=weights.dtype)
 
 
 class LinkNoise:
@@ -58,11 +71,7 @@ class LinkNoise:
 
         The pairs that flipping adds are left out: in the mean they are a constant, 2 rate m / n² for all pairs.
         """
-        ends, weights = self.ends.cpu().numpy(), self.weights.double().cpu().numpy() * (1.0 - self.rate)
-        upper = sparse.coo_array((weights, (ends[0], ends[1])), shape=(self.nodes, self.nodes))
-        full = sparse.csr_array(upper + upper.T + sparse.diags_array(self.own.double().cpu().numpy()))
-        root = sparse.diags_array(full.sum(axis=1) ** -0.5)
-        return SparseMatrix.from_scipy(root @ full @ root, device=self.weights.device, dtype=self.weights.dtype)
+        return mean_graph(self.ends, self.weights * (1.0 - self.rate), self.own)
 
     def draw(self, keys: Tensor, samples: int, epoch: int) -> LinkOperator:
         """Return the graphs of one step, for R runs with M samples each."""
@@ -77,3 +86,72 @@ class LinkNoise:
         raw = draw_words(keys, samples, LINKS + 1, epoch, 2 * self.added, 0.5)[:, : 2 * self.added]
         scaled = ((raw.long() & 0xFFFFFFFF) * self.nodes) >> 32
         return scaled.view(len(raw), 2, self.added).permute(1, 2, 0)
+
+
+class GraphPool:
+    """Draws graphs from a few that were made before, which have the links of A with other weights.
+
+    Parameters
+    ----------
+    adjacency : csr_array of shape (n, n)
+        A.
+    weights : array of shape (K, m)
+        The weights of the links above the diagonal, row by row of A, in each of the K graphs; see
+        :func:`pool_weights`.
+    device, dtype
+        Where and in which precision the products run.
+
+    Examples
+    --------
+    >>> ring = sparse.csr_array(np.roll(np.eye(5), 1, axis=0) + np.roll(np.eye(5), -1, axis=0))
+    >>> pool = GraphPool(ring, pool_weights(ring, [ring, 2 * ring]), torch.device("cpu"), torch.float32)
+    >>> sorted(set(pool.draw(torch.tensor([7]), samples=9, epoch=0).kept[0].tolist()))
+    [1.0, 2.0]
+    """
+
+    def __init__(self, adjacency: CSRArray, weights: FloatArray, device: torch.device, dtype: torch.dtype) -> None:
+        links = sparse.coo_array(sparse.triu(adjacency, 1))
+        self.ends = torch.as_tensor(np.stack(links.coords).astype(np.int64), device=device)
+        self.weights = torch.as_tensor(weights.T.copy(), dtype=dtype, device=device)
+        self.own = torch.as_tensor(adjacency.diagonal() + 1.0, dtype=dtype, device=device)
+
+    def __repr__(self) -> str:
+        links, graphs = self.weights.shape
+        return f"GraphPool({graphs} graphs, {len(self.own)} nodes, {links} links, {self.own.dtype}, {self.own.device})"
+
+    def mean_operator(self) -> SparseMatrix:
+        """Return Ã of the graph whose weights are the means over the graphs."""
+        return mean_graph(self.ends, self.weights.mean(dim=1), self.own)
+
+    def draw(self, keys: Tensor, samples: int, epoch: int) -> LinkOperator:
+        """Return the graphs of one step, each one of the pool, for R runs with M samples each."""
+        words = draw_words(keys, samples, LINKS, epoch, 1, 0.5)[:, 0]
+        chosen = ((words.long() & 0xFFFFFFFF) * self.weights.shape[1]) >> 32
+        none = torch.empty(2, 0, len(chosen), dtype=torch.int64, device=self.ends.device)
+        return LinkOperator(self.ends, self.weights[:, chosen], none, self.own)
+
+
+def pool_weights(adjacency: CSRArray, graphs: Sequence[MatrixLike]) -> FloatArray:
+    """Return the link weights of graphs that have the links of A, shape (K, m), or raise where they have others.
+
+    Examples
+    --------
+    >>> pair = sparse.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
+    >>> pool_weights(pair, [pair, 3 * pair])
+    array([[1.],
+           [3.]])
+    """
+    if not graphs:
+        raise InputError("moved must hold at least one graph, got none.")
+    links = sparse.coo_array(sparse.triu(adjacency, 1))
+    rows, columns = links.coords
+    found = np.empty((len(graphs), links.nnz))
+    for number, given in enumerate(graphs):
+        matrix = check_adjacency(given)
+        if matrix.shape != adjacency.shape:
+            raise InputError(f"moved[{number}] must have {adjacency.shape[0]} nodes, got {matrix.shape[0]}.")
+        found[number] = matrix[rows, columns]
+        others = sparse.triu(matrix, 1).nnz - int(np.count_nonzero(found[number]))
+        if others:
+            raise InputError(f"moved[{number}] must have links of the graph only, got {others:,} others.")
+    return found

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fishergcn._base.checks import check_choice, check_integer, check_real
-from fishergcn._base.choices import Directions, Noise, Scale
+from fishergcn._base.choices import Directions, Metric, Noise, Scale
 from fishergcn._base.matrices import check_propagation
 from fishergcn._base.tensors import ArrayOrTensor, as_tensor
 from fishergcn._base.types import MatrixLike
@@ -25,6 +25,8 @@ from fishergcn.spectrum import Spectrum
 
 _MEAN_DRAWS = 8192
 _CHECKED_DRAWS = 1000
+# Below it four terms of the series of g·exp(g) - exp(g) + 1 keep the digits that the formula would lose.
+_SMALL = 1e-3
 
 
 class PerturbationWarning(UserWarning):
@@ -47,7 +49,7 @@ class Neighborhood:
 
     With L = I - Ã and its k eigenpairs (w, Ū) on the largest connected component, λ̄ = w / Σw and θ̄ = log λ̄.
     The eigenvalues of L on Ū become Σw·q and the rest of L stays: trace, kernel and positive
-    semi-definiteness are kept. A draw is φ = exp(-θ̄/2) ∘ ϕ ∘ e, isotropic for the quantum Fisher
+    semi-definiteness are kept. A draw is φ = m ∘ ϕ ∘ e with m = exp(-θ̄/2), isotropic for the quantum Fisher
     information when e is Gaussian. Only k - 1 directions count: φ and φ + a·1 give the same graph.
 
     Parameters
@@ -69,6 +71,11 @@ class Neighborhood:
         "trace" puts tr L in the place of Σw in c, as the formula is printed in the paper. The result is not
         p.s.d. unless min_i [φ_i - log Σ_j λ̄_j exp φ_j] ≥ log(1 - s), s = Σw / tr L; a
         :class:`PerturbationWarning` says so.
+    metric : {"bures", "log-det", "frobenius"}
+        For which metric a draw is isotropic: the Bures one, m = λ̄^-½; that of the log-det divergence
+        tr(ρ'ρ⁻¹) - log det(ρ'ρ⁻¹) - k, m = √k; that of ‖ρ' - ρ‖²/2, m = (k / Σ_j 1/λ̄_j)^½ / λ̄. All have Σ λ̄ m² = k,
+        the same squared length in the mean. The von Neumann divergence needs no word of its own: along fixed
+        eigenvectors it has the Bures metric (see :meth:`von_neumann_divergence`).
     seed : int
         Of the eigen-solver, of random directions, and of draws that are given no generator.
     spectrum : Spectrum, optional
@@ -119,6 +126,7 @@ class Neighborhood:
         scale: Scale = "projected",
         seed: int = 0,
         *,
+        metric: Metric = "bures",
         spectrum: Spectrum | None = None,
     ) -> None:
         rank = check_integer("rank", rank, minimum=1)
@@ -126,7 +134,8 @@ class Neighborhood:
         check_choice("noise", noise, get_args(Noise))
         check_choice("directions", directions, get_args(Directions))
         check_choice("scale", scale, get_args(Scale))
-        self.noise_kind, self.directions, self.scale = noise, directions, scale
+        check_choice("metric", metric, get_args(Metric))
+        self.noise_kind, self.directions, self.scale, self.metric = noise, directions, scale, metric
         seed = check_integer("seed", seed, minimum=0)
         matrix = check_propagation(propagation)
         self.propagation = SparseMatrix.from_scipy(matrix)
@@ -169,7 +178,7 @@ class Neighborhood:
         spectrum : Spectrum
             (w, Ū), from :func:`fishergcn.top_spectrum` of the same matrix.
         **options
-            ``radius``, ``noise``, ``directions``, ``scale`` and ``seed``, as for the class; ``directions``
+            ``radius``, ``noise``, ``directions``, ``scale``, ``metric`` and ``seed``, as for the class; ``directions``
             only records what the spectrum is.
 
         Examples
@@ -232,7 +241,7 @@ class Neighborhood:
         return draw_noise(self.noise_kind, samples, self.rank, generator).to(self.device)
 
     def phi(self, noise: ArrayOrTensor, shape: ArrayOrTensor | float | None = None) -> Tensor:
-        """φ = exp(-θ̄/2) ∘ ϕ ∘ e, shape (..., k), in float64, differentiable in ϕ and e.
+        """φ = m ∘ ϕ ∘ e, shape (..., k), in float64, differentiable in ϕ and e.
 
         Parameters
         ----------
@@ -243,7 +252,16 @@ class Neighborhood:
         """
         e = self._coordinates("noise", noise)
         scale = check_shape(self.radius if shape is None else shape, self.rank, self.device)
-        return scale * e / self.projected_spectrum.sqrt()
+        return scale * e / self._lengths()
+
+    def _lengths(self) -> Tensor:
+        """Return 1/m, shape (k,): the length, in the metric, of a unit step along each coordinate of φ."""
+        shares = self.projected_spectrum
+        if self.metric == "bures":
+            return shares.sqrt()
+        if self.metric == "log-det":
+            return torch.full_like(shares, self.rank**-0.5)
+        return shares * (shares.reciprocal().sum() / self.rank).sqrt()
 
     def sample(
         self, samples: int, generator: torch.Generator | None = None, shape: ArrayOrTensor | float | None = None
@@ -348,6 +366,29 @@ class Neighborhood:
         distance: Tensor = torch.linalg.vector_norm(weights.sqrt() * relative, dim=-1)
         return distance
 
+    def von_neumann_divergence(self, phi: ArrayOrTensor) -> Tensor:
+        """D(ρ(φ) ‖ ρ) = s Σ_i q_i log(q_i / λ̄_i) in nats, for each φ: the quantum relative entropy.
+
+        Along fixed eigenvectors it is that of two distributions. These have the Fisher metric, as the Bures distance:
+        D ≈ (s/2) Var_λ̄(φ) ≈ 2 D_B² to second order. A neighborhood by one is a neighborhood by the other.
+
+        Raises
+        ------
+        InputError
+            With random directions and with ``scale="trace"``, for the reasons that :meth:`distance` has.
+        """
+        if self.directions == "random" or self.scale == "trace":
+            raise InputError(
+                "the divergence has a closed form only along eigenvectors with the projected scale, got "
+                f"directions={self.directions!r} and scale={self.scale!r}."
+            )
+        g = self._log_ratio(phi)
+        # Σ q g = Σ λ̄ (exp(g) g - exp(g) + 1) since Σq = Σλ̄: every term is positive, and none is lost for small g.
+        series = g.square() * (1 / 2 + g * (1 / 3 + g * (1 / 8 + g / 30)))
+        terms = torch.where(g.abs() < _SMALL, series, g * torch.exp(g) - torch.expm1(g))
+        divergence: Tensor = (self._eigenvalues / self.spectrum.trace * terms).sum(dim=-1)
+        return divergence
+
     def _log_ratio(self, phi: ArrayOrTensor) -> Tensor:
         """Return g = log(q / λ̄) = φ - log Σ_j λ̄_j exp φ_j, exactly 0 where φ is constant."""
         phi = self._coordinates("phi", phi)
@@ -369,5 +410,6 @@ class Neighborhood:
     def __repr__(self) -> str:
         return (
             f"Neighborhood({self.propagation.shape[0]} nodes, rank {self.rank}, radius {self.radius:g}, "
-            f"{self.noise_kind} noise, {self.directions} directions, {self.scale} scale)"
+            f"{self.noise_kind} noise, {self.directions} directions, {self.scale} scale"
+            f"{'' if self.metric == 'bures' else f', {self.metric} metric'})"
         )

@@ -36,13 +36,15 @@ class Judged:
     def neighborhood(self) -> str:
         """Where graphs are drawn from."""
         config = self.cell.config
-        return config.directions if config.perturbation == "spectral" else config.perturbation
+        if config.perturbation != "spectral":
+            return config.perturbation
+        return config.directions if config.metric == "bures" else f"{config.directions}, {config.metric}"
 
     @property
     def radius(self) -> float:
         """How far: the radius, or the share of links."""
         config = self.cell.config
-        return config.radius if config.perturbation == "spectral" else config.link_rate
+        return config.link_rate if config.perturbation in ("link-flip", "link-drop") else config.radius
 
     @property
     def noisy(self) -> bool:

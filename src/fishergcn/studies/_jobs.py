@@ -8,7 +8,7 @@ from typing import Literal
 from weakref import WeakKeyDictionary
 
 from fishergcn import datasets, splits
-from fishergcn._base.types import CSRArray
+from fishergcn._base.types import CSRArray, FloatArray
 from fishergcn.errors import InputError
 from fishergcn.execution import Executor, Job, Listener, Measure
 from fishergcn.graph import Graph
@@ -16,6 +16,7 @@ from fishergcn.perturbation import Neighborhood
 from fishergcn.spectrum import Spectrum
 from fishergcn.studies._facts import note_data, note_spectrum
 from fishergcn.studies._plan import Cell, Plan
+from fishergcn.studies._spatial import moved_weights
 from fishergcn.studies._store import RunStore
 from fishergcn.training import Problem, Run, RunRecord, check_runs, parse_method, prepare
 
@@ -139,6 +140,7 @@ class _Shared:
         self.splits = _splits(plan, dataset, self.graph)
         self._matrices: dict[object, CSRArray] = {}
         self._spectra: dict[object, Spectrum] = {}
+        self._pools: dict[float, FloatArray] = {}
         self._checked = False
         note_data(store, dataset, self.graph)
 
@@ -153,6 +155,7 @@ class _Shared:
             config,
             propagation=self._matrices.get(matrix),
             spectrum=self._spectra.get(spectrum),
+            moved=self._moved(config.radius) if config.perturbation == "spatial" and method.perturbed else None,
         )
         self._matrices[matrix] = problem.propagation
         if isinstance(problem.neighborhood, Neighborhood):
@@ -162,6 +165,11 @@ class _Shared:
             self._checked = True
         note_spectrum(self.store, cell, problem.propagation)
         return problem
+
+    def _moved(self, radius: float) -> FloatArray:
+        if radius not in self._pools:
+            self._pools[radius] = moved_weights(self.graph, radius)
+        return self._pools[radius]
 
 
 def _graph(plan: Plan, dataset: str) -> Graph:

@@ -19,8 +19,8 @@ from fishergcn.training import TrainConfig, control_of, graph_free_of, parse_met
 
 BASELINE = "gcn"
 Role = Literal["baseline", "control", "without links"]
-_PERTURBATION = {"samples", "rank", "radius", "noise", "directions", "degree", "scale", "adversarial", "perturbation",
-                 "link_rate", "consistency", "temperature"}  # fmt: skip
+_PERTURBATION = {"samples", "rank", "radius", "noise", "directions", "degree", "scale", "metric", "adversarial",
+                 "perturbation", "link_rate", "consistency", "temperature"}  # fmt: skip
 _NO_CONSISTENCY = {name: getattr(TrainConfig(), name) for name in ("consistency", "temperature")}
 
 

@@ -16,7 +16,7 @@ from fishergcn._base.backend import backend_of
 from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.nn import Dropout, View, full_view, local_view, logits
 from fishergcn.operators import Operator, as_operator
-from fishergcn.perturbation import CongruenceNeighborhood, LinkNoise, Neighborhood
+from fishergcn.perturbation import CongruenceNeighborhood, GraphPool, LinkNoise, Neighborhood
 from fishergcn.training._compiled import CompiledStep
 from fishergcn.training._fitting import check_fits
 from fishergcn.training._metrics import MEASURED, calibrated_cross_entropy, measure
@@ -48,8 +48,10 @@ class Trainer:
         by_links = self.links is not None or self.problem.config.directions == "links"
         return backend_of(self.stack.weights[0]) == "triton" and not by_links
 
-    def _link_noise(self) -> LinkNoise | None:
-        config = self.problem.config
+    def _link_noise(self) -> LinkNoise | GraphPool | None:
+        config, moved = self.problem.config, self.problem.moved
+        if moved is not None:
+            return GraphPool(self.problem.graph.adjacency, moved, self.device, self.problem.dtype)
         if not self.problem.method.perturbed or config.perturbation == "spectral" or config.link_rate == 0:
             return None
         flip = config.perturbation == "link-flip"
@@ -57,7 +59,8 @@ class Trainer:
 
     def _mean_operator(self) -> Operator | None:
         """Return the mean of the graphs that would be drawn, where it takes their place."""
-        around: Neighborhood | CongruenceNeighborhood | LinkNoise | None = self.links or self.problem.neighborhood
+        around: Neighborhood | CongruenceNeighborhood | LinkNoise | GraphPool | None
+        around = self.links or self.problem.neighborhood
         if around is None or self.problem.config.noise != "mean":
             return None
         return around.mean_operator().to(self.device, self.problem.dtype)

@@ -16,7 +16,7 @@ from scipy import sparse
 from torch import Tensor
 
 from fishergcn._base.reprs import one_line
-from fishergcn._base.types import CSRArray, IntArray
+from fishergcn._base.types import CSRArray, FloatArray, IntArray
 from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
 from fishergcn.nn import Features, FeatureScaling, make_features
@@ -70,6 +70,8 @@ class Problem:
         Ã.
     neighborhood
         The graphs around it, or None where the method does not perturb the spectrum.
+    moved
+        Link weights of the graphs that ``perturbation="spatial"`` draws from, shape (K, m); None otherwise.
 
     Examples
     --------
@@ -86,6 +88,7 @@ class Problem:
     config: TrainConfig
     propagation: CSRArray
     neighborhood: Neighborhood | CongruenceNeighborhood | None
+    moved: FloatArray | None = None
 
     __repr__ = one_line
 
@@ -237,8 +240,12 @@ def prepare(
     *,
     propagation: CSRArray | None = None,
     spectrum: Spectrum | None = None,
+    moved: FloatArray | None = None,
 ) -> Problem:
     """Compute the propagation matrix and, for a perturbed method, the spectrum, unless they are given.
+
+    The graphs of ``perturbation="spatial"`` are always given, by their link weights
+    (:func:`fishergcn.perturbation.pool_weights`).
 
     What the data asks for is settled here, and the problem holds the outcome: missing features (see
     :func:`learnable`), and whether rows of features are divided by their sum. A radius of 0 is no perturbation at all,
@@ -263,12 +270,18 @@ def prepare(
         raise InputError(
             f"perturbation={config.perturbation!r} works on the renormalized graph, not with {method.name!r}."
         )
+    spatial = method.perturbed and config.perturbation == "spatial"
+    if spatial and moved is None:
+        raise InputError(
+            "perturbation='spatial' needs moved, the graphs to draw from, which "
+            "fishergcn.geometry.embedding.moved_graphs makes; studies make them by themselves."
+        )
     if propagation is None:
         propagation = propagation_of(graph, method, config)
     neighborhood = None
     if method.perturbed and not by_links and config.radius > 0:
         neighborhood = make_neighborhood(propagation, config, spectrum)
-    return Problem(graph, method, config, propagation, neighborhood)
+    return Problem(graph, method, config, propagation, neighborhood, moved if spatial else None)
 
 
 def make_neighborhood(
@@ -290,6 +303,7 @@ def make_neighborhood(
             noise=noise,
             directions=cast("Directions", config.directions),
             scale=config.scale,
+            metric=config.metric,
             spectrum=spectrum,
         )
 

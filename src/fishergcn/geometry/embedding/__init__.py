@@ -17,7 +17,7 @@ carries no term, but others may still be similar to it.
 
 from __future__ import annotations
 
-from fishergcn.geometry.embedding._fit import EmbeddingFit, RestartSummary, fit
+from fishergcn.geometry.embedding._fit import EmbeddingFit, RestartSummary, fit, spectral_embedding
 from fishergcn.geometry.embedding._information import FisherOperator, fisher_blocks, fisher_operator, length
 from fishergcn.geometry.embedding._model import divergence, gradient, model_similarities
 from fishergcn.geometry.embedding._motions import ExtremeMotions, extreme_motions, rigid_motions
@@ -27,5 +27,5 @@ from fishergcn.geometry.embedding._similarities import similarities
 __all__ = [
     "EmbeddingFit", "ExtremeMotions", "FisherOperator", "RestartSummary", "divergence", "extreme_motions",
     "fisher_blocks", "fisher_operator", "fit", "gradient", "length", "model_similarities", "moved_graphs",
-    "rigid_motions", "similarities",
+    "rigid_motions", "similarities", "spectral_embedding",
 ]  # fmt: skip

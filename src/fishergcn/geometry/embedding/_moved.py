@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from scipy import sparse
@@ -11,6 +12,7 @@ from fishergcn._base.checks import check_integer, check_real
 from fishergcn._base.matrices import check_adjacency
 from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
 from fishergcn.errors import InputError
+from fishergcn.execution import count_cores
 from fishergcn.geometry.embedding._information import fisher_operator
 from fishergcn.geometry.embedding._model import MEMORY_LIMIT, check_embedding, model_rows, row_slices
 from fishergcn.geometry.embedding._similarities import similarities
@@ -67,21 +69,25 @@ def moved_graphs(
     distance = check_real("distance", distance, minimum=0.0)
     samples = check_integer("samples", samples, minimum=1)
     rng = np.random.default_rng(check_integer("seed", seed, minimum=0))
-    operator = fisher_operator(similarities(matrix), positions, "expected", memory_limit=memory_limit)
+    motions = [rng.standard_normal(positions.shape) for _ in range(samples)]
+    threads = min(samples, count_cores())
+    share = max(check_integer("memory_limit", memory_limit, minimum=1) // threads, 1)
+    operator = fisher_operator(similarities(matrix), positions, "expected", memory_limit=share)
     links = sparse.coo_array(sparse.triu(matrix, 1))
     own = sparse.diags_array(matrix.diagonal())
-    before = _log_model(links, positions, memory_limit)
-    found = []
-    for _ in range(samples):
-        motion = rng.standard_normal(positions.shape)
+    before = _log_model(links, positions, share)
+
+    def moved(motion: FloatArray) -> CSRArray:
         square = float(np.sum(motion * operator.apply(motion)))
         if not square > 0:
             raise InputError("the embedding must have motions that change the model, got nodes that cannot move apart.")
-        after = _log_model(links, positions + motion * (distance / math.sqrt(square)), memory_limit)
+        after = _log_model(links, positions + motion * (distance / math.sqrt(square)), share)
         data = links.data * np.exp((after - before) / 2)
         upper = sparse.coo_array((data, links.coords), shape=matrix.shape)
-        found.append(sparse.csr_array(upper + upper.T + own))
-    return found
+        return sparse.csr_array(upper + upper.T + own)
+
+    with ThreadPoolExecutor(threads) as pool:  # NumPy lets go of the interpreter in its loops
+        return list(pool.map(moved, motions))
 
 
 def _log_model(links: sparse.coo_array, Y: FloatArray, memory_limit: int) -> FloatArray:
