@@ -10,9 +10,9 @@ from torch import Tensor
 
 from fishergcn._base.types import AnyArray
 from fishergcn.nn import CompiledNetwork, Dropout, View
-from fishergcn.operators import Operator, SparseMatrix, SparsePlusLowRank
+from fishergcn.operators import SparseMatrix, SparsePlusLowRank
 from fishergcn.perturbation import Neighborhood
-from fishergcn.training._objective import Targets, measured_scores, penalty
+from fishergcn.training._objective import Targets, measured_scores
 
 if TYPE_CHECKING:
     from fishergcn.training._engine import Trainer
@@ -48,8 +48,10 @@ class CompiledStep:
         loss, accuracy, _ = measured_scores(self.val.forward(trainer.stack.weights), trainer.val_targets)
         return loss + _penalty(trainer), accuracy
 
-    def gradients(self, trainer: Trainer, epoch: int, operator: Operator | None) -> tuple[Tensor, Tensor]:
+    @torch.no_grad()
+    def gradients(self, trainer: Trainer, epoch: int, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Leave the gradients of the loss in the parameters; return loss and accuracy of each run."""
+        operator = trainer.operator(epoch, noise)
         if operator is not None and not isinstance(operator, SparsePlusLowRank):
             raise AssertionError("fits() lets perturbations of low rank pass only")
         stack, config = trainer.stack, trainer.problem.config
@@ -59,9 +61,8 @@ class CompiledStep:
         found = self.train.gradients(stack.weights, slopes, dropout, loss.slope, operator)
         for parameter, each in zip(stack.weights, slopes, strict=True):
             parameter.grad = each
-        if operator is not None and stack.xi is not None:
-            given = found.view_as(operator.coefficients)
-            [stack.xi.grad] = torch.autograd.grad(operator.coefficients, [stack.xi], given)
+        if operator is not None and stack.adversary is not None and stack.xi is not None:
+            stack.xi.grad = stack.adversary.xi_gradient(found.view_as(operator.coefficients), epoch, noise)
         return loss.total(stack.weights[0].dtype) + _penalty(trainer), loss.accuracy()
 
 
@@ -107,6 +108,8 @@ def _labeled_view(trainer: Trainer) -> tuple[View, AnyArray | None]:
     return View(view.features, (*view.operators[:-1], last), rows), nodes
 
 
-@torch.no_grad()
 def _penalty(trainer: Trainer) -> Tensor:
-    return penalty(trainer.stack.weights, trainer.problem.config.weight_decay)
+    """Return what ``penalty`` does, as plain products: autograd's functions take longer than these."""
+    arrays = [each.detach().numpy() for each in trainer.stack.weights]
+    norms = [float(sum(np.vdot(each[run], each[run]) for each in arrays)) for run in range(len(arrays[0]))]
+    return torch.tensor(norms, dtype=trainer.stack.weights[0].dtype) * (0.5 * trainer.problem.config.weight_decay)
