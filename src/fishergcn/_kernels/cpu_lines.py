@@ -149,10 +149,13 @@ def line_sum(
 
         def side(k: Any) -> list[Any]:
             place = builder.add(builder.mul(arguments[13], arguments[14]), k)
-            return [builder.fneg(builder.load(builder.gep(sides, [place])))]
+            return [builder.load(builder.gep(sides, [place]))]
 
-        sums = lines.loop(arguments[9], arguments[10], [lines.zero] * lines.count, line_of, factors_of)
-        sums = lines.loop(lines.constant(0), arguments[14], sums, middle_line, side)
+        # Two sums that do not wait for each other.
+        nothing = [lines.zero] * lines.count
+        taken = lines.loop(lines.constant(0), arguments[14], nothing, middle_line, side)
+        given = lines.loop(arguments[9], arguments[10], nothing, line_of, factors_of)
+        sums = [builder.fsub(plus, minus) for plus, minus in zip(given, taken, strict=True)]
         lines.store(sums, builder.gep(target, [arguments[2]]))
         return context.get_dummy_value()
 

@@ -82,22 +82,26 @@ def _add_moments(sums, factors, first, last, lines, part):
 
 
 @njit(**_FAST)
-def enter(out, sums, left, rows, indptr, indices, values, weight, words, scale):
-    """out[p] = scale * Σ_e bit[e] x_e weight[j_e] over the entries e of row rows[p]; sums += leftᵀ out.
+def enter(out, sums, left, rows, indptr, indices, values, start_row, stop_row, weight, words, scale):
+    """out[b, p] = scale * Σ_e bit[b, e] x_e weight[j_e] over the entries e of row rows[p]; sums[b] += leftᵀ out[b].
 
-    Of shapes (p, H), (k, H), (p, k) and, for ``weight``, (D, H); the sums are in float64.
+    For some samples b of a run and p from start_row to stop_row: of shapes (b, p, H), (b, k, H), (p, k) and, for
+    ``weight``, (D, H); the sums are in float64. The samples take turns row by row, while its weights are in the cache.
     """
     room = room_of(indptr, values)
     columns, factors = np.empty(room, dtype=np.uint32), np.empty(room, dtype=values.dtype)
-    target, table, (count, width) = out.reshape(out.size), weight.reshape(weight.size), out.shape
+    target, table, (samples, count, width) = out.reshape(out.size), weight.reshape(weight.size), out.shape
     part = np.empty(len(TOGETHER) * width, dtype=out.dtype)
-    for first in range(0, count, _BLOCK):
-        last = min(first + _BLOCK, count)
+    for first in range(start_row, stop_row, _BLOCK):
+        last = min(first + _BLOCK, stop_row)
         for p in range(first, last):
             start, stop = np.int64(indptr[rows[p]]), np.int64(indptr[rows[p] + 1])
-            found = kept(columns, factors, start, stop, indices, values, words, scale)
-            sum_lines(target, p * width, width, table, 0, columns, factors, 0, found, factors, factors, 0, 0)
-        _add_moments(sums, left, first, last, out, part)
+            for b in range(samples):
+                found = kept(columns, factors, start, stop, indices, values, words[b], scale)
+                base = (b * count + p) * width
+                sum_lines(target, base, width, table, 0, columns, factors, 0, found, factors, factors, 0, 0)
+        for b in range(samples):
+            _add_moments(sums[b], left, first, last, out[b], part)
 
 
 @njit(inline="always", **_SUMS)
@@ -112,10 +116,10 @@ def _times_rows(lanes, target, unit, rows):
 
 
 @njit(**_SUMS)
-def activate(lanes, out, sums, left, hidden, by_class, rows, words, scale):
-    """hidden[p] = scale * bit[rows[p]] * max(hidden[p], 0), in place, and out[p, c] = Σ_h hidden[p, h] by_class[c, h].
+def activate(lanes, out, places, sums, left, hidden, by_class, rows, words, scale):
+    """hidden[p] = scale * bit[rows[p]] * max(hidden[p], 0), in place, and out[q, c] = Σ_h hidden[p, h] by_class[c, h].
 
-    sums += leftᵀ hidden, in float64. Words have shape (nodes, stride); NaN stays NaN, so that a diverged run is seen.
+    q = places[p], nowhere if that is -1. sums += leftᵀ hidden, in float64. Words have shape (nodes, stride); NaN stays NaN, so that a diverged run is seen.
     """
     flat, (count, width) = hidden.reshape(hidden.size), hidden.shape
     part = np.empty(len(TOGETHER) * width, dtype=hidden.dtype)
@@ -123,7 +127,8 @@ def activate(lanes, out, sums, left, hidden, by_class, rows, words, scale):
         last = min(first + _BLOCK, count)
         for p in range(first, last):
             gate(flat, p * width, width, words[rows[p]], scale)
-            _times_rows(lanes, out[p], hidden[p], by_class)
+            if places[p] >= 0:
+                _times_rows(lanes, out[places[p]], hidden[p], by_class)
         _add_moments(sums, left, first, last, hidden, part)
 
 

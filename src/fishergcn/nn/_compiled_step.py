@@ -31,26 +31,23 @@ class LastLayer(NamedTuple):
 
     Attributes
     ----------
-    arrays
-        Row pointers, columns by their new numbers, and values.
+    matrix
+        What is left, (p, q).
     places
         The new number of each column, or -1, (n,).
-    columns
-        How many are left.
     """
 
-    arrays: tuple[AnyArray, ...]
+    matrix: SparseMatrix
     places: AnyArray
-    columns: int
 
     @classmethod
     def of(cls, matrix: SparseMatrix) -> LastLayer:
         """Look at which columns have entries."""
-        indptr, indices, values = matrix.arrays()
-        used = np.unique(indices)
+        used = np.unique(matrix.scipy.indices)
         places = np.full(matrix.shape[1], -1, dtype=np.int32)
         places[used] = np.arange(len(used), dtype=np.int32)
-        return cls((indptr, places[indices], values), places, len(used))
+        left = matrix if len(used) == len(places) else SparseMatrix.from_scipy(matrix.scipy[:, used], dtype=matrix.dtype)
+        return cls(left, places)
 
 
 class Step:
@@ -100,66 +97,84 @@ class Step:
         for first in range(0, len(total), self.samples):
             for start in range(0, self.samples, _TOGETHER):
                 samples = range(first + start, first + min(start + _TOGETHER, self.samples))
-                for place, b in enumerate(samples):
-                    self._sample(b, together[place], into, slope_of, total[b])
-                self._first_weights(into[0], samples, together[: len(samples)])
+                some = together[: len(samples)]
+                for b, values, moments in zip(samples, some, self._enter(samples, some), strict=True):
+                    self._sample(b, values, moments, into, slope_of, total[b])
+                self._first_weights(into[0], samples, some)
         return torch.from_numpy(total.astype(self.kind))
 
+    def _enter(self, samples: range, out: AnyArray) -> FloatArray:
+        """Set out = (X ∘ mask) W⁰ for some samples of a run; return Uᵀ out, shape (b, k, d)."""
+        rows, *stored = self.features.arrays
+        left, weight, words = self.bases[0], self.weights[0][samples[0] // self.samples], self._feature_words(samples)
+        sums = _sums(len(rows), (len(out), left.shape[1], out.shape[2]))
+
+        def run(a: int, z: int, part: int) -> None:
+            _kernels().enter(out, sums[part], left, rows, *stored, a, z, weight, words, self.scale)
+
+        on_rows(len(rows), run)
+        return _total(sums)
+
+    def _feature_words(self, samples: range) -> AnyArray:
+        return self.words[0][samples.start : samples.stop]
+
     def _sample(
-        self, b: int, first: AnyArray, into: list[AnyArray], slope_of: SlopeOfLoss, total: FloatArray
+        self,
+        b: int,
+        first: AnyArray,
+        entering: FloatArray,
+        into: list[AnyArray],
+        slope_of: SlopeOfLoss,
+        total: FloatArray,
     ) -> None:
-        """Go through the layers and back; leave the gradient of Z⁰ in ``first``, where Z⁰ is meanwhile."""
-        run = b // self.samples
-        values, moments = first, [self._enter(b, first)]
+        """Go through the layers and back; leave the gradient of Z⁰ in ``first``, where Z⁰ is before."""
+        run, depth = b // self.samples, len(self.weights)
+        values, moments = first, [entering]
         hidden: list[_Hidden] = []
         for layer, weight in enumerate(self.weights[1:], start=1):
             units = self._propagate(layer - 1, b, values, moments[-1])
-            values = np.empty((len(units), weight.shape[2]), dtype=self.kind)
-            hidden.append((units, self._activate(layer, b, values, units)))
+            places = self._places(layer, len(units))
+            size = self.last.matrix.shape[1] if layer == depth - 1 else len(units)
+            values = np.empty((size, weight.shape[2]), dtype=self.kind)
+            hidden.append((units, self._activate(layer, b, values, places, units)))
             moments.append(hidden[-1][1] @ weight[run])
-        slope = slope_of(b, self._propagate(-1, b, values, moments[-1]))
+        slope = slope_of(b, self._propagate(depth - 1, b, values, moments[-1]))
         found = _moments(self.bases[-1], slope)
-        for layer in range(len(self.weights) - 1, 0, -1):
+        for layer in range(depth - 1, 0, -1):
             total -= (found * moments[layer]).sum(1)
             units, inner = hidden.pop()
-            if layer == len(self.weights) - 1:
-                before = np.zeros((self.last.columns, slope.shape[1]), dtype=self.kind)
-                _kernels().add_transposed(before, *self.last.arrays, slope)
+            weighted = np.zeros(inner.shape, dtype=self.kind)
+            if layer == depth - 1:
+                # The part of low rank is left to where it has as many columns as the hidden layer.
+                before = np.zeros((self.last.matrix.shape[1], slope.shape[1]), dtype=self.kind)
+                _kernels().add_transposed(before, *self.last.matrix.arrays(), slope)
                 outer = self._weighted(b, found)
                 into[layer][run] -= inner.T @ outer
-                weighted, places = outer @ self.by_class[layer - 1][run], self.last.places
+                weighted = outer @ self.by_class[layer - 1][run]
             else:
                 before = self._propagate_back(layer, b, slope, found)
-                weighted, places = np.zeros(inner.shape, self.kind), np.arange(len(units), dtype=np.int32)
+            places = self._places(layer, len(units))
             found = self._hidden_backward(layer, b, into[layer], units, weighted, before, places)
             slope = units
         total -= (found * moments[0]).sum(1)
         self._propagate_back(0, b, slope, found, first)
 
-    def _enter(self, b: int, out: AnyArray) -> FloatArray:
-        """Set out = (X ∘ mask) W⁰; return Uᵀ out, shape (k, d)."""
-        rows, *stored = self.features.arrays
-        left, weight, words = self.bases[0], self.weights[0][b // self.samples], self.words[0][b]
-        sums = _sums(len(rows), (left.shape[1], out.shape[1]))
-
-        def run(a: int, z: int, part: int) -> None:
-            _kernels().enter(out[a:z], sums[part], left[a:z], rows[a:z], *stored, weight, words, self.scale)
-
-        on_rows(len(rows), run)
-        return _total(sums)
+    def _places(self, layer: int, rows: int) -> AnyArray:
+        """Return where the rows of a layer stand in what is computed of its product with the weights."""
+        return self.last.places if layer == len(self.weights) - 1 else np.arange(rows, dtype=np.int32)
 
     def _propagate(self, layer: int, b: int, dense: AnyArray, moments: FloatArray) -> AnyArray:
         """Return the product with the perturbed graph of sample b."""
-        matrix = matrix_of(self.view, layer)
-        out = np.empty((matrix.shape[0], dense.shape[1]), dtype=self.kind)
-        left = self.bases[layer + 1 if layer >= 0 else -1]
-        matrix.multiply_into(out[:, None], dense[:, None], left=left, weighted=self._weighted(b, moments)[:, None])
+        inner = layer < len(self.weights) - 1 or layer == 0
+        matrix = matrix_of(self.view, layer) if inner else self.last.matrix
+        out, weighted = np.empty((matrix.shape[0], dense.shape[1]), dtype=self.kind), self._weighted(b, moments)
+        matrix.multiply_into(out[:, None], dense[:, None], left=self.bases[layer + 1], weighted=weighted[:, None])
         return out
 
     def _weighted(self, b: int, moments: FloatArray) -> AnyArray:
         return np.asarray(self.coefficients[b][:, None] * moments, dtype=self.kind)
 
-    def _activate(self, layer: int, b: int, out: AnyArray, hidden: AnyArray) -> FloatArray:
+    def _activate(self, layer: int, b: int, out: AnyArray, places: AnyArray, hidden: AnyArray) -> FloatArray:
         """Apply ReLU and dropout in place; set the product with the weights, and return Uᵀ H, shape (k, d)."""
         kernels, rows, words = _kernels(), self.rows[layer - 1], self.words[layer][b]
         lanes, left, by_class = kernels.lanes_of(hidden.shape[1]), self.bases[layer], self.by_class[layer - 1]
@@ -167,9 +182,9 @@ class Step:
 
         def run(a: int, z: int, part: int) -> None:
             given = (hidden[a:z], by_class[b // self.samples], rows[a:z], words, self.scale)
-            kernels.activate(lanes, out[a:z], sums[part], left[a:z], *given)
+            kernels.activate(lanes, out, places[a:z], sums[part], left[a:z], *given)
 
-        on_rows(len(out), run)
+        on_rows(len(hidden), run)
         return _total(sums)
 
     def _propagate_back(
@@ -211,7 +226,7 @@ class Step:
     def _first_weights(self, into: AnyArray, samples: range, grad: AnyArray) -> None:
         """Add the gradient of W⁰ of some samples of a run."""
         rows, *stored = self.features.arrays
-        run_number, words = samples[0] // self.samples, self.words[0][samples[0] : samples[-1] + 1]
+        run_number, words = samples[0] // self.samples, self._feature_words(samples)
         mine = into[run_number : run_number + 1]
         parts = [mine, *(np.zeros_like(mine) for _ in row_shares(len(rows))[1:])]
 
