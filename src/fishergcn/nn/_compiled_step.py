@@ -92,6 +92,7 @@ class Step:
         """See :meth:`CompiledNetwork.gradients`."""
         into = arrays_of(slopes)
         total = np.zeros((len(self.words[0]), self.coefficients.shape[1]), dtype=np.float64)
+        sample = self._short_sample if self._is_short() else self._sample
         # The first layer's activations of some samples of a run, then their gradients.
         together = np.empty((min(self.samples, _TOGETHER), len(self.bases[0]), self.weights[0].shape[2]), self.kind)
         for first in range(0, len(total), self.samples):
@@ -99,7 +100,7 @@ class Step:
                 samples = range(first + start, first + min(start + _TOGETHER, self.samples))
                 some = together[: len(samples)]
                 for b, values, moments in zip(samples, some, self._enter(samples, some), strict=True):
-                    self._sample(b, values, moments, into, slope_of, total[b])
+                    sample(b, values, moments, into, slope_of, total[b])
                 self._first_weights(into[0], samples, some)
         return torch.from_numpy(total.astype(self.kind))
 
@@ -158,6 +159,37 @@ class Step:
             slope = units
         total -= (found * moments[0]).sum(1)
         self._propagate_back(0, b, slope, found, first)
+
+    def _is_short(self) -> bool:
+        """Whether two calls do for a sample: two layers, one thread, and products by rows."""
+        first = matrix_of(self.view, 0)
+        one_thread = all(len(row_shares(size)) == 1 for size in first.shape)
+        return len(self.weights) == 2 and one_thread and not first.full_rows and not self.last.matrix.full_rows
+
+    def _short_sample(
+        self,
+        b: int,
+        first: AnyArray,
+        entering: FloatArray,
+        into: list[AnyArray],
+        slope_of: SlopeOfLoss,
+        total: FloatArray,
+    ) -> None:
+        """Do what :meth:`_sample` does, in fewer calls."""
+        from fishergcn._kernels import cpu_sample
+
+        run, matrix, last = b // self.samples, matrix_of(self.view, 0), self.last.matrix.arrays()
+        weight, by_class = self.weights[1][run], self.by_class[0][run]
+        (width, classes), c = weight.shape, self.coefficients[b]
+        logits = np.empty((len(self.bases[2]), classes), dtype=self.kind)
+        hidden = np.empty((len(self.bases[1]), width), dtype=self.kind)
+        inner, outer = np.empty((len(c), width)), np.empty((len(c), classes))
+        lanes, bases, places = _kernels().lanes_of(width), tuple(self.bases), self.last.places
+        there = (lanes, logits, hidden, inner, outer, first, entering, c, matrix.arrays(), last, bases, places)
+        cpu_sample.there(*there, self.rows[0], self.words[1][b], weight, by_class, self.scale)
+        slope = slope_of(b, logits)
+        back = (into[1][run], total, first, hidden, slope, inner, outer, entering, c, matrix.arrays(transposed=True))
+        cpu_sample.back(*back, last, bases, places, by_class, self.scale)
 
     def _places(self, layer: int, rows: int) -> AnyArray:
         """Return where the rows of a layer stand in what is computed of its product with the weights."""

@@ -128,15 +128,14 @@ class SpectralAdversary(nn.Module):
         return self.neighborhood.phi(noise * self.shape.unsqueeze(-2), 1.0)
 
     @torch.no_grad()
-    def xi_gradient(self, gradient: Tensor, step: int | None, noise: Tensor | None = None) -> Tensor:
-        """Return the gradient in ξ from that in c, (R, M, k), of the graphs that were drawn in a step from the keys.
+    def xi_gradient(self, gradient: Tensor, noise: Tensor, phi: Tensor) -> Tensor:
+        """Return the gradient in ξ, (R, k), from that in c, (R, M, k), of the graphs at φ = ``draw(noise=noise)``.
 
-        It is what autograd makes of ``forward``, for a ``Neighborhood``, in a tenth of the time.
+        It is what autograd makes of ``forward``, for a ``Neighborhood`` and with keys, in a fraction of the time.
         """
         if not isinstance(self.neighborhood, Neighborhood):
             raise AssertionError("only a Neighborhood says how c depends on the noise")
-        noise = self.noise(step) if noise is None else noise
-        at_noise = self.neighborhood.noise_gradient(self.draw(step, noise), gradient.double())
+        at_noise = self.neighborhood.noise_gradient(phi, gradient.double())
         at_shape, share = (at_noise * noise).sum(-2), torch.sigmoid(self.xi)
         inside = (share >= _SMALLEST_SHARE) & (share <= _LARGEST_SHARE)
         return self.neighborhood.radius * at_shape * share * (1 - share) * inside

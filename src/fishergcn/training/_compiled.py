@@ -10,7 +10,7 @@ from torch import Tensor
 
 from fishergcn._base.types import AnyArray
 from fishergcn.nn import CompiledNetwork, Dropout, View
-from fishergcn.operators import SparseMatrix, SparsePlusLowRank
+from fishergcn.operators import SparseMatrix
 from fishergcn.perturbation import Neighborhood
 from fishergcn.training._objective import Targets, measured_scores
 
@@ -51,9 +51,11 @@ class CompiledStep:
     @torch.no_grad()
     def gradients(self, trainer: Trainer, epoch: int, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Leave the gradients of the loss in the parameters; return loss and accuracy of each run."""
-        operator = trainer.operator(epoch, noise)
-        if operator is not None and not isinstance(operator, SparsePlusLowRank):
-            raise AssertionError("fits() lets perturbations of low rank pass only")
+        adversary, operator, phi = trainer.stack.adversary, None, None
+        if adversary is not None and isinstance(adversary.neighborhood, Neighborhood):
+            noise = adversary.noise(epoch) if noise is None else noise
+            phi = adversary.draw(noise=noise)
+            operator = adversary.neighborhood.operator(phi)
         stack, config = trainer.stack, trainer.problem.config
         dropout = Dropout(stack.keys, trainer.problem.samples, epoch, config.dropout)
         loss = _Loss(trainer.train_targets, trainer.problem.samples, self._places)
@@ -61,8 +63,8 @@ class CompiledStep:
         found = self.train.gradients(stack.weights, slopes, dropout, loss.slope, operator)
         for parameter, each in zip(stack.weights, slopes, strict=True):
             parameter.grad = each
-        if operator is not None and stack.adversary is not None and stack.xi is not None:
-            stack.xi.grad = stack.adversary.xi_gradient(found.view_as(operator.coefficients), epoch, noise)
+        if adversary is not None and stack.xi is not None and noise is not None and phi is not None:
+            stack.xi.grad = adversary.xi_gradient(found.view(phi.shape), noise, phi)
         return loss.total(stack.weights[0].dtype) + _penalty(trainer), loss.accuracy()
 
 
