@@ -108,7 +108,9 @@ def test_single_precision(graph) -> None:
         rounded = [each.detach().to(dtype) for each in weights]
         slopes = [torch.zeros_like(each) for each in rounded]
         network = CompiledNetwork(full_view(prepared, matrix, 2))
-        found.append([network.gradients(rounded, slopes, dropout, lambda _, logits: np.tanh(logits), operator), *slopes])
+        found.append(
+            [network.gradients(rounded, slopes, dropout, lambda _, logits: np.tanh(logits), operator), *slopes]
+        )
     for wanted, rough in zip(*found, strict=True):
         torch.testing.assert_close(rough.double(), wanted, rtol=0, atol=2e-6 * float(wanted.abs().max()))
 

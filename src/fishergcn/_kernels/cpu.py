@@ -61,9 +61,7 @@ def sum_lines(target, base, width, table, shift, columns, factors, start, stop, 
     # What is left begins within what is done: the same sums are written twice.
     while h < width and width >= lanes:
         g = min(h, width - lanes)
-        line_sum(
-            ONE, target, base + g, table, shift, g, width, columns, factors, start, stop, sides, middle, row, rank
-        )
+        line_sum(ONE, target, base + g, table, shift, g, width, columns, factors, start, stop, sides, middle, row, rank)
         h += lanes
     while h < width and width >= lanes // QUARTER:
         g = min(h, width - lanes // QUARTER)
@@ -83,9 +81,10 @@ def sum_lines(target, base, width, table, shift, columns, factors, start, stop, 
 
 @njit(inline="always", **_FAST)
 def add_lines(samples, table, shift, width, columns, start, factors, place, pitch, count, grad, base, step):
-    """table[columns[start + t], h] += Σ_s factors[place + s pitch + t] grad[base + s step + h] for t < count, h < width.
+    """table[columns[start + t], h] += Σ_s factors[place + s pitch + t] grad[base + s step + h].
 
-    All arrays are flat, and the table begins at ``shift``; the length of ``samples`` says how many s there are.
+    For t < count and h < width. All arrays are flat, and the table begins at ``shift``; the length of ``samples`` says
+    how many s there are.
     """
     lanes, h = VECTOR_BYTES // table.itemsize, 0
     places = (columns, start, factors, place, pitch, count)
@@ -129,9 +128,7 @@ def transposed_product(into, rows, indptr, indices, values, grad, row_step, step
                 for s in range(len(TOGETHER)):
                     spread(factors, s * room, start, stop, values, words[b + s], scale)
                 count = stop - start
-                add_lines(
-                    TOGETHER, table, shift, width, indices, start, factors, 0, room, count, grad, base, step
-                )
+                add_lines(TOGETHER, table, shift, width, indices, start, factors, 0, room, count, grad, base, step)
 
 
 @njit(**_FAST)
@@ -179,9 +176,7 @@ def features_backward_plain(grad_weight, rows, indptr, indices, values, grad):
         start, stop = np.int64(indptr[rows[p]]), np.int64(indptr[rows[p] + 1])
         for r in range(runs):
             shift, base = r * grad_weight.shape[1] * width, (p * runs + r) * width
-            add_lines(
-                ONE, table, shift, width, indices, start, values, start, 0, stop - start, flat, base, 0
-            )
+            add_lines(ONE, table, shift, width, indices, start, values, start, 0, stop - start, flat, base, 0)
 
 
 @njit(**_FAST)
@@ -217,7 +212,7 @@ def relu_dropout_backward(out, grad, result, scale):
 
 @njit(inline="always", **_EXACT)
 def row_loss(slope, row, label, share):
-    """Set slope = share * d/d row of log Σ_c exp(row_c) - row_label; return that, and whether the label is the largest."""
+    """Set slope = share * dℓ / d row; return ℓ = log Σ_c exp(row_c) - row_label, and whether the label is the largest."""
     largest, best = row[0], 0
     for c in range(1, row.shape[0]):
         if row[c] > largest:

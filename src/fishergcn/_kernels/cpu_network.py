@@ -44,7 +44,7 @@ def lanes_of(width: int) -> tuple[int, ...]:
 
 @njit(inline="always", **_FAST)
 def _some_moments(group, sums, k, factors, first, count, flat, part):
-    """sums[k + a] += Σ_t factors[first + t, k + a] lines[first + t] for t < count and a below the length of ``group``."""
+    """sums[k + a] += Σ_t factors[first + t, k + a] lines[first + t], t < count and a below the length of ``group``."""
     rank, width = sums.shape
     numbers, start, shift = factors.reshape(factors.size), first * rank + k, first * width
     lanes, h = VECTOR_BYTES // flat.itemsize, 0
@@ -119,7 +119,8 @@ def _times_rows(lanes, target, unit, rows):
 def activate(lanes, out, places, sums, left, hidden, by_class, rows, words, scale):
     """hidden[p] = scale * bit[rows[p]] * max(hidden[p], 0), in place, and out[q, c] = Σ_h hidden[p, h] by_class[c, h].
 
-    q = places[p], nowhere if that is -1. sums += leftᵀ hidden, in float64. Words have shape (nodes, stride); NaN stays NaN, so that a diverged run is seen.
+    q = places[p], nowhere if that is -1. sums += leftᵀ hidden, in float64. Words have shape (nodes, stride); NaN stays
+    NaN, so that a diverged run is seen.
     """
     flat, (count, width) = hidden.reshape(hidden.size), hidden.shape
     part = np.empty(len(TOGETHER) * width, dtype=hidden.dtype)

@@ -26,8 +26,8 @@ def _weighted(out, coefficients, moments):
 
 @njit(**_FAST)
 def there(
-    lanes, logits, hidden, inner, outer, first, entering, coefficients, matrix, last, bases, places, rows, words, weight,
-    by_class, scale,
+    lanes, logits, hidden, inner, outer, first, entering, coefficients, matrix, last, bases, places, rows, words,
+    weight, by_class, scale,
 ):  # fmt: skip
     """H = mask ∘ ReLU(Ã Z⁰) and logits = Ã H W, of the perturbed graph Ã = S - U diag(c) Uᵀ.
 
@@ -58,14 +58,18 @@ def back(
     into, for_coefficients, first, hidden, slope, inner, outer, entering, coefficients, transposed, last, bases, places,
     by_class, scale,
 ):  # fmt: skip
-    """Add the gradients of W and of c to ``into`` (d, C) and ``for_coefficients`` (k,), and leave that of Z⁰ in ``first``.
+    """Add the gradients of W to ``into`` (d, C) and of c to ``for_coefficients`` (k,); leave that of Z⁰ in ``first``.
 
     From ``slope``, that of the logits, and what :func:`there` filled; ``hidden`` is used up. ``transposed`` has the
     arrays of Sᵀ.
     """
     rank, (classes, width) = coefficients.shape[0], by_class.shape
     kind = by_class.dtype
-    found, narrow, wide = np.zeros((rank, classes)), np.empty((rank, classes), dtype=kind), np.zeros((rank, width), kind)
+    found, narrow, wide = (
+        np.zeros((rank, classes)),
+        np.empty((rank, classes), dtype=kind),
+        np.zeros((rank, width), kind),
+    )
     for p in range(slope.shape[0]):
         for k in range(rank):
             for c in range(classes):

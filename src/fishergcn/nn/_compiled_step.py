@@ -46,7 +46,9 @@ class LastLayer(NamedTuple):
         used = np.unique(matrix.scipy.indices)
         places = np.full(matrix.shape[1], -1, dtype=np.int32)
         places[used] = np.arange(len(used), dtype=np.int32)
-        left = matrix if len(used) == len(places) else SparseMatrix.from_scipy(matrix.scipy[:, used], dtype=matrix.dtype)
+        left = (
+            matrix if len(used) == len(places) else SparseMatrix.from_scipy(matrix.scipy[:, used], dtype=matrix.dtype)
+        )
         return cls(left, places)
 
 
