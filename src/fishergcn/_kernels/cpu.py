@@ -212,7 +212,7 @@ def relu_dropout_backward(out, grad, result, scale):
 
 @njit(inline="always", **_EXACT)
 def row_loss(slope, row, label, share):
-    """Set slope = share * dℓ / d row; return ℓ = log Σ_c exp(row_c) - row_label, and whether the label is the largest."""
+    """Set slope = share * dℓ / d row; return ℓ = log Σ_c exp(row_c) - row_label, and whether row_label is largest."""
     largest, best = row[0], 0
     for c in range(1, row.shape[0]):
         if row[c] > largest:

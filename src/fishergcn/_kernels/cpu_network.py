@@ -82,6 +82,14 @@ def _add_moments(sums, factors, first, last, lines, part):
 
 
 @njit(**_FAST)
+def moments(sums, factors, lines):
+    """Sums += factorsᵀ lines, of shapes (K, H), (p, K) and (p, H), the sums in float64."""
+    part = np.empty(len(TOGETHER) * lines.shape[1], dtype=lines.dtype)
+    for first in range(0, lines.shape[0], _BLOCK):
+        _add_moments(sums, factors, first, min(first + _BLOCK, lines.shape[0]), lines, part)
+
+
+@njit(**_FAST)
 def enter(out, sums, left, rows, indptr, indices, values, start_row, stop_row, weight, words, scale):
     """out[b, p] = scale * Σ_e bit[b, e] x_e weight[j_e] over the entries e of row rows[p]; sums[b] += leftᵀ out[b].
 
