@@ -25,6 +25,7 @@ from fishergcn.drawing import draw_forest, looks
 from fishergcn.report._captions import PERTURBATIONS
 from fishergcn.report._outcome import read_outcome
 from fishergcn.report._perturbations import draw_perturbations, judge, paragraph
+from fishergcn.report._perturbations import verdict as perturbation_verdict
 from fishergcn.studies import Comparison, open_runs
 
 PAGES = ("README.md", "docs/reproduction.md")
@@ -156,7 +157,7 @@ def in_short() -> str:
         f"on Cora FisherGCN leads GCN by up to {100 * ours[peak]:.2f} points of validation accuracy (at epoch "
         f"{peak + 1}), the control leads GCN by {100 * control[peak]:.2f} there, and at no epoch, on no data set, do "
         f"method and control differ by more than {100 * never:.2f}. As trained, the perturbation moves a graph by less "
-        f"than the removal of one typical link does (by {moved} times as much)."
+        f"than the removal of one typical link does (by {moved} times as much). {perturbations_in_short()}"
     )
 
 
@@ -212,12 +213,48 @@ def consistency() -> str:
     )
 
 
+def consistency_settings() -> str:
+    """Validation accuracy for each weight and temperature of the consistency term, for the choice of defaults."""
+    with open_runs(RESULTS / "consistency-settings") as runs:
+        scores: dict[str, dict[str, list[float]]] = {}
+        for cell, record in runs.entries():
+            scores.setdefault(cell, {}).setdefault(record.dataset, []).append(record.val_accuracy)
+        usual = runs.plan.cells[0].config
+        first, last, each = runs.plan.splits[0], runs.plan.splits[-1], len(runs.plan)
+    rows = []
+    for cell, found in scores.items():
+        method, _, words = cell.partition(" ")
+        chosen = f"λ={usual.consistency:g} τ={usual.temperature:g} (the defaults)" if method.endswith("-c") else "none"
+        means = [f"{100 * sum(found[name]) / len(found[name]):.2f}" for name in NAMES]
+        rows.append([f"`{method}`", words or chosen, *means])
+    return (
+        markdown(["method", "consistency", *NAMES.values()], rows)
+        + f"\n\nMean validation accuracy in %, {each:,} runs on splits {first} to {last}, which no other study uses. "
+        "Made by `fishergcn reproduce consistency-settings --device cuda --out consistency-settings` with these splits."
+    )
+
+
+def perturbations_in_short() -> str:
+    """The verdict of the study of perturbations."""
+    with open_runs(RESULTS / "perturbations") as runs:
+        judged = judge(read_outcome(runs))
+    kinds = len({each.neighborhood for each in judged})
+    return f"{kinds} kinds of perturbation were tried. {perturbation_verdict(judged)}"
+
+
 def perturbations() -> str:
     """Return what the study of perturbations found, in words, with its picture."""
     with open_runs(RESULTS / "perturbations") as runs:
         judged = judge(read_outcome(runs))
+        counts = {name: len(list(runs.entries(name))) for name in runs.plan.datasets}
+        planned = len(runs.plan) // len(runs.plan.datasets)
     picture = "![What each neighborhood gains over its control](_static/perturbations.svg)"
-    return f"{paragraph(judged)}\n\n{picture}\n\n{PERTURBATIONS}"
+    done = ", ".join(f"{NAMES[name]} {count:,}" for name, count in counts.items())
+    made = (
+        f"Runs: {done}, of {planned:,} planned for each. Made by `fishergcn reproduce perturbations --dataset NAME "
+        "--device cuda --out NAME` for each data set, and `fishergcn runs archive`."
+    )
+    return f"{paragraph(judged)}\n\n{picture}\n\n{PERTURBATIONS}\n\n{made}"
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
@@ -228,6 +265,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "shapes": shapes,
     "perturbations": perturbations,
     "consistency": consistency,
+    "consistency-settings": consistency_settings,
     "headline": headline,
     "in-short": in_short,
     "made-by": made_by,

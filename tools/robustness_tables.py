@@ -4,7 +4,8 @@
     python tools/robustness_tables.py --check    write nothing; fail if a block is out of date
 
 The study itself: fishergcn robustness --device cuda --out DIR, then fishergcn runs archive DIR --out results/robustness
---curves none. What the Bures ball holds: python tools/study_ball.py.
+--curves none. What the Bures ball holds: python tools/study_ball.py. The ball within the bound: fishergcn robustness
+--attack bures-ball --device cuda --out DIR, archived as results/robustness-bounded.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results" / "robustness"
 PAGE = ROOT / "docs" / "robustness.md"
 PICTURES = ROOT / "docs" / "robustness"
+BOUNDED = ROOT / "results" / "robustness-bounded"
 BALL = ROOT / "results" / "distances" / "ball.json"
 
 
@@ -43,6 +45,7 @@ def main() -> int:
     blocks = {
         "machine": lambda: machine(outcome.records),
         "ball": ball,
+        "bounded": bounded,
         "findings": lambda: findings(points),
         "pictures": lambda: shown(points),
         "tables": lambda: attack_markdown(points),
@@ -62,6 +65,28 @@ def ball() -> str:
     return markdown(
         ["data", "matrix", "λ_min(Ã)", *(f"{level:.0%}".replace("%", " %") for level in known["levels"])], rows
     )
+
+
+def bounded() -> str:
+    """The same attack, kept within what a normalized graph can have: by method, at each level."""
+    with open_runs(BOUNDED) as runs:
+        outcome, planned = read_outcome(runs), len(runs.plan)
+    points = attack_points(outcome)
+    gaps = [point.difference for point in points if point.level > 0 and point.difference]
+    above, below = outside(gaps)
+    done = len(list(outcome.records))
+    part = "" if done == planned else f" {done:,} of {planned:,} runs are done; points without runs are left out."
+    lost = [_lost(points, dataset) for dataset in dict.fromkeys(point.dataset for point in points)]
+    return (
+        f"{attack_markdown(points)}\n\nWithin the bound the worst operator costs a plain GCN {', '.join(lost)} at the "
+        f"highest level. Of {len(gaps)} intervals of method minus control, {above} lie above 0 and {below} below."
+        f"{part} {machine(outcome.records)}"
+    )
+
+
+def _lost(points: list[AttackPoint], dataset: str) -> str:
+    plain = {point.level: point.accuracy.mean for point in points if (point.dataset, point.method) == (dataset, "gcn")}
+    return f"{100 * (plain[0.0] - plain[max(plain)]):.1f} points on {NAMES[dataset]}"
 
 
 def decimal(value: float) -> str:

@@ -21,10 +21,10 @@ from scipy import sparse
 from fishergcn import datasets, high_order, renormalized
 from fishergcn._base.files import make_folder, write_text
 from fishergcn._base.types import CSRArray, FloatArray
+from fishergcn.geometry.intrinsic import estimate_fidelity
 from fishergcn.perturbation import Neighborhood
 
 DRAWS = 5  # of each run, as many as in a step of training
-STEPS = 40
 
 
 def moved(around: Neighborhood, shapes: FloatArray, seed: int = 0) -> float:
@@ -34,52 +34,10 @@ def moved(around: Neighborhood, shapes: FloatArray, seed: int = 0) -> float:
     return float(around.distance(phi).square().mean().sqrt())
 
 
-def without_link(adjacency: CSRArray, i: int, j: int, steps: int = STEPS) -> float:
-    """Return D_B between the renormalized graph and itself without the link i, j.
-
-    L' - L has the range of its columns at i and j and of what these hit. In an orthonormal basis Q of the block Krylov
-    space of L on that range, L and L' become small dense matrices H and H'; outside they are equal, so that
-    F = (tr L - tr H + tr (H^½ H' H^½)^½) / (tr L tr L')^½. Dropping the blocks between both parts (pinching) cannot
-    lower a fidelity: the distance is never too large, and exact when Q exhausts the graph's component.
-    """
-    fewer = adjacency.tolil(copy=True)
-    fewer[i, j] = fewer[j, i] = 0
-    before, after = (
-        sparse.csr_array(sparse.eye_array(adjacency.shape[0]) - renormalized(sparse.csr_array(each)))
-        for each in (adjacency, fewer)
-    )
-    ends = np.zeros((adjacency.shape[0], 2))
-    ends[[i, j], [0, 1]] = 1.0
-    basis = krylov(before, np.hstack([ends, (after - before) @ ends]), steps)
-    small, smaller = (basis.T @ (each @ basis) for each in (before, after))
-    values, vectors = np.linalg.eigh(small)
-    root = vectors * np.sqrt(values.clip(0.0))
-    overlap = np.sqrt(np.linalg.eigvalsh(root.T @ smaller @ root).clip(0.0)).sum()
-    traces = before.trace(), after.trace()
-    fidelity = (traces[0] - values.sum() + overlap) / np.sqrt(traces[0] * traces[1])
-    return float(np.sqrt(max(0.0, 2.0 - 2.0 * fidelity)))
-
-
-def krylov(matrix: CSRArray, start: FloatArray, steps: int) -> FloatArray:
-    """Return an orthonormal basis of the span of start, matrix·start, …, matrix^(steps - 1)·start."""
-    basis = block = orthonormal(start)
-    for _ in range(steps - 1):
-        block = orthonormal(matrix @ block, basis)
-        if block.shape[1] == 0:
-            break
-        basis = np.hstack([basis, block])
-    return basis
-
-
-def orthonormal(block: FloatArray, against: FloatArray | None = None) -> FloatArray:
-    """Return an orthonormal basis of a block less its part in ``against``."""
-    scale = np.linalg.norm(block)
-    for _ in range(2):  # the second pass removes what rounding left of the first
-        if against is not None:
-            block = block - against @ (against.T @ block)
-        left, singular, _ = np.linalg.svd(block, full_matrices=False)
-        block = left * singular
-    return left[:, singular > 1e-10 * scale]
+def without_link(adjacency: CSRArray, i: int, j: int) -> float:
+    """Return D_B between the renormalized graph and itself without the link i, j."""
+    gone = sparse.csr_array(([adjacency[i, j]] * 2, ([i, j], [j, i])), shape=adjacency.shape)
+    return estimate_fidelity(adjacency, sparse.csr_array(adjacency - gone)).distance
 
 
 def main() -> None:

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from fishergcn import studies
-from fishergcn.errors import InputError
+from fishergcn.errors import DataFileError, InputError
 from fishergcn.studies import _statistics as statistics
 from fishergcn.studies import make_plan
 from fishergcn.studies._store import RunStore, open_runs
+from fishergcn.training import RunRecord
 
 
 def test_summary(filled):
@@ -125,3 +126,28 @@ def test_plain_values(filled):
     runs = open_runs(filled)
     found = [dataclasses.asdict(each) for each in [*statistics.summarize(runs), *statistics.compare(runs)]]
     assert json.loads(json.dumps(found)) == found
+
+
+@pytest.fixture
+def extras(make_record):
+    """Return the summary of a cell whose runs noted these values, each as JSON would keep it."""
+
+    def summarized(*values):
+        [cell] = make_plan("quick", methods=["gcn"], splits=len(values), seeds=1).cells
+        plain = [make_record(cell, f"shuffled:{number}", 2019).to_dict() for number in range(len(values))]
+        made = [RunRecord.from_dict({**each, "extra": extra}) for each, extra in zip(plain, values, strict=True)]
+        return statistics._summary(cell, made, len(made), None).extra
+
+    return summarized
+
+
+def test_numbers_besides_the_scores_are_averaged_over_the_runs_that_have_them(extras):
+    assert extras({"size": 1.0}, {"size": 2.0, "other": 5.0}) == {"size": 1.5, "other": 5.0}
+    assert np.isnan(extras({"size": None}, {"size": 2.0})["size"])
+
+
+def test_what_is_no_number_besides_the_scores_is_refused(extras):
+    with pytest.raises(DataFileError, match=r"'size' of gcn on cora, split .* must be a number, got 'big'"):
+        extras({"size": "big"})
+    with pytest.raises(DataFileError, match=r"extra of a run record must be numbers and text, got \[1\] for 'size'"):
+        extras({"size": [1]})

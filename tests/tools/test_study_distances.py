@@ -8,8 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import sparse
 
 from fishergcn import Neighborhood, renormalized
@@ -38,21 +36,11 @@ def dense_distance(adjacency, i, j):
     )
 
 
-@settings(deadline=None, derandomize=True, max_examples=25)
-@given(seed=st.integers(0, 2**20), steps=st.sampled_from([3, 8, 40]))
-def test_never_too_large_within_two_percent_and_better_with_more_steps(seed, steps):
-    adjacency, links = random_graph(80, 130, seed)
-    for i, j in links[:3].tolist():
-        exact, found = dense_distance(adjacency, i, j), study.without_link(adjacency, i, j, steps)
-        assert 0.98 * exact <= found <= exact * (1 + 1e-6)
-        assert study.without_link(adjacency, i, j, 2) <= found * (1 + 1e-6)
-
-
 @pytest.mark.parametrize("seed", range(5))
-def test_exact_when_the_basis_exhausts_the_component(seed):
-    adjacency, links = random_graph(25, 40, seed)
+def test_a_removed_link_is_as_far_as_dense_matrices_say(seed):
+    adjacency, links = random_graph(80, 130, seed)
     for i, j in links[:4].tolist():
-        assert study.without_link(adjacency, i, j, 25) == pytest.approx(dense_distance(adjacency, i, j), rel=1e-6)
+        assert study.without_link(adjacency, i, j) == pytest.approx(dense_distance(adjacency, i, j), rel=1e-6)
 
 
 def test_the_distance_of_draws_is_that_of_second_order_theory():

@@ -87,7 +87,13 @@ def export(
 
 @app.command(cls=Command)
 def archive(
-    folder: shared.RunsFolder,
+    folders: Annotated[
+        list[Path],
+        typer.Argument(
+            help="A folder made by fishergcn reproduce, compare or robustness, or several with other data sets each.",
+            metavar="DIR...",
+        ),
+    ],
     out: Annotated[Path, typer.Option(help="The folder to write.")],
     curves: Annotated[
         Literal["mean", "none", "all"],
@@ -96,10 +102,13 @@ def archive(
     epochs: Annotated[int, typer.Option(help="How many epochs of the curves to keep.")] = 100,
     json: shared.Json = False,
 ) -> None:
-    """Write a small text copy of the results that report and runs show can read."""
-    from fishergcn.studies import open_runs, write_archive
+    """Write a small text copy of the results that report and runs show can read.
 
-    with open_runs(folder) as runs:
+    Parts of one study, run on different data sets in different folders or on different machines, become one archive.
+    """
+    from fishergcn.studies import join, open_runs, write_archive
+
+    with join([open_runs(folder) for folder in folders]) as runs:
         write_archive(out, runs, curves=curves, epochs=epochs)
     size = sum(path.stat().st_size for path in out.iterdir())
     if json:

@@ -9,9 +9,10 @@ from fishergcn.operators._identity import IdentityOperator, as_operator
 from fishergcn.operators._links import LinkOperator
 from fishergcn.operators._low_rank import SparsePlusLowRank
 from fishergcn.operators._operator import Operator
+from fishergcn.operators._pooled import PooledOperator
 from fishergcn.operators._sparse import SparseMatrix, spmm
 
 __all__ = [
     "BlockOperator", "CongruenceOperator", "DenseOperator", "IdentityOperator", "LinkOperator", "NodeBlockOperator",
-    "Operator", "PolynomialOperator", "SparseMatrix", "SparsePlusLowRank", "as_operator", "spmm",
+    "Operator", "PolynomialOperator", "PooledOperator", "SparseMatrix", "SparsePlusLowRank", "as_operator", "spmm",
 ]  # fmt: skip

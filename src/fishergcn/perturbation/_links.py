@@ -15,19 +15,20 @@ from scipy import sparse
 from torch import Tensor
 
 from fishergcn._base.matrices import check_adjacency
-from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
+from fishergcn._base.types import AnyArray, CSRArray, FloatArray, MatrixLike
 from fishergcn.errors import InputError
-from fishergcn.operators import LinkOperator, SparseMatrix
+from fishergcn.operators import LinkOperator, PooledOperator, SparseMatrix
 from fishergcn.streams import LINKS, draw_words, unpack
 
 
-def mean_graph(ends: Tensor, weights: Tensor, own: Tensor) -> SparseMatrix:
-    """Return Ã of one graph on the links ``ends``, computed in float64, where and as precise as its weights."""
-    nodes, (rows, columns) = len(own), ends.cpu().numpy()
-    upper = sparse.coo_array((weights.double().cpu().numpy(), (rows, columns)), shape=(nodes, nodes))
-    full = sparse.csr_array(upper + upper.T + sparse.diags_array(own.double().cpu().numpy()))
+def as_graph(
+    ends: AnyArray, weights: FloatArray, own: FloatArray, device: torch.device, dtype: torch.dtype
+) -> SparseMatrix:
+    """Return Ã of the graph with links ``ends`` (2, m) of some weights (m,), where ``own`` is the diagonal of A + I."""
+    upper = sparse.coo_array((weights, (ends[0], ends[1])), shape=(len(own), len(own)))
+    full = sparse.csr_array(upper + upper.T + sparse.diags_array(own))
     root = sparse.diags_array(full.sum(axis=1) ** -0.5)
-    return SparseMatrix.from_scipy(root @ full @ root, device=weights.device, dtype=weights.dtype)
+    return SparseMatrix.from_scipy(root @ full @ root, device=device, dtype=dtype)
 
 
 class LinkNoise:
@@ -71,7 +72,9 @@ class LinkNoise:
 
         The pairs that flipping adds are left out: in the mean they are a constant, 2 rate m / n² for all pairs.
         """
-        return mean_graph(self.ends, self.weights * (1.0 - self.rate), self.own)
+        weights, own = (each.double().cpu().numpy() for each in (self.weights, self.own))
+        kept = weights * (1.0 - self.rate)
+        return as_graph(self.ends.cpu().numpy(), kept, own, self.own.device, self.own.dtype)
 
     def draw(self, keys: Tensor, samples: int, epoch: int) -> LinkOperator:
         """Return the graphs of one step, for R runs with M samples each."""
@@ -105,30 +108,28 @@ class GraphPool:
     --------
     >>> ring = sparse.csr_array(np.roll(np.eye(5), 1, axis=0) + np.roll(np.eye(5), -1, axis=0))
     >>> pool = GraphPool(ring, pool_weights(ring, [ring, 2 * ring]), torch.device("cpu"), torch.float32)
-    >>> sorted(set(pool.draw(torch.tensor([7]), samples=9, epoch=0).kept[0].tolist()))
-    [1.0, 2.0]
+    >>> sorted(set(pool.draw(torch.tensor([7]), samples=9, epoch=0).chosen.tolist()))
+    [0, 1]
     """
 
     def __init__(self, adjacency: CSRArray, weights: FloatArray, device: torch.device, dtype: torch.dtype) -> None:
         links = sparse.coo_array(sparse.triu(adjacency, 1))
-        self.ends = torch.as_tensor(np.stack(links.coords).astype(np.int64), device=device)
-        self.weights = torch.as_tensor(weights.T.copy(), dtype=dtype, device=device)
-        self.own = torch.as_tensor(adjacency.diagonal() + 1.0, dtype=dtype, device=device)
+        ends, own = np.stack(links.coords), adjacency.diagonal() + 1.0
+        self.matrices = [as_graph(ends, each, own, device, dtype) for each in weights]
+        self._mean = as_graph(ends, weights.mean(axis=0), own, device, dtype)
 
     def __repr__(self) -> str:
-        links, graphs = self.weights.shape
-        return f"GraphPool({graphs} graphs, {len(self.own)} nodes, {links} links, {self.own.dtype}, {self.own.device})"
+        nodes, kind = self._mean.shape[0], f"{self._mean.dtype}, {self._mean.device}"
+        return f"GraphPool({len(self.matrices)} graphs, {nodes} nodes, {kind})"
 
     def mean_operator(self) -> SparseMatrix:
         """Return Ã of the graph whose weights are the means over the graphs."""
-        return mean_graph(self.ends, self.weights.mean(dim=1), self.own)
+        return self._mean
 
-    def draw(self, keys: Tensor, samples: int, epoch: int) -> LinkOperator:
+    def draw(self, keys: Tensor, samples: int, epoch: int) -> PooledOperator:
         """Return the graphs of one step, each one of the pool, for R runs with M samples each."""
         words = draw_words(keys, samples, LINKS, epoch, 1, 0.5)[:, 0]
-        chosen = ((words.long() & 0xFFFFFFFF) * self.weights.shape[1]) >> 32
-        none = torch.empty(2, 0, len(chosen), dtype=torch.int64, device=self.ends.device)
-        return LinkOperator(self.ends, self.weights[:, chosen], none, self.own)
+        return PooledOperator(self.matrices, ((words.long() & 0xFFFFFFFF) * len(self.matrices)) >> 32)
 
 
 def pool_weights(adjacency: CSRArray, graphs: Sequence[MatrixLike]) -> FloatArray:

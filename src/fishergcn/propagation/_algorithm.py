@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
 import numpy as np
+import torch
 from scipy import sparse
 
 from fishergcn._base.backend import usable
@@ -15,6 +18,8 @@ from fishergcn.propagation._walk import row_sums, sparse_step, walk_sum
 
 # Up to this many nodes the SciPy path multiplies dense blocks: after a few steps they are full anyway.
 DENSE_NODES = 32_768
+# Full rows for which a thread of the compiled path has room at least; with less, there are fewer threads.
+_ROWS_A_BLOCK = 8
 
 # Consecutive rows of a CSR matrix: entries per row, columns, values.
 Rows: TypeAlias = "tuple[AnyArray, AnyArray, FloatArray]"
@@ -36,7 +41,7 @@ def _has_numba() -> bool:
 
 
 def _compiled_rows(walk: CSRArray, order: int, threshold: float, memory_limit: int) -> Iterator[Rows]:
-    """Yield blocks of rows of S after the cut from compiled code."""
+    """Yield blocks of rows of S after the cut from compiled code, on as many threads as torch has and memory allows."""
     from fishergcn.propagation._numba import fill_rows
 
     n = walk.shape[0]
@@ -45,18 +50,31 @@ def _compiled_rows(walk: CSRArray, order: int, threshold: float, memory_limit: i
     # The kernel's own arrays, by node: three dense rows and a count; sets take three bits.
     own = n * (8 + 8 + 8 + 8 + 1)
     # Half of what is left is for the buffer, half for the copy of its filled part. A row takes n at most.
-    capacity = min((memory_limit - own) // (2 * entry), n * n)
-    if capacity < n:
-        raise _too_little_memory(memory_limit, own + 2 * entry * n, n)
-    columns, values = np.empty(capacity, dtype=index_type), np.empty(capacity)
-    counts = np.zeros(n, dtype=np.int64)
+    least = own + 2 * entry * n
+    if memory_limit < least:
+        raise _too_little_memory(memory_limit, least, n)
+    threads = int(np.clip(memory_limit // (least * _ROWS_A_BLOCK), 1, torch.get_num_threads()))
+    capacity = min((memory_limit // threads - own) // (2 * entry), n * n)
     indptr, indices = walk.indptr.astype(np.uint64), walk.indices.astype(np.uint32)
-    start = 0
-    while start < n:
-        stop = fill_rows(indptr, indices, walk.data, start, order, threshold, columns, values, counts)
-        used = int(counts[start:stop].sum())
-        yield counts[start:stop].copy(), columns[:used].copy(), values[:used].copy()
-        start = stop
+    counts = np.zeros(n, dtype=np.int64)
+    buffers = threading.local()
+
+    def blocks(start: int, stop: int) -> list[Rows]:
+        if not hasattr(buffers, "columns"):
+            buffers.columns, buffers.values = np.empty(capacity, dtype=index_type), np.empty(capacity)
+        columns, values = buffers.columns, buffers.values
+        parts: list[Rows] = []
+        while start < stop:
+            after = fill_rows(indptr, indices, walk.data, start, stop, order, threshold, columns, values, counts)
+            used = int(counts[start:after].sum())
+            parts.append((counts[start:after].copy(), columns[:used].copy(), values[:used].copy()))
+            start = after
+        return parts
+
+    edges = np.linspace(0, n, min(n, 8 * threads) + 1).astype(int).tolist()
+    with ThreadPoolExecutor(threads) as pool:
+        for parts in pool.map(blocks, edges[:-1], edges[1:]):
+            yield from parts
 
 
 def _scipy_rows(walk: CSRArray, order: int, threshold: float, memory_limit: int) -> Iterator[Rows]:

@@ -100,20 +100,21 @@ def fill_rows(
     indices: AnyArray,
     data: FloatArray,
     start: int,
+    stop: int,
     order: int,
     threshold: float,
     columns: AnyArray,
     values: FloatArray,
     counts: AnyArray,
 ) -> int:
-    """Write rows ``start``, ``start + 1``, … of S after the cut until the buffers might not hold another one.
+    """Write rows ``start``, …, ``stop - 1`` of S after the cut, or as many as the buffers are sure to hold.
 
     Parameters
     ----------
     indptr, indices, data : arrays
         P in CSR with sorted indices. Unsigned integers spare numba a test for negative ones.
-    start : int
-        First row to compute.
+    start, stop : int
+        First row to compute, and the one after the last.
     order, threshold : int, float
         T ≥ 1, and ν, which S_ij must exceed to be kept.
     columns, values : arrays, at least n long
@@ -124,7 +125,7 @@ def fill_rows(
     Returns
     -------
     int
-        The first row that was not computed; n when all are done.
+        The first row that was not computed; ``stop`` when all are done.
     """
     n = indptr.size - 1
     words = (n + 63) // 64
@@ -135,7 +136,7 @@ def fill_rows(
         np.zeros(words, np.uint64),
     )
     used = 0
-    for row in range(start, n):
+    for row in range(start, stop):
         if used + n > columns.size:
             return row
         for link in range(indptr[row], indptr[row + 1]):
@@ -149,7 +150,7 @@ def fill_rows(
         before = used
         used = _collect(row, order, threshold, power, power_set, total, total_set, columns, values, used)
         counts[row] = used - before
-    return n
+    return stop
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]

@@ -65,7 +65,7 @@ PERTURBATIONS = (
     "graph, run by run; bands are 95 % intervals. Top: training on graphs drawn from the neighborhood. Bottom: "
     "training on their mean, without noise. The radius of high, low and random is the paper’s ε, that of nodes, "
     "polynomial and links the root mean square of the Bures distance, that of link-flip and link-drop the share of "
-    "links."
+    "links; that of spatial, times √n, the Fisher length of a motion of the embedding."
 )
 
 FISHER = (

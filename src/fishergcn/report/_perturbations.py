@@ -115,6 +115,19 @@ def draw_perturbations(judged: Sequence[Judged]) -> Picture | None:
     return draw_panels(label, panels, chosen, "perturbations", ylabel="difference, points", zero=True)
 
 
+def verdict(judged: Sequence[Judged]) -> str:
+    """Say in one sentence whether noise gains anything over both the control and the mean of its graphs."""
+    both = [each for each in judged if each.noisy and each.mean is not None]
+    gained = [each for each in both if each.control.low > 0 and each.mean is not None and each.mean.low > 0]
+    if not both:
+        return "Noise was not compared with the mean of its graphs."
+    if not gained:
+        return f"Noise gains nothing: of {len(both)} perturbed cells none is above both its control and its mean."
+    return (
+        f"Of {len(both)} perturbed cells {len(gained)} are above both their control and their mean: {_listed(gained)}."
+    )
+
+
 def paragraph(judged: Sequence[Judged]) -> str:
     """Say what was found, in numbers that come from the runs alone."""
     noisy = [each for each in judged if each.noisy]
@@ -126,9 +139,10 @@ def paragraph(judged: Sequence[Judged]) -> str:
     worst = min(noisy, key=lambda each: each.control.mean)
     chance = 0.025 * len(noisy)
     text = (
-        f"The interval of 95 % lies above the control in {len(above)} of {len(noisy)} perturbed cells and below it in "
-        f"{len(below)}; without any effect about {chance:.0f} would be on each side. The best is {_named(best)} with "
-        f"{_interval(best.control)} points, the worst {_named(worst)} with {_interval(worst.control)}."
+        f"{verdict(judged)} The interval of 95 % lies above the control in {len(above)} of {len(noisy)} perturbed "
+        f"cells and below it in {len(below)}; without any effect about {chance:.0f} would be on each side. The best is "
+        f"{_named(best)} with {_interval(best.control)} points, the worst {_named(worst)} with "
+        f"{_interval(worst.control)}."
     )
     compared = [(each, each.mean) for each in noisy if each.mean is not None]
     if compared:

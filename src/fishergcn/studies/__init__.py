@@ -14,6 +14,7 @@ from fishergcn.studies._candidates import CANDIDATES, PREPARATIONS
 from fishergcn.studies._data_table import write_data_table
 from fishergcn.studies._equivalence import Equivalence, control_equivalence
 from fishergcn.studies._export import export
+from fishergcn.studies._joined import join
 from fishergcn.studies._plan import Cell, Plan
 from fishergcn.studies._planning import make_comparison, make_plan
 from fishergcn.studies._preset import Preset, Published, available_presets, load_preset
@@ -28,6 +29,6 @@ __all__ = [
     "ATTACKS", "CANDIDATES", "PAPER_GRID", "PREPARATIONS", "SPLITS_TO_JUDGE", "TITLES", "UNITS", "Band", "Cell",
     "CellSummary", "Comparison", "Equivalence", "Estimate", "Plan", "Preset", "Published", "Runs", "Trial", "Tuning",
     "available_presets", "cluster_bootstrap", "compare", "control_equivalence", "estimate", "export", "fit",
-    "interval_source", "load_preset", "make_comparison", "make_plan", "open_runs", "paired_difference", "run",
+    "interval_source", "join", "load_preset", "make_comparison", "make_plan", "open_runs", "paired_difference", "run",
     "summarize", "title_of", "tune", "write_archive", "write_data_table",
 ]  # fmt: skip

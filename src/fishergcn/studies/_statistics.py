@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fishergcn.errors import InputError
+from fishergcn.errors import DataFileError, InputError
 from fishergcn.studies._plan import Cell, Role
 from fishergcn.studies._preset import Published
 from fishergcn.studies._resampling import Estimate, Key, estimate, paired_difference
@@ -151,7 +151,6 @@ def _summary(cell: Cell, records: list[RunRecord], planned: int, published: Publ
     tested: dict[str, Any] = {
         name.removeprefix("test_"): _estimate(fine, name) for name in SCORES if name.startswith("test_")
     }
-    numbers = {name for record in fine for name in record.extra if name not in cell.options}
     splits = {record.split for record in fine}
     enough = splits == {"public"} or len(splits) >= SPLITS_TO_JUDGE
     return CellSummary(
@@ -166,11 +165,25 @@ def _summary(cell: Cell, records: list[RunRecord], planned: int, published: Publ
         diverged=diverged,
         failed=len(records) - len(fine) - diverged,
         planned=planned,
-        extra={name: sum(record.extra[name] for record in fine) / len(fine) for name in sorted(numbers)},
+        extra=_means(cell, fine),
         published=published,
         accuracy_gap=_gap(tested["accuracy"], published.accuracy if published and enough else None),
         loss_gap=_gap(tested["loss"], published.loss if published and enough else None),
     )
+
+
+def _means(cell: Cell, records: Iterable[RunRecord]) -> dict[str, float]:
+    """Return the means of what was measured besides the scores, each over the records that have it."""
+    values: dict[str, list[float]] = {}
+    for record in records:
+        for name, value in record.extra.items():
+            if name in cell.options:
+                continue
+            if isinstance(value, str):
+                where = f"{cell.name} on {cell.dataset}, split {record.split}, seed {record.seed}"
+                raise DataFileError(f"{name!r:.80} of {where} must be a number, got {value!r:.80}.")
+            values.setdefault(name, []).append(value)
+    return {name: sum(found) / len(found) for name, found in sorted(values.items())}
 
 
 def _estimate(records: Iterable[RunRecord], metric: str) -> Estimate | None:

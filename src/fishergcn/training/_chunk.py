@@ -26,7 +26,7 @@ from fishergcn.training._stack import Stack
 from fishergcn.training._stopping import should_stop
 from fishergcn.training._untrained import log_probabilities
 
-_LEAVE_SHARE = 0.1  # the stack is rebuilt when this share of it has stopped
+_LEAVE_SHARE = 0.2  # the stack is rebuilt when this share of it has stopped; on a GPU its epoch is then recorded anew
 
 
 @dataclass(frozen=True)

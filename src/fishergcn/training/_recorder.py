@@ -71,22 +71,33 @@ class Recorder:
 
 
 def _record(trainer: Recordable, noise: Tensor | None) -> _Recording | None:
+    """Record an epoch; None where there is no memory for it, even without the garbage of runs before."""
+    try:
+        return _recorded(trainer, noise)
+    except torch.cuda.OutOfMemoryError:
+        gc.collect()
+    try:
+        return _recorded(trainer, noise)
+    except torch.cuda.OutOfMemoryError:
+        return None
+
+
+def _recorded(trainer: Recordable, noise: Tensor | None) -> _Recording:
     device = trainer.stack.keys.device
     number = torch.zeros(1, dtype=torch.int64, device=device)
     noise = None if noise is None else noise.clone()
     graph = torch.cuda.CUDAGraph()
-    try:
-        with _no_collection(), torch.cuda.device(device), torch.cuda.graph(graph):
-            results = trainer.epoch_now(number, noise)
-    except torch.cuda.OutOfMemoryError:
-        return None
+    with _no_collection(), torch.cuda.device(device), torch.cuda.graph(graph):
+        results = trainer.epoch_now(number, noise)
     return _Recording(graph, number, noise, results)
 
 
 @contextlib.contextmanager
 def _no_collection() -> Iterator[None]:
-    """Collect garbage before, not meanwhile: an older graph that is destroyed would break the recording."""
-    gc.collect()
+    """Collect no garbage meanwhile: an older graph that is destroyed would break the recording.
+
+    Nor before, for it takes a tenth of a second and a stack is recorded a dozen times; see :func:`_record`.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -129,7 +129,12 @@ class RunRecord:
         for entry in dataclasses.fields(cls):
             if entry.name in names and not _FITS[str(entry.type)](values[entry.name]):
                 raise DataFileError(f"{entry.name} must be {entry.type}, got {values[entry.name]!r:.80}.")
-        numbers = {"curves", "shape"} | {name for name in names if name.startswith(("test_", "val_"))}
+        for name, value in values["extra"].items():
+            if not isinstance(value, str) and not _is_number(value):
+                raise DataFileError(
+                    f"extra of a run record must be numbers and text, got {value!r:.80} for {name!r:.80}."
+                )
+        numbers = {"curves", "shape", "extra"} | {name for name in names if name.startswith(("test_", "val_"))}
         return cls(**{name: _number(value) if name in numbers else value for name, value in values.items()})
 
 
