@@ -176,6 +176,15 @@ def test_repeated_eigenvalues_of_small_and_large_graphs_are_all_found():
         np.testing.assert_allclose(spectrum.eigenvalues, dense, atol=1e-10)
 
 
+@pytest.mark.parametrize("copies", [2, 6, 10])
+def test_all_of_several_equal_components_are_found(copies):
+    one = two_components((1200 // copies - 20, 20), density=0.05)
+    propagation = sparse.block_diag([one] * copies, format="csr")
+    spectrum = top_spectrum(propagation, 10, component="all")
+    dense = linalg.eigvalsh(np.eye(propagation.shape[0]) - propagation.toarray())[::-1][:10]
+    np.testing.assert_allclose(spectrum.eigenvalues, dense, atol=1e-10)
+
+
 def test_block_krylov_finds_repeated_eigenvalues():
     # Twelve copies of one path: every eigenvalue of L has multiplicity twelve.
     path = sparse.diags_array([1.0, 1.0], offsets=[1, -1], shape=(50, 50))

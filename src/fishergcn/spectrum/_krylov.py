@@ -110,7 +110,7 @@ def _arpack(matrix: CSRArray, rank: int, seed: int, tolerance: float) -> FloatAr
     start = np.random.default_rng(seed).standard_normal(matrix.shape[0])
     # A subspace wider than ARPACK's default of 2k + 1 pays where eigenvalues crowd together. On most graphs some more
     # vectors are enough, and fastest; where they are not, many more are tried.
-    for width in (max(2 * rank + 10, 32), 2 * rank + 50):
+    for width in (2 * rank + 4, 2 * rank + 50):
         try:
             # Half the tolerance leaves room for the difference between ARPACK's estimate and the residual itself.
             vectors: FloatArray = sparse_linalg.eigsh(

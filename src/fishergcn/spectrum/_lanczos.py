@@ -4,7 +4,9 @@
 
 with orthonormal columns V, of which a restart keeps the best Ritz vectors: then T is diagonal there, with one full row
 for what couples them to the next vector. It is what ARPACK does by shifts, with less beside the products: rounding is
-kept away by one pass over all vectors after the two terms that exact arithmetic would leave.
+kept away by one pass over all vectors after the two terms that exact arithmetic would leave. A Krylov space has one
+vector of each eigenspace, so whatever was found is tried once more with a new random vector beside it: copies of an
+eigenvalue show then, and are found in turn.
 """
 
 from __future__ import annotations
@@ -21,23 +23,37 @@ _RESTARTS = 300
 def lanczos(matrix: CSRArray, rank: int, seed: int, tolerance: float) -> FloatArray | None:
     """Return the ``rank`` largest Ritz vectors, or None if they do not converge, or the Krylov space ends before."""
     size, width, keep = matrix.shape[0], 2 * rank + 12, rank + 8
-    basis, projected = np.empty((width + 1, size)), np.zeros((width, width))
-    start = np.random.default_rng(seed).standard_normal(size)
-    basis[0], done = start / np.linalg.norm(start), 0
+    basis, projected, rng = np.empty((width + 1, size)), np.zeros((width, width)), np.random.default_rng(seed)
+    basis[0], done = _random_beside(basis[:0], rng), 0
+    found: FloatArray | None = None  # the eigenvalues beside which a new vector is tried
     for _ in range(_RESTARTS):
         beta = _extend(matrix, basis, projected, done)
         if beta is None:
             return None
         values, rotation = np.linalg.eigh(projected)
-        best = rotation[:, -keep:]
+        close = tolerance * abs(values[-1])
+        if found is not None and (values[-rank:] - found).max() <= close:
+            return np.ascontiguousarray(basis[:rank].T)
         # Half the tolerance leaves room for the difference between this estimate and the residual itself.
-        if np.abs(beta * best[-1, -rank:]).max() <= 0.5 * tolerance * abs(values[-1]):
-            return np.ascontiguousarray((best[:, -rank:].T @ basis[:width]).T)
-        basis[:keep] = best.T @ basis[:width]
-        basis[keep], done = basis[width], keep
-        projected[:] = np.diag(np.concatenate([values[-keep:], np.zeros(width - keep)]))
-        projected[keep, :keep] = projected[:keep, keep] = beta * best[-1]
+        converged = found is None and np.abs(beta * rotation[-1, -rank:]).max() <= 0.5 * close
+        done = rank if converged else keep
+        best, following = rotation[:, -done:], basis[width].copy()
+        basis[:done] = best.T @ basis[:width]
+        projected[:] = np.diag(np.concatenate([values[-done:], np.zeros(width - done)]))
+        if converged:
+            found, basis[done] = values[-rank:], _random_beside(basis[:done], rng)
+        else:
+            found, basis[done] = None, following
+            projected[done, :done] = projected[:done, done] = beta * best[-1]
     return None
+
+
+def _random_beside(vectors: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Return a random unit vector that is orthogonal to orthonormal rows."""
+    drawn = rng.standard_normal(vectors.shape[1])
+    for _ in range(2):  # once more, since the first pass cancels digits
+        drawn -= (vectors @ drawn) @ vectors
+    return np.asarray(drawn / np.linalg.norm(drawn))
 
 
 def _extend(matrix: CSRArray, basis: FloatArray, projected: FloatArray, done: int) -> float | None:
