@@ -152,7 +152,8 @@ def guided(name: str, inputs: int, seed: int) -> None:
     import atheris
 
     source = Path(__file__).parents[1] / "src"
-    compiled = [path.relative_to(source).with_suffix("").as_posix() for path in source.rglob("*numba*.py")]
+    sources = [*source.rglob("*numba*.py"), *source.rglob("_kernels/*.py")]
+    compiled = [path.relative_to(source).with_suffix("").as_posix() for path in sources]
     with atheris.instrument_imports(include=["fishergcn"], exclude=[name.replace("/", ".") for name in compiled]):
         prepare(name)
     corpus = Path(tempfile.mkdtemp(prefix="fuzz-corpus-"))
@@ -176,7 +177,8 @@ def fuzz_guided(name: str, inputs: int, seed: int) -> dict[str, Any]:
     text = done.stdout + done.stderr
     failures = []
     if done.returncode:
-        at = max(text.find("Uncaught Python exception"), 0)
+        at = text.find("Uncaught Python exception")
+        at = at if at >= 0 else max(len(text) - 1500, 0)
         failures.append({"seed": seed, "error": text[at : at + 1500], "where": "atheris"})
     counts = {"inputs": inputs, "first_seed": seed, "failures": failures}
     return counts | {"seconds": round(time.monotonic() - begun, 1)}

@@ -1,4 +1,4 @@
-"""What is fuzzed, continued: model folders, and runs as a database and as an archive."""
+"""What is fuzzed, continued: model folders, searches, and runs as a database and as an archive."""
 
 from __future__ import annotations
 
@@ -60,19 +60,28 @@ def _model() -> Files:
 def _spoil_model(rng: random.Random, files: Files) -> Files:
     if rng.random() < 0.2:
         return spoil_one(rng, files)
-    name = rng.choice(("model.json", "model.json", "weights.safetensors", "graph.npz"))
+    name = rng.choice(
+        ("model.json", "model.json", "weights.safetensors", "split.safetensors", "graph.npz", "runs.json")
+    )
     facts = json.loads(files["model.json"])
-    if name == "model.json":
-        return files | {name: to_json(spoil_value(rng, facts), rng)}
+    if name.endswith(".json"):
+        return files | {name: to_json(spoil_value(rng, json.loads(files[name])), rng)}
     data = files[name]
     if name == "graph.npz":
         data = spoil_npz(rng, data)
     else:
         length = int.from_bytes(data[:8], "little")
-        if rng.random() < 0.3:  # finite weights of which no finite output can be made
+        if name == "split.safetensors" and rng.random() < 0.5:  # nodes that are not there, or twice
+            nodes = np.frombuffer(data[8 + length :], dtype="<i8").copy()
+            nodes[rng.randrange(len(nodes))] = rng.choice((-1, 0, 3, 11, 12, 1 << 40))
+            data = data[: 8 + length] + nodes.tobytes()
+        elif rng.random() < 0.3:  # finite weights of which no finite output can be made
             numbers = np.frombuffer(data[8 + length :], dtype="<f4").copy()
             numbers[:: rng.randrange(1, 4)] = rng.choice((3e38, -3e38, 1e30))
             data = data[: 8 + length] + numbers.tobytes()
+        if name == "split.safetensors" and rng.random() < 0.5:
+            facts["sha256"][name] = hashlib.sha256(data).hexdigest()
+            return files | {name: data, "model.json": json.dumps(facts).encode()}
         header = to_json(spoil_value(rng, json.loads(data[8 : 8 + length])), rng)
         data = (
             spoil_bytes(rng, data)
@@ -83,12 +92,41 @@ def _spoil_model(rng: random.Random, files: Files) -> Files:
     return files | {name: data, "model.json": json.dumps(facts).encode()}
 
 
-def _read_model(folder: Path, _: random.Random) -> None:
+def _read_model(folder: Path, rng: random.Random) -> None:
     from fishergcn.models import load_model
+    from fishergcn.report import write_report
 
     model = load_model(folder)
     assert np.isfinite(model.probabilities()).all()
     assert len(list(csv.reader(io.StringIO(model.predictions_csv())))) == 13
+    if rng.random() < 0.3:  # it takes a while
+        assert write_report(folder).stat().st_size < 2_000_000
+
+
+@functools.cache
+def _search() -> Files:
+    from fishergcn.studies import Trial, Tuning
+    from fishergcn.studies._tuning import _write
+    from fishergcn.training import TrainConfig
+
+    trials = tuple(
+        Trial({"dropout": 0.1 * each, "scaling": "rows", "bias": True}, 0.5 + each / 20, 1.0) for each in range(1, 5)
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        _write(Path(folder), Tuning("gcn", TrainConfig(), trials, "mine", (("public", 2019),)), graph())
+        return {"tuning.json": Path(folder, "tuning.json").read_bytes()}
+
+
+def _spoil_search(rng: random.Random, files: Files) -> Files:
+    if rng.random() < 0.2:
+        return spoil_one(rng, files)
+    return {"tuning.json": to_json(spoil_value(rng, json.loads(files["tuning.json"])), rng)}
+
+
+def _read_search(folder: Path, _: random.Random) -> None:
+    from fishergcn.report import write_report
+
+    assert write_report(folder).stat().st_size < 2_000_000
 
 
 @functools.cache
@@ -252,6 +290,7 @@ def _read_runs(folder: Path, rng: random.Random) -> None:
 TARGETS = {
     "geometry": Target(_geometry, _spoil_geometry, _read_geometry),
     "model": Target(_model, _spoil_model, _read_model),
+    "search": Target(_search, _spoil_search, _read_search),
     "database": Target(_database, _spoil_database, _read_runs),
     "archive": Target(_archive, _spoil_archive, _read_runs),
 }

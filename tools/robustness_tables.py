@@ -40,7 +40,7 @@ def main() -> int:
         outcome = read_outcome(runs)
     points = attack_points(outcome)
     if not options.check:
-        for _, picture in attack_pictures(points):
+        for _, _, picture in attack_pictures(points):
             picture.save(PICTURES / f"{picture.name}.svg")
     blocks = {
         "machine": lambda: machine(outcome.records),

@@ -25,6 +25,7 @@ WORDS = {
     "planetoid": "Planetoid (`Graph.from_planetoid`)",
     "preset": "presets (`experiments.preset.load`, `make_plan`)",
     "model": "model folders (`models.load_model`, predictions)",
+    "search": "searches (`studies.load_tuning`, report pages)",
     "geometry": "records of a model's geometry (`GeometryRecord.load`, pictures)",
     "database": "run databases (`open_runs`, statistics, export)",
     "archive": "archives of runs (`read_archive`, statistics, export)",

@@ -17,7 +17,19 @@ from hypothesis import strategies as st
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="needs limits on memory and /proc")]
 
 TOOLS = Path(__file__).parents[2] / "tools"
-READERS = ("npz", "csv", "tables", "planetoid", "preset", "model", "geometry", "database", "archive", "command")
+READERS = (
+    "npz",
+    "csv",
+    "tables",
+    "planetoid",
+    "preset",
+    "model",
+    "search",
+    "geometry",
+    "database",
+    "archive",
+    "command",
+)
 
 
 def fuzz(report, *options):

@@ -80,6 +80,7 @@ class TestRoundTrip:
             "model.json",
             "predictions.csv",
             "runs.json",
+            "split.safetensors",
             "weights.safetensors",
         ]
         assert os.listdir(folder.parent) == ["model"]
@@ -91,6 +92,8 @@ class TestRoundTrip:
         assert (loaded.method.name, loaded.config) == ("gcn", CONFIG)
         assert loaded.record == dataclasses.replace(records[0], curves={})
         assert loaded.split_sizes == {"train": 9, "val": 6, "test": 6}
+        assert [(run.split, run.seed) for run in loaded.runs] == [(SPLIT, records[0].seed)]
+        assert loaded.test()[1].tolist() == pytest.approx([records[0].test_accuracy])
         network = loaded.network()
         for found, parameter, weight in zip(loaded.weights, network.weights, records[0].weights, strict=True):
             np.testing.assert_array_equal(found[0].numpy(), weight)

@@ -18,7 +18,7 @@ from safetensors.numpy import load_file, save_file
 import fishergcn
 from fishergcn import Graph, TrainConfig, splits, train
 from fishergcn.errors import DataFileError, InputError
-from fishergcn.models import TrainedModel, load_model
+from fishergcn.models import TrainedModel, load_model, load_runs
 
 from_records = TrainedModel.from_records
 
@@ -264,3 +264,52 @@ def test_finite_weights_whose_outputs_are_not_are_refused_with_the_node(tmp_path
             use()
     with pytest.raises(InputError, match=words):
         model.predict(model.graph.replace(labels=None))
+
+
+class TestDamagedSplit:
+    @pytest.mark.parametrize(
+        ("edit", "message"),
+        [
+            (lambda s: s.update(val=s["train"][: len(s["val"])]), "train and val must be disjoint"),
+            (lambda s: s["test"].__setitem__(0, 99), "must list nodes below 12, got 99"),
+            (lambda s: s["test"].__setitem__(0, -1), "split.safetensors"),
+            (lambda s: s.update(test=s["test"][:-1]), r"test must be I64 of shape \[3\], got I64 of shape \[2\]"),
+            (lambda s: s.pop("val"), "val must be I64"),
+        ],
+    )
+    def test_nodes(self, folder, edit, message):
+        path = folder / "split.safetensors"
+        parts = load_file(path)
+        edit(parts)
+        save_file(parts, path)
+        change(folder, lambda values: None, sums=True)
+        refused(folder, message)
+
+    def test_an_altered_file_and_one_that_is_gone(self, folder):
+        path = folder / "split.safetensors"
+        parts = load_file(path)
+        parts["test"] = parts["test"][::-1].copy()
+        save_file(parts, path)
+        refused(folder, "is damaged or was altered")
+        path.unlink()
+        refused(folder, "split.safetensors")
+
+    def test_a_folder_of_an_older_version_has_none(self, folder):
+        (folder / "split.safetensors").unlink()
+        change(folder, lambda values: values["sha256"].pop("split.safetensors"))
+        assert load_model(folder).runs == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", '{"runs": 1}', '{"runs": [1]}', '{"runs": [{}]}', "[" * 100_000, '{"other": []}']
+)
+def test_damaged_runs_are_one_sentence(folder, text):
+    (folder / "runs.json").write_text(text, encoding="utf-8")
+    with pytest.raises(DataFileError, match=r"runs\.json") as caught:
+        load_runs(folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_runs_come_back(tmp_path, records):
+    from_records(GRAPH, records[0], SPLIT).save(tmp_path / "m", runs=records)
+    assert [record.to_dict() for record in load_runs(tmp_path / "m")] == [record.to_dict() for record in records]

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+import shutil
 
 import numpy as np
 import pytest
 
-from fishergcn import datasets
+import fishergcn
+from fishergcn import Graph, datasets
 from fishergcn.geometry.extrinsic import GeometryRecord, NodeLinks
+from fishergcn.models import Candidate, Selection, TrainedModel, save_models
 from fishergcn.report import write_report
+from fishergcn.splits import Split
 from fishergcn.studies import Cell, Plan, Published
 from fishergcn.studies._store import RunStore
 from fishergcn.training import TrainConfig
@@ -123,3 +128,174 @@ def ablation_report(tmp_path_factory):
     folder = _fill(tmp_path_factory.mktemp("ablation"), _plan(["cora"], variants=variants))
     write_report(folder)
     return folder
+
+
+def planted(nodes=120, classes=3, name=HOSTILE):
+    """Return a graph of a few groups, with names that try to be markup, and a split of its nodes."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(nodes) % classes
+    likely = np.where(labels[:, None] == labels, 0.12, 0.02)
+    links = np.argwhere(np.triu(rng.random((nodes, nodes)) < likely, 1))
+    features = rng.random((nodes, 6)) + 0.4 * np.eye(6)[labels]
+    names = [HOSTILE, "]]> & <b>", *(f"class {each}" for each in range(2, classes))]
+    ids = [f"<i>{each}" for each in range(nodes)]
+    options = {"features": features, "labels": labels, "class_names": names, "node_ids": ids, "name": name}
+    order = rng.permutation(nodes)
+    split = Split("mine <b>", order[: nodes // 3], order[nodes // 3 : nodes // 2], order[nodes // 2 :])
+    return Graph.from_edges(links, **options), split
+
+
+SHORT = fishergcn.TrainConfig(max_epochs=8, scaling="none")
+
+
+def _selection(sentences=("gcn was chosen from 2 candidates by validation: accuracy 81.0%.", "The links help: <b>.")):
+    settings = {"scaling": "none", "bias": True, HOSTILE: 1}
+    found = (
+        Candidate("majority", "majority", {}, 0.34, 1.1, 3, 0.1),
+        Candidate("gcn", "gcn", settings, 0.81, 0.6, 3, 2.0),
+        Candidate("gcn-t", "gcn-t", {}, left_out="it would take too long <b>"),
+    )
+    return Selection(found, "gcn", 0.6, 0.2, 0.1, 0.3, sentences, 12.0)
+
+
+@pytest.fixture(scope="session")
+def model_report(tmp_path_factory):
+    """Return the folder of a model of a hostile graph, with candidates, geometry and a page."""
+    graph, split = planted()
+    records = fishergcn.train(graph, "gcn", split, 3, SHORT, workers=1, keep_weights=True)
+    model = TrainedModel.from_records(graph, records[0], split)
+    folder = tmp_path_factory.mktemp("model") / "model"
+    dataclasses.replace(model, selection=_selection()).save(folder, runs=records)
+    links = NodeLinks(HOSTILE, HOSTILE, 0.9, ((HOSTILE, "]]>", True, 0.5), ("]]>", "c", False, -0.2)),
+                      {HOSTILE: 0, "]]>": 1, "c": 0})  # fmt: skip
+    GeometryRecord(HOSTILE, (2.0, 1.0), (1.0, -1.0), 0.1, (0.2, 0.1), (0.05, 0.1, 0.07), links).save(
+        folder / "geometry.json"
+    )
+    write_report(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def models_report(tmp_path_factory):
+    """Return a folder with models of three methods and their pages."""
+    graph, split = planted()
+    records = fishergcn.train(graph, ["gcn", "mlp", "lp"], split, 2, SHORT, workers=1, keep_weights=True)
+    folder = tmp_path_factory.mktemp("models") / "models"
+    save_models(folder, graph, records, split)
+    write_report(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tuning_report(tmp_path_factory):
+    """Return the folder of a search for settings, with its page."""
+    graph, split = planted()
+    folder = tmp_path_factory.mktemp("tuning")
+    fishergcn.studies.tune(graph, "fishergcn", split, folder, config=SHORT, trials=6)
+    write_report(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def search_report(tmp_path_factory):
+    """Return the folder in which ``fit`` kept its runs, with its page."""
+    graph, split = planted()
+    folder = tmp_path_factory.mktemp("search")
+    settings = {"max_epochs": 8}
+    fishergcn.fit(graph, split, "cpu", methods=["majority", "mlp", "gcn"], settings=settings, workers=1, folder=folder)
+    write_report(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def robustness_report(tmp_path_factory):
+    """Return the folder of a robustness study of made-up runs, with its page."""
+    config = fishergcn.TrainConfig()
+    cells = [
+        Cell(HOSTILE, f"{method} {attack} {level}", method, "", config, {"attack": attack, "level": level})
+        for method in GAINS
+        for attack in ("links-added", "bures-ball")
+        for level in (0.0, 0.25, 0.5)
+    ]
+    splits = tuple(f"shuffled:{seed}" for seed in range(7))
+    plan = Plan("robustness", "Robustness <b>", "Here", (), tuple(cells), splits, (2019,), {HOSTILE: "ab" * 32},
+                measure="attack")  # fmt: skip
+    rng = np.random.default_rng(0)
+    folder = tmp_path_factory.mktemp("robustness")
+    with RunStore(folder, writable=True) as store:
+        store.begin(plan, command="fishergcn robustness --out x")
+        for cell in cells:
+            level = cell.options["level"]
+            extra = {**cell.options, "size": 0.04 * level}
+            store.add(cell, [
+                RunRecord(HOSTILE, cell.method, split, seed, "ok", 9, float(0.8 - 0.6 * level + 0.02 * rng.random()),
+                          *[math.nan] * 5, {}, [], 0.1, "cpu", {"torch": "2"}, config.to_dict(), "ab" * 32, extra)
+                for split, seed in plan.runs()
+            ])  # fmt: skip
+    write_report(folder)
+    return folder
+
+
+EVERY_KIND = ("plain_report", "hostile_report", "ablation_report", "robustness_report", "model_report",
+              "models_report", "tuning_report", "search_report")  # fmt: skip
+
+
+@pytest.fixture(scope="session", params=EVERY_KIND)
+def any_report(request):
+    """Return the folder of a page, of each kind in turn."""
+    return request.getfixturevalue(request.param)
+
+
+# The browser: headless Chromium, offline.
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+]
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    driver = shutil.which("chromedriver")
+    if chromium is None or driver is None:
+        pytest.skip("chromium and chromedriver are not installed (tools/install_chromium.sh)")
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed (extra dev)")
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in [*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"]:
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    made = webdriver.Chrome(options=options, service=Service(driver))
+    yield made
+    made.quit()
+
+
+@pytest.fixture
+def show(browser):
+    """Return a function that opens a report at a width and in a color scheme, and checks the console."""
+
+    def opened(folder, *, width=1200, scheme="light"):
+        metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        scheme = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", scheme)
+        browser.get((folder / "report.html").as_uri())
+        return browser
+
+    yield opened
+    assert browser.get_log("browser") == []
+
+
+@pytest.fixture(scope="session")
+def planted_graph():
+    """Return a small graph of a few groups with hostile names, and a split of it."""
+    return planted()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import math
 import re
 
@@ -11,7 +12,7 @@ import pytest
 
 from fishergcn.errors import InputError
 from fishergcn.report import write_report
-from fishergcn.report._attacks import attack_points
+from fishergcn.report._attacks import attack_points, robustness
 from fishergcn.report._outcome import read_outcome
 from fishergcn.studies import Cell, Plan, open_runs
 from fishergcn.studies._store import RunStore
@@ -88,17 +89,44 @@ def test_the_page(folder):
     assert {path.name for path in (folder / "figures").iterdir()} == {
         f"{stem}{suffix}" for stem in stems for suffix in (".svg", ".png", ".csv")
     }
-    assert re.findall(r'<section id="([a-z]+)"', page) == ["protocol", "robustness"]
+    assert re.findall(r'<section id="([a-z]+)"', page) == ["headline", "robustness", "protocol"]
     assert "54 finished runs of 3 methods on &lt;b&gt;mine&lt;/b&gt;." in page
     assert "<b>mine" not in page
     ends = [point for point in points_of(folder)[0] if point.level == 0.5]
-    rows = re.findall(r"<tr>(<td>.*?)</tr>", page)
+    rows = re.findall(r'<tr>(<th scope="row">.*?)</tr>', page)
     assert len(rows) == len(ends) == 6
     for row, point in zip(rows, ends, strict=True):
-        texts = re.findall(r"<td>(.*?)</td>", row)
-        assert texts[1:5] == [point.attack, point.method, "50%", f"{100 * point.accuracy.mean:.2f}"]
+        texts = re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)
+        assert texts[1:5] == [point.panel[0], point.method, "50%", f"{100 * point.accuracy.mean:.2f}"]
         assert texts[5] == f"{100 * point.accuracy.low:.2f} – {100 * point.accuracy.high:.2f}"
         assert (texts[6] == "–") == (point.method != "fishergcn")
+
+
+def test_the_verdict_names_the_most_harmful_change_and_counts_the_comparisons(folder):
+    page = html.unescape(write_report(folder).read_text())
+    points, _ = points_of(folder)
+    starts, ends = ({point.curve: point for point in points if point.level == level} for level in (0.0, 0.5))
+    worst = max(ends, key=lambda curve: starts[curve].accuracy.mean - ends[curve].accuracy.mean)
+    assert f"The most harmful change is “{ends[worst].panel[0]}”: at its strongest setting (50%)" in page
+    fall = f"falls from {starts[worst].accuracy.mean:.1%} to {ends[worst].accuracy.mean:.1%}."
+    assert f"the accuracy of {worst[2]} on {NAME} {fall}" in page
+    gaps = [point.difference for point in ends.values() if point.difference]
+    better, worse = sum(gap.low > 0 for gap in gaps), sum(gap.high < 0 for gap in gaps)
+    assert f"better in {better}, worse in {worse} and not measurably different in {2 - better - worse} of 2" in page
+
+
+def test_charts_hold_the_points(folder):
+    with open_runs(folder) as source:
+        section = robustness(read_outcome(source))
+    points, _ = points_of(folder)
+    [accuracy, difference] = section.charts
+    for panel in accuracy.panels:
+        for line in (each for each in panel.layers if each["kind"] == "line"):
+            own = [point for point in points if (point.panel[0], point.method) == (panel.title, line["series"])]
+            assert line["y"] == pytest.approx([point.accuracy.mean for point in own], rel=1e-5)
+    assert {each["series"] for panel in difference.panels for each in panel.layers if "series" in each} == {
+        "fishergcn − gcn-x5"
+    }
 
 
 def test_the_tables(folder):

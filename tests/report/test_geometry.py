@@ -9,6 +9,7 @@ import pytest
 from fishergcn.errors import DataFileError
 from fishergcn.geometry.extrinsic import GeometryRecord, NodeLinks
 from fishergcn.report._geometry import geometry
+from fishergcn.report._page import assemble
 
 LINKS = NodeLinks("a<1>", "<i>red", 0.9, (("a<1>", "b", True, -0.25),), {"a<1>": 0, "b": 1})
 RECORD = GeometryRecord("gcn on <b>mine", (2.0, 1.0), (0.5, 0.1, -0.6), 0.01, (0.2, 0.1), (0.05, 0.1), LINKS)
@@ -25,9 +26,9 @@ def test_two_pictures_a_record_with_captions(folder):
     section = geometry(folder)
     assert [picture.name for picture in section.pictures] == ["geometry-model-fisher", "geometry-model-links"]
     text = "".join(section.body)
-    assert "How gcn on &lt;b&gt;mine responds to changes of its graph. </b>Left: how strongly" in text
-    assert "node a&lt;1&gt;: &lt;i&gt;red (90.0%)" in text
-    assert "<i>" not in text
+    assert "How gcn on &lt;b&gt;mine responds to changes of its graph. </b>First, how strongly" in text
+    assert [chart.label for chart in section.charts][1] == "node a<1>: <i>red (90.0%)"
+    assert "<i>" not in text + assemble("", "", [section])
 
 
 def test_the_data_of_the_pictures_are_those_of_the_record(folder):

@@ -7,7 +7,7 @@ import pytest
 
 from fishergcn.drawing._palette import looks
 from fishergcn.errors import DataFileError
-from fishergcn.report._curves import curves_json
+from fishergcn.report._curves import PANELS, curves_chart
 from fishergcn.report._outcome import read_outcome
 from fishergcn.studies._statistics import compare, summarize
 from fishergcn.studies._store import RunStore, open_runs
@@ -37,18 +37,27 @@ def test_runs_and_statistics_are_those_of_the_database(hostile_report, outcome_o
 
 def test_curves_are_the_mean_of_the_runs_that_are_left(plain_report, outcome_of):
     outcome, entries, _, _ = outcome_of(plain_report)
-    values = curves_json(outcome, looks(cell.name for cell in outcome.plan.cells))
-    (dataset,) = values["datasets"]
+    chosen = looks(cell.name for cell in outcome.plan.cells)
+    chart = curves_chart("cora", outcome.curves("cora"), chosen, points=400)
+    assert [panel.title for panel in chart.panels] == [title for _, title, _ in PANELS]
     curves = [run.curves["val_loss"] for name, run in entries if name == "gcn"]
-    shown = dataset["series"]["gcn"]["val_loss"]
-    for place, epoch in enumerate(dataset["epochs"]):
+    layers = {(each["kind"], each["series"]): each for each in chart.panels[1].layers}
+    line, band = layers["line", "gcn"], layers["band", "gcn"]
+    lasting = [epoch for epoch in range(1, 13) if 2 * sum(len(curve) >= epoch for curve in curves) >= len(curves)]
+    assert line["x"] == band["x"] == lasting
+    for place, epoch in enumerate(lasting):
         alive = [curve[epoch - 1] for curve in curves if len(curve) >= epoch]
-        if 2 * len(alive) < len(curves):
-            assert shown["mean"][place] is None
-            continue
-        assert shown["mean"][place] == pytest.approx(np.mean(alive), rel=1e-4)
-        assert shown["low"][place] == pytest.approx(np.quantile(alive, 0.1), rel=1e-4)
-        assert shown["high"][place] == pytest.approx(np.quantile(alive, 0.9), rel=1e-4)
+        assert line["y"][place] == pytest.approx(np.mean(alive), rel=1e-5)
+        assert band["low"][place] == pytest.approx(np.quantile(alive, 0.1), rel=1e-5)
+        assert band["high"][place] == pytest.approx(np.quantile(alive, 0.9), rel=1e-5)
+
+
+def test_many_long_curves_are_thinned(plain_report, outcome_of):
+    outcome, *_ = outcome_of(plain_report)
+    chosen = looks(cell.name for cell in outcome.plan.cells)
+    chart = curves_chart("cora", outcome.curves("cora"), chosen, points=5)
+    lengths = [len(each["x"]) for panel in chart.panels for each in panel.layers]
+    assert max(lengths) == 5
 
 
 def test_a_plan_without_runs_is_refused(tmp_path, make_plan):

@@ -10,7 +10,7 @@ from fishergcn.report._summary import describe
 
 def summary_of(folder):
     page = (folder / "report.html").read_text()
-    section = page[page.index('id="summary"') : page.index('id="protocol"')]
+    section = page[page.index('<section id="summary"') : page.index('<section id="results"')]
     return html.unescape(re.sub(r"<[^>]+>", " ", section))
 
 

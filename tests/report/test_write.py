@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import csv
+import hashlib
+import html
 import re
 import shutil
 import sqlite3
 import webbrowser
+from pathlib import Path
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -24,7 +29,8 @@ from fishergcn.studies._archive import write_archive
 from fishergcn.studies._store import open_runs
 
 SECTIONS = [
-    "summary", "protocol", "results", "differences", "curves", "spectrum", "ablation", "geometry", "failures",
+    "headline", "summary", "results", "differences", "curves", "spectrum", "ablation", "geometry", "failures",
+    "protocol",
 ]  # fmt: skip
 
 
@@ -59,9 +65,9 @@ def test_all_files_are_there(plain_report):
 
 
 def test_the_parts_are_in_order(plain_report, hostile_report, ablation_report):
-    assert sections(plain_report) == SECTIONS[:6]
-    assert sections(ablation_report) == SECTIONS[:7]
-    assert sections(hostile_report)[-1] == "failures"
+    assert sections(plain_report) == [*SECTIONS[:6], "protocol"]
+    assert sections(ablation_report) == [*SECTIONS[:7], "protocol"]
+    assert sections(hostile_report)[-2:] == ["failures", "protocol"]
     assert sections(hostile_report) == [name for name in SECTIONS if name in sections(hostile_report)]
 
 
@@ -117,13 +123,36 @@ def test_an_archive_gives_the_same_tables(plain_report, tmp_path):
     assert sections(tmp_path) == sections(plain_report)
 
 
-def test_the_page_asks_for_nothing(plain_report, hostile_report, ablation_report):
-    for folder in (plain_report, hostile_report, ablation_report):
-        page = (folder / "report.html").read_text()
-        links = set(re.findall(r'(?:src|href)="([^"]*)"', page))
-        assert all(link.startswith(("#", "data:")) for link in links)
-        assert "default-src &#x27;none&#x27;" in page
-        assert not re.search(r"@import|url\((?!#)", page)
+def test_the_page_asks_for_nothing(any_report):
+    """Links lead to places on the page, to data inside it, or to files beside it; styles load nothing."""
+    page = (any_report / "report.html").read_text()
+    assert "default-src &#x27;none&#x27;" in page
+    markup = re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)  # the scripts, which the policy names
+    links = set(re.findall(r'(?:src|href)="([^"]*)"', markup))
+    assert all(link.startswith(("#", "data:", "./")) for link in links)
+    for link in links:
+        assert not link.startswith("./") or (any_report / unquote(link)).is_file()
+    assert not re.search(r"@import|url\((?!#)", re.search(r"<style>.*?</style>", page, re.DOTALL)[0])
+
+
+def test_the_policy_admits_the_scripts_of_the_page_and_nothing_else(any_report):
+    page = (any_report / "report.html").read_text()
+    scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    policy = html.unescape(re.search(r'content="(default-src[^"]*)"', page)[1])
+    digests = [base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in scripts]
+    assert policy.partition("script-src ")[2].split() == [f"'sha256-{digest}'" for digest in digests]
+    assert len(digests) == 3
+    assert "unsafe-eval" not in policy
+    assert len(re.findall("<script", re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL))) == 1  # the data
+
+
+def test_the_libraries_are_those_that_the_notice_names():
+    vendor = Path(write_report.__code__.co_filename).parent / "vendor"
+    notice = (vendor / "NOTICE.md").read_text()
+    for name in ("d3.min.js", "plot.umd.min.js"):
+        digest = hashlib.sha256((vendor / name).read_bytes()).hexdigest()
+        assert re.search(rf"\| `{re.escape(name)}` \|.*`{digest}` \|", notice)
+    assert {"LICENSE-d3", "LICENSE-plot"} <= {path.name for path in vendor.iterdir()}
 
 
 def test_hostile_texts_are_shown_and_never_markup(hostile_report, hostile_name):
@@ -133,7 +162,7 @@ def test_hostile_texts_are_shown_and_never_markup(hostile_report, hostile_name):
     assert "<img" not in page
     assert "<b onclick" not in page
     assert "failed: &lt;b onclick=x&gt;boom&lt;/b&gt;" in page
-    assert page.count("<script") == 2  # the data of the curves, and the script that draws them
+    assert page.count("<script") == 4  # the data of the charts, two libraries, and the script that calls them
     markdown = (hostile_report / "tables.md").read_text()
     assert "<script>" not in markdown.replace("\\<", "")
 
@@ -145,7 +174,7 @@ def test_the_geometry_kept_with_a_model_is_shown(copy):
     record.save(copy / "model" / "geometry.json")
     write_report(copy)
     page = (copy / "report.html").read_text()
-    assert sections(copy)[-1] == "geometry"
+    assert sections(copy)[-2] == "geometry"
     assert "How gcn on &lt;1&gt; responds to changes of its graph. </b>" in page
     assert {f"geometry-model-links{suffix}" for suffix in (".svg", ".png", ".csv")} <= {
         path.name for path in (copy / "figures").iterdir()
@@ -176,6 +205,7 @@ def test_a_single_run_has_no_interval_and_the_page_says_so(tmp_path, make_plan, 
     write_report(fill(tmp_path, make_plan(["cora"], splits=1, seeds=1)))
     page = (tmp_path / "report.html").read_text()
     assert "too few runs for an interval" in page
+    page = re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
     assert not re.search(
         r"\bnan\b", page + (tmp_path / "tables.md").read_text() + (tmp_path / "tables.csv").read_text()
     )
@@ -191,7 +221,34 @@ def test_the_command_prints_the_path_and_opens_the_page(copy, monkeypatch):
     assert opened == [page.as_uri()]
 
 
-def test_a_folder_without_runs_is_one_sentence(tmp_path):
-    with pytest.raises(DataFileError, match=r"contains no runs .* fishergcn reproduce quick") as caught:
-        CliRunner().invoke(app, ["report", str(tmp_path)], catch_exceptions=False)
-    assert "\n" not in str(caught.value)
+@pytest.mark.parametrize("kind", ["empty", "missing", "file", "foreign"])
+def test_what_is_no_folder_of_ours_is_refused_with_one_sentence_that_names_what_is_accepted(tmp_path, kind):
+    place = tmp_path / "place"
+    if kind == "file":
+        place.write_text("x")
+    elif kind != "missing":
+        place.mkdir()
+    if kind == "foreign":
+        (place / "notes.txt").write_text("mine")
+    with pytest.raises(DataFileError) as caught:
+        CliRunner().invoke(app, ["report", str(place)], catch_exceptions=False)
+    text = str(caught.value)
+    assert "\n" not in text
+    for words in (
+        "a model or of several",
+        "a search (fishergcn tune",
+        "OUT-search",
+        "reproduce, compare or robustness",
+    ):
+        assert words in text
+    assert not (place / "report.html").exists()
+
+
+def test_data_sets_whose_names_differ_in_signs_alone_have_figures_and_charts_of_their_own(tmp_path, make_plan, fill):
+    write_report(fill(tmp_path, make_plan(["a b", "a-b"], splits=2, seeds=1)))
+    names = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert {"forest-a-b.svg", "forest-a-b-2.svg"} <= names
+    one, other = ((tmp_path / "figures" / name).read_text() for name in ("forest-a-b.csv", "forest-a-b-2.csv"))
+    assert one.splitlines()[1].startswith("a b,")
+    assert other.splitlines()[1].startswith("a-b,")
+    assert (tmp_path / "report.html").read_text().count('data-chart="forest-a-b"') == 2

@@ -1,7 +1,8 @@
-"""``fishergcn report``: a page, tables and figures from the runs of a study."""
+"""``fishergcn report``: a page about a model, several models, a search or a study."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,11 +13,25 @@ from fishergcn.cli._common import print_json
 
 
 def report(
-    folder: shared.RunsFolder,
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PATH",
+            show_default=False,
+            help="Folder of a model or of several, of a search (tune, or the OUT-search folder of train), or of a "
+            "study (reproduce, compare, robustness).",
+        ),
+    ],
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     json: shared.Json = False,
 ) -> None:
-    """Turn results into a page: DIR/report.html (works offline), tables.md, tables.csv and figures/."""
+    """Turn a folder into a page, PATH/report.html, which works offline.
+
+    The verdict and one figure come first, then tables that sort, charts that zoom, and what was run. A study also gets
+    tables.md, tables.csv and figures/.
+
+    fishergcn report model --open
+    """
     from fishergcn.report import write_report
 
     page = write_report(folder).resolve()

@@ -1,13 +1,14 @@
-"""How methods look: one hue for each graph, one weight for each role.
+"""How methods look: one hue for each graph, one dash for each role, one mark for each method.
 
-The hues are those of Okabe and Ito, which stay apart for color-blind readers; dashes and markers say the same
-again, for print. A method and its control share the hue: the perturbed one is solid, the control dashed,
-plain training dotted. Methods without links or features are black or gray.
+Colors with the same dash stay apart for color-blind readers (as simulated by Machado et al., 2009) and have a contrast
+of at least 3 : 1 on white and on the dark page. A method and its control share the hue: the perturbed one is solid, the
+control dashed, plain training dotted. Marks say the same again, for print and for those who see no hues.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -17,32 +18,59 @@ from fishergcn.training import parse_method
 
 @dataclass(frozen=True)
 class Look:
-    """Color, dash pattern (lengths in points; empty is solid) and marker of a method.
+    """Color, dash pattern (lengths in points; empty is solid) and marker (as Matplotlib names it) of a method.
 
     Examples
     --------
     >>> look = looks(["gcn"])["gcn"]
     >>> look.color, look.dash, look.marker
-    ('#8a929c', (1.5, 2.5), '^')
+    ('#808993', (1.5, 2.5), '^')
     """
 
     color: str
     dash: tuple[float, ...]
     marker: str
 
+    @property
+    def outline(self) -> tuple[tuple[float, float], ...]:
+        """The corners of the marker, y downward, in units of its radius."""
+        corners, first, inner = _OUTLINES[self.marker]
+        points = []
+        for step in range(corners * (1 if inner == 1 else 2)):
+            angle = math.radians(first) + math.pi * step * (2 if inner == 1 else 1) / corners
+            radius = inner if inner != 1 and step % 2 else 1.0
+            points.append((round(radius * math.cos(angle), 3), round(radius * math.sin(angle), 3)))
+        return tuple(points)
 
-_DASHES = {"perturbed": (), "control": (6.0, 3.0), "plain": (1.5, 2.5)}
-_MARKERS = {"perturbed": "o", "control": "s", "plain": "^"}
-# (high-order graph, consistency term) -> color of each role.
-_COLORS = {
-    (False, False): {"perturbed": "#1f7fc4", "control": "#4fb0ea", "plain": "#8a929c"},
-    (True, False): {"perturbed": "#d55e00", "control": "#e69f00", "plain": "#cc79a7"},
-    (False, True): {"perturbed": "#009e73", "control": "#5cc4a4"},
-    (True, True): {"perturbed": "#8f6fd1", "control": "#b59ce6"},
+
+# Number of corners, angle of the first in degrees (clockwise from the right), radius of the corners between; 1: none.
+_OUTLINES = {
+    "o": (20, 0, 1),
+    "s": (4, 45, 1),
+    "^": (3, -90, 1),
+    "v": (3, 90, 1),
+    "<": (3, 180, 1),
+    ">": (3, 0, 1),
+    "D": (4, 0, 1),
+    "p": (5, -90, 1),
+    "h": (6, -90, 1),
+    "*": (5, -90, 0.45),
+    "P": (4, 0, 0.4),
+    "X": (4, 45, 0.4),
+    "d": (2, -90, 0.6),
 }
-# Without links, without features, without either: no hue.
-_BLACKS = {"mlp": "#4d4d4d", "lp": "#000000", "majority": "#b3b3b3"}
-_OTHERS = ("#1f7fc4", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#4fb0ea", "#8f6fd1", "#8a929c")
+_DASHES = {"perturbed": (), "control": (6.0, 3.0), "plain": (1.5, 2.5)}
+# (high-order graph, consistency term) -> color and marker of each role.
+_COLORS = {
+    (False, False): {"perturbed": ("#3091f2", "o"), "control": ("#2a5bd7", "s"), "plain": ("#808993", "^")},
+    (True, False): {"perturbed": ("#e5722e", "D"), "control": ("#a15310", "P"), "plain": ("#bf30ba", "v")},
+    (False, True): {"perturbed": ("#007347", "h"), "control": ("#40a16a", "X")},
+    (True, True): {"perturbed": ("#bf6099", "*"), "control": ("#d0259c", "p")},
+}
+# Without links, without features, without either.
+_SIMPLE = {"mlp": ("#b58d00", "<"), "lp": ("#008244", ">"), "majority": ("#9e3ffc", "d")}
+_OTHERS = ("#3091f2", "#e5722e", "#007347", "#bf6099", "#b58d00", "#2a5bd7", "#9e3ffc", "#808993")
+_OTHER_MARKERS = ("o", "D", "h", "v", "P", "s", "*", "^")
 
 
 def looks(methods: Iterable[str]) -> dict[str, Look]:
@@ -72,16 +100,16 @@ def _of_method(name: str) -> Look | None:
     except InputError:
         return None
     role = "perturbed" if method.perturbed else "plain" if method.samples == 1 else "control"
-    if method.base in _BLACKS:
-        return Look(_BLACKS[method.base], () if method.consistent else _DASHES[role], _MARKERS[role])
-    color = _COLORS[method.high_order, method.consistent][role]
-    return Look(color, _DASHES[role], _MARKERS[role])
+    if method.base in _SIMPLE:
+        color, marker = _SIMPLE[method.base]
+        return Look(color, () if method.consistent else _DASHES[role], marker)
+    color, marker = _COLORS[method.high_order, method.consistent][role]
+    return Look(color, _DASHES[role], marker)
 
 
 def _others() -> Iterator[Look]:
     """Yield looks without end: when every color has been used with every dash, dashes get one more dot."""
-    patterns = zip(_DASHES.values(), _MARKERS.values(), strict=True)
-    dotted = (((6.0, 2.0, *(1.5, 2.0) * dots), "D") for dots in itertools.count(1))
-    for dash, marker in itertools.chain(patterns, dotted):
-        for color in _OTHERS:
+    dotted = ((6.0, 2.0, *(1.5, 2.0) * dots) for dots in itertools.count(1))
+    for dash in itertools.chain(_DASHES.values(), dotted):
+        for color, marker in zip(_OTHERS, _OTHER_MARKERS, strict=True):
             yield Look(color, dash, marker)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fishergcn.models._folder import check_model_target
+from fishergcn.models._folder import check_model_target, load_runs
 from fishergcn.models._saved import best_run, load_model, load_models, save_models
 from fishergcn.models._selection import Candidate, Selection
 from fishergcn.models._trained import TrainedModel
 
 __all__ = [
     "Candidate", "Selection", "TrainedModel", "best_run", "check_model_target", "load_model", "load_models",
-    "save_models",
+    "load_runs", "save_models",
 ]  # fmt: skip

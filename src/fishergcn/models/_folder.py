@@ -3,8 +3,9 @@
 ``weights.safetensors`` (W^l as ``weights.l``, b^l as ``biases.l``, centers and scales of the columns of features as
 ``scaling.center`` and ``scaling.scale``, as far as a model has them; of a method that trains nothing the nodes that it
 learned from as ``train``), ``model.json`` (all that is needed to rebuild the network, and what is known of its
-run), ``README.md`` (the same for people), ``predictions.csv``, ``runs.json`` (all runs from which this one
-was chosen) and, unless the graph ships with the package, ``graph.npz``. Models of several methods stand in
+run), ``split.safetensors`` (the nodes for training, validation and test), ``README.md`` (the same for people),
+``predictions.csv``, ``runs.json`` (all runs from which this one was chosen) and, unless the graph ships with the
+package, ``graph.npz``. Models of several methods stand in
 folders named after them, beside one ``runs.json``. Loading runs no code from the folder, and nothing that the
 files say is used as a path.
 """
@@ -25,22 +26,28 @@ from scipy import sparse
 from fishergcn import datasets
 from fishergcn._base.files import read_bytes, write_text
 from fishergcn._base.folders import atomic_folder, check_target
+from fishergcn._base.json import parse_json
 from fishergcn._base.types import AnyArray
-from fishergcn.errors import DataFileError
+from fishergcn.errors import DataFileError, InputError, reason
 from fishergcn.graph import Graph
 from fishergcn.models._facts import FORMAT, Facts, read_facts
 from fishergcn.models._weights import read_tensors, write_tensors
 from fishergcn.nn import layer_sizes
+from fishergcn.splits import Split
 from fishergcn.training import RunRecord, parse_method
 
 if TYPE_CHECKING:
     from fishergcn.models._trained import TrainedModel
 
-# Of these, geometry.json is what `fishergcn geometry fisher MODEL --keep` adds.
+# Of these, geometry.json is what `fishergcn geometry fisher MODEL --keep` adds, report.html what `report` adds.
 _FILES = (
-    "weights.safetensors", "model.json", "README.md", "predictions.csv", "runs.json", "graph.npz", "geometry.json",
+    "weights.safetensors", "model.json", "split.safetensors", "README.md", "predictions.csv", "runs.json", "graph.npz",
+    "geometry.json", "report.html",
 )  # fmt: skip
+_SPLIT = "split.safetensors"
+_PARTS = ("train", "val", "test")
 _LARGEST_GRAPH_FILE = 8 << 30
+_LARGEST_RUNS_FILE = 1 << 30
 
 
 def check_model_target(folder: str | os.PathLike[str], *, overwrite: bool) -> Path:
@@ -76,6 +83,41 @@ def read_folder(folder: Path) -> tuple[Facts, Graph, dict[str, AnyArray]]:
     if "train" in tensors and not np.isin(tensors["train"], np.flatnonzero(np.asarray(graph.labels) >= 0)).all():
         raise DataFileError(f"{folder / 'weights.safetensors'}: train must hold labeled nodes of the graph.")
     return facts, graph, tensors
+
+
+def read_split(folder: Path, facts: Facts, graph: Graph) -> Split | None:
+    """Read which nodes were trained on, validated with and tested on; None in a folder of an older version."""
+    if _SPLIT not in facts.sums:
+        return None
+    shapes = {part: ("int64", (facts.split_sizes[part],)) for part in _PARTS}
+    parts = read_tensors(folder / _SPLIT, shapes)
+    _check_sum(folder, _SPLIT, facts)
+    try:
+        return Split(facts.record.split, *(parts[part] for part in _PARTS)).check(graph.num_nodes)
+    except InputError as error:
+        raise DataFileError(f"{folder / _SPLIT}: {error}") from None
+
+
+def load_runs(folder: str | os.PathLike[str]) -> list[RunRecord]:
+    """Read the runs from which a model was chosen, from the ``runs.json`` of its folder; none if there is no such file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     load_runs(folder)
+    []
+    """
+    path = Path(folder, "runs.json")
+    if not os.path.isfile(path):
+        return []
+    try:
+        values = parse_json(read_bytes(path, limit=_LARGEST_RUNS_FILE))
+        return [RunRecord.from_dict(each) for each in values["runs"]]
+    except DataFileError as error:
+        raise DataFileError(f"{path}: {error}") from None
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise DataFileError(f"{path} is not a list of runs ({reason(error)}).") from None
 
 
 def _shapes(graph: Graph, facts: Facts) -> dict[str, tuple[str, tuple[int, ...]]]:
@@ -116,7 +158,10 @@ def _write_model(folder: Path, model: TrainedModel) -> None:
     embedded = _is_embedded(graph)
     if not embedded:
         graph.save(folder / "graph.npz")
-    sums = {name: _sum(folder / name) for name in ("weights.safetensors", "graph.npz") if (folder / name).exists()}
+    if model.runs:
+        write_tensors(folder / _SPLIT, {part: getattr(model.runs[0].split, part) for part in _PARTS})
+    binary = ("weights.safetensors", "graph.npz", _SPLIT)
+    sums = {name: _sum(folder / name) for name in binary if (folder / name).exists()}
     sizes, names = model.split_sizes, model.class_names
     facts = Facts(record, sizes, model.chosen_from, embedded, names, graph.num_features, sums, model.selection)
     _write_json(folder / "model.json", facts.to_dict())

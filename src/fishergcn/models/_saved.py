@@ -13,11 +13,11 @@ import torch
 from fishergcn.errors import InputError
 from fishergcn.execution import check_records
 from fishergcn.graph import Graph
-from fishergcn.models._folder import read_folder, write_folder
+from fishergcn.models._folder import read_folder, read_split, write_folder
 from fishergcn.models._trained import TrainedModel
 from fishergcn.nn import FeatureScaling
 from fishergcn.splits import Split
-from fishergcn.training import RunRecord, parse_method
+from fishergcn.training import Run, RunRecord, parse_method
 
 
 def best_run(records: Iterable[RunRecord]) -> RunRecord:
@@ -107,6 +107,7 @@ def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
     ('gcn', 'public', {'train': 140, 'val': 500, 'test': 1000})
     """
     facts, graph, arrays = read_folder(Path(folder))
+    split = read_split(Path(folder), facts, graph)
     weights, biases = (
         tuple(torch.from_numpy(each.copy()).unsqueeze(0) for name, each in arrays.items() if name.startswith(part))
         for part in ("weights.", "biases.")
@@ -118,6 +119,7 @@ def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
         facts.config,
         weights,
         (facts.record,),
+        () if split is None else (Run(split, facts.record.seed),),
         chosen_from=facts.chosen_from,
         biases=biases,
         selection=facts.choice,

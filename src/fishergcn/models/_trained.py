@@ -76,7 +76,7 @@ class TrainedModel:
     records : tuple of RunRecord
         What came out of training: scores, epochs, seconds, versions.
     runs : tuple of Run
-        Split and seed of each network. A model folder does not hold its split.
+        Split and seed of each network; empty where the split is not known.
     chosen_from : int
         From how many runs this one was chosen, by validation accuracy.
     selection : Selection, or None
@@ -307,7 +307,9 @@ class TrainedModel:
         if self.graph.labels is None:
             raise InputError("the graph has no labels to test with.")
         if not self.runs:
-            raise InputError("the model does not know its test nodes: only one that was just trained does.")
+            raise InputError(
+                "the model does not know its test nodes: it was trained elsewhere, or saved by an older version."
+            )
         nodes = [run.split.test for run in self.runs]
         return Targets.of(nodes, self.graph.labels, None, self.device, self.dtype)
 

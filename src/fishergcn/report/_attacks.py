@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from fishergcn._base.checks import check_choice, check_real
 from fishergcn._base.foreign import markdown
 from fishergcn._base.text import csv_text
-from fishergcn.drawing import Picture, data_link, draw_panels, looks, tag
+from fishergcn.drawing import Html, Look, Picture, data_link, draw_panels, looks, tag
 from fishergcn.report import _captions as captions
+from fishergcn.report._chart import Chart, Series, chart_figure
+from fishergcn.report._chart_study import estimates_panel
 from fishergcn.report._forest import points_text
-from fishergcn.report._markup import Section, figure, slug, table
+from fishergcn.report._markup import Section, number, slug, table
 from fishergcn.report._outcome import Outcome
 from fishergcn.studies import ATTACKS, UNITS, Estimate, interval_source, title_of
 from fishergcn.training import METHODS
 
-_HEADS = ("data set", "attack", "method", "level", "accuracy %", "95 % interval", "minus its control, points")
+_HEADS = ("data set", "change", "method", "#level", "#accuracy %", "#95 % interval", "#minus its control, points")
 
 
 @dataclass(frozen=True)
@@ -72,32 +74,39 @@ def _order(point: AttackPoint, datasets: Sequence[str]) -> tuple[int, int, float
     return datasets.index(point.dataset), ATTACKS.index(point.attack), point.level, place, point.method
 
 
+def ends_of(points: Iterable[AttackPoint]) -> list[AttackPoint]:
+    """Return the last point of each curve: the strongest setting."""
+    return list({point.curve: point for point in points}.values())  # levels ascend
+
+
 def robustness(outcome: Outcome) -> Section:
     """The curves of each data set, and a table of their ends."""
     points = attack_points(outcome)
     drawn = attack_pictures(points)
     words = {"accuracy": captions.ATTACKED, "difference": captions.ATTACKED_DIFFERENCE}
     source = interval_source(point.accuracy for point in points)
-    body = [figure(picture.label, words[kind].format(source=source), [picture]) for kind, picture in drawn]
-    ends = {point.curve: point for point in points}  # levels ascend
-    rows = [tag("tr", *(tag("td", text) for text in _texts(point))) for point in ends.values()]
+    charts = [_chart(part, kind, picture) for kind, part, picture in drawn]
+    body = [
+        chart_figure(chart.label, words[kind].format(source=source), [chart])
+        for (kind, _, _), chart in zip(drawn, charts, strict=True)
+    ]
     link = data_link("all levels (CSV)", "tables.csv", attack_csv(points))
     body += [
         tag("h3", "Ends of the curves"),
-        table("Robustness", _HEADS, rows, class_="robustness"),
-        tag("p", "At the strongest setting of each attack. Data: ", link, class_="caption"),
+        table("Robustness", _HEADS, map(_cells, ends_of(points)), class_="robustness"),
+        tag("p", "At the strongest setting of each change. Data: ", link, class_="caption"),
     ]
-    return Section("robustness", "When the graph changes", body, [picture for _, picture in drawn])
+    return Section("robustness", "When the graph changes", body, charts, [picture for _, _, picture in drawn])
 
 
-def attack_pictures(points: Sequence[AttackPoint]) -> list[tuple[str, Picture]]:
+def attack_pictures(points: Sequence[AttackPoint]) -> list[tuple[str, list[AttackPoint], Picture]]:
     """Draw the curves of each data set: first all of them as ``"accuracy"``, then each ``"difference"`` there is."""
     pictures = []
     for dataset in dict.fromkeys(point.dataset for point in points):
         for kind in ("accuracy", "difference"):
             here = [point for point in points if point.dataset == dataset and _value(point, kind)]
             if here:
-                pictures.append((kind, _draw(here, kind)))
+                pictures.append((kind, here, _draw(here, kind)))
     return pictures
 
 
@@ -105,8 +114,12 @@ def _value(point: AttackPoint, kind: str) -> Estimate | None:
     return point.accuracy if kind == "accuracy" else point.difference
 
 
-def _draw(points: Sequence[AttackPoint], kind: str) -> Picture:
-    panels: dict[tuple[str, str], dict[str, list[tuple[float, Estimate]]]] = {}
+Panels = dict[tuple[str, str], dict[str, list[tuple[float, Estimate]]]]
+
+
+def _curves(points: Sequence[AttackPoint], kind: str) -> tuple[Panels, dict[str, Look]]:
+    """Return the curves by panel, and the looks of all of them."""
+    panels: Panels = {}
     own = looks(point.method for point in points)
     chosen = {}
     for point in points:
@@ -116,16 +129,42 @@ def _draw(points: Sequence[AttackPoint], kind: str) -> Picture:
         value = _value(point, kind)
         if value is not None:
             panels.setdefault(point.panel, {}).setdefault(curve, []).append((place, value))
+    return panels, chosen
+
+
+def _draw(points: Sequence[AttackPoint], kind: str) -> Picture:
+    panels, chosen = _curves(points, kind)
     dataset, against = points[0].dataset, "" if kind == "accuracy" else " against the control"
     ylabel = "test accuracy, %" if kind == "accuracy" else "difference, points"
     name = f"robustness-{slug(dataset)}-{kind}"
     return draw_panels(f"Robustness{against}, {dataset}", panels, chosen, name, ylabel=ylabel, zero=bool(against))
 
 
-def _texts(point: AttackPoint) -> list[str]:
+def _chart(points: Sequence[AttackPoint], kind: str, picture: Picture) -> Chart:
+    panels, chosen = _curves(points, kind)
+    apart = kind == "difference"
+    drawn = [
+        estimates_panel(
+            title, unit, "difference, points" if apart else "test accuracy", curves, points=apart, zero=apart
+        )
+        for (title, unit), curves in panels.items()
+    ]
+    series = [Series(name, look) for name, look in chosen.items()]
+    return Chart(picture.name, picture.label, drawn, series, switches=True, zoom=True, data=picture.data)
+
+
+def _cells(point: AttackPoint) -> list[Html | str]:
     found, gap = point.accuracy, point.difference
     interval = f"{100 * found.low:.2f} – {100 * found.high:.2f}" if found.low <= found.high else "–"
-    return [*point.curve, f"{point.level:.0%}", f"{100 * found.mean:.2f}", interval, points_text(gap) if gap else "–"]
+    return [
+        point.dataset,
+        point.panel[0],
+        point.method,
+        number(f"{point.level:.0%}", point.level),
+        number(f"{100 * found.mean:.2f}", found.mean, "main"),
+        number(interval, found.low),
+        number(points_text(gap) if gap else "–", gap.mean if gap else None),
+    ]
 
 
 def attack_csv(points: Iterable[AttackPoint]) -> str:

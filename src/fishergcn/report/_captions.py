@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+HEADLINE = (
+    "Large marks are means over all runs of a method, bars their 95 % intervals, and small dots single runs. Intervals "
+    "that overlap do not mean that methods are equal: they are compared run by run below."
+)
+
 RESULTS = (
     "Test accuracy is the share of test nodes classified correctly. The 95 % interval says how precisely the mean is "
     "known; it comes from {source}, because runs that share a split are not independent. “std” is the spread of "
@@ -28,9 +33,10 @@ FEW_SPLITS = (
 FOREST = (
     "Each row compares two methods run by run, on the same split and with the same seed, so luck that affects both "
     "cancels out. The dot is the mean difference and the line its 95 % interval from {source}. To the right of zero "
-    "the first method is better; a line that crosses zero means these runs cannot tell the two apart. Filled dots "
+    "the first method is better; a line that crosses zero means these runs cannot tell the two apart. Small dots are "
+    "single runs. Filled marks "
     "compare with the control, which is trained with the same number of dropout samples but no perturbation, so the "
-    "difference is due to the perturbation alone. Hollow dots compare with the plain GCN. The table adds how often "
+    "difference is due to the perturbation alone. Hollow marks compare with the plain GCN. The table adds how often "
     "the first method won and the p-value of a Wilcoxon signed-rank test: how likely a result this lopsided would be "
     "if there were no difference."
 )
@@ -39,15 +45,15 @@ CURVES = (
     "How training went. Lines are means over all runs of a method; bands cover the middle 80 % of runs. A curve ends "
     "where fewer than half of the runs were still training. Training values are measured with dropout and "
     "perturbation on, validation values with both off. Point at a curve or move the slider to read the values at an "
-    "epoch; use the checkboxes to show or hide methods."
+    "epoch; use the checkboxes to show or hide methods. Drag over a chart, or use the buttons, to zoom."
 )
 
 SPECTRUM = (
-    "First, the largest eigenvalues of the graph’s Laplacian: its fastest-varying patterns, strongest first. Training "
-    "perturbs only the colored ones; the gray ones, and all smaller ones, stay unchanged. Next to it, how strongly "
-    "each direction was perturbed at the end of training. Each scale lies between 0 and ε and is learned to make the "
-    "task harder for the network. Dots are means, bars cover the middle 80 % of runs, and the faint line marks ε/2, "
-    "close to where training starts."
+    "First, the largest eigenvalues of the graph’s Laplacian L: its fastest-varying patterns, strongest first. "
+    "Training perturbs only the colored ones; the gray ones, and all smaller ones, stay unchanged. Next to it, how "
+    "strongly each direction was perturbed at the end of training. Each strength ϕ lies between 0 and the largest "
+    "allowed value ε, the dashed line, and is learned to make the task harder for the network. Dots are means, bars "
+    "cover the middle 80 % of runs, and the faint line marks ε/2, close to where training starts."
 )
 
 ABLATION = (
@@ -62,21 +68,27 @@ VARIANTS = (
 
 PERTURBATIONS = (
     "Difference in test accuracy from the control, which uses the same number of dropout samples on the unchanged "
-    "graph, run by run; bands are 95 % intervals. Top: training on graphs drawn from the neighborhood. Bottom: "
+    "graph, run by run; bands are 95 % intervals. “Noise”: training on graphs drawn from the neighborhood. “Mean”: "
     "training on their mean, without noise. The radius of high, low and random is the paper’s ε, that of nodes, "
     "polynomial and links the root mean square of the Bures distance, that of link-flip and link-drop the share of "
     "links; that of spatial, times √n, the Fisher length of a motion of the embedding."
 )
 
 FISHER = (
-    "Left: how strongly the predictions respond to a small change of the graph in each direction, per squared Bures "
-    "distance. Middle: the change they respond to most. Right: how much the loss grows along it (line) and along "
-    "random changes of the same size (bars)."
+    "First, how strongly the predictions respond to a small change of the graph in each direction, per squared Bures "
+    "distance μ. Next, the change they respond to most. Last, how much the loss grows along this change (the orange "
+    "line), along the other directions (blue lines) and along random changes of the same size (gray bars)."
 )
 
 LINKS = (
     "The links around the node that contributes most to that response. Blue: a stronger link would make the model "
-    "more certain of its prediction there; red: less certain. Nodes are colored by predicted class."
+    "more certain of its prediction there; orange: less certain. The bolder the line, the larger the effect. Filled "
+    "nodes have the same predicted class as the large one, hollow nodes another."
+)
+
+ENDS = (
+    "Each row is one way of changing the graph or its features, at the strongest setting that was tried. Marks are "
+    "means over runs, bars 95 % intervals. The further to the right, the more accuracy is left."
 )
 
 ATTACKED = (

@@ -39,7 +39,7 @@ def finding(comparison: Comparison) -> Html:
 def paired_table(comparisons: Sequence[Comparison]) -> Html:
     """Return all paired differences on one data set, with the full values in ``data-value``."""
     unit = comparisons[0].difference.unit
-    heads = ("95 % interval", "the interval", f"{unit} won / tied / lost", "Wilcoxon p")
+    heads = ("points", "95 % interval", "the interval", f"{unit} won / tied / lost", "Wilcoxon p")
     numbers = (tag("th", text, class_="number", scope="col") for text in heads)
     rows = (_paired_row(comparison) for comparison in comparisons)
     names = {"class_": "paired", "data_dataset": comparisons[0].dataset}

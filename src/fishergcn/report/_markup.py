@@ -1,4 +1,4 @@
-"""What the parts of the page are made of: sections, tables that scroll, figures with their data."""
+"""What the parts of the page are made of: sections, tables that scroll and sort, commands to copy."""
 
 from __future__ import annotations
 
@@ -6,44 +6,62 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from fishergcn.drawing import Html, Picture, data_link, tag
+from fishergcn.drawing import Html, Picture, tag
+from fishergcn.report._chart import Chart
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: its name in links, its head, its markup, and the pictures to write as files."""
+    """A part of the page: its name in links, its head, its markup, the charts in it, and pictures to write as files."""
 
     name: str
     title: str
     body: list[Html]
+    charts: list[Chart] = field(default_factory=list)
     pictures: list[Picture] = field(default_factory=list)
 
 
-def figure(title: str, caption: str, pictures: Sequence[Picture]) -> Html:
-    """Return pictures with a caption, each with a link that saves its data."""
-    drawn = [
-        tag(
-            "div",
-            tag("div", Html(each.inline_svg), role="img", aria_label=each.label, data_picture=each.name),
-            data_link("data (CSV)", f"{each.name}.csv", each.data),
-            class_="wide" if each.is_wide else None,
-        )
-        for each in pictures
-    ]
-    return tag("figure", tag("div", *drawn, class_="pictures"), tag("figcaption", tag("b", f"{title}. "), caption))
+def number(text: str, value: float | None = None, kind: str = "") -> Html:
+    """Return a cell with a number; tables sort by its full value.
+
+    Examples
+    --------
+    >>> number("81.2", 0.8123)
+    '<td class="number" data-value="0.8123">81.2</td>'
+    """
+    known = value if value is None or value == value else None
+    return tag("td", text, class_=f"number {kind}".strip(), data_value=known)
 
 
-def table(label: str, heads: Iterable[str], rows: Iterable[Html], **attributes: str) -> Html:
-    """Return a table of finished rows under a row of heads, in a region that scrolls."""
-    head = tag(
-        "thead", tag("tr", *(each if isinstance(each, Html) else tag("th", each, scope="col") for each in heads))
-    )
-    return region(label, tag("table", head, tag("tbody", *rows), **attributes))
+def table(label: str, heads: Iterable[str], rows: Iterable[Html | Sequence[str]], **attributes: str) -> Html:
+    """Return a table in a region that scrolls: heads, and rows that are finished or whose cells are.
+
+    A head that begins with ``#`` stands over numbers. The first cell of a row is its head.
+    """
+    cells = [each if isinstance(each, Html) else _head(each) for each in heads]
+    lines = [each if isinstance(each, Html) else _row(each) for each in rows]
+    return region(label, tag("table", tag("thead", tag("tr", *cells)), tag("tbody", *lines), **attributes))
+
+
+def _head(text: str) -> Html:
+    return tag("th", text.removeprefix("#"), scope="col", class_="number" if text.startswith("#") else None)
+
+
+def _row(cells: Sequence[str]) -> Html:
+    first, *others = cells
+    head = first if isinstance(first, Html) and first.startswith("<t") else tag("th", first, scope="row")
+    return tag("tr", head, *(each if isinstance(each, Html) and each.startswith("<t") else tag("td", each)
+                             for each in others))  # fmt: skip
 
 
 def region(label: str, content: Html) -> Html:
     """Return markup that scrolls on its own where the page is narrow."""
     return tag("div", content, class_="scroll", tabindex="0", role="region", aria_label=label)
+
+
+def command(text: str) -> Html:
+    """Return a command line, which the page's script gives a button to copy it."""
+    return tag("div", tag("pre", tag("code", text)), class_="command")
 
 
 def slug(text: str) -> str:

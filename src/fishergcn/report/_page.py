@@ -8,15 +8,19 @@ from collections.abc import Sequence
 from importlib import resources
 
 from fishergcn._version import __version__
-from fishergcn.drawing import Html, tag
+from fishergcn.drawing import Html, json_script, tag
 from fishergcn.report._markup import Section
+
+# The charting library and what it stands on, as published (vendor/NOTICE.md), then ours.
+_SCRIPTS = ("vendor/d3.min.js", "vendor/plot.umd.min.js", "page.js")
 
 
 def assemble(title: str, lead: str, sections: Sequence[Section]) -> str:
     """Return the page. Its policy admits no request and no script but ours, whatever the data hold."""
-    style, script = _resource("page.css"), _resource("curves.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
-    policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
+    scripts = [_resource(name) for name in _SCRIPTS]
+    digests = [base64.b64encode(hashlib.sha256(each.encode()).digest()).decode("ascii") for each in scripts]
+    admitted = " ".join(f"'sha256-{digest}'" for digest in digests)
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src {admitted}"
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -25,20 +29,21 @@ def assemble(title: str, lead: str, sections: Sequence[Section]) -> str:
         tag("meta", name="color-scheme", content="light dark"),
         tag("link", rel="icon", href="data:,"),
         tag("title", title),
-        tag("style", Html(style)),
+        tag("style", Html(_resource("page.css"))),
     )
-    links = [tag("a", section.title, href=f"#{section.name}") for section in sections]
-    header = tag(
-        "header",
-        tag("h1", title),
-        tag("p", lead, class_="lead"),
-        tag("nav", *links, aria_label="On this page"),
-    )
+    links = [tag("a", section.title, href=f"#{section.name}") for section in sections[1:]]
+    nav = [tag("nav", *links, aria_label="On this page")] if links else []
+    header = tag("header", tag("h1", title), tag("p", lead, class_="lead"), *nav)
     parts = [tag("section", tag("h2", part.title), *part.body, id=part.name) for part in sections]
-    footer = tag("footer", f"Written by fishergcn {__version__}. This page works offline.")
-    body = tag("body", header, tag("main", *parts), footer, tag("script", Html(script)))
+    footer = tag(
+        "footer",
+        f"Written by fishergcn {__version__}. This page works offline. Its charts are drawn by Observable Plot and D3 "
+        "(ISC license), which it contains.",
+    )
+    charts = json_script("charts-data", [chart.to_dict() for section in sections for chart in section.charts])
+    body = tag("body", header, tag("main", *parts), footer, charts, *(tag("script", Html(each)) for each in scripts))
     return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
 
 
 def _resource(name: str) -> str:
-    return (resources.files("fishergcn.report") / name).read_text(encoding="utf-8")
+    return resources.files("fishergcn.report").joinpath(*name.split("/")).read_text(encoding="utf-8")

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from fishergcn._base.text import signed_points
 from fishergcn.drawing import Picture, draw_panels, looks, tag
 from fishergcn.report import _captions as captions
-from fishergcn.report._markup import Section, figure
+from fishergcn.report._chart import Chart, Panel, Series, chart_figure
+from fishergcn.report._chart_study import estimates_panel
+from fishergcn.report._markup import Section
 from fishergcn.report._outcome import Outcome
 from fishergcn.studies import Cell, Estimate, paired_difference
 from fishergcn.training import parse_method
@@ -87,17 +89,35 @@ def perturbations(outcome: Outcome) -> Section:
     """One figure and one paragraph."""
     judged = judge(outcome)
     picture = draw_perturbations(judged)
-    drawn = [figure("What each neighborhood gains", captions.PERTURBATIONS, [picture])] if picture else []
-    return Section(
-        "perturbations",
-        "Does any perturbation help?",
-        [tag("p", paragraph(judged)), *drawn],
-        [picture] if picture else [],
-    )
+    charts = [_chart(judged, picture.data)] if picture else []
+    drawn = [chart_figure("What each neighborhood gains", captions.PERTURBATIONS, charts)] if charts else []
+    body = [tag("p", paragraph(judged)), *drawn]
+    return Section("perturbations", "Does any perturbation help?", body, charts, [picture] if picture else [])
+
+
+def _chart(judged: Sequence[Judged], data: str) -> Chart:
+    panels: list[Panel] = [
+        estimates_panel(title, x, "difference, points", curves, points=True, zero=True)
+        for (title, x), curves in curves_of(judged).items()
+    ]
+    chosen = looks(dict.fromkeys(each.neighborhood for each in judged))
+    series = [Series(name, look) for name, look in chosen.items()]
+    label = "Perturbations against the control"
+    return Chart("perturbations-over-radius", label, panels, series, switches=True, zoom=True, data=data)
 
 
 def draw_perturbations(judged: Sequence[Judged]) -> Picture | None:
     """Draw the difference from the control over the radius: above with noise, below the mean without it."""
+    panels = curves_of(judged)
+    if not panels:
+        return None
+    chosen = looks(dict.fromkeys(each.neighborhood for each in judged))
+    label = "Perturbations against the control"
+    return draw_panels(label, panels, chosen, "perturbations", ylabel="difference, points", zero=True)
+
+
+def curves_of(judged: Sequence[Judged]) -> dict[tuple[str, str], dict[str, list[tuple[float, Estimate]]]]:
+    """Return by panel, that is data set and whether there is noise, the curve of each neighborhood over its radius."""
     panels: dict[tuple[str, str], dict[str, list[tuple[float, Estimate]]]] = {}
     datasets = tuple(dict.fromkeys(each.cell.dataset for each in judged))
     for noisy, words in ((True, "noise"), (False, "mean, no noise")):
@@ -108,11 +128,7 @@ def draw_perturbations(judged: Sequence[Judged]) -> Picture | None:
                 curves.setdefault(each.neighborhood, []).append((each.radius, each.control))
             if curves:
                 panels[f"{dataset}: {words}", "radius"] = curves
-    if not panels:
-        return None
-    chosen = looks(dict.fromkeys(each.neighborhood for each in judged))
-    label = "Perturbations against the control"
-    return draw_panels(label, panels, chosen, "perturbations", ylabel="difference, points", zero=True)
+    return panels
 
 
 def verdict(judged: Sequence[Judged]) -> str:

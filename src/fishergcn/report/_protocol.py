@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fishergcn.drawing import Html, tag
+from fishergcn.report._markup import command
 from fishergcn.report._outcome import Outcome
 
 _RULES = {
@@ -23,9 +24,9 @@ def protocol_card(outcome: Outcome) -> Html:
     """Return everything needed to repeat the study, as a list of terms."""
     plan, records = outcome.plan, outcome.records
     digests = dict(plan.digests) | {record.dataset: record.graph_digest for record in records}
-    entries: list[tuple[str, list[Html | str]]] = [
+    found: list[tuple[str, list[Html | str]]] = [
         ("Study", [f"{plan.title} (preset {plan.preset})", plan.source]),
-        ("Command", [tag("pre", tag("code", outcome.command))] if outcome.command else []),
+        ("Command", [command(outcome.command)] if outcome.command else []),
         ("Data", [_digest(name, digests.get(name, "unknown")) for name in plan.datasets]),
         ("Splits", split_rule(plan.splits)),
         ("Seeds", [f"{number_ranges(plan.seeds)} ({_count(len(plan.seeds), 'initialization')} per split)"]),
@@ -37,7 +38,12 @@ def protocol_card(outcome: Outcome) -> Html:
         ("Time", [f"{duration(sum(record.seconds for record in records))} of training in total"]),
         ("Notes", _notes(plan.notes)),
     ]
-    return tag("div", tag("dl", *(_entry(term, lines) for term, lines in entries if lines)), class_="card")
+    return entries(found)
+
+
+def entries(found: Iterable[tuple[str, Sequence[Html | str]]]) -> Html:
+    """Return terms with what belongs to them, on a card; terms without anything are left out."""
+    return tag("div", tag("dl", *(_entry(term, lines) for term, lines in found if lines)), class_="card")
 
 
 def split_rule(splits: Sequence[str]) -> list[Html | str]:

@@ -15,14 +15,15 @@ from fishergcn.drawing import (
     draw_shape,
     draw_spectrum,
     draw_sweep,
-    json_script,
     tag,
 )
 from fishergcn.report import _captions as captions
 from fishergcn.report._ablation import sweeps
-from fishergcn.report._curves import FIRST_SHOWN, PANELS, curves_json
+from fishergcn.report._chart import Chart, Panel, chart_figure
+from fishergcn.report._chart_study import difference_panel, row_chart, shape_panel, spectrum_panel, sweep_panel
+from fishergcn.report._curves import FIRST_SHOWN, MOST_SERIES, PANELS, curves_chart, points_of_a_curve
 from fishergcn.report._forest import controls_first, finding, paired_table
-from fishergcn.report._markup import Section, figure, slug, table
+from fishergcn.report._markup import Section, number, slug, table
 from fishergcn.report._outcome import Outcome
 from fishergcn.report._protocol import protocol_card
 from fishergcn.report._tables import judged, result_table, tables_csv
@@ -62,23 +63,27 @@ def forest(outcome: Outcome, looks: Looks) -> Section | None:
     if not shown:
         return None
     pictures, tables = [], []
+    charts: list[Chart] = []
     for dataset in outcome.datasets:
         rows = controls_first(one for one in shown if one.dataset == dataset)
         if rows:
-            pictures.append(draw_forest(dataset, rows, looks, f"forest-{slug(dataset)}"))
+            drawn = draw_forest(dataset, rows, looks, f"forest-{slug(dataset)}")
+            panel = difference_panel(dataset, rows, outcome, looks)
+            charts.append(row_chart(drawn.name, drawn.label, [panel], looks, drawn.data))
+            pictures.append(drawn)
             tables += [tag("h3", dataset), paired_table(rows)]
     said = [finding(one) for one in shown if one.role == "control"]
     words = [tag("p", "In words, compared with the control:"), tag("ul", *said, class_="findings")] if said else []
     if outcome.equivalence is not None and len(said) > 1:
         words.append(tag("p", outcome.equivalence.sentence, id="equivalence"))
-    drawn = figure("Paired differences", captions.FOREST.format(source=_source(outcome)), pictures)
-    return Section("differences", "Does it help? Paired differences", [drawn, *words, *tables], pictures)
+    figure = chart_figure("Paired differences", captions.FOREST.format(source=_source(outcome)), charts)
+    return Section("differences", "Does it help? Paired differences", [figure, *words, *tables], charts, pictures)
 
 
 def curves(outcome: Outcome, looks: Looks) -> Section | None:
     """Learning curves that can be read point by point."""
-    values = curves_json(outcome, looks)
-    if not values["datasets"]:
+    found = {dataset: bands for dataset in outcome.datasets if (bands := outcome.curves(dataset))}
+    if not found:
         return None
     pictures = [
         draw_curves(
@@ -89,25 +94,25 @@ def curves(outcome: Outcome, looks: Looks) -> Section | None:
             percent=percent,
             most=FIRST_SHOWN,
         )
-        for dataset in outcome.datasets
-        if outcome.curves(dataset)
+        for dataset in found
         for key, title, percent in PANELS
     ]
-    places = []
-    for index, dataset in enumerate(values["datasets"]):
-        missing = tag("p", "This page draws its curves with JavaScript; static versions are in figures/.")
-        places += [tag("h3", dataset["name"]), tag("div", tag("noscript", missing), data_curves=str(index))]
-    legend = tag("fieldset", tag("legend", "Methods shown"), class_="legend", id="curves-legend", hidden=True)
-    target = {"class_": "data", "id": "curves-download", "download": "curves.csv", "href": "#curves"}
-    data = tag("span", " Data: ", tag("a", "curves.csv", **target, hidden=True), class_="data")
-    caption = tag("figcaption", tag("b", "Learning curves. "), captions.CURVES, data)
-    body = [json_script("curves-data", values), tag("figure", legend, *places, caption)]
-    return Section("curves", "Learning curves", body, pictures)
+    curves = sum(min(len(bands), MOST_SERIES) for bands in found.values()) * len(PANELS)
+    charts = [curves_chart(dataset, bands, looks, points_of_a_curve(curves)) for dataset, bands in found.items()]
+    words = captions.CURVES
+    if any(len(bands) > MOST_SERIES for bands in found.values()):
+        words += f" The first {MOST_SERIES} methods of each data set are here, all of them in figures/."
+    body = []
+    for dataset, chart in zip(found, charts, strict=True):
+        last = dataset == list(found)[-1]
+        body += [tag("h3", dataset), chart_figure("Learning curves" if last else "", words if last else "", [chart])]
+    return Section("curves", "Learning curves", body, charts, pictures)
 
 
 def spectra(outcome: Outcome, looks: Looks) -> Section | None:
     """The spectrum with its perturbed part, and the learned shape beside it."""
     pictures: list[Picture] = []
+    charts: list[Chart] = []
     for cell, records in outcome.runs.items():
         if cell.variant or not cell.perturbs_the_top:
             continue
@@ -115,14 +120,20 @@ def spectra(outcome: Outcome, looks: Looks) -> Section | None:
         if cell in outcome.spectra:
             title = f"{cell.dataset}: spectrum used by {cell.method}"
             pictures.append(draw_spectrum(title, outcome.spectra[cell], config.rank, look, f"spectrum-{name}"))
+            charts.append(_alone(pictures[-1], spectrum_panel(title, outcome.spectra[cell], config.rank, look)))
         shapes = [record.shape for record in records if len(record.shape) == config.rank]
         if shapes and config.adversarial:
             title = f"{cell.dataset}: shape learned by {cell.method}"
             pictures.append(draw_shape(title, np.array(shapes), config.radius, look, f"shape-{name}"))
+            charts.append(_alone(pictures[-1], shape_panel(title, np.array(shapes), config.radius, look)))
     if not pictures:
         return None
-    drawn = figure("Spectrum and learned shape", captions.SPECTRUM, pictures)
-    return Section("spectrum", "What is perturbed", [drawn], pictures)
+    drawn = chart_figure("Spectrum and learned shape", captions.SPECTRUM, charts)
+    return Section("spectrum", "What is perturbed", [drawn], charts, pictures)
+
+
+def _alone(picture: Picture, panel: Panel) -> Chart:
+    return Chart(picture.name, picture.label, [panel], data=picture.data)
 
 
 def ablation(outcome: Outcome, looks: Looks) -> Section | None:
@@ -133,26 +144,34 @@ def ablation(outcome: Outcome, looks: Looks) -> Section | None:
     by_method = {cell.name: looks.get(cell.method, looks[cell.name]) for cell in outcome.runs}
     drawn: list[Picture] = []
     judged: list[Picture] = []
+    swept: list[Chart] = []
+    compared: list[Chart] = []
     for dataset in outcome.datasets:
         accuracies = {cell: outcome.summaries[cell].accuracy for cell in outcome.cells(dataset).values()}
-        drawn += _sweep_pictures(dataset, {cell: found for cell, found in accuracies.items() if found}, looks)
+        pairs = _sweeps(dataset, {cell: found for cell, found in accuracies.items() if found}, looks)
+        drawn += [picture for picture, _ in pairs]
+        swept += [chart for _, chart in pairs]
         here = [one for one in outcome.comparisons if one.dataset == dataset and one.role == "control"]
         rows = [one for one in here if one.cell in variants]
         if rows:
-            judged.append(draw_forest(f"{dataset}: variants", rows, by_method, f"variants-{slug(dataset)}"))
-    body = [figure("One setting at a time", captions.ABLATION, drawn)] if drawn else []
-    body += [figure("Variants against their controls", captions.VARIANTS, judged)] if judged else []
-    return Section("ablation", "What makes the difference? Ablation", body, drawn + judged) if body else None
+            picture = draw_forest(f"{dataset}: variants", rows, by_method, f"variants-{slug(dataset)}")
+            panel = difference_panel(picture.label.partition(".")[0], rows, outcome, by_method)
+            compared.append(row_chart(picture.name, picture.label, [panel], by_method, picture.data))
+            judged.append(picture)
+    body = [chart_figure("One setting at a time", captions.ABLATION, swept)] if swept else []
+    body += [chart_figure("Variants against their controls", captions.VARIANTS, compared)] if compared else []
+    title = "What makes the difference? Ablation"
+    return Section("ablation", title, body, swept + compared, drawn + judged) if body else None
 
 
 def failures(outcome: Outcome) -> Section | None:
     """The runs that did not end well, if any."""
     if not outcome.failed:
         return None
-    heads = ("data set", "method", "split", "seed", "status", "epochs")
+    heads = ("data set", "method", "split", "#seed", "status", "#epochs")
     rows = [
-        tag("tr", *(tag("td", text) for text in (cell.dataset, cell.name, record.split, str(record.seed))),
-            tag("td", record.status, class_="wrap"), tag("td", str(record.epochs), class_="number"))
+        [cell.dataset, cell.name, record.split, number(str(record.seed), record.seed),
+         tag("td", record.status, class_="wrap"), number(str(record.epochs), record.epochs)]
         for cell, record in outcome.failed
     ]  # fmt: skip
     words = (
@@ -161,16 +180,17 @@ def failures(outcome: Outcome) -> Section | None:
     return Section("failures", "Failed runs", [tag("p", words), table("Failed runs", heads, rows)])
 
 
-def _sweep_pictures(dataset: str, accuracies: Mapping[Cell, Estimate], looks: Looks) -> list[Picture]:
+def _sweeps(dataset: str, accuracies: Mapping[Cell, Estimate], looks: Looks) -> list[tuple[Picture, Chart]]:
     by_name = {cell.name: cell for cell in accuracies}
-    pictures = []
+    pairs = []
     for (method, setting), points in sweeps(accuracies).items():
         name = by_name[method].control
         # With another number of samples the control is another one, so no level stands for all points.
         control = (name, accuracies[by_name[name]], looks[name]) if name in by_name and setting != "samples" else None
         title, stem = f"{dataset}: {method}", f"ablation-{slug(dataset)}-{slug(method)}-{slug(setting)}"
-        pictures.append(draw_sweep(title, setting, points, looks[method], control, stem))
-    return pictures
+        picture = draw_sweep(title, setting, points, looks[method], control, stem)
+        pairs.append((picture, _alone(picture, sweep_panel(title, setting, points, looks[method], control))))
+    return pairs
 
 
 def _source(outcome: Outcome) -> str:

@@ -1,13 +1,12 @@
-"""The page in short, for someone who opens it first: what was compared, what came out, what to do next."""
+"""The page in words, for someone who opens it first: what was compared, what came out, what to do next."""
 
 from __future__ import annotations
 
-from fishergcn._base.text import signed_points
 from fishergcn.drawing import Html, tag
-from fishergcn.report._forest import verdict
-from fishergcn.report._markup import Section
+from fishergcn.report._headline import sentence
+from fishergcn.report._markup import Section, command
 from fishergcn.report._outcome import Outcome
-from fishergcn.studies import SPLITS_TO_JUDGE, Comparison
+from fishergcn.studies import SPLITS_TO_JUDGE
 from fishergcn.training import parse_method
 
 _MOST = 8  # sentences about controls; more are in the table
@@ -22,7 +21,7 @@ def summary(outcome: Outcome) -> Section | None:
     compared = [tag("p", _counts(outcome)), tag("ul", *_methods(outcome))]
     return Section(
         "summary",
-        "In short",
+        "In words",
         [
             tag("h3", "What was compared"),
             *compared,
@@ -93,34 +92,21 @@ def _results(outcome: Outcome) -> list[Html]:
         found.append(tag("li", tag("code", best), f"{text}."))
     plain = {cell.name for cell in outcome.runs if not cell.variant}
     judged = [one for one in outcome.comparisons if one.role == "control" and one.cell in plain]
-    found += [tag("li", _sentence(one)) for one in judged[:_MOST]]
+    found += [tag("li", sentence(one)) for one in judged[:_MOST]]
     if len(judged) > _MOST:
         found.append(tag("li", f"{len(judged) - _MOST} more comparisons are below."))
     return found
-
-
-def _sentence(one: Comparison) -> str:
-    side, gain = verdict(one.difference), one.difference
-    names = f"{one.cell} and its control {one.reference} on {one.dataset}"
-    if side == "unknown":
-        return f"{names} differ by {signed_points(gain.mean)} points; there are too few runs to say more."
-    interval = f"95 % interval {signed_points(gain.low)} to {signed_points(gain.high)}"
-    if side == "zero":
-        return f"{names} cannot be told apart: {signed_points(gain.mean)} points ({interval})."
-    better = "better" if side == "above" else "worse"
-    said = f"{one.cell} is {better} than its control {one.reference} on {one.dataset}"
-    return f"{said}: {signed_points(gain.mean)} points ({interval})."
 
 
 def _next(outcome: Outcome) -> list[Html]:
     found = []
     done = sum(map(len, outcome.runs.values())) + len(outcome.failed)
     if done < len(outcome.plan) and outcome.command:
-        found.append(tag("li", "Run what is missing, with the same command: ", tag("code", outcome.command)))
+        found.append(tag("li", "Run what is missing, with the same command: ", command(outcome.command)))
     splits = {run.split for run in outcome.records}
     if len(splits) < SPLITS_TO_JUDGE and splits != {"public"}:
         words = f"For a firmer answer, run the command under “What was run” with --splits {SPLITS_TO_JUDGE} or more"
         found.append(tag("li", f"{words} and a new folder for --out."))
-    found.append(tag("li", "Train a model on your own data: ", tag("code", _OWN)))
-    found.append(tag("li", "Compare methods on your own data: ", tag("code", _COMPARE)))
+    found.append(tag("li", "Train a model on your own data: ", command(_OWN)))
+    found.append(tag("li", "Compare methods on your own data: ", command(_COMPARE)))
     return found

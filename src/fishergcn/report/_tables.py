@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fishergcn._base.foreign import markdown
 from fishergcn._base.text import csv_text, signed_points
 from fishergcn.drawing import Html, Look, tag
+from fishergcn.report._chart import swatch
 from fishergcn.report._forest import points_text
 from fishergcn.report._markup import region
 from fishergcn.report._outcome import Outcome
@@ -106,13 +107,6 @@ def tables_markdown(outcome: Outcome) -> str:
     if differences:
         parts += ["## Paired differences", _markdown(paired, differences, numbers_from=3)]
     return "\n\n".join(parts) + "\n"
-
-
-def swatch(look: Look) -> Html:
-    """Return a short line in a method's look."""
-    dash = " ".join(f"{length:g}" for length in look.dash)
-    line = tag("line", x1="1", x2="25", y1="4", y2="4", stroke=look.color, stroke_width="2.5", stroke_dasharray=dash)
-    return tag("svg", line, viewBox="0 0 26 8", class_="swatch", aria_hidden="true")
 
 
 def _name_cell(cell: Cell, looks: Mapping[str, Look]) -> Html:

@@ -1,41 +1,51 @@
-"""From a folder of runs to a folder with a report."""
+"""From a folder that one of our commands wrote to a page about it."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from fishergcn._base.files import make_folder, write_text
-from fishergcn.drawing import looks
-from fishergcn.report import _sections as parts
-from fishergcn.report._attacks import attack_csv, attack_markdown, attack_points, robustness
-from fishergcn.report._geometry import geometry
-from fishergcn.report._markup import Section
-from fishergcn.report._outcome import Outcome, read_outcome
-from fishergcn.report._page import assemble
-from fishergcn.report._perturbations import is_study_of_perturbations, perturbations
-from fishergcn.report._summary import summary
-from fishergcn.report._tables import tables_csv, tables_markdown
-from fishergcn.studies import open_runs
+from fishergcn.errors import DataFileError
+from fishergcn.report._model import report_model
+from fishergcn.report._models import report_models
+from fishergcn.report._search import report_tuning
+from fishergcn.report._stages import report_stages
+from fishergcn.report._study import report_study
+
+_ACCEPTED = (
+    "a model or of several (fishergcn train --out), of a search (fishergcn tune, or the OUT-search folder of fishergcn "
+    "train), or of a study (fishergcn reproduce, compare or robustness, and archives of them)"
+)
 
 
 def write_report(folder: str | os.PathLike[str]) -> Path:
-    """Write the report of a study beside its runs and return the path of the page.
+    """Write a page about what is in a folder, into it, and return the path of the page, ``report.html``.
 
-    Writes ``report.html`` (one file that works offline), ``tables.md``, ``tables.csv``, and every figure as
-    SVG and PNG, with its data as CSV, in ``figures/``. What ``fishergcn geometry fisher MODEL --keep`` kept of models
-    in the folder or in its sub-folders is drawn too. Everything comes from records: no data set is loaded and nothing
-    is computed anew but statistics. Each file is written wholly or not at all; equal runs give equal files.
+    The page is one file that works offline: the verdict and one figure first, then tables that sort, charts that zoom,
+    and what was run. It is about
+
+    - a model: how good it is on each class, how far its probabilities can be trusted, of which nodes it is least
+      certain, how it was chosen, what its graph looks like;
+    - several models, each in a folder of its own inside, at most two levels down: all of them side by side, and a page
+      for each;
+    - a search by :func:`fishergcn.studies.tune`, or several in folders inside, or the folder in which
+      :func:`fishergcn.fit` kept its runs;
+    - a study: a reproduction, a comparison, a robustness study, or an archive of one. Beside the page it has
+      ``tables.md``, ``tables.csv``, and every figure as SVG and PNG, with its data as CSV, in ``figures/``. It comes
+      from records alone: no data set is loaded and nothing is computed anew but statistics.
+
+    What ``fishergcn geometry fisher MODEL --keep`` kept of models in the folder or in its sub-folders is drawn too.
+    Each file is written wholly or not at all; equal input gives equal files.
 
     Parameters
     ----------
     folder
-        Holds the runs: a database or an archive (see :func:`fishergcn.studies.open_runs`).
+        Any of these folders.
 
     Raises
     ------
     DataFileError
-        If there are no runs, or a file cannot be read or written.
+        If it is none of these, if nothing is finished in it, or if a file cannot be read or written.
 
     Examples
     --------
@@ -49,54 +59,30 @@ def write_report(folder: str | os.PathLike[str]) -> Path:
     report.html ['tables.csv', 'tables.md']
     """
     target = Path(folder)
-    with open_runs(target) as source:
-        outcome = read_outcome(source)
-    sections = _sections(outcome, target)
-    pictures = [picture for section in sections for picture in section.pictures]
-    if pictures:
-        make_folder(target / "figures")
-    for picture in pictures:
-        stem = target / "figures" / picture.name
-        for suffix in (".svg", ".png"):
-            picture.save(stem.with_name(picture.name + suffix))
-        write_text(stem.with_name(f"{picture.name}.csv"), picture.data)
-    csv, markdown = _tables(outcome)
-    write_text(target / "tables.csv", csv)
-    write_text(target / "tables.md", markdown)
-    page = target / "report.html"
-    write_text(page, assemble(outcome.plan.title, _lead(outcome), sections))
-    return page
+    if not os.path.isdir(target):
+        what = "is a file" if os.path.exists(target) else "does not exist"
+        raise DataFileError(f"{target} {what}; fishergcn report takes the folder of {_ACCEPTED}.")
+    if _has(target, "runs.sqlite") or _has(target, "plan.json"):
+        return report_study(target)
+    if _has(target, "model.json"):
+        return report_model(target)
+    if _has(target, "choice.json"):
+        return report_stages(target)
+    if searches := _inside(target, "tuning.json"):
+        return report_tuning(target, searches)
+    if models := _inside(target, "model.json"):
+        return report_models(target, models)
+    raise DataFileError(f"{target} holds nothing to report on; fishergcn report takes the folder of {_ACCEPTED}.")
 
 
-def _sections(outcome: Outcome, target: Path) -> list[Section]:
-    chosen = looks(cell.name for cell in outcome.plan.cells)
-    middle = (parts.results, parts.forest, parts.curves, parts.spectra, parts.ablation)
-    made = [robustness(outcome)] if _of_attacks(outcome) else [make(outcome, chosen) for make in middle]
-    if is_study_of_perturbations(outcome):
-        made = [perturbations(outcome), *made]
-    first = None if _of_attacks(outcome) else summary(outcome)
-    every = [first, parts.protocol(outcome), *made, geometry(target), parts.failures(outcome)]
-    return [section for section in every if section is not None]
+def _has(folder: Path, name: str) -> bool:
+    return os.path.isfile(folder / name)  # unlike Path.is_file, no exception for any path
 
 
-def _tables(outcome: Outcome) -> tuple[str, str]:
-    """Return all results as CSV and as Markdown."""
-    if _of_attacks(outcome):
-        points = attack_points(outcome)
-        return attack_csv(points), attack_markdown(points)
-    return tables_csv(outcome), tables_markdown(outcome)
-
-
-def _of_attacks(outcome: Outcome) -> bool:
-    return outcome.plan.measure == "attack"
-
-
-def _lead(outcome: Outcome) -> str:
-    done, planned = sum(map(len, outcome.runs.values())), len(outcome.plan)
-    methods = len({cell.method if cell.options else cell.name for cell in outcome.runs})
-    noun = "method" if methods == 1 else "methods"
-    text = f"{done:,} finished runs of {methods} {noun} on {', '.join(outcome.datasets)}."
-    missing = planned - done - len(outcome.failed)
-    if missing:
-        text += f" {missing:,} of {planned:,} planned runs are not done yet: all numbers are preliminary."
-    return text + (f" {len(outcome.failed):,} failed." if outcome.failed else "")
+def _inside(folder: Path, name: str) -> list[Path]:
+    """Return the folders with such a file: this one, or those in it, or those in these."""
+    for pattern in (name, f"*/{name}", f"*/*/{name}"):
+        found = sorted(path.parent for path in folder.glob(pattern) if os.path.isfile(path))
+        if found:
+            return found
+    return []

@@ -12,6 +12,7 @@ from fishergcn.studies._attacks import ATTACKS, TITLES, UNITS, title_of
 from fishergcn.studies._auto import fit
 from fishergcn.studies._candidates import CANDIDATES, PREPARATIONS
 from fishergcn.studies._data_table import write_data_table
+from fishergcn.studies._decisions import load_selection
 from fishergcn.studies._equivalence import Equivalence, control_equivalence
 from fishergcn.studies._export import export
 from fishergcn.studies._joined import join
@@ -23,12 +24,12 @@ from fishergcn.studies._runner import run
 from fishergcn.studies._runs import Band, Runs
 from fishergcn.studies._statistics import SPLITS_TO_JUDGE, CellSummary, Comparison, compare, summarize
 from fishergcn.studies._store import open_runs
-from fishergcn.studies._tuning import PAPER_GRID, Trial, Tuning, tune
+from fishergcn.studies._tuning import PAPER_GRID, Trial, Tuning, load_tuning, tune
 
 __all__ = [
     "ATTACKS", "CANDIDATES", "PAPER_GRID", "PREPARATIONS", "SPLITS_TO_JUDGE", "TITLES", "UNITS", "Band", "Cell",
     "CellSummary", "Comparison", "Equivalence", "Estimate", "Plan", "Preset", "Published", "Runs", "Trial", "Tuning",
     "available_presets", "cluster_bootstrap", "compare", "control_equivalence", "estimate", "export", "fit",
-    "interval_source", "join", "load_preset", "make_comparison", "make_plan", "open_runs", "paired_difference", "run",
-    "summarize", "title_of", "tune", "write_archive", "write_data_table",
+    "interval_source", "join", "load_preset", "load_selection", "load_tuning", "make_comparison", "make_plan",
+    "open_runs", "paired_difference", "run", "summarize", "title_of", "tune", "write_archive", "write_data_table",
 ]  # fmt: skip

@@ -182,7 +182,9 @@ class _Choice:
         self._try_candidates(self._try_preparations(networks))
         finalists = self._try_finalists()
         best = best_candidate(on_common_runs({key: self._scores(key) for key in self._simplest_first(finalists)}))
-        return dataclasses.replace(self._model(best), selection=self._selection(best))
+        selection = self._selection(best)
+        self.decisions.end(selection)
+        return dataclasses.replace(self._model(best), selection=selection)
 
     def _left(self) -> float:
         return self.limit - (time.monotonic() - self.started)

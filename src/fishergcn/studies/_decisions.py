@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,11 +13,35 @@ from fishergcn._base.files import make_folder, read_bytes, write_text
 from fishergcn._base.json import parse_json
 from fishergcn.errors import DataFileError
 from fishergcn.graph import Graph
+from fishergcn.models import Selection
 from fishergcn.splits import Split
 
 _FILE = "choice.json"
 _LIMIT = 2**20  # bytes
 Value = TypeVar("Value")
+_OUTCOME = "selection"
+
+
+def load_selection(folder: str | os.PathLike[str]) -> Selection | None:
+    """Read how :func:`fishergcn.fit` chose, from the folder in which it kept its runs; None if it has not yet.
+
+    Examples
+    --------
+    >>> load_selection("nowhere")
+    Traceback (most recent call last):
+    ...
+    fishergcn.errors.DataFileError: nowhere/choice.json does not exist.
+    """
+    path = Path(folder, _FILE)
+    if not os.path.isfile(path):
+        raise DataFileError(f"{path} does not exist.")
+    try:
+        found = parse_json(read_bytes(path, limit=_LIMIT))["decisions"].get(_OUTCOME)
+        return None if found is None else Selection.from_dict(found)
+    except DataFileError as error:
+        raise error if str(path) in str(error) else DataFileError(f"{path}: {error}") from None
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
+        raise DataFileError(f"{path} is damaged; it does not say what was decided.") from None
 
 
 class Decisions:
@@ -57,11 +82,19 @@ class Decisions:
                 )
             self._known = found["decisions"]
 
+    def end(self, selection: Selection) -> None:
+        """Write down what came out, in place of what did before."""
+        self._known[_OUTCOME] = selection.to_dict()
+        self._write()
+
     def made(self, name: str, make: Callable[[], Value]) -> Value:
         """Return the decision of this name, and if there is none, make it and write it down."""
         if name not in self._known:
             self._known[name] = make()
-            make_folder(self._path.parent)
-            write_text(self._path, json.dumps({"choice": self._choice, "decisions": self._known}, indent=1) + "\n")
+            self._write()
         known: Value = self._known[name]
         return known
+
+    def _write(self) -> None:
+        make_folder(self._path.parent)
+        write_text(self._path, json.dumps({"choice": self._choice, "decisions": self._known}, indent=1) + "\n")

@@ -18,10 +18,11 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from fishergcn._base.checks import check_choice, check_integer
+from fishergcn._base.checks import check_choice, check_integer, check_real, check_text
 from fishergcn._base.choices import Scaling, Settings
-from fishergcn._base.files import write_text
+from fishergcn._base.files import read_bytes, write_text
 from fishergcn._base.imports import require
+from fishergcn._base.json import parse_json
 from fishergcn._base.reprs import one_line
 from fishergcn._base.seeds import FIRST_SEED, check_seeds
 from fishergcn.errors import DataFileError, InputError, reason
@@ -50,6 +51,8 @@ PAPER_GRID: Mapping[str, tuple[float, ...]] = {
     "hidden": (16, 32, 64),
 }
 _TRIALS = 50
+_FORMAT = "fishergcn-tuning"
+_LARGEST = 256 << 20  # bytes of tuning.json
 _MOST_RADIUS = 0.3
 
 
@@ -92,6 +95,10 @@ class Tuning:
         What was trained, with the best settings.
     trials
         All trials, in the order in which they were made.
+    dataset
+        The name of the graph.
+    runs
+        Split and seed of each run of a trial.
 
     Examples
     --------
@@ -108,6 +115,8 @@ class Tuning:
     method: str
     config: TrainConfig
     trials: tuple[Trial, ...]
+    dataset: str = ""
+    runs: tuple[tuple[str, int], ...] = ()
 
     __repr__ = one_line
 
@@ -205,13 +214,57 @@ def tune(
                 _enqueue_next(optuna, study, space, found)
             study.optimize(value, n_trials=1)
             found = _finished(optuna, study)
-            result = _result(base, found)
-            _write(place, result, graph, runs)
+            result = _result(base, found, runs)
+            _write(place, result, graph)
             last, best = f"{found[-1].val_accuracy:.2%}", f"{result.best.val_accuracy:.2%}"
             listener.say(f"trial {len(found)} of {wanted}: validation {last}, best {best}")
-    result = _result(base, found)
-    _write(place, result, graph, runs)
+    result = _result(base, found, runs)
+    _write(place, result, graph)
     return result
+
+
+def load_tuning(folder: str | os.PathLike[str]) -> Tuning:
+    """Read what :func:`tune` has found so far from the ``tuning.json`` of its folder.
+
+    Examples
+    --------
+    >>> import tempfile, fishergcn
+    >>> cora = fishergcn.datasets.load("cora")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     found = tune(cora, "gcn", "public", folder, config=fishergcn.TrainConfig(max_epochs=1), trials=1)
+    ...     load_tuning(folder) == found
+    True
+    """
+    path = Path(folder, "tuning.json")
+    try:
+        values = parse_json(read_bytes(path, limit=_LARGEST))
+        if values["format"] != _FORMAT or values["version"] != 1:
+            raise DataFileError(f"{path}: the format must be {_FORMAT!r} of version 1.")
+        runs = tuple(
+            (check_text("split", each["split"]), check_integer("seed", each["seed"])) for each in values["runs"]
+        )
+        dataset = values["dataset"] and check_text("dataset", values["dataset"])
+        trials = tuple(_trial(each) for each in values["trials"])
+        method, config = parse_method(values["method"]).name, TrainConfig.from_dict(values["config"])
+    except DataFileError:
+        raise
+    except (InputError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise DataFileError(f"{path} cannot be read as a search by fishergcn tune ({reason(error)}).") from None
+    if not trials:
+        raise DataFileError(f"{path} has no finished trial.")
+    return Tuning(method, config, trials, dataset or "", runs)
+
+
+def _trial(values: Any) -> Trial:
+    loss = values["val_loss"]
+    settings = {check_text("a setting", name): value for name, value in values["settings"].items()}
+    if any(not isinstance(value, str | int | float) for value in settings.values()):
+        raise InputError(f"settings must be numbers or words, got {settings!r:.80}.")
+    return Trial(
+        settings,
+        check_real("val_accuracy", values["val_accuracy"], minimum=0.0, maximum=1.0),
+        None if loss is None else check_real("val_loss", loss),
+    )
 
 
 def _most_radius(base: Problem) -> float:
@@ -317,10 +370,11 @@ def _finished(optuna: Any, study: Any) -> list[Trial]:
     return [Trial(dict(each.params), float(each.value), each.user_attrs.get("val_loss")) for each in done]
 
 
-def _result(base: Problem, found: Sequence[Trial]) -> Tuning:
+def _result(base: Problem, found: Sequence[Trial], runs: Sequence[Run]) -> Tuning:
     best = max(found, key=lambda trial: trial.order)
     config = TrainConfig.from_dict({**base.config.to_dict(), **best.settings})
-    return Tuning(base.method.name, config, tuple(found))
+    named = tuple((run.split.name, run.seed) for run in runs)
+    return Tuning(base.method.name, config, tuple(found), base.graph.name or "", named)
 
 
 def _identity(base: Problem, runs: Sequence[Run], grid: str | None) -> str:
@@ -333,14 +387,14 @@ def _identity(base: Problem, runs: Sequence[Run], grid: str | None) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def _write(folder: Path, result: Tuning, graph: Graph, runs: Sequence[Run]) -> None:
+def _write(folder: Path, result: Tuning, graph: Graph) -> None:
     values = {
-        "format": "fishergcn-tuning",
+        "format": _FORMAT,
         "version": 1,
-        "dataset": graph.name,
+        "dataset": result.dataset,
         "graph_digest": graph.digest,
         "method": result.method,
-        "runs": [{"split": run.split.name, "seed": run.seed} for run in runs],
+        "runs": [{"split": split, "seed": seed} for split, seed in result.runs],
         "best": _plain(result.best),
         "config": result.config.to_dict(),
         "trials": [_plain(trial) for trial in result.trials],

@@ -1,0 +1,196 @@
+"""The page of a search for settings: the trials of ``fishergcn tune``."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fishergcn import datasets
+from fishergcn._base.files import write_text
+from fishergcn._base.seeds import FIRST_SEED
+from fishergcn.drawing import Html, tag
+from fishergcn.execution import chosen_config
+from fishergcn.report._chart import BLUE, ORANGE, Chart, Panel, chart_figure, layer, spread
+from fishergcn.report._markup import Section, command, number, slug, table
+from fishergcn.report._page import assemble
+from fishergcn.report._protocol import entries
+from fishergcn.studies import Tuning, load_tuning
+
+_PROGRESS = (
+    "Each dot is a trial: the mean validation accuracy of one choice of settings over all splits and seeds. The line "
+    "is the best so far. Test nodes are never used in a search. Drag over the chart, or use the buttons, to zoom."
+)
+_SETTINGS = (
+    "Validation accuracy of all trials against each setting, the best in orange. A cloud that rises to one side says "
+    "where good values are; a flat one says that the setting matters little."
+)
+_MOST_TRIALS = 1000
+
+
+def report_tuning(folder: Path, places: Sequence[Path]) -> Path:
+    """Write the page of one search or of several in folders of one folder."""
+    found = {place: load_tuning(place) for place in places}
+    names = {place: "" if place == folder else place.relative_to(folder).as_posix() for place in places}
+    words, charts, sections = [], [], []
+    for place, tuning in found.items():
+        words.append(tag("p", _verdict(tuning), class_="verdict"))
+        charts.append(_progress(tuning, slug(names[place]) if names[place] else "headline"))
+        sections.append(_trials(tuning, names[place]))
+    body = [*words, chart_figure("Trials", _PROGRESS, charts)]
+    first = next(iter(found.values()))
+    title = (
+        f"Search for settings: {first.method} on {first.dataset or 'a graph'}"
+        if len(found) == 1
+        else "Searches for settings"
+    )
+    lead = f"{sum(len(each.trials) for each in found.values()):,} trials by fishergcn tune."
+    every = [Section("headline", "In short", body, charts), *sections]
+    page = folder / "report.html"
+    write_text(page, assemble(title, lead, every))
+    return page
+
+
+def _verdict(tuning: Tuning) -> str:
+    best, rest = tuning.best, sorted(trial.val_accuracy for trial in tuning.trials)
+    text = (
+        f"The best of {len(rest)} trials of {tuning.method} on {tuning.dataset or 'the graph'} has a validation "
+        f"accuracy of {best.val_accuracy:.1%}"
+    )
+    if len(rest) > 1:
+        text += f" (median {rest[len(rest) // 2]:.1%}, lowest {rest[0]:.1%})"
+    return f"{text}, with {', '.join(f'{_in_words(name)} {_value(value)}' for name, value in best.settings.items())}."
+
+
+def _progress(tuning: Tuning, name: str) -> Chart:
+    values = [trial.val_accuracy for trial in tuning.trials]
+    places = list(range(1, len(values) + 1))
+    best = [max(values[: place + 1]) for place in range(len(values))]
+    text = [
+        f"trial {place}: {trial.val_accuracy:.2%}\n"
+        + "\n".join(f"{_in_words(key)} {_value(value)}" for key, value in trial.settings.items())
+        for place, trial in zip(places, tuning.trials, strict=True)
+    ]
+    layers = [
+        layer("line", x=places, y=best, color=ORANGE, step=True,
+              text=[f"best of {place} trials: {value:.2%}" for place, value in
+                                                           zip(places, best, strict=True)]),
+        layer("dot", x=places, y=values, color=BLUE, size=3.5, text=text),
+    ]  # fmt: skip
+    title = f"{tuning.method} on {tuning.dataset}" if name != "headline" else ""
+    panel = Panel(title, "trial", "validation accuracy", layers, percent="y", height=300)
+    return Chart(name, f"Validation accuracy of the trials of {tuning.method}", [panel], zoom=True)
+
+
+def _trials(tuning: Tuning, name: str) -> Section:
+    """The best settings with a command, accuracy over each setting, and all trials."""
+    prefix = f"{slug(name)}-" if name else ""
+    settings = list(tuning.best.settings)
+    panels = [_setting(tuning, each) for each in settings]
+    chart = Chart(f"{prefix}settings", f"Validation accuracy over each setting, {tuning.method}", panels)
+    heads = ("trial", "#validation %", "#loss", *(f"#{_in_words(each)}" for each in settings))
+    shown = list(enumerate(tuning.trials, start=1))[:_MOST_TRIALS]
+    rows = [
+        [
+            tag("th", f"{place} (best)" if trial is tuning.best else str(place), scope="row", data_value=place),
+            number(f"{100 * trial.val_accuracy:.2f}", trial.val_accuracy, "main"),
+            number("–" if trial.val_loss is None else f"{trial.val_loss:.4f}", trial.val_loss),
+            *(_setting_cell(trial.settings.get(each)) for each in settings),
+        ]
+        for place, trial in shown
+    ]
+    splits = list(dict.fromkeys(split for split, _ in tuning.runs))
+    seeds = sorted({seed for _, seed in tuning.runs})
+    facts: list[tuple[str, list[Html | str]]] = [
+        ("Method", [tuning.method]),
+        ("Graph", [tuning.dataset or "without a name"]),
+        ("Splits", [", ".join(splits)]),
+        ("Seeds", [", ".join(map(str, seeds))]),
+    ]
+    body = [
+        tag("p", "Train with the best settings; only then are test nodes looked at:"),
+        command(_command(tuning)),
+        chart_figure("Settings", _SETTINGS, [chart]),
+        tag("h3", "All trials" if len(shown) == len(tuning.trials) else f"The first {_MOST_TRIALS} trials"),
+        table("Trials", heads, rows),
+        tag("h3", "What was searched"),
+        entries(facts),
+    ]
+    title = f"Trials: {name}" if name else "Trials and settings"
+    return Section(f"{prefix}trials", title, body, [chart])
+
+
+def _setting(tuning: Tuning, name: str) -> Panel:
+    pairs = [(trial.settings.get(name), trial) for trial in tuning.trials if name in trial.settings]
+    numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value, _ in pairs)
+    words = list(dict.fromkeys(_value(value) for value, _ in pairs))
+    places = [float(value) if numeric else words.index(_value(value)) + 1 for value, _ in pairs]  # type: ignore[arg-type]
+    best = [trial is tuning.best for _, trial in pairs]
+    values = [trial.val_accuracy for _, trial in pairs]
+    text = [f"{_in_words(name)} {_value(value)}\nvalidation {trial.val_accuracy:.2%}" for value, trial in pairs]
+    apart = [place if numeric else place + offset for place, offset in zip(places, spread(len(places)), strict=True)]
+    layers = [
+        layer("dot", x=[x for x, is_best in zip(apart, best, strict=True) if is_best == which],
+              y=[y for y, is_best in zip(values, best, strict=True) if is_best == which],
+              text=[each for each, is_best in zip(text, best, strict=True) if is_best == which],
+              color=ORANGE if which else BLUE, size=6 if which else 3.5)
+        for which in (False, True)
+    ]  # fmt: skip
+    log = "x" if numeric and min(places) > 0 and max(places) > 8 * min(places) else ""
+    ticks: list[float] = []
+    domain = None
+    if not numeric:
+        ticks, domain = [float(place) for place in range(1, len(words) + 1)], (0.4, len(words) + 0.6)
+    elif len(set(places)) <= 5:
+        ticks = sorted(set(places))
+    return Panel(_in_words(name), _in_words(name), "validation accuracy", layers, percent="y", log=log, x_domain=domain,
+                 x_ticks=ticks, x_labels=[] if numeric else words, height=230)  # fmt: skip
+
+
+def _setting_cell(value: Any) -> Html:
+    numeric = isinstance(value, int | float) and not isinstance(value, bool)
+    return number("–" if value is None else _value(value), float(value) if numeric else None)
+
+
+def _command(tuning: Tuning) -> str:
+    """Return the command that trains with the best settings; of one's own files the names are not known."""
+    flags = {"learning_rate": "--lr", "dropout": "--dropout", "weight_decay": "--weight-decay", "hidden": "--hidden",
+             "scaling": "--scaling", "radius": "--radius"}  # fmt: skip
+    data = ["--dataset", tuning.dataset] if tuning.dataset in datasets.available() else ["--graph", "YOUR-GRAPH"]
+    words = ["fishergcn", "train", *data, "--method", tuning.method]
+    splits = list(dict.fromkeys(split for split, _ in tuning.runs))
+    for split in splits:
+        words += ["--splits", split]
+    seeds = sorted({seed for _, seed in tuning.runs})
+    if len(seeds) > 1:
+        words += ["--seeds", str(len(seeds))]
+    if seeds and seeds[0] != FIRST_SEED:
+        words += ["--first-seed", str(seeds[0])]
+    usual = chosen_config(None, None).to_dict()
+    others = {name: value for name, value in tuning.config.to_dict().items()
+              if name not in tuning.best.settings and value != usual[name]}  # fmt: skip
+    for name, value in {**tuning.best.settings, **others}.items():
+        if name == "bias":
+            words.append("--bias" if value else "--no-bias")
+        elif name in flags:
+            words += [flags[name], _exact(value)]
+        else:
+            words += ["--set", f"{name}={_exact(value)}"]
+    return shlex.join([*words, "--out", "model"])
+
+
+def _exact(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _in_words(name: str) -> str:
+    return name.replace("_", " ")

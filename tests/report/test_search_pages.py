@@ -1,0 +1,134 @@
+"""Pages of searches: what was tried, what was best, and the command that trains it."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shlex
+import shutil
+
+import pytest
+
+from fishergcn import TrainConfig, datasets, studies
+from fishergcn.cli import app
+from fishergcn.errors import DataFileError
+from fishergcn.report import write_report
+from fishergcn.report._search import _command
+from fishergcn.studies import Trial, Tuning, load_selection, load_tuning
+
+
+def words_of(folder):
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    page = re.sub(r"<(script|style)[^>]*>.*?</\1>", "", page, flags=re.DOTALL)
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
+
+
+def sections(folder):
+    return re.findall(r'<section id="([a-z-]+)"', (folder / "report.html").read_text(encoding="utf-8"))
+
+
+def test_the_best_trial_and_all_others(tuning_report):
+    found = load_tuning(tuning_report)
+    words = words_of(tuning_report)
+    assert f"The best of 6 trials of fishergcn on {found.dataset} has a validation accuracy" in words
+    assert f"{found.best.val_accuracy:.1%}" in words
+    for trial in found.trials:
+        assert f"{100 * trial.val_accuracy:.2f}" in words
+    assert words.count("(best)") == 1
+    assert sections(tuning_report) == ["headline", "trials"]
+
+
+def test_several_searches_share_a_page(tuning_report, tmp_path):
+    for name in ("gcn", "fishergcn"):
+        (tmp_path / name).mkdir()
+        shutil.copy(tuning_report / "tuning.json", tmp_path / name)
+    assert sections(write_report(tmp_path).parent) == ["headline", "fishergcn-trials", "gcn-trials"]
+
+
+def test_the_command_trains_the_best_trial_again(tmp_path):
+    cora = datasets.load("cora")
+    found = studies.tune(cora, "gcn", "public", tmp_path, [7], TrainConfig(max_epochs=2), trials=2)
+    words = shlex.split(_command(found))
+    assert words[:4] == ["fishergcn", "train", "--dataset", "cora"]
+    from typer.testing import CliRunner
+
+    done = CliRunner().invoke(app, [*words[1:-2], "--json", "--device", "cpu", "--workers", "1"])
+    assert done.exit_code == 0, done.output
+    [run] = json.loads(done.stdout)["runs"]
+    assert (run["val_accuracy"], run["val_loss"]) == pytest.approx((found.best.val_accuracy, found.best.val_loss))
+    assert run["seed"] == 7
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": "x"},
+        {"version": 2},
+        {"trials": []},
+        {"trials": [{}]},
+        {"trials": [{"settings": {}, "val_accuracy": "<b>", "val_loss": None}]},
+        {"method": "<script>"},
+        {"config": {"x": 1}},
+        {"runs": 3},
+    ],
+)
+def test_a_damaged_search_is_one_sentence(tuning_report, tmp_path, change):
+    values = json.loads((tuning_report / "tuning.json").read_text()) | change
+    (tmp_path / "tuning.json").write_text(json.dumps(values))
+    with pytest.raises(DataFileError, match=r"tuning\.json") as caught:
+        write_report(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_was_searched_may_be_words_and_numbers():
+    trials = tuple(Trial({"scaling": word, "dropout": 0.5}, 0.5 + place / 10, None) for place, word in enumerate("ab"))
+    assert _command(Tuning("gcn", TrainConfig(), trials, "mine", (("a b", 2019),))).endswith(
+        "--splits 'a b' --scaling b --dropout 0.5 " + " ".join(_general_differences()) + " --out model"
+    )
+
+
+def _general_differences():
+    from fishergcn.execution import chosen_config
+
+    usual, paper = chosen_config(None, None).to_dict(), TrainConfig().to_dict()
+    words = []
+    for name, value in paper.items():
+        if value != usual[name] and name not in ("scaling", "dropout"):
+            words += ["--no-bias"] if name == "bias" else ["--set", f"{name}={value}"]
+    return words
+
+
+def test_the_choice_of_a_model(search_report):
+    selection = load_selection(search_report)
+    words = words_of(search_report)
+    for sentence in selection.sentences:
+        assert " ".join(sentence.split()) in words
+    assert sections(search_report)[:2] == ["headline", "candidates"]
+    assert sections(search_report)[-1] == "protocol"
+    with studies.open_runs(search_report / "candidates") as runs:
+        for cell in runs.plan.cells:
+            assert cell.name in words
+
+
+def test_a_choice_that_is_not_finished_says_so(search_report, tmp_path):
+    shutil.copytree(search_report, tmp_path / "search")
+    path = tmp_path / "search" / "choice.json"
+    values = json.loads(path.read_text())
+    del values["decisions"]["selection"]
+    path.write_text(json.dumps(values))
+    words = words_of(write_report(tmp_path / "search").parent)
+    assert "The search is not finished" in words
+    for name in ("settings", "candidates", "finalists"):
+        shutil.rmtree(tmp_path / "search" / name, ignore_errors=True)
+    with pytest.raises(DataFileError, match="without a finished run"):
+        write_report(tmp_path / "search")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"decisions": {"selection": {}}}', '{"decisions": 1}'])
+def test_a_damaged_choice_is_one_sentence(search_report, tmp_path, text):
+    shutil.copytree(search_report, tmp_path / "search")
+    (tmp_path / "search" / "choice.json").write_text(text)
+    with pytest.raises(DataFileError, match=r"choice\.json") as caught:
+        write_report(tmp_path / "search")
+    assert "\n" not in str(caught.value)
