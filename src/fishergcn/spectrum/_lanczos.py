@@ -60,7 +60,7 @@ def _extend(matrix: CSRArray, basis: FloatArray, projected: FloatArray, done: in
     """Fill T and the rows of V from ``done`` on; return β, or None where nothing is left to go on with."""
     width, beta = len(projected), 0.0
     for j in range(done, width):
-        image: FloatArray = matrix @ basis[j]
+        image = np.asarray(matrix @ basis[j], dtype=np.float64)
         alpha = float(basis[j] @ image)
         image -= alpha * basis[j]
         if j > done:
