@@ -50,7 +50,7 @@ def lanczos(matrix: CSRArray, rank: int, seed: int, tolerance: float) -> FloatAr
 
 def _random_beside(vectors: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Return a random unit vector that is orthogonal to orthonormal rows."""
-    drawn = rng.standard_normal(vectors.shape[1])
+    drawn: FloatArray = rng.standard_normal((vectors.shape[1],))
     for _ in range(2):  # once more, since the first pass cancels digits
         drawn -= (vectors @ drawn) @ vectors
     return np.asarray(drawn / np.linalg.norm(drawn))
