@@ -79,7 +79,7 @@ bench: $(VENV)/.dev  ## side-by-side timings, as JSON under benchmarks/results
 	$(BIN)/python benchmarks/table.py --into docs/benchmarks.md
 	$(BIN)/python benchmarks/table.py --into docs/cost.md
 
-docs: $(VENV)/.dev  ## build the documentation; a warning is an error
+docs: $(VENV)/.dev  ## build the documentation and run its notebooks; a warning is an error
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 

@@ -18,9 +18,13 @@ from fishergcn.cli import app
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
-PAGES = [*sorted(DOCS.glob("[a-z]*.md")), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
+PAGES = [
+    *sorted(DOCS.glob("[a-z]*.md")),
+    *sorted((DOCS / "gallery").glob("*.md")),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+]
 # Every python block of these is run, in order.
-RUNNABLE = ("guide_own_data.md", "tour.md", "guide.md", "your_own_loop.md")
+RUNNABLE = ("guide_own_data.md", "tour.md", "guide.md", "your_own_loop.md", "own_networks.md", "logging.md")
 
 
 def name_of(page: Path) -> str:
@@ -65,9 +69,10 @@ def test_internal_links_resolve(page: Path) -> None:
 
 def test_every_page_is_in_the_table_of_contents() -> None:
     listed = set()
-    for block in blocks(DOCS / "index.md", "{toctree}"):
+    for block in [*blocks(DOCS / "index.md", "{toctree}"), *blocks(DOCS / "gallery.md", "{toctree}")]:
         listed |= {line.strip() for line in block.splitlines() if line.strip() and not line.startswith(":")}
-    assert listed == {page.stem for page in DOCS.glob("[a-z]*.md")} - {"index"}
+    pages = {page.relative_to(DOCS).with_suffix("").as_posix() for page in DOCS.glob("**/[a-z]*.md")}
+    assert listed == {page for page in pages if not page.startswith("_")} - {"index"}
 
 
 def commands(page: Path) -> list[list[str]]:
@@ -164,7 +169,7 @@ def test_commands_of_the_guide_to_own_data_run(tmp_path: Path, monkeypatch: pyte
     assert lines[-1].startswith("Ada,")
 
 
-@pytest.mark.parametrize("tool", ["results_tables", "robustness_tables", "trust_page"])
+@pytest.mark.parametrize("tool", ["results_tables", "robustness_tables", "trust_page", "how_long"])
 def test_numbers_come_from_the_results(tool: str) -> None:
     done = subprocess.run(
         [sys.executable, str(ROOT / "tools" / f"{tool}.py"), "--check"],

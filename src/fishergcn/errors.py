@@ -10,7 +10,8 @@ import difflib
 from collections.abc import Iterable
 
 __all__ = [
-    "ConvergenceError", "DataFileError", "FisherGCNError", "InputError", "MissingExtraError", "reason", "suggestion",
+    "ConvergenceError", "DataFileError", "FisherGCNError", "InputError", "MissingExtraError", "Notice", "reason",
+    "suggestion",
 ]  # fmt: skip
 
 
@@ -51,6 +52,20 @@ class DataFileError(InputError):
     Traceback (most recent call last):
         ...
     fishergcn.errors.DataFileError: nowhere.npz does not exist or is not a file.
+    """
+
+
+class Notice(UserWarning):
+    """Nothing is wrong: how data were understood that could be understood in another way.
+
+    Examples
+    --------
+    >>> import warnings, pyarrow, fishergcn
+    >>> links = pyarrow.table({"source": ["Ada", "Bob"], "target": ["Bob", "Cy"], "since": [1999, 2004]})
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", Notice)  # that 'since' is taken for a weight
+    ...     fishergcn.Graph.from_frames(links)
+    <Graph: 3 nodes, 2 links, 0 features, 0 classes>
     """
 
 

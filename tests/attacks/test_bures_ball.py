@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fishergcn import renormalized
+from fishergcn import Graph, TrainedModel, renormalized
 from fishergcn.attacks._bures_ball import farthest, project, worst_in_ball
 from fishergcn.errors import InputError
 from fishergcn.perturbation import Neighborhood
@@ -132,3 +132,14 @@ def test_bad_arguments(ball, trained):
     for wrong in ({"radius": -0.1}, {"radius": 0.1, "restarts": 0}, {"radius": 0.1, "steps": -1}):
         with pytest.raises(InputError, match="must be at least"):
             worst_in_ball(model, ball, **wrong)
+
+
+def test_a_function_without_known_weights_is_refused():
+    graph = Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4), labels=[0, 0, 1, 1])
+    weight = torch.ones(4, 2, dtype=torch.float64)
+    model = TrainedModel.from_network(lambda operator: operator @ weight, graph)
+    around = Neighborhood(model.propagation, rank=2)
+    with pytest.raises(InputError, match=r"the network must be a fishergcn\.GCN here"):
+        worst_in_ball(model, around, 0.1)
+    with pytest.raises(InputError, match=r"the network must be a fishergcn\.GCN here"):
+        model.network()

@@ -114,6 +114,25 @@ class TestNewFiles:
         assert (files / "p.csv").read_text(encoding="utf-8") == load_model(folder).predictions_csv(graph)
         assert (files / "p.csv").read_text(encoding="utf-8").splitlines()[-1].startswith("new,")
 
+    def test_gaps_are_filled_with_the_means_of_training(self, folder, files):
+        """As the only rows with this gap: the file's own mean would be that of other nodes."""
+        model = load_model(folder)
+        mean = model.graph.features[:, 1].astype(float).mean()
+        (files / "links.csv").write_text("a,b\nb,c\n")
+        outputs = {}
+        for gap in ("", f"{mean:.9g}"):
+            (files / "nodes.csv").write_text(f"a,1,{gap},1\nb,0,100,0\nc,1,300,1\n")
+            places = ["--edges", files / "links.csv", "--features", files / "nodes.csv", "--empty", "fill"]
+            result = run(folder, *places, "--out", files / "p.csv", "--overwrite")
+            assert result.exit_code == 0, result.output
+            assert ("mean in training" in result.stderr) == (gap == "")
+            outputs[gap] = (files / "p.csv").read_text(encoding="utf-8")
+        given, filled = ([line.split(",") for line in text.splitlines()[1:]] for text in outputs.values())
+        for one, other in zip(given, filled, strict=True):
+            np.testing.assert_allclose(
+                [float(each) for each in one[2:]], [float(each) for each in other[2:]], rtol=1e-5
+            )
+
     def test_refused_and_nothing_is_written(self, folder, files):
         links, nodes = ["--edges", files / "links.csv"], ["--features", files / "nodes.csv"]
         out = ["--out", files / "p.csv"]

@@ -10,8 +10,7 @@ import pytest
 from scipy import sparse
 
 from fishergcn import splits
-from fishergcn._base.warn import Notice
-from fishergcn.errors import InputError
+from fishergcn.errors import InputError, Notice
 from fishergcn.graph import Graph
 from fishergcn.graph._formats import _source
 
@@ -363,4 +362,51 @@ class TestHostile:
         (tmp_path / "e.csv").write_text("0,1\n1,2\n")
         np.testing.assert_array_equal(
             Graph.from_files(tmp_path / "e.csv", tmp_path / "x.csv").features, features.astype(np.float32)
+        )
+
+
+class TestFillFrom:
+    """Gaps of new nodes are filled with what the columns were in training."""
+
+    known = Graph.from_edges([(0, 1)], features=[[1.0, 5.0], [3.0, 9.0]], feature_names=["age", "pay"])
+
+    @staticmethod
+    def read(folder, nodes, **choices):
+        (folder / "l.csv").write_text("Ann,Bob\nBob,Cy\n")
+        (folder / "n.csv").write_text(nodes)
+        return quietly(Graph.from_files, folder / "l.csv", folder / "n.csv", empty="fill", **choices)
+
+    def test_by_name_whatever_the_order(self, folder):
+        found = self.read(folder, "id,pay,age\nAnn,1,\nBob,,70\nCy,2,80\n", fill_from=self.known)
+        assert found.features.tolist() == [[1, 2], [7, 70], [2, 80]]
+        assert self.read(folder, "id,pay,age\nAnn,1,\nBob,,70\nCy,2,80\n").features.tolist()[0] == [1, 75]
+
+    def test_by_number_without_names(self, folder):
+        found = self.read(folder, "Ann,1,\nBob,,70\nCy,2,80\n", fill_from=self.known)
+        assert found.features.tolist() == [[1, 7], [2, 70], [2, 80]]
+
+    def test_a_column_without_any_number(self, folder):
+        found = self.read(folder, "id,age,pay\nAnn,,1\nBob,,2\nCy,,3\n", fill_from=self.known)
+        assert (found.feature_names, found.features[:, 0].tolist()) == (("age", "pay"), [2, 2, 2])
+
+    def test_the_notice_says_whose_mean(self, folder):
+        (folder / "l.csv").write_text("Ann,Bob\n")
+        (folder / "n.csv").write_text("id,age,pay\nAnn,,1\nBob,5,2\n")
+        with pytest.warns(Notice, match=r"1 empty cell\(s\) of column 'age' are filled with its mean in training, 2\."):
+            Graph.from_files(
+                folder / "l.csv", folder / "n.csv", header=["features"], empty="fill", fill_from=self.known
+            )
+
+    def test_a_filled_column_keeps_its_mean(self, folder):
+        rows = "".join(f"n{at},{'' if at % 3 == 0 else 0.1 * at**2}\n" for at in range(60))
+        (folder / "l.csv").write_text("n1,n2\n")
+        (folder / "n.csv").write_text("id,x\n" + rows)
+        first = quietly(Graph.from_files, folder / "l.csv", folder / "n.csv", empty="fill")
+        (folder / "n.csv").write_text("id,x\nn1,\nn2,1000\n")
+        again = quietly(Graph.from_files, folder / "l.csv", folder / "n.csv", empty="fill", fill_from=first)
+        assert again.features[0, 0] == pytest.approx(first.features[0, 0], rel=1e-7)
+
+    def test_anything_else_is_refused(self, folder):
+        assert refusal(self.read, folder, "id,age\nAnn,1\nBob,2\nCy,3\n", fill_from=[1.0]) == (
+            "fill_from must be a Graph, got list."
         )

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from fishergcn._base.warn import Notice
-from fishergcn.errors import DataFileError, InputError
+from fishergcn.errors import DataFileError, InputError, Notice
 from fishergcn.graph import Graph
 
 

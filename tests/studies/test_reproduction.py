@@ -18,11 +18,11 @@ PUBLISHED = {  # accuracy in percent, loss with weight decay: Table 2 of the pap
 def test_published_means_come_out_on_the_cpu(dataset, method):
     graph = fishergcn.datasets.load(dataset)
     splits = [fishergcn.splits.shuffled(graph, 2019 + index) for index in range(20)]
-    records = fishergcn.train(graph, method, splits, workers=2)
+    records = fishergcn.train(graph, method, splits, settings="paper", workers=2)
     accuracy, loss = PUBLISHED[dataset, method]
     found = 100 * np.array([record.test_accuracy for record in records])
     # The splits are the published ones, so only the initialization differs. In results/table2 accuracies of one split
-    # spread by 0.36 to 0.49 points over ten seeds, hence by 0.11 at most in a mean over 20 splits: 0.8 only catches a
-    # method that is off, the loss below is the sharper test.
-    assert abs(found.mean() - accuracy) < 0.8
+    # spread by 0.36 to 0.49 points over ten seeds, hence by 0.11 at most in a mean over 20 splits. The bound is more
+    # than four times that: only settings or a method that are off exceed it.
+    assert abs(found.mean() - accuracy) < 0.5
     assert abs(np.mean([record.test_loss for record in records]) - loss) < 0.015

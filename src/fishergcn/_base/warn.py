@@ -13,10 +13,6 @@ import torch
 _PASSED = (str(Path(__file__).resolve().parents[1]), contextlib.__file__, str(Path(torch.__file__).parent))
 
 
-class Notice(UserWarning):
-    """Nothing is wrong: how data were understood that could be understood in another way."""
-
-
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Issue a warning at the nearest line that is the user's."""
     level = 1

@@ -185,7 +185,7 @@ def worst_in_ball(
     >>> bool(found.distance <= 0.1), bool(found.loss > plain.loss)
     (True, True)
     """
-    model.check_network(links=True)
+    model.check_network(links=True, weights=True)
     radius = check_real("radius", radius, minimum=0.0)
     restarts = check_integer("restarts", restarts, minimum=1)
     steps = check_integer("steps", steps, minimum=0)

@@ -66,7 +66,7 @@ def worst_congruence(
     >>> bool(found.distance <= 0.2), bool(found.loss > plain.loss)
     (True, True)
     """
-    model.check_network(links=True)
+    model.check_network(links=True, weights=True)
     radius = check_real("radius", radius, minimum=0.0, below=math.sqrt(2.0))
     steps = check_integer("steps", steps, minimum=1)
     bound = None if bound is None else check_real("bound", bound, above=0.0)

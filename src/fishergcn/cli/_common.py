@@ -16,7 +16,7 @@ import typer
 
 from fishergcn._base.foreign import json_printable, printable
 from fishergcn._base.terminal import note
-from fishergcn.errors import DataFileError, InputError, suggestion
+from fishergcn.errors import DataFileError, InputError, Notice, suggestion
 
 if TYPE_CHECKING:
     from fishergcn.graph import Graph
@@ -30,8 +30,6 @@ def print_json(value: Any) -> None:
 @contextlib.contextmanager
 def warnings_as_notes() -> Iterator[None]:
     """Show warnings as notes instead of with a line of source code, each text once."""
-    from fishergcn._base.warn import Notice
-
     told: set[str] = set()
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -66,13 +64,17 @@ def told_when_stopped(kept: str) -> Iterator[None]:
         raise typer.Exit(128 + getattr(stopped, "number", 0)) from None
 
 
-def load_graph(text: str) -> Graph:
-    """Return the graph that ``text`` names: a built-in data set or a graph file (``.npz``).
-
-    A graph without a name is named after its file.
-    """
-    from fishergcn import datasets
+def load_graph_file(path: Path) -> Graph:
+    """Return the graph of a file, named after the file if it has no name."""
     from fishergcn.graph import Graph
+
+    graph = Graph.load(path)
+    return graph if graph.name else graph.replace(name=path.stem)
+
+
+def load_graph(text: str) -> Graph:
+    """Return the graph that ``text`` names: a built-in data set or a graph file (``.npz``)."""
+    from fishergcn import datasets
 
     if text in datasets.available():
         return datasets.load(text)
@@ -82,8 +84,7 @@ def load_graph(text: str) -> Graph:
             raise DataFileError(
                 f"{path} is not an .npz graph file; make one with: fishergcn data import --edges {path} --out my.npz"
             )
-        graph = Graph.load(path)
-        return graph if graph.name else graph.replace(name=path.stem)
+        return load_graph_file(path)
     if path.suffix or path.parent != Path():
         raise DataFileError(f"{path} does not exist or is not a file.")
     known = datasets.available()

@@ -93,7 +93,10 @@ TextColumns = Annotated[
 EmptyWord = Literal["refuse", "drop", "fill"]
 EmptyCells = Annotated[
     EmptyWord,
-    _data(help="Columns of --features with empty cells: refuse or leave them out, or fill in the mean of the others."),
+    _data(
+        help="Columns of --features with empty cells: refuse or leave them out, or fill in the mean of the others "
+        "(predict: the mean in training)."
+    ),
 ]
 DirectedWord = Literal["undirected", "symmetrize", "refuse"]
 Directed = Annotated[

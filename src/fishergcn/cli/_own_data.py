@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fishergcn.cli._common import load_graph
+from fishergcn.cli._common import load_graph, load_graph_file
 from fishergcn.cli._options import DirectedWord, EmptyWord, SelfLinksWord, TextWord
 from fishergcn.errors import InputError
 
@@ -41,9 +41,12 @@ class Source:
 
     def load(self, *, mixed: bool = False) -> dict[str, Graph]:
         """Read the graphs, by name; unless ``mixed``, they come from one of the three options."""
+<<<<<<< HEAD
+=======
         from fishergcn.execution import shared_graph
         from fishergcn.graph import Graph
 
+>>>>>>> main
         given = [option for option in ("dataset", "graph", "edges") if getattr(self, option)]
         if not given or (len(given) > 1 and not mixed):
             got = " and ".join(f"--{option}" for option in given) or "none"
@@ -59,18 +62,25 @@ class Source:
                 "the column of --features that holds the classes."
             )
         files = self.graph if isinstance(self.graph, list) else [self.graph] if self.graph else []
+<<<<<<< HEAD
+        graphs = [*map(load_graph, self.dataset or ()), *map(load_graph_file, files)]
+        graphs += [] if self.edges is None else [self.from_files(self.edges)]
+        found = {str(graph.name): graph for graph in graphs}
+=======
         loads: list[Callable[[], Graph]] = [partial(load_graph, each) for each in self.dataset or ()]
         loads += [partial(Graph.load, each) for each in files]
         loads += [] if self.edges is None else [partial(self.from_files, self.edges)]
         graphs = [shared_graph(f"graph-{at}", load) for at, load in enumerate(loads)]
         found = {graph.name or graph.digest: graph for graph in graphs}
+>>>>>>> main
         if len(found) != len(graphs):
-            options, names = " and ".join(f"--{option}" for option in given), [graph.name or "-" for graph in graphs]
-            raise InputError(f"{options} must name distinct graphs, got {', '.join(names)}.")
+            options, names = " and ".join(f"--{option}" for option in given), [str(graph.name) for graph in graphs]
+            remedy = "; fishergcn data import --name gives a graph another name" if files else ""
+            raise InputError(f"{options} must name distinct graphs, got {', '.join(names)}{remedy}.")
         return found
 
-    def from_files(self, edges: Path) -> Graph:
-        """Read the graph of text files."""
+    def from_files(self, edges: Path, *, fill_from: Graph | None = None) -> Graph:
+        """Read the graph of text files, whose empty cells get the means of ``fill_from`` if it is given."""
         from fishergcn.graph import Graph
 
         return Graph.from_files(
@@ -88,6 +98,7 @@ class Source:
             drop=self.drop or (),
             text=self.text,
             empty=self.empty,
+            fill_from=fill_from,
             self_links=self.self_links,
             name=self.name or ("stdin" if str(edges) == "-" else Path(edges.name.removesuffix(".gz")).stem),
         )

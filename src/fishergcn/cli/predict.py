@@ -71,7 +71,7 @@ def predict(
         if edges is not None:
             columns = (source, target, weight, id_, None, None, drop, text, empty)
             data = Source(None, None, edges, features, None, header, directed, self_links, None, *columns)
-            place = data.from_files(edges)
+            place = data.from_files(edges, fill_from=model.graph)
         elif graph is not None:
             place = Graph.load(graph)
         asked = None if place is model.graph else place

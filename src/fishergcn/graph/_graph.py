@@ -21,7 +21,7 @@ from fishergcn._base.types import AnyArray, CSRArray, FeatureMatrix, IntArray, M
 from fishergcn.errors import InputError
 from fishergcn.graph._components import components
 from fishergcn.graph._digest import graph_digest
-from fishergcn.graph._formats._columns import Empty, Text
+from fishergcn.graph._formats._columns import Empty, Means, Text
 from fishergcn.graph._formats._source import suffix_of
 from fishergcn.graph._links import Directed, link_matrix, symmetrized, without_self_links
 from fishergcn.graph._node_data import (
@@ -282,6 +282,7 @@ class Graph:
         parts: str | Sequence[str] = (),
         text: Text = "refuse",
         empty: Empty = "refuse",
+        fill_from: Graph | None = None,
         **arguments: Any,
     ) -> Graph:
         """Build a graph from a NetworkX one, nodes in its order.
@@ -296,7 +297,7 @@ class Graph:
             Attributes of nodes: the class, as text or number, and the part of the split (train, val or test).
         attributes
             Those that become features, or True for all others: numbers, lists of numbers, or text.
-        text, empty
+        text, empty, fill_from
             What to do with text and with missing values, as in :meth:`from_files`.
         **arguments
             Passed on to :class:`Graph`.
@@ -311,7 +312,7 @@ class Graph:
         from fishergcn.graph._formats._columns import Columns
         from fishergcn.graph._formats._libraries import networkx_arguments
 
-        columns = Columns(label=label, parts=parts, text=text, empty=empty)
+        columns = Columns(label=label, parts=parts, text=text, empty=empty, means=_means_of(fill_from))
         found = networkx_arguments(graph, weight, attributes, columns)
         columns.tell()
         return cls(**{**found, **arguments})
@@ -371,6 +372,7 @@ class Graph:
         drop: str | int | Sequence[str | int] = (),
         text: Text = "refuse",
         empty: Empty = "refuse",
+        fill_from: Graph | None = None,
         **arguments: Any,
     ) -> Graph:
         """Build a graph from tables: text (CSV, TSV or separated by blanks, also ``.gz``), Parquet or Feather.
@@ -410,6 +412,9 @@ class Graph:
             feature for each text.
         empty
             Columns with empty cells: ``"refuse"`` or ``"drop"`` them, or ``"fill"`` the cells with the mean of others.
+        fill_from
+            The graph whose means fill empty cells, instead of the table's own: to predict for new nodes, that of
+            training, ``model.graph``.
         **arguments
             Passed on to :class:`Graph`.
 
@@ -430,7 +435,7 @@ class Graph:
                     f"{argument} must be the path of a file, got {type(value).__name__}; "
                     "Graph.from_edges takes pairs, features and labels themselves, Graph.from_frames data frames."
                 )
-        columns = Columns(source, target, weight, id, label, parts, drop, text, empty)
+        columns = Columns(source, target, weight, id, label, parts, drop, text, empty, _means_of(fill_from))
         paths: list[Any] = [None if each is None else Path(each) for each in (edges, features, labels)]
         if suffix_of(paths[0]) == ".graphml":
             from fishergcn.graph._formats._libraries import graphml_records
@@ -460,6 +465,7 @@ class Graph:
         drop: str | int | Sequence[str | int] = (),
         text: Text = "refuse",
         empty: Empty = "refuse",
+        fill_from: Graph | None = None,
         **arguments: Any,
     ) -> Graph:
         """Build a graph from data frames of pandas or polars, or tables of pyarrow, as from files with the same cells.
@@ -469,7 +475,7 @@ class Graph:
         edges, nodes, labels
             What the files of :meth:`from_files` hold. A pandas index counts as a first column, unless it only
             numbers the rows.
-        directed, source, target, weight, id, label, parts, drop, text, empty, **arguments
+        directed, source, target, weight, id, label, parts, drop, text, empty, fill_from, **arguments
             As in :meth:`from_files`.
 
         Examples
@@ -484,7 +490,7 @@ class Graph:
         from fishergcn.graph._formats._records import records_of
         from fishergcn.graph._formats._tables import table_arguments
 
-        columns = Columns(source, target, weight, id, label, parts, drop, text, empty)
+        columns = Columns(source, target, weight, id, label, parts, drop, text, empty, _means_of(fill_from))
         frames = {"edges": edges, "nodes": nodes, "labels": labels}
         tables = [
             None if frame is None and name != "edges" else records_of(frame, name) for name, frame in frames.items()
@@ -598,4 +604,14 @@ class Graph:
         """
         from fishergcn.graph._formats._archive import load_folder, load_graph
 
+<<<<<<< HEAD
+        return load_graph(path)
+
+
+def _means_of(graph: Graph | None) -> Means | None:
+    if graph is not None and not isinstance(graph, Graph):
+        raise InputError(f"fill_from must be a Graph, got {type(graph).__name__}.")
+    return None if graph is None else Means.of(graph)
+=======
         return load_folder(path) if os.path.isdir(path) else load_graph(path)
+>>>>>>> main

@@ -446,7 +446,7 @@ class TrainedModel:
 
     def network(self) -> GCN:
         """Return the only network as a module of torch, ready to predict."""
-        self.check_network()
+        self.check_network(weights=True)
         one = self.only()
         hidden = [each.shape[2] for each in one.weights[:-1]]
         # The initial weights are replaced below; a generator of their own leaves the user's alone.
@@ -456,12 +456,14 @@ class TrainedModel:
         made.load_state_dict({f"{name}.{at}": each[0] for name, part in parts.items() for at, each in enumerate(part)})
         return made.to(self.device).eval()
 
-    def check_network(self, *, links: bool = False) -> None:
-        """Raise if there is no network or, where links matter, none that reads them."""
+    def check_network(self, *, links: bool = False, weights: bool = False) -> None:
+        """Raise if there is no network, none that reads the links where they matter, or none of known weights."""
         if not self.method.trained:
             raise InputError(f"method {self.method.name!r} trains no network, which is needed here.")
         if links and not self.method.uses_graph:
             raise InputError(f"method {self.method.name!r} does not read the links, which is needed here.")
+        if weights and not self.weights:
+            raise InputError("the network must be a fishergcn.GCN here: the weights of a function are not known.")
 
     def card(self) -> str:
         """Return what a person wants to know before using the only network, in Markdown."""

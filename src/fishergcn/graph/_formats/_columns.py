@@ -5,12 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+import numpy as np
 
 from fishergcn._base.checks import check_choice
-from fishergcn.errors import DataFileError, InputError, suggestion
+from fishergcn._base.types import FloatArray
+from fishergcn.errors import DataFileError, InputError, Notice, suggestion
 from fishergcn.graph._formats._records import Records
 from fishergcn.graph._formats._splits import is_archive
+
+if TYPE_CHECKING:
+    from fishergcn.graph._graph import Graph
 
 # What to do with columns of text, and with those that have empty cells.
 Text: TypeAlias = Literal["refuse", "drop", "one-hot"]
@@ -26,6 +32,29 @@ _ID = re.compile(r"(node|vertex)?[ _]?id|node|vertex", re.I)
 _LABEL = re.compile(r"label|class|category|target|y", re.I)
 
 
+@dataclass(frozen=True)
+class Means:
+    """What fills empty cells: the means of another graph's columns, found by name if both have names, else by number.
+
+    A column that was filled with its mean keeps that mean, so that the graph itself remembers what it was filled with.
+    """
+
+    names: tuple[str, ...] | None
+    values: FloatArray
+
+    @classmethod
+    def of(cls, graph: Graph) -> Means:
+        """Return the means of a graph's features."""
+        features = np.zeros((1, 0)) if graph.features is None else graph.features
+        return cls(graph.feature_names, np.asarray(features.mean(axis=0, dtype=np.float64)).ravel())
+
+    def find(self, name: str | None, place: int) -> float | None:
+        """Return the mean of a column, or None if there is no such column."""
+        if name is not None and self.names is not None:
+            place = self.names.index(name) if name in self.names else len(self.values)
+        return float(self.values[place]) if place < len(self.values) else None
+
+
 @dataclass
 class Columns:
     """What was said about columns, and notes of what was understood beyond that."""
@@ -39,6 +68,7 @@ class Columns:
     drop: Column | Sequence[Column] = ()
     text: Text = "refuse"
     empty: Empty = "refuse"
+    means: Means | None = None  # those of the table itself if there are no others
     notes: list[str] = field(default_factory=list)
     met: set[str] = field(default_factory=set)
     unmet: dict[str, list[str]] = field(default_factory=dict)  # what a table did not have, and what it had
@@ -106,7 +136,7 @@ class Columns:
 
     def tell(self) -> None:
         """Give notice of what was understood."""
-        from fishergcn._base.warn import Notice, warn  # which waits for torch
+        from fishergcn._base.warn import warn  # which waits for torch
 
         for each in self.notes:
             warn(each, Notice)

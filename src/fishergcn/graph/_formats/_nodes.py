@@ -183,6 +183,7 @@ class _Features:
         numbers = np.stack(self._rows)
         blocks: list[FloatArray] = []
         names: list[str] = []
+        gaps: dict[int, str] = {}  # block: what its column is called
         for at, place in enumerate(self._places):
             called = self._called(place)
             if at in self._texts:
@@ -200,16 +201,11 @@ class _Features:
             column = numbers[:, at]
             if at in self._empty:
                 missing = np.isnan(column)
-                if self._columns.empty == "drop" or missing.all():
+                if self._columns.empty == "drop" or (missing.all() and self._columns.means is None):
                     what = "nothing else" if missing.all() else f"{missing.sum()} empty cell(s)"
                     self._columns.notes.append(f"{self._table.name}: column {called!r} is left out: {what}.")
                     continue
-                mean = np.float32(column[~missing].astype(np.float64).mean())
-                self._columns.notes.append(
-                    f"{self._table.name}: {missing.sum()} empty cell(s) of column {called!r} are filled with its mean, "
-                    f"{mean:g}."
-                )
-                column = np.where(missing, mean, column)
+                gaps[len(blocks)] = called
             blocks.append(column[:, None])
             names.append(called)
         if not blocks:
@@ -217,9 +213,25 @@ class _Features:
         known = (self._names is not None or self._texts or len(blocks) < len(self._places)) and len({*names}) == len(
             names
         )
+        found = tuple(names) if known and all(names) else None
+        for block, called in gaps.items():
+            blocks[block] = self._filled(blocks[block], called, None if found is None else found[block], block)
         if not self._texts and not self._empty:
-            return numbers, tuple(names) if known and all(names) else None
-        return np.concatenate(blocks, axis=1), tuple(names) if known and all(names) else None
+            return numbers, found
+        return np.concatenate(blocks, axis=1), found
+
+    def _filled(self, column: FloatArray, called: str, name: str | None, place: int) -> FloatArray:
+        """Return a column with its empty cells filled: with the mean of training where that is known."""
+        missing = np.isnan(column)
+        means = self._columns.means
+        mean = None if means is None else means.find(name, place)
+        whose = "its mean" if mean is None else "its mean in training"
+        if mean is None:  # of a column that training did not have: it is left out later
+            mean = 0.0 if missing.all() else float(column[~missing].astype(np.float64).mean())
+        self._columns.notes.append(
+            f"{self._table.name}: {missing.sum()} empty cell(s) of column {called!r} are filled with {whose}, {mean:g}."
+        )
+        return np.where(missing, np.float32(mean), column)
 
     def _called(self, place: int) -> str:
         return str(place + 1) if self._names is None else self._names[place]
