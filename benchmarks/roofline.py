@@ -63,19 +63,17 @@ def parts_of(graph: Any, samples: int, rank: int) -> dict[str, tuple[float, floa
     from fishergcn import renormalized
 
     nodes, entries = graph.num_nodes, renormalized(graph.adjacency).nnz
-    stored, classes = graph.features.nnz, graph.num_classes
-    wide, narrow = samples * HIDDEN, samples * classes
+    stored, wide = graph.features.nnz, samples * HIDDEN
     number, kept = 4, 0.5
-    parts = {
+    # Logits, and with them all that has as many columns as classes, are computed at labeled nodes alone: too little to
+    # count. The perturbation takes the moments of three arrays, and an update of low rank of three.
+    return {
         "features, forward": (2 * kept * stored * wide, number * (nodes * wide + 2 * stored)),
         "propagation of hidden units, both ways": (4 * entries * wide, 2 * number * (entries + nodes) * wide),
-        "propagation of classes, both ways": (4 * entries * narrow, 2 * number * (entries + nodes) * narrow),
-        "activation and weights, both ways": (6 * nodes * wide * classes, number * 4 * nodes * wide),
+        "perturbation, both ways": (12 * nodes * rank * wide, number * 3 * nodes * wide),
+        "activation, both ways": (4 * nodes * wide, number * 4 * nodes * wide),
         "features, backward": (2 * stored * wide, number * (nodes * wide + 2 * stored)),
     }
-    columns = wide + narrow
-    parts["perturbation, both ways"] = (8 * nodes * rank * columns, number * 2 * nodes * columns)
-    return parts
 
 
 def measured_step(graph: Any, epochs: int) -> float:

@@ -207,3 +207,18 @@ def test_network_precision_does_not_change_the_draws(neighborhood):
 def test_no_samples_are_refused(neighborhood):
     with pytest.raises(InputError, match="samples must be at least 1, got 0"):
         SpectralAdversary(neighborhood, samples=0)
+
+
+@pytest.mark.parametrize("options", [{}, {"scale": "trace"}, {"metric": "log-det"}], ids=str)
+def test_the_gradient_in_closed_form_is_that_of_autograd(neighborhood, options):
+    around = Neighborhood(neighborhood.propagation.scipy, rank=6, radius=0.4, **options)
+    adversary = SpectralAdversary(around, samples=3, keys=torch.tensor([7, 8]))
+    with torch.no_grad():
+        adversary.xi[1, 2] = 1e4  # where the shape is cut off
+    noise = adversary.noise(4)
+    phi = adversary.draw(noise=noise)
+    operator = around.operator(phi)
+    direction = torch.randn(operator.coefficients.shape, generator=torch.Generator().manual_seed(1)).double()
+    [expected] = torch.autograd.grad(operator.coefficients, [adversary.xi], direction)
+    found = adversary.xi_gradient(direction, noise, phi.detach())
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-14)

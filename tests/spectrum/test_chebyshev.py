@@ -62,3 +62,14 @@ def test_what_float32_cannot_reach_is_left_to_others() -> None:
     assert not _chebyshev.suits(matrix, 10, 1e-8)
     assert not _chebyshev.suits(matrix, 1000, 1e-4)
     assert not _chebyshev.suits(sparse.eye_array(100, format="csr"), 10, 1e-4)
+
+
+def test_a_diagonal_that_is_not_stored_is_shifted_too() -> None:
+    matrix = random_links(400, 6, 1).astype(np.float32)
+    product = _chebyshev._Product(matrix)
+    np.testing.assert_allclose(
+        product._shifted(2.0, -0.5).toarray(), 2 * matrix.toarray() - 0.5 * np.eye(400), rtol=1e-6
+    )
+    with_diagonal = _chebyshev._Product(sparse.csr_array(matrix + sparse.eye_array(400, dtype=np.float32)))
+    expected = 2 * with_diagonal.matrix.toarray() - 0.5 * np.eye(400)
+    np.testing.assert_allclose(with_diagonal._shifted(2.0, -0.5).toarray(), expected, rtol=1e-6)

@@ -8,6 +8,7 @@ from fishergcn import Graph, datasets, high_order, renormalized, top_spectrum
 from fishergcn.errors import ConvergenceError, InputError
 from fishergcn.graph import largest_component
 from fishergcn.spectrum import Spectrum, _krylov, bottom_spectrum
+from fishergcn.spectrum._lanczos import lanczos
 
 
 def two_components(sizes=(30, 20), seed=0, density=0.3):
@@ -117,14 +118,17 @@ def test_signs_do_not_depend_on_rounding():
         np.testing.assert_allclose(spectrum.eigenvectors[:, 0], (-1.0) ** np.arange(n) / np.sqrt(n), atol=1e-7)
 
 
-@pytest.mark.parametrize("solver", ["_arpack", "_lobpcg", "_block_krylov"])
+SOLVERS = ("lanczos", "_arpack", "_lobpcg", "_block_krylov")
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_every_solver_finds_the_same(solver, monkeypatch):
     propagation = two_components((700, 100), density=0.02)
     values, vectors, nodes = dense_oracle(propagation)
-    for other in {"_arpack", "_lobpcg", "_block_krylov"} - {solver}:
+    for other in set(SOLVERS) - {solver}:
         monkeypatch.setattr(_krylov, other, lambda *_: None)
     spectrum = top_spectrum(propagation, 6)
-    assert spectrum.solver.lower().replace(" ", "_") == solver[1:]
+    assert spectrum.solver.lower().replace(" ", "_") == solver.lstrip("_")
     np.testing.assert_allclose(spectrum.eigenvalues, values[:6], atol=1e-10)
     assert distance_to_span(spectrum.eigenvectors[nodes], vectors[:, :6]) < 1e-7
 
@@ -135,6 +139,8 @@ def test_a_poor_answer_is_passed_over_and_none_is_an_error(monkeypatch):
     def poor(matrix, rank, seed, tolerance):
         return np.random.default_rng(seed).standard_normal((matrix.shape[0], rank))
 
+    monkeypatch.setattr(_krylov, "lanczos", poor)
+    assert top_spectrum(propagation, 3).solver == "ARPACK"
     monkeypatch.setattr(_krylov, "_arpack", poor)
     assert top_spectrum(propagation, 3).solver == "LOBPCG"
     monkeypatch.setattr(_krylov, "_lobpcg", lambda *_: None)
@@ -142,6 +148,41 @@ def test_a_poor_answer_is_passed_over_and_none_is_an_error(monkeypatch):
     monkeypatch.setattr(_krylov, "_block_krylov", poor)
     with pytest.raises(ConvergenceError, match="larger tolerance or a smaller rank"):
         top_spectrum(propagation, 3)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_lanczos_vectors_stay_orthonormal_beyond_convergence(seed):
+    # One eigenvalue far above a crowd: it converges early, which is when rounding brings it back.
+    rng = np.random.default_rng(seed)
+    matrix = sparse.csr_array(np.diag(np.concatenate([[50.0], 1 + 0.1 * rng.random(899)])))
+    vectors = lanczos(matrix, 10, seed, 1e-10)
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(10), atol=1e-12)
+    pairs = _krylov._checked(matrix, vectors, 10, "")
+    np.testing.assert_allclose(pairs.values, np.sort(matrix.diagonal())[::-1][:10], atol=1e-9)
+    assert pairs.residual < 1e-10
+
+
+def test_lanczos_gives_up_where_the_space_ends():
+    assert lanczos(sparse.csr_array(np.diag(np.repeat([3.0, 2.0, 1.0], 300))), 10, 0, 1e-10) is None
+
+
+def test_repeated_eigenvalues_of_small_and_large_graphs_are_all_found():
+    for leaves in (40, 900):  # a star: the eigenvalue of L of all leaves but one is the same
+        star = sparse.lil_array((leaves + 1, leaves + 1))
+        star[0, 1:] = star[1:, 0] = 1.0
+        propagation = renormalized(star)
+        spectrum = top_spectrum(propagation, 6)
+        dense = linalg.eigvalsh(np.eye(leaves + 1) - propagation.toarray())[::-1][:6]
+        np.testing.assert_allclose(spectrum.eigenvalues, dense, atol=1e-10)
+
+
+@pytest.mark.parametrize("copies", [2, 6, 10])
+def test_all_of_several_equal_components_are_found(copies):
+    one = two_components((1200 // copies - 20, 20), density=0.05)
+    propagation = sparse.block_diag([one] * copies, format="csr")
+    spectrum = top_spectrum(propagation, 10, component="all")
+    dense = linalg.eigvalsh(np.eye(propagation.shape[0]) - propagation.toarray())[::-1][:10]
+    np.testing.assert_allclose(spectrum.eigenvalues, dense, atol=1e-10)
 
 
 def test_block_krylov_finds_repeated_eigenvalues():

@@ -84,7 +84,7 @@ class Lines:
         return results
 
 
-def _data(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+def data_of(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     return make_array(kind)(context, builder, value).data
 
 
@@ -98,7 +98,7 @@ def pair_sums(typing, vectors, sums, tile, places, values, start, stop):
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kinds = signature.args
         lines = Lines(context, builder, kinds[1].dtype, kinds[0])
-        out, table, where, factors = (_data(context, builder, kinds[k], arguments[k]) for k in range(1, 5))
+        out, table, where, factors = (data_of(context, builder, kinds[k], arguments[k]) for k in range(1, 5))
         width = lines.count * lines.lanes
 
         def line_of(t: Any) -> Any:
@@ -131,7 +131,7 @@ def line_sum(
         kinds = signature.args
         lines = Lines(context, builder, kinds[1].dtype, kinds[0])
         target, source, where, values, sides, middle = (
-            _data(context, builder, kinds[k], arguments[k]) for k in (1, 3, 7, 8, 11, 12)
+            data_of(context, builder, kinds[k], arguments[k]) for k in (1, 3, 7, 8, 11, 12)
         )
         first, offset, step = arguments[4:7]
         begin = builder.add(first, offset)
@@ -149,10 +149,13 @@ def line_sum(
 
         def side(k: Any) -> list[Any]:
             place = builder.add(builder.mul(arguments[13], arguments[14]), k)
-            return [builder.fneg(builder.load(builder.gep(sides, [place])))]
+            return [builder.load(builder.gep(sides, [place]))]
 
-        sums = lines.loop(arguments[9], arguments[10], [lines.zero] * lines.count, line_of, factors_of)
-        sums = lines.loop(lines.constant(0), arguments[14], sums, middle_line, side)
+        # Two sums that do not wait for each other.
+        nothing = [lines.zero] * lines.count
+        taken = lines.loop(lines.constant(0), arguments[14], nothing, middle_line, side)
+        given = lines.loop(arguments[9], arguments[10], nothing, line_of, factors_of)
+        sums = [builder.fsub(plus, minus) for plus, minus in zip(given, taken, strict=True)]
         lines.store(sums, builder.gep(target, [arguments[2]]))
         return context.get_dummy_value()
 
@@ -161,3 +164,86 @@ def line_sum(
     return types.void(
         vectors, out, number, table, *places, *lines, number, number, left, weighted, number, number
     ), code
+
+
+@intrinsic
+def moment_sums(typing, vectors, group, out, place, table, shift, stride, factors, first, pitch, count):
+    """out[place + a stride + h] = Σ_t factors[first + t pitch + a] table[shift + t stride + h] for t < count.
+
+    All arrays are flat; h is below what the ``vectors`` hold, and a below the length of ``group``.
+    """
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kinds = signature.args
+        lines = Lines(context, builder, kinds[2].dtype, kinds[0])
+        target, source, values = (data_of(context, builder, kinds[k], arguments[k]) for k in (2, 4, 7))
+        place, shift, stride, first, pitch, count = (arguments[k] for k in (3, 5, 6, 8, 9, 10))
+
+        def line_of(t: Any) -> Any:
+            return builder.gep(source, [builder.add(builder.mul(t, stride), shift)])
+
+        def factors_of(t: Any) -> list[Any]:
+            start = builder.add(builder.mul(t, pitch), first)
+            places = (builder.add(start, lines.constant(a)) for a in range(kinds[1].count))
+            return [builder.load(builder.gep(values, [each])) for each in places]
+
+        sums = lines.loop(lines.constant(0), count, [lines.zero] * (lines.count * kinds[1].count), line_of, factors_of)
+        for a in range(kinds[1].count):
+            at = builder.add(place, builder.mul(stride, lines.constant(a)))
+            lines.store(sums[a * lines.count : (a + 1) * lines.count], builder.gep(target, [at]))
+        return context.get_dummy_value()
+
+    number = types.int64
+    return types.void(vectors, group, out, number, table, number, number, factors, number, number, number), code
+
+
+@intrinsic
+def add_to_lines(
+    typing, vectors, samples, table, shift, stride, columns, first, factors, place, pitch, count, grad, base, step
+):
+    """table[columns[first + t], h] += Σ_s factors[place + s pitch + t] grad[base + s step + h] for t < count.
+
+    All arrays are flat, and lines of the table ``stride`` apart, the first one at ``shift``; h is below what the
+    ``vectors`` hold, and s below the length of ``samples``: their lines of ``grad`` are read once.
+    """
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kinds = signature.args
+        lines = Lines(context, builder, kinds[2].dtype, kinds[0])
+        target, where, values, source = (data_of(context, builder, kinds[k], arguments[k]) for k in (2, 5, 7, 11))
+        shift, stride, first, place, pitch, count, base, step = (arguments[k] for k in (3, 4, 6, 8, 9, 10, 12, 13))
+
+        def moved(start: Any, by: Any, times: int) -> Any:
+            return builder.add(start, builder.mul(by, lines.constant(times)))
+
+        given = [
+            [
+                builder.load(pointer, align=lines.alignment)
+                for pointer in lines.pointers(builder.gep(source, [moved(base, step, s)]))
+            ]
+            for s in range(kinds[1].count)
+        ]
+        before = builder.block
+        inside, after = builder.append_basic_block("terms"), builder.append_basic_block("added")
+        builder.cbranch(builder.icmp_signed("<", lines.constant(0), count), inside, after)
+        builder.position_at_end(inside)
+        t = builder.phi(_LONG)
+        t.add_incoming(lines.constant(0), before)
+        column = builder.zext(builder.load(builder.gep(where, [builder.add(first, t)])), _LONG)
+        pointers = lines.pointers(builder.gep(target, [builder.add(builder.mul(column, stride), shift)]))
+        sums = [builder.load(pointer, align=lines.alignment) for pointer in pointers]
+        for s, parts in enumerate(given):
+            factor = builder.load(builder.gep(values, [builder.add(moved(place, pitch, s), t)]))
+            terms = [builder.fmul(lines.everywhere(factor), part, flags=["contract"]) for part in parts]
+            sums = [builder.fadd(term, total, flags=["contract"]) for term, total in zip(terms, sums, strict=True)]
+        for total, pointer in zip(sums, pointers, strict=True):
+            builder.store(total, pointer, align=lines.alignment)
+        following = builder.add(t, lines.constant(1))
+        t.add_incoming(following, inside)
+        builder.cbranch(builder.icmp_signed("<", following, count), inside, after)
+        builder.position_at_end(after)
+        return context.get_dummy_value()
+
+    number = types.int64
+    places = (columns, number, factors, number, number, number)
+    return types.void(vectors, samples, table, number, number, *places, grad, number, number), code

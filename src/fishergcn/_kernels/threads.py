@@ -24,7 +24,9 @@ def row_shares(rows: int) -> list[tuple[int, int]]:
     >>> row_shares(1000)
     [(0, 1000)]
     """
-    threads = max(1, min(torch.get_num_threads(), rows // _ROWS_FOR_THREADS))
+    if rows < 2 * _ROWS_FOR_THREADS:
+        return [(0, rows)]
+    threads = min(torch.get_num_threads(), rows // _ROWS_FOR_THREADS)
     ends = [rows * thread // threads for thread in range(threads + 1)]
     return list(pairwise(ends))
 

@@ -1,4 +1,4 @@
-"""How ``--help`` shows options: flags and arguments without a type, short types, and choices that fold between words."""
+"""How ``--help`` shows options: flags and arguments without a type, short types, and choices folded."""
 
 from __future__ import annotations
 

@@ -327,7 +327,7 @@ def _launch(
     arguments = (out.numpy(), *features.arrays, dense.numpy())
     masks = () if words is None else (words.numpy().view(np.uint32), samples, dense.numpy().dtype.type(1.0 / keep))
     if transposed:
-        (cpu.features_backward if masks else cpu.features_backward_plain)(cpu.lanes_of(width), *arguments, *masks)
+        (cpu.features_backward if masks else cpu.features_backward_plain)(*arguments, *masks)
     else:
         (cpu.features_forward if masks else cpu.features_forward_plain)(*arguments, *masks)
     return out

@@ -245,7 +245,7 @@ def on_cpu(
     rank = len(weighted)
     _check_array("left", left, (rows, rank), values)
     _check_array("weighted", weighted, weighted.shape[:1] + ((width,) if weighted.ndim == 2 else (batch, size)), values)
-    if len(values) >= FULL_ROW * rows:
+    if has_full_rows(len(values), rows):
         from fishergcn._kernels import cpu_tiles
 
         if cpu_tiles.finite(dense):
@@ -265,6 +265,11 @@ def on_cpu(
         cpu.csr_times_dense(flat[first:last], pointers, indices, values, table, left[first:last], middle)
 
     on_rows(rows, run)
+
+
+def has_full_rows(entries: int, rows: int) -> bool:
+    """Whether a matrix has so many entries in a row that it pays on a CPU to copy the activations into tiles."""
+    return entries >= FULL_ROW * rows
 
 
 def _nothing(rows: int, width: int, dtype: Any) -> tuple[AnyArray, AnyArray]:

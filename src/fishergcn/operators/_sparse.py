@@ -21,7 +21,7 @@ from fishergcn._base.tensors import HALVES
 from fishergcn._base.types import AnyArray, CSRArray, MatrixLike
 from fishergcn.errors import InputError
 from fishergcn.operators._operator import Placed
-from fishergcn.operators._product import batched_product, on_cpu, product
+from fishergcn.operators._product import batched_product, has_full_rows, on_cpu, product
 
 if TYPE_CHECKING:
     from fishergcn._kernels.cpu_tiles import PairedRows
@@ -127,6 +127,11 @@ class SparseMatrix(Placed):
     def symmetric(self) -> bool:
         """Whether S = Sᵀ exactly, so that one tensor serves for both."""
         return self.forward is self.backward
+
+    @property
+    def full_rows(self) -> bool:
+        """Whether rows are so full that products on the CPU are taken by tiles."""
+        return has_full_rows(self.scipy.nnz, self.shape[0])
 
     def arrays(self, transposed: bool = False) -> tuple[AnyArray, ...]:
         """Return row pointers, columns and values of S, or of Sᵀ, for compiled code on the CPU."""

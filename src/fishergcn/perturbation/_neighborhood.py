@@ -277,6 +277,16 @@ class Neighborhood:
         factor = 1.0 if self.scale == "projected" else 1.0 / self.captured_mass
         return factor * self._eigenvalues * torch.expm1(self._log_ratio(phi))
 
+    def noise_gradient(self, phi: Tensor, gradient: Tensor) -> Tensor:
+        """Return the gradient in e (for ϕ = 1) from that in c, both of the shape of φ: what autograd makes of the two.
+
+        c = a ∘ (exp(g) - 1) with ∂g_i/∂φ_j = δ_ij - q_j and φ = m ∘ e.
+        """
+        ratio = torch.exp(self._log_ratio(phi))
+        factor = 1.0 if self.scale == "projected" else 1.0 / self.captured_mass
+        inner = gradient * (factor * self._eigenvalues) * ratio
+        return (inner - self.projected_spectrum * ratio * inner.sum(-1, keepdim=True)) / self._lengths()
+
     def operator(self, phi: ArrayOrTensor | None = None) -> SparsePlusLowRank:
         """Ã(φ), batched like φ; without φ the unperturbed Ã, as the same kind of operator."""
         coefficients = torch.zeros_like(self._eigenvalues) if phi is None else self.coefficients(phi)

@@ -11,14 +11,15 @@ that float32 can meet, and the residual is checked in float64 by the caller.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import linalg, sparse
 
 from fishergcn._base.backend import usable
-from fishergcn._base.types import AnyArray, CSRArray, FloatArray
-from fishergcn._kernels.threads import on_rows
+from fishergcn._base.types import AnyArray, CSRArray, FloatArray, IntArray
+from fishergcn._kernels.threads import on_rows, row_shares
 
 #: Residuals below this are out of reach of float32.
 SMALLEST_TOLERANCE = 1e-5
@@ -69,7 +70,7 @@ class _Product:
     """M in float32."""
 
     def __init__(self, matrix: CSRArray) -> None:
-        self.matrix: Any = sparse.csr_array(matrix.astype(np.float32))
+        self.matrix: Any = sparse.csr_array(matrix.astype(np.float32, copy=False))
 
     def times(self, dense: AnyArray) -> AnyArray:
         """Return M Z."""
@@ -86,13 +87,28 @@ class _Product:
         on_rows(len(out), run)
         return out
 
+    @cached_property
+    def _diagonal(self) -> IntArray:
+        """Where the entries of the diagonal are stored."""
+        rows = np.repeat(np.arange(self.matrix.shape[0], dtype=self.matrix.indices.dtype), np.diff(self.matrix.indptr))
+        return np.flatnonzero(self.matrix.indices == rows)
+
+    def _shifted(self, factor: float, shift: float) -> CSRArray:
+        """Return factor * M + shift * I."""
+        size = self.matrix.shape[0]
+        if len(self._diagonal) < size:  # some are not stored
+            added: Any = factor * self.matrix + shift * sparse.eye_array(size, format="csr", dtype=np.float32)
+            return sparse.csr_array(added)
+        values = np.float32(factor) * self.matrix.data
+        values[self._diagonal] += np.float32(shift)
+        return sparse.csr_array((values, self.matrix.indices, self.matrix.indptr), shape=self.matrix.shape)
+
     def filtered(self, block: AnyArray, degree: int, low: float, cut: float) -> AnyArray:
         """Return T_m of (M - c I)/e, applied to a block, whose memory is used up."""
         from fishergcn._kernels import cpu
 
         center, half = (cut + low) / 2, (cut - low) / 2
-        shifted = self.matrix - center * sparse.eye_array(self.matrix.shape[0], format="csr", dtype=np.float32)
-        doubled = _Product((2.0 / half) * shifted)
+        doubled = _Product(self._shifted(2.0 / half, -2.0 * center / half))
         indptr, indices, values = doubled.matrix.indptr, doubled.matrix.indices, doubled.matrix.data
         previous, current = block, doubled.times(block)
         current *= np.float32(0.5)
@@ -144,6 +160,8 @@ def _ritz(product: _Product, block: AnyArray) -> tuple[FloatArray, AnyArray, Flo
 
 def _inner(first: AnyArray, second: AnyArray) -> FloatArray:
     """Return the inner products of columns, added up in float64 from blocks of rows."""
-    step = 65_536
-    parts = (first[at : at + step].T @ second[at : at + step] for at in range(0, len(first), step))
-    return np.asarray(sum(part.astype(np.float64) for part in parts))
+    from fishergcn._kernels import cpu_network
+
+    sums = np.zeros((len(row_shares(len(first))), first.shape[1], second.shape[1]))
+    on_rows(len(first), lambda a, z, part: cpu_network.moments(sums[part], first[a:z], second[a:z]))
+    return np.asarray(sums.sum(0))

@@ -121,7 +121,7 @@ def top_spectrum(
     InputError
         If an argument is not as described, or L is zero.
     ConvergenceError
-        If all solvers (Chebyshev beyond 100,000 nodes, ARPACK, LOBPCG, block Krylov) miss the tolerance.
+        If all solvers (Chebyshev beyond 100,000 nodes, Lanczos, ARPACK, LOBPCG, block Krylov) miss the tolerance.
 
     Notes
     -----

@@ -13,6 +13,7 @@ CUDA versions in ``_kernels`` give the same bits.
 from __future__ import annotations
 
 import hashlib
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +61,7 @@ def philox(key: npt.ArrayLike, block: npt.ArrayLike, stream: int, epoch: npt.Arr
     return np.stack(lanes, axis=-1).astype(np.uint32)
 
 
+@cache
 def digits_of(probability: float) -> tuple[int, int]:
     """Return (numerator, digits) with probability ≈ numerator / 2**digits, to 16 binary digits.
 

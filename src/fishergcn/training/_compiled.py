@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from fishergcn.nn import CompiledNetwork, Dropout
-from fishergcn.operators import Operator, SparsePlusLowRank
+from fishergcn._base.types import AnyArray
+from fishergcn.nn import CompiledNetwork, Dropout, View
+from fishergcn.operators import SparseMatrix
 from fishergcn.perturbation import Neighborhood
-from fishergcn.training._objective import measured_scores, penalty, scores_slope
+from fishergcn.training._objective import Targets, measured_scores
 
 if TYPE_CHECKING:
     from fishergcn.training._engine import Trainer
@@ -21,7 +23,12 @@ class CompiledStep:
 
     def __init__(self, trainer: Trainer) -> None:
         # The trainer is given in each call: kept here, it would outlive its last use by a cycle of references.
-        self.train, self.val = CompiledNetwork(trainer.train_view), CompiledNetwork(trainer.val_view)
+        view, nodes = _labeled_view(trainer)
+        self.train, self.val = CompiledNetwork(view), CompiledNetwork(trainer.val_view)
+        # Where rows of the trainer's view stand in that of the labeled nodes.
+        self._places = None if nodes is None else np.zeros(trainer.problem.graph.num_nodes, dtype=np.int64)
+        if nodes is not None and self._places is not None:
+            self._places[nodes] = np.arange(len(nodes))
 
     @staticmethod
     def fits(trainer: Trainer) -> bool:
@@ -41,24 +48,70 @@ class CompiledStep:
         loss, accuracy, _ = measured_scores(self.val.forward(trainer.stack.weights), trainer.val_targets)
         return loss + _penalty(trainer), accuracy
 
-    def gradients(self, trainer: Trainer, epoch: int, operator: Operator | None) -> tuple[Tensor, Tensor]:
+    @torch.no_grad()
+    def gradients(self, trainer: Trainer, epoch: int, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Leave the gradients of the loss in the parameters; return loss and accuracy of each run."""
-        if operator is not None and not isinstance(operator, SparsePlusLowRank):
-            raise AssertionError("fits() lets perturbations of low rank pass only")
-        stack, targets, config = trainer.stack, trainer.train_targets, trainer.problem.config
+        adversary, operator, phi = trainer.stack.adversary, None, None
+        if adversary is not None and isinstance(adversary.neighborhood, Neighborhood):
+            noise = adversary.noise(epoch) if noise is None else noise
+            phi = adversary.draw(noise=noise)
+            operator = adversary.neighborhood.operator(phi)
+        stack, config = trainer.stack, trainer.problem.config
         dropout = Dropout(stack.keys, trainer.problem.samples, epoch, config.dropout)
-        out = self.train.forward(stack.weights, dropout, operator)
-        loss, accuracy, slope = measured_scores(out, targets)
+        loss = _Loss(trainer.train_targets, trainer.problem.samples, self._places)
         slopes = [each.detach() * config.weight_decay for each in stack.weights]
-        found = self.train.backward(scores_slope(out, slope, targets), stack.weights, slopes, operator)
+        found = self.train.gradients(stack.weights, slopes, dropout, loss.slope, operator)
         for parameter, each in zip(stack.weights, slopes, strict=True):
             parameter.grad = each
-        if operator is not None and stack.xi is not None:
-            given = found.view_as(operator.coefficients)
-            [stack.xi.grad] = torch.autograd.grad(operator.coefficients, [stack.xi], given)
-        return loss + _penalty(trainer), accuracy
+        if adversary is not None and stack.xi is not None and noise is not None and phi is not None:
+            stack.xi.grad = adversary.xi_gradient(found.view(phi.shape), noise, phi)
+        return loss.total(stack.weights[0].dtype) + _penalty(trainer), loss.accuracy()
 
 
-@torch.no_grad()
+class _Loss:
+    """The cross entropy of a step, sample by sample."""
+
+    def __init__(self, targets: Targets, samples: int, places: AnyArray | None) -> None:
+        rows = targets.rows.numpy()
+        self.rows = rows if places is None else places[rows]
+        self.labels, self.shares, self.samples = targets.labels.numpy(), targets.shares.numpy(), samples
+        self.losses, self.hits = np.zeros(len(rows)), np.zeros(len(rows), dtype=np.int64)
+
+    def slope(self, b: int, logits: AnyArray) -> AnyArray:
+        """Return the gradient of the loss in the logits (p, C) of batch entry b; note the loss and the hits."""
+        from fishergcn._kernels.cpu_network import cross_entropy_of_sample
+
+        run, out = b // self.samples, np.empty_like(logits)
+        given = self.rows[run], self.labels[run], self.shares[run]
+        loss, hits = cross_entropy_of_sample(out, logits, *given, self.samples)
+        self.losses[run] += loss
+        self.hits[run] += hits
+        return out
+
+    def total(self, dtype: torch.dtype) -> Tensor:
+        """Return the mean over nodes and samples of each run, shape (R,)."""
+        return torch.from_numpy(self.losses).to(dtype)
+
+    def accuracy(self) -> Tensor:
+        """Return the share of hits of each run, shape (R,), float64."""
+        return torch.from_numpy(self.hits / np.maximum((self.shares > 0).sum(1) * self.samples, 1))
+
+
+def _labeled_view(trainer: Trainer) -> tuple[View, AnyArray | None]:
+    """Return the trainer's view without the outputs that no loss looks at, and which are left if some are not."""
+    view = trainer.train_view
+    if view.rows[-1] is not None:
+        return view, None
+    matrix, nodes = view.operators[-1], np.unique(np.concatenate([run.split.train for run in trainer.runs]))
+    if not isinstance(matrix, SparseMatrix):
+        raise AssertionError("fits() lets sparse matrices pass only")
+    last = SparseMatrix.from_scipy(matrix.scipy[nodes], dtype=matrix.dtype)
+    rows = (*view.rows[:-1], torch.as_tensor(nodes, dtype=torch.int32))
+    return View(view.features, (*view.operators[:-1], last), rows), nodes
+
+
 def _penalty(trainer: Trainer) -> Tensor:
-    return penalty(trainer.stack.weights, trainer.problem.config.weight_decay)
+    """Return what ``penalty`` does, as plain products: autograd's functions take longer than these."""
+    arrays = [each.detach().numpy() for each in trainer.stack.weights]
+    norms = [float(sum(np.vdot(each[run], each[run]) for each in arrays)) for run in range(len(arrays[0]))]
+    return torch.tensor(norms, dtype=trainer.stack.weights[0].dtype) * (0.5 * trainer.problem.config.weight_decay)

@@ -127,7 +127,7 @@ class Trainer:
     def step(self, epoch: int | Tensor, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Take one step of Adam for the weights (down) and ξ (up); return loss and accuracy before it."""
         if self.compiled is not None:
-            found = self.compiled.gradients(self, int(epoch), self.operator(epoch, noise))
+            found = self.compiled.gradients(self, int(epoch), noise)
             self.stack.step()
             return found
         loss, accuracy = self.objective(epoch, noise)
