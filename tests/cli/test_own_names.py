@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from fishergcn import Graph, load_model
 from fishergcn.cli import app
+from fishergcn.cli._common import load_graph_file
 from fishergcn.errors import InputError
 
 FEW = ["--splits", "held-out:25%:0", "--quiet", "--json"]
@@ -55,3 +56,18 @@ def test_the_same_file_name_twice_is_refused(files):
     graphs = ["--graph", str(files / "old" / "colleagues.npz"), "--graph", str(files / "colleagues.npz")]
     with pytest.raises(InputError, match=r"distinct graphs, got colleagues, colleagues; fishergcn data import --name"):
         CliRunner().invoke(app, ["compare", *graphs, "--out", str(files / "out")], catch_exceptions=False)
+
+
+def test_a_mapped_folder_is_named_without_being_read(files):
+    mapped = files / "mapped"
+    Graph.load(files / "friends.npz").save(mapped, mapped=True)
+    found = load_graph_file(mapped)
+    assert found.name == "mapped"
+    plain = Graph.load(mapped)
+    assert plain.name is None
+    assert np.shares_memory(plain.replace(name="x").adjacency.data, plain.adjacency.data)
+    assert found == plain
+    with pytest.raises(InputError, match="name must be text, got 3"):
+        plain.replace(name=3)
+    with pytest.raises(AttributeError, match="immutable"):
+        found.name = "other"

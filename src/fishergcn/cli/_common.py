@@ -69,7 +69,7 @@ def load_graph_file(path: Path) -> Graph:
     from fishergcn.graph import Graph
 
     graph = Graph.load(path)
-    return graph if graph.name else graph.replace(name=path.stem)
+    return graph if graph.name else graph.replace(name=path.resolve().stem)
 
 
 def load_graph(text: str) -> Graph:

@@ -224,6 +224,11 @@ class Graph:
         >>> pair.replace(name="pair")
         <Graph 'pair': 2 nodes, 1 links, 0 features, 0 classes>
         """
+        if changes.keys() == {"name"} and changes["name"] is not None:
+            # Arrays that were checked, and may be mapped files larger than the memory, are shared instead of copied.
+            made = object.__new__(Graph)
+            made.__dict__.update(self.__dict__, name=check_text("name", changes["name"]))
+            return made
         arguments = {"adjacency": self._adjacency, "features": self._features, "labels": self._labels}
         extras = self._extras() | ({"feature_names": None} if "features" in changes else {})
         return Graph(**{**arguments, **extras, **changes})
@@ -312,7 +317,7 @@ class Graph:
         from fishergcn.graph._formats._columns import Columns
         from fishergcn.graph._formats._libraries import networkx_arguments
 
-        columns = Columns(label=label, parts=parts, text=text, empty=empty, means=_means_of(fill_from))
+        columns = Columns(label=label, parts=parts, text=text, empty=empty, means=_means_of(fill_from, empty))
         found = networkx_arguments(graph, weight, attributes, columns)
         columns.tell()
         return cls(**{**found, **arguments})
@@ -435,7 +440,7 @@ class Graph:
                     f"{argument} must be the path of a file, got {type(value).__name__}; "
                     "Graph.from_edges takes pairs, features and labels themselves, Graph.from_frames data frames."
                 )
-        columns = Columns(source, target, weight, id, label, parts, drop, text, empty, _means_of(fill_from))
+        columns = Columns(source, target, weight, id, label, parts, drop, text, empty, _means_of(fill_from, empty))
         paths: list[Any] = [None if each is None else Path(each) for each in (edges, features, labels)]
         if suffix_of(paths[0]) == ".graphml":
             from fishergcn.graph._formats._libraries import graphml_records
@@ -490,7 +495,7 @@ class Graph:
         from fishergcn.graph._formats._records import records_of
         from fishergcn.graph._formats._tables import table_arguments
 
-        columns = Columns(source, target, weight, id, label, parts, drop, text, empty, _means_of(fill_from))
+        columns = Columns(source, target, weight, id, label, parts, drop, text, empty, _means_of(fill_from, empty))
         frames = {"edges": edges, "nodes": nodes, "labels": labels}
         tables = [
             None if frame is None and name != "edges" else records_of(frame, name) for name, frame in frames.items()
@@ -607,7 +612,7 @@ class Graph:
         return load_folder(path) if os.path.isdir(path) else load_graph(path)
 
 
-def _means_of(graph: Graph | None) -> Means | None:
+def _means_of(graph: Graph | None, empty: Empty) -> Means | None:
     if graph is not None and not isinstance(graph, Graph):
         raise InputError(f"fill_from must be a Graph, got {type(graph).__name__}.")
-    return None if graph is None else Means.of(graph)
+    return None if graph is None or empty != "fill" else Means.of(graph)
