@@ -58,6 +58,7 @@ BAD = [
     ("noise", "pink", "noise must be one of 'uniform', 'gaussian', 'mean', got 'pink'."),
     ("directions", 1, "directions must be one of 'high', 'low', 'random', 'nodes', 'polynomial', 'links', got 1."),
     ("degree", 0, "degree must be between 1 and 32, got 0."),
+    ("metric", "flat", "metric must be one of 'bures', 'log-det', 'frobenius', got 'flat'."),
     ("scale", "none", "scale must be one of 'projected', 'trace', got 'none'."),
     ("adversarial", 1, "adversarial must be True or False, got 1."),
     ("perturbation", "links", None),
