@@ -57,8 +57,14 @@ def test_copied_files_are_there_and_reach_the_build(steps):
 
 def test_what_hatchling_needs_is_copied(steps):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    needed = {project["project"]["readme"], *project["project"]["license-files"], "src", "pyproject.toml"}
-    assert needed <= set(tool().copied(steps))
+    patterns = [project["project"]["readme"], *project["project"]["license-files"], "src/fishergcn/_version.py"]
+    sources, ignored = tool().copied(steps), (ROOT / ".dockerignore").read_text(encoding="utf-8")
+    for pattern in patterns:
+        found = [path.relative_to(ROOT).as_posix() for path in ROOT.glob(pattern)]
+        assert found, pattern
+        for path in found:
+            assert any(path == source or path.startswith(f"{source}/") for source in sources), path
+            assert tool().let_through(path, ignored), path
 
 
 def test_extras_command_and_python_are_those_of_the_package(steps):
