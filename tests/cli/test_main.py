@@ -93,6 +93,6 @@ def test_too_little_memory_is_one_sentence():
     done = subprocess.run([*limits, "train", *options], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 2
     last = done.stderr.splitlines()[-1]
-    assert last.startswith("fishergcn: error: a step of gcn-x1024 on ")
+    assert last.startswith("fishergcn: error: gcn-x1024 on pubmed needs about ")
     assert last.endswith("would fit.")
     assert "Traceback" not in done.stderr

@@ -108,7 +108,7 @@ class TestRoundTrip:
 class TestDamage:
     def test_missing_and_folder(self, tmp_path):
         assert "does not exist" in refusal(tmp_path / "no.npz")
-        assert "not a file" in refusal(tmp_path)
+        assert "not a folder of a graph" in refusal(tmp_path)
         assert "does not exist" in refusal(tmp_path / ("x" * 5000))
 
     @pytest.mark.parametrize("content", [b"", b"PK", b"hello, world\n", bytes(range(256)) * 40])

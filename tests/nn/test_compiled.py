@@ -20,11 +20,16 @@ NODES, FEATURES = 90, 31
 EXACT = {"rtol": 1e-10, "atol": 1e-12}
 
 
-@pytest.fixture(scope="module")
-def graph():
+def example():
+    """Links and features."""
     rng = np.random.default_rng(5)
     links = np.triu(rng.random((NODES, NODES)) < 0.08, 1)
-    features = sparse.csr_array((rng.random((NODES, FEATURES)) < 0.2) * rng.random((NODES, FEATURES)))
+    return links, sparse.csr_array((rng.random((NODES, FEATURES)) < 0.2) * rng.random((NODES, FEATURES)))
+
+
+@pytest.fixture(scope="module")
+def graph():
+    links, features = example()
     return renormalized(links + links.T.astype(float)), make_features(features, dtype=torch.float64)
 
 
@@ -96,7 +101,7 @@ def test_outputs_and_gradients_equal_those_of_autograd(graph, sizes, runs, sampl
 
 def test_single_precision(graph) -> None:
     propagation, exact = graph
-    features = make_features(exact._matrix, scaling="none", dtype=torch.float32)
+    features = make_features(example()[1], dtype=torch.float32)
     weights = make_weights(1, (FEATURES, 64, 7))
     dropout = Dropout(torch.tensor([3]), 5, epoch=1, rate=0.5)
     basis = torch.linalg.qr(torch.randn(NODES, 10, generator=torch.Generator().manual_seed(2)).double())[0]
