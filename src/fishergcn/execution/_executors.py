@@ -239,6 +239,7 @@ class ProcessExecutor:
                 finished.put((job, error))
         if worker is not None and worker.stdin is not None:
             with contextlib.suppress(OSError):
+                worker.stdin.write("null\n")  # without this word the end of the input means that we were killed
                 worker.stdin.close()
 
     def _start(self, stop: threading.Event) -> subprocess.Popen[str]:

@@ -1,9 +1,9 @@
 """A worker process: reads jobs as JSON lines, answers with records as JSON lines.
 
 Started by ``start_python`` as a program with the arguments FOLDER and PARENT, so that it needs nothing of the parent's
-``__main__``: plain scripts, notebooks and standard input can all use workers. It ends when its input ends or its
+``__main__``: plain scripts, notebooks and standard input can all use workers. It ends when it reads ``null`` or its
 parent is gone. A parent that was killed could not remove FOLDER, with the files that workers share: then the worker
-does.
+does. The parent's end of the pipe may close a moment before the parent is seen to be gone, so that counts too.
 """
 
 from __future__ import annotations
@@ -33,17 +33,25 @@ def main() -> None:
     torch.set_num_threads(1)
     folder, parent = sys.argv[1], int(sys.argv[2])
 
+    def leave() -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        os._exit(1)
+
     def leave_with_parent(_: Progress | None = None) -> None:
         if os.getppid() != parent:
-            shutil.rmtree(folder, ignore_errors=True)
-            os._exit(1)
+            leave()
 
     def answer(values: dict[str, Any]) -> None:
         leave_with_parent()
-        print(json.dumps(values), file=answers, flush=True)
+        try:
+            print(json.dumps(values), file=answers, flush=True)
+        except BrokenPipeError:
+            leave()
 
     for line in sys.stdin:
         message = json.loads(line)
+        if message is None:
+            return
         try:
             runs = tuple(run_from_dict(each) for each in message["runs"])
             problem, weights = _load_problem(Path(message["problem"])), message["weights"]
@@ -56,7 +64,7 @@ def main() -> None:
             answer({})
         except FisherGCNError as error:
             answer({"error": str(error)})
-    leave_with_parent()
+    leave()
 
 
 if __name__ == "__main__":
