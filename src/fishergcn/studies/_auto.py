@@ -32,12 +32,12 @@ from fishergcn.studies._candidates import (
     preparations_of,
     words_for,
 )
-from fishergcn.studies._costs import measured_slowness
 from fishergcn.studies._decisions import Decisions
 from fishergcn.studies._inner import inner_splits
 from fishergcn.studies._plan import Cell, Plan
 from fishergcn.studies._planning import splits_digest
 from fishergcn.studies._runner import run
+from fishergcn.studies._slowness import measured_slowness
 from fishergcn.studies._stages import Stage, kept_model
 from fishergcn.studies._verdict import known_homophily, sentences, worth_of_links
 from fishergcn.training import Pace, RunRecord, Sizes, TrainConfig, graph_free_of, learnable, parse_method
