@@ -17,18 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fuzz_targets import (
-    Files,
-    Target,
-    graph,
-    odd_value,
-    spoil_bytes,
-    spoil_npz,
-    spoil_one,
-    spoil_text,
-    spoil_value,
-    to_json,
-)
+from fuzz_spoiling import Files, odd_value, spoil_bytes, spoil_npz, spoil_one, spoil_text, spoil_value, to_json
+from fuzz_targets import Target, graph
 
 STATEMENTS = (
     "DROP TABLE runs",
