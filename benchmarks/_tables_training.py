@@ -68,13 +68,10 @@ def gpu_table(record: Record) -> str:
     rows = []
     for row in record["rows"]:
         name = [row["dataset"], f"`{row['method']}`"]
-        if "error" in row:
-            rows.append([*name, "", row["error"], "", "", number(row["seconds"])])
-            continue
         accuracy = f"{100 * row['mean_test_accuracy']:.2f} ± {100 * row['std_test_accuracy']:.2f}"
         loss = f"{row['mean_test_loss']:.3f}"
         rows.append([*name, row["runs"], accuracy, loss, number(row["mean_epochs"]), number(row["seconds"])])
-    header = ["data", "method", "runs", "test accuracy, %", "test loss", "epochs", "seconds"]
+    header = ["data", "method", "runs", "test accuracy, %", "test loss", "epochs", "done after, s"]
     minutes = against(record["minutes"], record["required_minutes"], at_least=False)
     return f"{markdown(header, rows)}\n\n{len(rows)} of {record['cells']} cells in {minutes} minutes."
 
