@@ -12,6 +12,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+_ROWS_TOGETHER = 8
+
 
 @triton.jit(do_not_specialize=["stride"])
 def _features_forward(
@@ -116,19 +118,24 @@ def features_backward(
 
 
 @triton.jit
-def _csr_times_dense(out, indptr, indices, values, dense, basis, weighted, width, K: tl.constexpr, BLOCK: tl.constexpr):
-    i = tl.program_id(0)
+def _csr_times_dense(
+    out, indptr, indices, values, dense, basis, weighted, rows, width,
+    K: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = column < width
-    total = tl.zeros((BLOCK,), dtype=tl.float32)
-    for e in range(tl.load(indptr + i), tl.load(indptr + i + 1)):
-        row = tl.load(indices + e).to(tl.int64)
-        total += tl.load(values + e) * tl.load(dense + row * width + column, mask=inside, other=0.0)
-    for k in tl.static_range(K):
-        total -= tl.load(basis + i.to(tl.int64) * K + k) * tl.load(
-            weighted + k * width + column, mask=inside, other=0.0
-        )
-    tl.store(out + i.to(tl.int64) * width + column, total, mask=inside)
+    first = tl.program_id(0).to(tl.int64) * ROWS
+    for step in range(ROWS):
+        i = first + step
+        if i < rows:
+            total = tl.zeros((BLOCK,), dtype=tl.float32)
+            for e in range(tl.load(indptr + i), tl.load(indptr + i + 1)):
+                row = tl.load(indices + e).to(tl.int64)
+                total += tl.load(values + e) * tl.load(dense + row * width + column, mask=inside, other=0.0)
+            for k in tl.static_range(K):
+                low = tl.load(weighted + k * width + column, mask=inside, other=0.0)
+                total -= tl.load(basis + i * K + k) * low
+            tl.store(out + i * width + column, total, mask=inside)
 
 
 def csr_times_dense(
@@ -137,13 +144,15 @@ def csr_times_dense(
     """out[i] = Σ_j s_ij dense[j] - Σ_k basis[i, k] weighted[k] over (batch, width) flattened."""
     width = dense.shape[1] * dense.shape[2]
     block = min(512, max(16, triton.next_power_of_2(width)))
-    grid = (out.shape[0], triton.cdiv(width, block))
     if basis is None or weighted is None:
         basis, weighted = dense[:0], dense[:0]  # nothing to subtract: K = 0
+    rank = basis.shape[1] if len(basis) else 0
+    together = _ROWS_TOGETHER if rank else 1  # rows of a program find ``weighted`` in the cache of its processor
+    grid = (triton.cdiv(out.shape[0], together), triton.cdiv(width, block))
     _csr_times_dense[grid](
         out, csr.crow_indices(), csr.col_indices(), csr.values(), dense,
-        basis.contiguous(), weighted.contiguous(), width,
-        K=basis.shape[1] if len(basis) else 0, BLOCK=block, num_warps=4,
+        basis.contiguous(), weighted.contiguous(), out.shape[0], width,
+        K=rank, ROWS=together, BLOCK=block, num_warps=4,
     )  # fmt: skip
 
 
@@ -187,55 +196,60 @@ def relu_dropout_backward(out: Tensor, grad: Tensor, result: Tensor, scale: floa
     _relu_dropout_backward[(triton.cdiv(count, 2048),)](out, grad, result, scale, count, BLOCK=2048, num_warps=8)
 
 
-@triton.jit(do_not_specialize=["P", "B", "M"])
-def _times_weight(out, hidden, weight, P, B, M, H, C, BP: tl.constexpr, BH: tl.constexpr, BC: tl.constexpr):
-    p = tl.program_id(0) * BP + tl.arange(0, BP)
-    b = tl.program_id(1)
+@triton.jit(do_not_specialize=["Q", "R"])
+def _times_weight(
+    out, hidden, weight, Q, R, H, C, M: tl.constexpr, BQ: tl.constexpr, BH: tl.constexpr, BC: tl.constexpr
+):
+    # The samples of a run at a node lie side by side: q counts all samples of all nodes.
+    q = tl.program_id(0) * BQ + tl.arange(0, BQ)
+    r = tl.program_id(1).to(tl.int64)
     h, c = tl.arange(0, BH), tl.arange(0, BC)
-    row = p.to(tl.int64) * B + b
-    x = tl.load(hidden + row[:, None] * H + h[None, :], mask=(p < P)[:, None] & (h < H)[None, :], other=0.0)
-    place = weight + (b // M).to(tl.int64) * H * C + h[:, None] * C + c[None, :]
+    row = (q // M * R + r) * M + q % M
+    x = tl.load(hidden + row[:, None] * H + h[None, :], mask=(q < Q)[:, None] & (h < H)[None, :], other=0.0)
+    place = weight + r * H * C + h[:, None] * C + c[None, :]
     w = tl.load(place, mask=(h < H)[:, None] & (c < C)[None, :], other=0.0)
     result = tl.dot(x, w, input_precision="tf32x3")
-    tl.store(out + row[:, None] * C + c[None, :], result, mask=(p < P)[:, None] & (c < C)[None, :])
+    tl.store(out + row[:, None] * C + c[None, :], result, mask=(q < Q)[:, None] & (c < C)[None, :])
 
 
 def times_weight(out: Tensor, hidden: Tensor, weight: Tensor) -> None:
     """out[p, r*M+m, :] = hidden[p, r*M+m, :] @ weight[r]."""
     count, batch, width = hidden.shape
     runs, _, columns = weight.shape
+    samples = batch // runs
     sizes = {"BH": max(16, triton.next_power_of_2(width)), "BC": max(16, triton.next_power_of_2(columns))}
-    _times_weight[(triton.cdiv(count, 64), batch)](
-        out, hidden, weight, count, batch, batch // runs, width, columns, BP=64, num_warps=4, **sizes
+    _times_weight[(triton.cdiv(count * samples, 64), runs)](
+        out, hidden, weight, count * samples, runs, width, columns, M=samples, BQ=64, num_warps=4, **sizes
     )
 
 
-@triton.jit(do_not_specialize=["P", "B", "M"])
+@triton.jit(do_not_specialize=["Q", "R"])
 def _weight_gradient(
-    partial, hidden, grad, P, B, M, H, C, STEPS: tl.constexpr, BP: tl.constexpr, BH: tl.constexpr, BC: tl.constexpr
+    partial, hidden, grad, Q, R, H, C,
+    M: tl.constexpr, STEPS: tl.constexpr, BQ: tl.constexpr, BH: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
-    part, r = tl.program_id(0), tl.program_id(1)
+    part, r = tl.program_id(0), tl.program_id(1).to(tl.int64)
     h, c = tl.arange(0, BH), tl.arange(0, BC)
     total = tl.zeros((BH, BC), dtype=tl.float32)
     for step in range(STEPS):
-        p = (part * STEPS + step) * BP + tl.arange(0, BP)
-        for m in range(M):
-            row = p.to(tl.int64) * B + r * M + m
-            x = tl.load(hidden + row[None, :] * H + h[:, None], mask=(p < P)[None, :] & (h < H)[:, None], other=0.0)
-            g = tl.load(grad + row[:, None] * C + c[None, :], mask=(p < P)[:, None] & (c < C)[None, :], other=0.0)
-            total += tl.dot(x, g, input_precision="tf32x3")
-    place = partial + ((part * tl.num_programs(1) + r).to(tl.int64) * H + h)[:, None] * C + c[None, :]
+        q = (part * STEPS + step) * BQ + tl.arange(0, BQ)
+        row = (q // M * R + r) * M + q % M
+        x = tl.load(hidden + row[None, :] * H + h[:, None], mask=(q < Q)[None, :] & (h < H)[:, None], other=0.0)
+        g = tl.load(grad + row[:, None] * C + c[None, :], mask=(q < Q)[:, None] & (c < C)[None, :], other=0.0)
+        total += tl.dot(x, g, input_precision="tf32x3")
+    place = partial + ((part * R + r) * H + h)[:, None] * C + c[None, :]
     tl.store(place, total, mask=(h < H)[:, None] & (c < C)[None, :])
 
 
 def weight_gradient(hidden: Tensor, grad: Tensor, runs: int) -> Tensor:
     """Σ_{p, m} hidden[p, r*M+m, :]ᵀ grad[p, r*M+m, :], shape (R, H, C): the gradient of ``times_weight`` for weight."""
     count, batch, width = hidden.shape
-    columns, steps = grad.shape[2], 8
-    parts = triton.cdiv(count, 32 * steps)
+    columns, samples, steps = grad.shape[2], batch // runs, 32
+    parts = triton.cdiv(count * samples, 32 * steps)
     partial = hidden.new_empty(parts, runs, width, columns)
     sizes = {"BH": max(16, triton.next_power_of_2(width)), "BC": max(16, triton.next_power_of_2(columns))}
     _weight_gradient[(parts, runs)](
-        partial, hidden, grad, count, batch, batch // runs, width, columns, STEPS=steps, BP=32, num_warps=4, **sizes
-    )
+        partial, hidden, grad, count * samples, runs, width, columns,
+        M=samples, STEPS=steps, BQ=32, num_warps=4, **sizes,
+    )  # fmt: skip
     return partial.sum(0)
