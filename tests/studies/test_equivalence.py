@@ -140,3 +140,16 @@ def test_the_sentence_says_what_was_found():
         "Perturbed methods minus their controls, 1 comparison: +0.100 points; with a single run there is no telling "
         "how precise that is."
     )
+
+
+def test_where_all_pairs_tie_the_sentence_says_so_and_gives_no_margin():
+    tied = equivalence([0.0] * 4, ["a", "a", "b", "b"], "splits", comparisons=2)
+    said = "Perturbed methods and their controls, 2 comparisons pooled: all 4 pairs of runs have equal results."
+    assert tied.sentence == said
+    alone = equivalence([0.0], ["a"], "splits")
+    said = "Perturbed methods and their controls, 1 comparison: the one pair of runs has equal results."
+    assert alone.sentence == said
+    # Runs that differ are not equal, even where their mean in each split is zero.
+    balanced = equivalence([0.01, -0.01, 0.01, -0.01], ["a", "a", "b", "b"], "splits")
+    said = "Perturbed methods minus their controls, 1 comparison: 0.000 points in each of the 2 splits; with no spread "
+    assert balanced.sentence == said + "there is nothing to test."
