@@ -64,6 +64,7 @@ def tune(
     first_seed: shared.FirstSeed = FIRST_SEED,
     device: shared.Device = "auto",
     workers: shared.Workers = None,
+    dry_run: shared.DryRun = False,
     quiet: shared.Quiet = False,
     json: shared.Json = False,
     settings: shared.Settings = "general",
@@ -80,6 +81,7 @@ def tune(
     """
     from fishergcn import studies
     from fishergcn._base.imports import require
+    from fishergcn.cli._cost import show_cost
     from fishergcn.cli._own_data import Source
     from fishergcn.cli._settings import make_config, parse_setting
     from fishergcn.execution import Display, Listener
@@ -90,6 +92,16 @@ def tune(
     config = make_config(settings, {"max_epochs": epochs}, set_)
     numbers = check_seeds(seeds, first_seed)
     methods = method or [shared.DEFAULT_METHOD]
+    if dry_run:
+        with warnings_as_notes():
+            cost = studies.tuning_cost(
+                data.load().values(), methods, splits or None, numbers, config,
+                grid=grid, trials=trials, device=device, workers=workers,
+            )  # fmt: skip
+        if grid is None:
+            note("a bound: the search chooses as it goes, and every trial counts with the settings that take longest.")
+        show_cost(cost, as_json=json)
+        return
     found: list[tuple[Path, dict[str, Any], Tuning]] = []
     with told_when_stopped(f"finished trials are kept; continue with: {this_command()}"), warnings_as_notes():
         graphs = data.load()
