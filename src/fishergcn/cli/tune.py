@@ -12,7 +12,7 @@ import typer
 from fishergcn._base.seeds import FIRST_SEED, check_seeds
 from fishergcn._base.terminal import console, note, table
 from fishergcn.cli import _options as shared
-from fishergcn.cli._common import print_json, this_command, told_when_stopped, warnings_as_notes
+from fishergcn.cli._common import print_json, tell_of_report, this_command, told_when_stopped, warnings_as_notes
 from fishergcn.cli.train import train
 
 if TYPE_CHECKING:
@@ -145,6 +145,7 @@ def tune(
         # Trains the best trial again, to the last digit, and then looks at the test nodes.
         command = shlex.join(["fishergcn", "train", *shared.words_of(train, {**options, **best})])
         note(f"all trials are in {place / 'tuning.json'}; to train with the best settings: {command}")
+    tell_of_report(out)
 
 
 def _facts(found: Tuning) -> dict[str, Any]:
