@@ -131,9 +131,9 @@ def test_an_unknown_metric(filled):
 def test_the_sentence_says_what_was_found():
     known = equivalence([0.001, -0.0005, 0.0005, 0.0], ["a", "b", "c", "d"], "splits", comparisons=2)
     assert known.sentence == (
-        "Perturbed methods minus their controls, 2 comparisons pooled: +0.025 points, 95 % interval [−0.078, +0.128]. "
+        "Perturbed methods minus their controls, 2 comparisons pooled: +0.025 points, 95% interval [−0.078, +0.128]. "
         "Two one-sided t tests over the 4 splits of all data sets rule out a difference of 0.101 points or more, in "
-        "either direction, at the 5 % level."
+        "either direction, at the 5% level."
     )
     alone = equivalence([0.001], ["a"], "splits")
     assert alone.sentence == (

@@ -293,7 +293,7 @@ class _Choice:
         for name in self.methods:
             if name not in {each for each, _ in (*keys, *self.records)}:
                 seconds = self._seconds(name)
-                why = f"a run would take about {seconds * self.cores:.0f} s"
+                why = f"too little time was left; a run would take about {seconds * self.cores:.0f} s"
                 if math.isinf(seconds):
                     size = self._entries * 12 / 2**30
                     why = f"the high-order matrix would have about {self._entries:.2g} entries ({size:.1f} GB)"

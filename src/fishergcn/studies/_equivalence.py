@@ -34,7 +34,7 @@ class Equivalence:
     Attributes
     ----------
     difference
-        d, over all runs of all comparisons, with its interval of 95 %. Its groups are the splits (or, where a data set
+        d, over all runs of all comparisons, with its interval of 95%. Its groups are the splits (or, where a data set
         has one split, the seeds) of each data set: methods that share a split share its luck.
     comparisons
         How many pairs of a cell and its control are pooled.
@@ -79,9 +79,9 @@ class Equivalence:
         if self.error < TIE:
             return f"{said} in each of the {found.groups} {found.unit}; with no spread there is nothing to test."
         return (
-            f"{said}, 95 % interval [{low}, {high}]. Two one-sided t tests over the {found.groups} {found.unit} of all "
+            f"{said}, 95% interval [{low}, {high}]. Two one-sided t tests over the {found.groups} {found.unit} of all "
             f"data sets rule out a difference of {100 * self.margin:.3f} points or more, in either direction, at the "
-            f"{100 * LEVEL:.0f} % level."
+            f"{100 * LEVEL:.0f}% level."
         )
 
 

@@ -42,7 +42,7 @@ class Estimate:
     mean
         Over all runs.
     low, high
-        Ends of the confidence interval of 95 %: :func:`student` with fewer than six groups, else
+        Ends of the confidence interval of 95%: :func:`student` with fewer than six groups, else
         :func:`cluster_bootstrap`; NaN with a single one.
     standard_error
         Of the mean, made in the same way.
