@@ -24,7 +24,7 @@ _PROGRESS = (
 )
 _SETTINGS = (
     "Validation accuracy of all trials against each setting, the best in orange. Dots that rise toward one side show "
-    "where good values are; a flat one says that the setting matters little."
+    "where good values are; a flat cloud means that the setting matters little."
 )
 _MOST_TRIALS = 1000
 
