@@ -67,7 +67,7 @@ def tuning_cost(
             runs = len(chosen) * len(numbers)  # of a trial: those of several are not trained at the same time
             rows.append((count, [Part(graph.name or "", name, size, method, each, runs) for size, each in sizes]))
     cost = cost_of([part for _, parts in rows for part in parts], device, workers)
-    found, made, last = iter(cost.parts), list[PartCost](), tuple[str, str]()
+    found, made, last = iter(cost.parts), list[PartCost](), ("", "")
     for count, parts in rows:
         worst = _worst(list(itertools.islice(found, len(parts))))
         # All trials of a search share the matrix and its spectrum, unless they may differ in its order.
