@@ -2,11 +2,12 @@
 # Use:  docker run --rm --volume "$PWD:/data" fishergcn train --edges links.csv --labels labels.csv --out model
 FROM python:3.12-slim
 
-# torch for the CPU alone: a tenth of the size of the build with CUDA.
-ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+# Where torch comes from: pip's own index if empty. The index address that PyTorch's own install page names for the CPU
+# has a build for the CPU alone, a tenth of the size of the build with CUDA.
+ARG TORCH_INDEX=
 WORKDIR /opt/fishergcn
 COPY constraints.txt ./
-RUN python -m pip install --no-cache-dir --constraint constraints.txt --index-url "${TORCH_INDEX}" torch
+RUN python -m pip install --no-cache-dir --constraint constraints.txt ${TORCH_INDEX:+--index-url "${TORCH_INDEX}"} torch
 COPY pyproject.toml README.md LICENSE ./
 COPY src ./src
 RUN python -m pip install --no-cache-dir --constraint constraints.txt ".[report,sklearn,tune]"

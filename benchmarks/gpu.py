@@ -1,22 +1,22 @@
 """Run-epochs per second on a GPU: 200 stacked runs of ours beside a plain loop; or the whole table.
 
     python benchmarks/gpu.py [--out FILE.json]
-    python benchmarks/gpu.py --table [--max-minutes 9] [--out FILE.json] [--csv FILE.csv]
+    python benchmarks/gpu.py --table [--workers 3] [--out FILE.json]
 
 A run-epoch is one optimization step and one validation pass of one run. The plain loop is PyTorch Geometric's
 ``GCNConv`` as its example uses it, one run after the other; where that package is missing, the same loop in
-plain torch (the record says which). With ``--table``, every method is trained on every data set by
-``fishergcn.train``, 20 shuffled splits x 10 seeds a cell, preprocessing timed with the rest; each cell is on
-disk as soon as it is finished.
+plain torch (the record says which). With ``--table``, every method is trained on every data set as
+``fishergcn reproduce table2 --device cuda --workers 3`` does it, 20 shuffled splits x 10 seeds a cell. The clock runs
+from the first import of data to the last cell: start of the processes, preprocessing and compilation are timed with the
+rest.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-import os
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,8 @@ from _process import RESULTS
 from _record import machine, write_record
 
 import fishergcn
+from fishergcn import studies
+from fishergcn.execution import Listener
 from fishergcn.training import Run
 from fishergcn.training._engine import Trainer
 from fishergcn.training._methods import parse_method
@@ -35,17 +37,6 @@ from fishergcn.training._problem import prepare
 REQUIRED = {"gcn": 250.0, "fishergcn": 100.0}
 REQUIRED_TABLE_MINUTES = 2.0
 FIRST_SEED = 2019  # of splits and of initializations alike
-COLUMNS = (
-    "dataset", "method", "split", "seed", "status", "epochs",
-    "test_accuracy", "test_loss", "test_cross_entropy",
-    "val_accuracy", "val_loss", "val_cross_entropy", "seconds",
-)  # fmt: skip
-# Cheap cells first: if time runs out, only the high-order cells of PubMed are missing.
-CELLS = [
-    *((data, method) for data in ("cora", "citeseer") for method in ("gcn", "gcn-x5", "fishergcn")),
-    *((data, method) for data in ("cora", "citeseer") for method in ("gcn-t", "gcn-t-x5", "fishergcn-t")),
-    *(("pubmed", method) for method in ("gcn", "gcn-x5", "fishergcn", "gcn-t", "gcn-t-x5", "fishergcn-t")),
-]
 
 
 def wait_for(device: str) -> None:
@@ -132,64 +123,57 @@ def summary(records: list[fishergcn.RunRecord], seconds: float) -> dict[str, Any
     return {**counts, **means, "std_test_accuracy": spread, "seconds": seconds}
 
 
-def train_cell(data: str, method: str, options: argparse.Namespace) -> tuple[dict[str, Any], list[Any]]:
-    """Train one cell; a cell that fails is noted down and the others go on."""
-    start = time.perf_counter()
-    try:
-        graph = fishergcn.datasets.load(data)
-        config = fishergcn.TrainConfig(max_epochs=options.max_epochs)
-        splits = shuffled_splits(graph, options.splits)
-        records = fishergcn.train(graph, method, splits, options.seeds, config, device=options.device)
-        wait_for(options.device)
-    except Exception as error:
-        print(f"{data} {method} failed: {type(error).__name__}: {error}", flush=True)
-        return {"error": f"{type(error).__name__}: {error}", "seconds": time.perf_counter() - start}, []
-    finally:
-        if options.device.startswith("cuda"):
-            torch.cuda.empty_cache()
-    return summary(records, time.perf_counter() - start), records
+class _Cells(Listener):
+    """Notes down each cell as it is finished."""
 
+    def __init__(self, options: argparse.Namespace, cells: int) -> None:
+        self.options, self.cells, self.begun = options, cells, time.perf_counter()
+        self.rows: list[dict[str, Any]] = []
+        self.records: dict[tuple[str, str], list[fishergcn.RunRecord]] = {}
 
-def table(options: argparse.Namespace) -> bool:
-    """Train the cells in order, each on disk as soon as it is finished; return whether all were trained."""
-    cells = [cell for cell in CELLS if cell[0] in options.datasets and cell[1] in options.methods]
-    out = options.out or RESULTS / "gpu_table.json"
-    rows: list[dict[str, Any]] = []
-    options.csv.parent.mkdir(parents=True, exist_ok=True)
-    begin = time.perf_counter()
-    with options.csv.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        for data, method in cells:
-            if time.perf_counter() - begin > 60 * options.max_minutes:
-                missing = len(cells) - len(rows)
-                print(f"{options.max_minutes:g} minutes are over; {missing} cells are not trained.")
-                break
-            facts, records = train_cell(data, method, options)
-            writer.writerows([getattr(record, name) for name in COLUMNS] for record in records)
-            file.flush()
-            os.fsync(file.fileno())
-            rows.append({"dataset": data, "method": method, **facts})
-            minutes = (time.perf_counter() - begin) / 60
-            record = {
+    def finished(self, name: tuple[str, str], records: Sequence[fishergcn.RunRecord]) -> None:
+        data, method = name
+        done = self.records.setdefault(name, [])
+        done += records
+        if len(done) < self.options.splits * self.options.seeds:
+            return
+        seconds = time.perf_counter() - self.begun
+        facts = summary(done, seconds)
+        self.rows.append({"dataset": data, "method": method, **facts})
+        scores = f"{100 * facts['mean_test_accuracy']:6.2f} % loss {facts['mean_test_loss']:.3f}"
+        print(f"{data:9} {method:12} {scores}   after {seconds:6.1f} s", flush=True)
+        options = self.options
+        write_record(
+            options.out or RESULTS / "gpu_table.json",
+            {
                 "benchmark": "gpu_table",
-                "cells": len(cells),
-                "minutes": minutes,
+                "cells": self.cells,
+                "minutes": seconds / 60,
                 "required_minutes": REQUIRED_TABLE_MINUTES,
                 "splits": options.splits,
                 "seeds": options.seeds,
                 "max_epochs": options.max_epochs,
-                "rows": rows,
+                "workers": options.workers,
+                "rows": self.rows,
                 "machine": gpu_machine(options.device),
-            }
-            write_record(out, record)
-            if records:
-                scores = f"{100 * facts['mean_test_accuracy']:6.2f} % loss {facts['mean_test_loss']:.3f}"
-                print(
-                    f"{data:9} {method:12} {scores} {facts['seconds']:7.1f} s   {minutes:5.2f} min",
-                    flush=True,
-                )
-    return len(rows) == len(cells) and not any("error" in row for row in rows)
+            },
+        )
+
+
+def table(options: argparse.Namespace) -> bool:
+    """Train the cells, each noted down as soon as it is finished; return whether all were trained."""
+    plan = studies.make_plan(
+        "table2",
+        datasets=options.datasets,
+        methods=options.methods,
+        splits=options.splits,
+        seeds=options.seeds,
+        epochs=options.max_epochs,
+    )
+    cells = _Cells(options, len(plan.cells))
+    with tempfile.TemporaryDirectory() as folder:
+        studies.run(plan, folder, device=options.device, workers=options.workers, listener=cells).close()
+    return len(cells.rows) == len(plan.cells)
 
 
 def main() -> None:
@@ -203,11 +187,10 @@ def main() -> None:
     speed.add_argument("--epochs", type=int, default=200)
     full = parser.add_argument_group("table")
     full.add_argument("--table", action="store_true", help="train the whole table instead")
-    full.add_argument("--datasets", nargs="+", default=sorted({data for data, _ in CELLS}))
+    full.add_argument("--datasets", nargs="+", default=["cora", "citeseer", "pubmed"])
     full.add_argument("--methods", nargs="+", default=list(fishergcn.METHODS))
     full.add_argument("--max-epochs", type=int, default=500)
-    full.add_argument("--max-minutes", type=float, default=9.0, help="start no new cell after that")
-    full.add_argument("--csv", type=Path, default=RESULTS / "gpu_table.csv")
+    full.add_argument("--workers", type=int, default=3, help="processes that share the GPU")
     options = parser.parse_args()
     if options.device.startswith("cuda") and not torch.cuda.is_available():
         print("gpu: no CUDA device here, nothing to measure.")

@@ -10,7 +10,8 @@ from unittest.mock import patch
 
 import fuzz_results
 import fuzz_targets
-from fuzz_targets import NUMBERS, TEXTS, Files, Target
+from fuzz_spoiling import NUMBERS, TEXTS, Files
+from fuzz_targets import Target
 
 TARGETS = fuzz_targets.TARGETS | fuzz_results.TARGETS
 

@@ -17,18 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fuzz_targets import (
-    Files,
-    Target,
-    graph,
-    odd_value,
-    spoil_bytes,
-    spoil_npz,
-    spoil_one,
-    spoil_text,
-    spoil_value,
-    to_json,
-)
+from fuzz_spoiling import Files, odd_value, spoil_bytes, spoil_npz, spoil_one, spoil_text, spoil_value, to_json
+from fuzz_targets import Target, graph
 
 STATEMENTS = (
     "DROP TABLE runs",
@@ -106,14 +96,14 @@ def _read_model(folder: Path, rng: random.Random) -> None:
 @functools.cache
 def _search() -> Files:
     from fishergcn.studies import Trial, Tuning
-    from fishergcn.studies._tuning import _write
+    from fishergcn.studies._tuned import write_tuning
     from fishergcn.training import TrainConfig
 
     trials = tuple(
         Trial({"dropout": 0.1 * each, "scaling": "rows", "bias": True}, 0.5 + each / 20, 1.0) for each in range(1, 5)
     )
     with tempfile.TemporaryDirectory() as folder:
-        _write(Path(folder), Tuning("gcn", TrainConfig(), trials, "mine", (("public", 2019),)), graph())
+        write_tuning(Path(folder), Tuning("gcn", TrainConfig(), trials, "mine", (("public", 2019),)), graph())
         return {"tuning.json": Path(folder, "tuning.json").read_bytes()}
 
 

@@ -13,8 +13,8 @@ from fishergcn import Graph, TrainConfig, train
 from fishergcn.errors import DataFileError, InputError, MissingExtraError
 from fishergcn.execution import Listener, LocalExecutor
 from fishergcn.splits import Split
+from fishergcn.studies import PAPER_GRID, tune
 from fishergcn.studies import _tuning as tuning
-from fishergcn.studies._tuning import PAPER_GRID, tune
 
 pytest.importorskip("optuna")
 FEW = TrainConfig(max_epochs=3, rank=2, samples=2)

@@ -103,12 +103,13 @@ def features_backward(
     pointers, _, entries, _ = parts
     chunks = len(pointers) - 1
     partial = out if chunks == 1 else out.new_empty(chunks, *out.shape)
+    alone = words is None or samples == 1  # the more samples, the more a program has to do for an entry
     _features_backward[(columns, chunks, runs)](
         partial, *parts, grad,
         entries if words is None else words, 0 if words is None else words.shape[1],
         columns, width, 1.0 if words is None else 1.0 / keep,
         M=1 if words is None else samples, MASKED=words is not None,
-        BH=max(16, triton.next_power_of_2(width)), BE=16, num_warps=1,
+        BH=max(16, triton.next_power_of_2(width)), BE=8 if alone else 16, num_warps=1 if alone else 4,
     )  # fmt: skip
     if chunks > 1:
         torch.sum(partial, 0, out=out)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fishergcn.cli._common import load_graph, load_graph_file
-from fishergcn.cli._options import DirectedWord, EmptyWord, SelfLinksWord, TextWord
+from fishergcn.cli._tables import Tables
 from fishergcn.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,21 +23,13 @@ class Source:
     dataset: list[str] | None
     graph: Path | list[Path] | None
     edges: Path | None
-    features: Path | None
-    labels: Path | None
-    header: str | None
-    directed: DirectedWord
-    self_links: SelfLinksWord
     name: str | None
-    source: str | None = None
-    target: str | None = None
-    weight: str | None = None
-    id_: str | None = None
-    label: str | None = None
-    parts: list[str] | None = None
-    drop: list[str] | None = None
-    text: TextWord = "refuse"
-    empty: EmptyWord = "refuse"
+    tables: Tables
+
+    def options(self) -> dict[str, Any]:
+        """Return the values of the options by which a command was given the graphs."""
+        given = {"dataset": self.dataset, "graph": self.graph, "edges": self.edges}
+        return {**given, **asdict(self.tables), "name": self.name}
 
     def load(self, *, mixed: bool = False) -> dict[str, Graph]:
         """Read the graphs, by name; unless ``mixed``, they come from one of the three options."""
@@ -50,9 +42,9 @@ class Source:
             raise InputError(f"{how} one of --dataset, --graph and --edges must be given, got {got}.")
         if self.edges is None:
             for option in ("features", "labels", "source", "target", "weight", "id_", "label", "parts", "drop"):
-                if getattr(self, option):
+                if getattr(self.tables, option):
                     raise InputError(f"--{option.rstrip('_')} goes with --edges, not with --{given[0]}.")
-        elif self.labels is None and self.label is None:
+        elif self.tables.labels is None and self.tables.label is None:
             raise InputError(
                 "--labels must be given with --edges: a file with a node id and a class name on each line; or --label, "
                 "the column of --features that holds the classes."
@@ -73,23 +65,24 @@ class Source:
         """Read the graph of text files, whose empty cells get the means of ``fill_from`` if it is given."""
         from fishergcn.graph import Graph
 
+        tables = self.tables
         return Graph.from_files(
             edges,
-            self.features,
-            self.labels,
-            header=parse_header(self.header),
-            directed=self.directed,
-            source=self.source,
-            target=self.target,
-            weight=self.weight,
-            id=self.id_,
-            label=self.label,
-            parts=self.parts or (),
-            drop=self.drop or (),
-            text=self.text,
-            empty=self.empty,
+            tables.features,
+            tables.labels,
+            header=parse_header(tables.header),
+            directed=tables.directed,
+            source=tables.source,
+            target=tables.target,
+            weight=tables.weight,
+            id=tables.id_,
+            label=tables.label,
+            parts=tables.parts or (),
+            drop=tables.drop or (),
+            text=tables.text,
+            empty=tables.empty,
             fill_from=fill_from,
-            self_links=self.self_links,
+            self_links=tables.self_links,
             name=self.name or ("stdin" if str(edges) == "-" else Path(edges.name.removesuffix(".gz")).stem),
         )
 

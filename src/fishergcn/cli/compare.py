@@ -5,28 +5,18 @@ from __future__ import annotations
 from fishergcn._base.seeds import FIRST_SEED, check_seeds
 from fishergcn.cli import _options as shared
 from fishergcn.cli._common import warnings_as_notes
+from fishergcn.cli._tables import Tables, takes_tables
 from fishergcn.cli.reproduce import run_plan
 
 
+@takes_tables()
 def compare(
+    *,
     out: shared.StudyOut,
     dataset: shared.Dataset = None,
     graph: shared.Graphs = None,
     edges: shared.Edges = None,
-    features: shared.Features = None,
-    labels: shared.Labels = None,
-    header: shared.Header = None,
-    source: shared.SourceColumn = None,
-    target: shared.TargetColumn = None,
-    weight: shared.WeightColumn = None,
-    id_: shared.IdColumn = None,
-    label: shared.LabelColumn = None,
-    parts: shared.PartsColumns = None,
-    drop: shared.DropColumns = None,
-    text: shared.TextColumns = "refuse",
-    empty: shared.EmptyCells = "refuse",
-    directed: shared.Directed = "undirected",
-    self_links: shared.SelfLinks = "keep",
+    tables: Tables,
     name: shared.Name = None,
     splits: shared.Splits = None,
     method: shared.Methods = None,
@@ -56,8 +46,7 @@ def compare(
     from fishergcn.cli._own_data import Source
     from fishergcn.cli._settings import make_config
 
-    columns = (source, target, weight, id_, label, parts, drop, text, empty)
-    data = Source(dataset, graph, edges, features, labels, header, directed, self_links, name, *columns)
+    data = Source(dataset, graph, edges, name, tables)
     config, numbers = make_config(settings, {"max_epochs": epochs}, set_), check_seeds(seeds, first_seed)
     with warnings_as_notes():
         graphs = list(data.load(mixed=True).values())

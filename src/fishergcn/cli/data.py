@@ -11,6 +11,7 @@ from fishergcn._base.terminal import console, table
 from fishergcn.cli import _options as shared
 from fishergcn.cli._common import load_graph, print_json, warnings_as_notes
 from fishergcn.cli._help import Command, Group
+from fishergcn.cli._tables import Tables, takes_tables
 
 if TYPE_CHECKING:
     from fishergcn.graph import Graph
@@ -68,23 +69,12 @@ def info(
 
 
 @app.command(name="import", cls=Command)
+@takes_tables()
 def import_(
+    *,
     edges: shared.RequiredEdges,
     out: Annotated[Path, typer.Option(help="The graph file to write (.npz), or with --mapped a new folder.")],
-    features: shared.Features = None,
-    labels: shared.Labels = None,
-    header: shared.Header = None,
-    source: shared.SourceColumn = None,
-    target: shared.TargetColumn = None,
-    weight: shared.WeightColumn = None,
-    id_: shared.IdColumn = None,
-    label: shared.LabelColumn = None,
-    parts: shared.PartsColumns = None,
-    drop: shared.DropColumns = None,
-    text: shared.TextColumns = "refuse",
-    empty: shared.EmptyCells = "refuse",
-    directed: shared.Directed = "undirected",
-    self_links: shared.SelfLinks = "keep",
+    tables: Tables,
     name: Annotated[
         str | None, typer.Option(help="A name for the graph; by default that of --out.", rich_help_panel=shared.DATA)
     ] = None,
@@ -108,8 +98,7 @@ def import_(
     if mapped and (out.suffix == ".npz" or overwrite):
         raise InputError("--mapped writes a new folder: --out must not end in .npz, and nothing is overwritten.")
     shared.check_new_file(out, overwrite=overwrite)
-    columns = (source, target, weight, id_, label, parts, drop, text, empty)
-    data = Source(None, None, edges, features, labels, header, directed, self_links, name or out.stem, *columns)
+    data = Source(None, None, edges, name or out.stem, tables)
     with warnings_as_notes():
         graph = data.from_files(edges)
     graph.save(out, mapped=mapped)

@@ -12,9 +12,12 @@ from fishergcn._base.foreign import printable
 from fishergcn._base.terminal import note
 from fishergcn.cli import _options as shared
 from fishergcn.cli._common import print_json, warnings_as_notes
+from fishergcn.cli._tables import Tables, takes_tables
 
 
+@takes_tables(without=("labels", "label", "parts"))
 def predict(
+    *,
     folder: shared.ModelFolder,
     graph: Annotated[
         Path | None,
@@ -24,17 +27,7 @@ def predict(
         ),
     ] = None,
     edges: shared.Edges = None,
-    features: shared.Features = None,
-    header: shared.Header = None,
-    source: shared.SourceColumn = None,
-    target: shared.TargetColumn = None,
-    weight: shared.WeightColumn = None,
-    id_: shared.IdColumn = None,
-    drop: shared.DropColumns = None,
-    text: shared.TextColumns = "refuse",
-    empty: shared.EmptyCells = "refuse",
-    directed: shared.Directed = "undirected",
-    self_links: shared.SelfLinks = "keep",
+    tables: Tables,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -59,19 +52,16 @@ def predict(
 
     if graph is not None and edges is not None:
         raise InputError("--graph and --edges cannot be used together.")
-    places = {"features": features, "source": source, "target": target, "weight": weight, "id": id_, "drop": drop}
-    for option, value in places.items():
-        if edges is None and value:
-            raise InputError(f"--{option} needs --edges.")
+    for option in ("features", "source", "target", "weight", "id_", "drop"):
+        if edges is None and getattr(tables, option):
+            raise InputError(f"--{option.rstrip('_')} needs --edges.")
     if out is not None:
         shared.check_new_file(out, overwrite=overwrite)
     model = load_model(folder)
     with warnings_as_notes():
         place = model.graph
         if edges is not None:
-            columns = (source, target, weight, id_, None, None, drop, text, empty)
-            data = Source(None, None, edges, features, None, header, directed, self_links, None, *columns)
-            place = data.from_files(edges, fill_from=model.graph)
+            place = Source(None, None, edges, None, tables).from_files(edges, fill_from=model.graph)
         elif graph is not None:
             place = Graph.load(graph)
         asked = None if place is model.graph else place

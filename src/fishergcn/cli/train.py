@@ -12,6 +12,7 @@ from fishergcn._base.seeds import FIRST_SEED, check_seeds
 from fishergcn._base.terminal import console, note
 from fishergcn.cli import _options as shared
 from fishergcn.cli._common import print_json, tell_of_report, told_when_stopped, warnings_as_notes
+from fishergcn.cli._tables import Tables, takes_tables
 
 if TYPE_CHECKING:
     from fishergcn.training import RunRecord, TrainConfig
@@ -19,25 +20,14 @@ if TYPE_CHECKING:
     Results = dict[str, dict[str, list[RunRecord]]]  # of each data set, of each method
 
 
+@takes_tables()
 @told_when_stopped("nothing was saved.")
 def train(
+    *,
     dataset: shared.Dataset = None,
     graph: shared.Graph = None,
     edges: shared.Edges = None,
-    features: shared.Features = None,
-    labels: shared.Labels = None,
-    header: shared.Header = None,
-    source: shared.SourceColumn = None,
-    target: shared.TargetColumn = None,
-    weight: shared.WeightColumn = None,
-    id_: shared.IdColumn = None,
-    label: shared.LabelColumn = None,
-    parts: shared.PartsColumns = None,
-    drop: shared.DropColumns = None,
-    text: shared.TextColumns = "refuse",
-    empty: shared.EmptyCells = "refuse",
-    directed: shared.Directed = "undirected",
-    self_links: shared.SelfLinks = "keep",
+    tables: Tables,
     name: shared.Name = None,
     splits: shared.Splits = None,
     method: shared.Methods = None,
@@ -126,8 +116,7 @@ def train(
         raise InputError("--dry-run needs a --method, such as gcn; the search for one takes what --time-limit says.")
     if out is not None:
         check_model_target(out, overwrite=overwrite)
-    columns = (source, target, weight, id_, label, parts, drop, text, empty)
-    data = Source(dataset, graph, edges, features, labels, header, directed, self_links, name, *columns)
+    data = Source(dataset, graph, edges, name, tables)
     if not methods:
         choose_models(
             data,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,13 +12,16 @@ from fishergcn._base.seeds import FIRST_SEED, check_seeds
 from fishergcn._base.terminal import console, note, table
 from fishergcn.cli import _options as shared
 from fishergcn.cli._common import print_json, tell_of_report, this_command, told_when_stopped, warnings_as_notes
+from fishergcn.cli._tables import Tables, takes_tables
 from fishergcn.cli.train import train
 
 if TYPE_CHECKING:
     from fishergcn.studies import Tuning
 
 
+@takes_tables()
 def tune(
+    *,
     out: Annotated[
         Path,
         typer.Option(
@@ -31,20 +33,7 @@ def tune(
     dataset: shared.Dataset = None,
     graph: shared.Graph = None,
     edges: shared.Edges = None,
-    features: shared.Features = None,
-    labels: shared.Labels = None,
-    header: shared.Header = None,
-    source: shared.SourceColumn = None,
-    target: shared.TargetColumn = None,
-    weight: shared.WeightColumn = None,
-    id_: shared.IdColumn = None,
-    label: shared.LabelColumn = None,
-    parts: shared.PartsColumns = None,
-    drop: shared.DropColumns = None,
-    text: shared.TextColumns = "refuse",
-    empty: shared.EmptyCells = "refuse",
-    directed: shared.Directed = "undirected",
-    self_links: shared.SelfLinks = "keep",
+    tables: Tables,
     name: shared.Name = None,
     splits: shared.Splits = None,
     method: shared.Methods = None,
@@ -87,8 +76,7 @@ def tune(
     from fishergcn.execution import Display, Listener
 
     require("optuna", extra="tune", purpose="fishergcn tune")
-    columns = (source, target, weight, id_, label, parts, drop, text, empty)
-    data = Source(dataset, graph, edges, features, labels, header, directed, self_links, name, *columns)
+    data = Source(dataset, graph, edges, name, tables)
     config = make_config(settings, {"max_epochs": epochs}, set_)
     numbers = check_seeds(seeds, first_seed)
     methods = method or [shared.DEFAULT_METHOD]
@@ -106,7 +94,7 @@ def tune(
     with told_when_stopped(f"finished trials are kept; continue with: {this_command()}"), warnings_as_notes():
         graphs = data.load()
         for index, (each, loaded) in enumerate(graphs.items()):
-            given_data = dataclasses.asdict(data) | {"dataset": data.dataset and [data.dataset[index]]}
+            given_data = data.options() | {"dataset": data.dataset and [data.dataset[index]]}
             for one in methods:
                 place = out / (each if len(graphs) > 1 else "") / (one if len(methods) > 1 else "")
                 listener = Listener() if quiet else Display()

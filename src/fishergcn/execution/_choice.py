@@ -30,7 +30,7 @@ def choose_executor(
     device
         ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
     workers
-        Processes on the CPU of this machine; as many as it has cores by default.
+        Processes on this machine; by default as many as it has cores, or one on a GPU.
     cluster
         The address of a Ray cluster, or ``"auto"`` for the one this machine belongs to.
     most
@@ -40,7 +40,7 @@ def choose_executor(
     keep_going
         Whether a job that fails gives records that say so, instead of an error.
     shared
-        Whether ``workers`` processes may share a GPU, for jobs that leave most of it idle.
+        Whether ``workers`` processes may share a GPU, so that it works while one of them prepares.
 
     Examples
     --------

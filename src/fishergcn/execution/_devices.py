@@ -35,8 +35,10 @@ def find_device(device: str) -> torch.device:
     return found
 
 
-def chunk_size(problem: Problem, device: torch.device) -> int:
+def chunk_size(problem: Problem, device: torch.device, workers: int = 1) -> int:
     """Return how many runs are trained side by side: one on the CPU, as many as fit in memory on a GPU.
+
+    Processes that share a GPU have equal parts of its memory, however much others of them hold at the moment.
 
     Examples
     --------
@@ -48,9 +50,9 @@ def chunk_size(problem: Problem, device: torch.device) -> int:
     """
     if device.type == "cpu":
         return 1
-    free, _ = torch.cuda.mem_get_info(device)
+    free, whole = torch.cuda.mem_get_info(device)
     sizes = Sizes.of(problem.graph, problem.method, problem.config, entries=problem.propagation.nnz)
-    return runs_side_by_side(sizes, problem.method, problem.config, free)
+    return runs_side_by_side(sizes, problem.method, problem.config, free if workers == 1 else whole / workers)
 
 
 def runs_side_by_side(

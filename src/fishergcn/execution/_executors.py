@@ -166,8 +166,8 @@ class ProcessExecutor:
         self._alive: set[subprocess.Popen[str]] = set()
 
     def chunk_size(self, problem: Problem) -> int:
-        """Return how many runs of a problem make a job: one."""
-        return 1
+        """Return how many runs of a problem make a job: one or, on a GPU, as many as fit in a worker's share of it."""
+        return chunk_size(problem, self.device, self.workers)
 
     def run(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, list[RunRecord]]]:
         """Yield jobs with records as they come."""

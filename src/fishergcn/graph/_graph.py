@@ -7,7 +7,6 @@ import mmap
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -21,8 +20,7 @@ from fishergcn._base.types import AnyArray, CSRArray, FeatureMatrix, IntArray, M
 from fishergcn.errors import InputError
 from fishergcn.graph._components import components
 from fishergcn.graph._digest import graph_digest
-from fishergcn.graph._formats._columns import Empty, Means, Text
-from fishergcn.graph._formats._source import suffix_of
+from fishergcn.graph._formats._columns import Columns, Empty, Means, Text
 from fishergcn.graph._links import Directed, link_matrix, symmetrized, without_self_links
 from fishergcn.graph._node_data import (
     check_classes,
@@ -314,7 +312,6 @@ class Graph:
         >>> club.class_names, club.labels[:3].tolist()
         (('Mr. Hi', 'Officer'), [0, 0, 0])
         """
-        from fishergcn.graph._formats._columns import Columns
         from fishergcn.graph._formats._libraries import networkx_arguments
 
         columns = Columns(label=label, parts=parts, text=text, empty=empty, means=_means_of(fill_from, empty))
@@ -431,27 +428,11 @@ class Graph:
         ...     Graph.from_files(file.name).node_ids
         ('Ada', 'Bob')
         """
-        from fishergcn.graph._formats._columns import Columns
-        from fishergcn.graph._formats._tables import table_arguments
+        from fishergcn.graph._formats._intake import file_arguments
 
-        for argument, value in {"edges": edges, "features": features, "labels": labels}.items():
-            if not isinstance(value, str | os.PathLike) and (value is not None or argument == "edges"):
-                raise InputError(
-                    f"{argument} must be the path of a file, got {type(value).__name__}; "
-                    "Graph.from_edges takes pairs, features and labels themselves, Graph.from_frames data frames."
-                )
         columns = Columns(source, target, weight, id, label, parts, drop, text, empty, _means_of(fill_from, empty))
-        paths: list[Any] = [None if each is None else Path(each) for each in (edges, features, labels)]
-        if suffix_of(paths[0]) == ".graphml":
-            from fishergcn.graph._formats._libraries import graphml_records
-
-            if features is not None:
-                raise InputError("features must not be given with a GraphML file, whose nodes have theirs.")
-            *paths[:2], arcs = graphml_records(paths[0], weight)
-            directed = "refuse" if arcs and directed == "undirected" else directed
-        found = table_arguments(paths, header, directed, columns)
-        columns.tell()
-        return cls(**{**found, **arguments})
+        files = {"edges": edges, "features": features, "labels": labels}
+        return cls(**{**file_arguments(files, header, directed, columns), **arguments})
 
     @classmethod
     def from_frames(
@@ -491,18 +472,11 @@ class Graph:
         >>> Graph.from_frames(links, people, label="team")
         <Graph: 3 nodes, 2 links, 1 features, 2 classes>
         """
-        from fishergcn.graph._formats._columns import Columns
-        from fishergcn.graph._formats._records import records_of
-        from fishergcn.graph._formats._tables import table_arguments
+        from fishergcn.graph._formats._intake import frame_arguments
 
         columns = Columns(source, target, weight, id, label, parts, drop, text, empty, _means_of(fill_from, empty))
         frames = {"edges": edges, "nodes": nodes, "labels": labels}
-        tables = [
-            None if frame is None and name != "edges" else records_of(frame, name) for name, frame in frames.items()
-        ]
-        found = table_arguments(tables, None, directed, columns)
-        columns.tell()
-        return cls(**{**found, **arguments})
+        return cls(**{**frame_arguments(frames, directed, columns), **arguments})
 
     @classmethod
     def from_planetoid(cls, directory: str | os.PathLike[str], name: str) -> Graph:

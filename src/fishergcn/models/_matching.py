@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from fishergcn._base.types import CSRArray, FeatureMatrix, MatrixLike
+from fishergcn._base.types import CSRArray, FeatureMatrix, IntArray, MatrixLike
 from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
 from fishergcn.graph import Graph
@@ -72,6 +73,23 @@ def matched_features(known: Graph, graph: Graph, width: int) -> FeatureMatrix:
         )
     order = [place.get(name, graph.num_features) for name in known.feature_names]
     return features if order == list(range(graph.num_features)) else features[:, order]
+
+
+def moved_labels(
+    labels: IntArray, names: Sequence[str], graph: Graph, nodes: Sequence[IntArray]
+) -> tuple[IntArray, tuple[IntArray, ...]]:
+    """Return the labels of some nodes on another graph, -1 elsewhere, and where they are: nodes are found by name."""
+    places = {name: place for place, name in enumerate(node_names_of(graph))}
+    moved = np.full(graph.num_nodes, -1, dtype=np.int64)
+    found = []
+    for each in nodes:
+        there = [(places[names[node]], node) for node in each if names[node] in places]
+        if not there:
+            raise InputError("label propagation needs a training node in the graph, and none is there by name.")
+        new, old = np.array(there).T
+        moved[new] = labels[old]
+        found.append(new)
+    return moved, tuple(found)
 
 
 def check_links(links: MatrixLike, shape: tuple[int, int]) -> CSRArray:

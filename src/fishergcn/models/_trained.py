@@ -22,21 +22,28 @@ from torch import Tensor
 
 from fishergcn._base.checks import check_integer
 from fishergcn._base.choices import Scaling
-from fishergcn._base.matrices import as_square_csr
 from fishergcn._base.tensors import check_outputs
-from fishergcn._base.text import csv_text
 from fishergcn._base.types import CSRArray, FloatArray, IntArray, MatrixLike
 from fishergcn.errors import InputError
-from fishergcn.execution import check_graph, check_records
+from fishergcn.execution import check_graph
 from fishergcn.graph import Graph
 from fishergcn.models._card import model_card
 from fishergcn.models._folder import class_names_of, write_folder
-from fishergcn.models._matching import check_links, matched_features, node_names_of, nodes_in_words, stacked_features
+from fishergcn.models._making import network_arguments, record_arguments
+from fishergcn.models._matching import (
+    check_links,
+    matched_features,
+    moved_labels,
+    node_names_of,
+    nodes_in_words,
+    stacked_features,
+)
+from fishergcn.models._predictions import prediction_rows, predictions_csv
 from fishergcn.models._selection import Selection
 from fishergcn.nn import GCN, Features, FeatureScaling, full_view, local_view, make_features
 from fishergcn.nn import logits as network_logits
 from fishergcn.operators import Operator, SparseMatrix
-from fishergcn.splits import Split, choose
+from fishergcn.splits import Split
 from fishergcn.training import (
     Method,
     Problem,
@@ -46,12 +53,9 @@ from fishergcn.training import (
     TrainConfig,
     joined_propagation,
     log_probabilities,
-    parse_method,
     propagation_of,
     scores,
 )
-
-_PARTS = ("train", "val", "test")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -135,30 +139,7 @@ class TrainedModel:
         device: torch.device | str = "cpu",
     ) -> TrainedModel:
         """Take what :func:`fishergcn.train` returned with ``keep_weights=True`` for this graph and these splits."""
-        graph = check_graph(graph)
-        found = check_records([records] if isinstance(records, RunRecord) else records)
-        named = {split.name: split for split in choose(graph, splits)}
-        first = found[0]
-        if any((record.method, record.config) != (first.method, first.config) for record in found):
-            raise InputError("records must be of one method with the same settings.")
-        if any(record.graph_digest != graph.digest or record.split not in named for record in found):
-            raise InputError("the record, the graph and the split do not match.")
-        for record in found:
-            if record.status != "ok":
-                raise InputError(f"{record.method} on {record.dataset}, split {record.split}: {record.status}.")
-            if record.weights is None:
-                raise InputError("the record has no weights; train with keep_weights=True.")
-        config, method = TrainConfig.from_dict(first.config), parse_method(first.method)
-        arrays = list(zip(*(record.weights or () for record in found), strict=True))
-        runs = tuple(Run(named[record.split], record.seed) for record in found)
-        sizes = tuple({part: len(getattr(run.split, part)) for part in _PARTS} for run in runs)
-        made = cls(graph, method, config, (), tuple(found), runs, _sizes=sizes)
-        if not method.trained:
-            return dataclasses.replace(made, _learned_from=tuple(arrays[0]))
-        options: dict[str, Any] = {"dtype": getattr(torch, config.dtype), "device": device}
-        tensors = tuple(torch.as_tensor(np.stack(each), **options) for each in arrays)
-        depth = len(config.hidden) + 1
-        return dataclasses.replace(made, weights=tensors[:depth], biases=tensors[depth:])
+        return cls(**record_arguments(graph, records, splits, device))
 
     @classmethod
     def from_network(
@@ -182,26 +163,7 @@ class TrainedModel:
         scaling : {"rows", "none", "columns"}
             What a GCN sees of the features, as in training: see :class:`fishergcn.TrainConfig`.
         """
-        graph = check_graph(graph)
-        if not callable(network):
-            raise InputError(f"network must be a GCN or map an operator to logits, got {type(network).__name__}.")
-        layers = (network.weights, network.biases) if isinstance(network, GCN) else ((), ())
-        weights, biases = (tuple(each.detach().clone().unsqueeze(0) for each in part) for part in layers)
-        made = cls(
-            graph,
-            parse_method("gcn"),
-            TrainConfig(scaling=scaling),
-            weights,
-            biases=biases,
-            _function=None if weights else network,
-            _matrix=None if propagation is None else _checked_matrix(graph, propagation),
-            _matrix_is_given=propagation is not None,
-        )
-        if weights:
-            matched_features(graph, graph, weights[0].shape[1])  # raises where they are too few or too many
-            if (known := made.num_classes) < graph.num_classes:
-                raise InputError(f"the network must fit the graph: it knows {known} classes, not {graph.num_classes}.")
-        return made
+        return cls(**network_arguments(network, graph, propagation, scaling))
 
     def __len__(self) -> int:
         return len(self.weights[0]) if self.weights else len(self._learned_from) or 1
@@ -429,20 +391,13 @@ class TrainedModel:
 
     def predictions_csv(self, graph: Graph | None = None) -> str:
         """Return a table as CSV: node id, name of the most probable class, probability of each class."""
-        probabilities, names = self.probabilities(graph), self.class_names
-        nodes = node_names_of(self.graph if graph is None else graph)
-        found = zip(nodes, probabilities, probabilities.argmax(axis=1), strict=True)
-        rows = [[node, names[best], *(f"{each:.9g}" for each in row)] for node, row, best in found]
-        return csv_text(["node", "class", *(f"p:{name}" for name in names)], rows)
+        found = self.probabilities(graph)  # first: it refuses what is not a graph
+        return predictions_csv(node_names_of(self.graph if graph is None else graph), self.class_names, found)
 
     def prediction_rows(self, graph: Graph | None = None) -> list[dict[str, Any]]:
         """Return a dictionary for each node: its id, the name of the most probable class, and all probabilities."""
-        probabilities, names = self.probabilities(graph), self.class_names
-        nodes = node_names_of(self.graph if graph is None else graph)
-        return [
-            {"node": node, "class": names[row.argmax()], "probabilities": dict(zip(names, row.tolist(), strict=True))}
-            for node, row in zip(nodes, probabilities, strict=True)
-        ]
+        found = self.probabilities(graph)  # first: it refuses what is not a graph
+        return prediction_rows(node_names_of(self.graph if graph is None else graph), self.class_names, found)
 
     def network(self) -> GCN:
         """Return the only network as a module of torch, ready to predict."""
@@ -494,22 +449,4 @@ class TrainedModel:
             raise AssertionError("prepare() refuses graphs without labels")
         if graph is self.graph or self.method.base == "majority":
             return labels, nodes
-        places = {name: place for place, name in enumerate(node_names_of(graph))}
-        moved = np.full(graph.num_nodes, -1, dtype=np.int64)
-        found = []
-        for each in nodes:
-            there = [(places[self.node_names[node]], node) for node in each if self.node_names[node] in places]
-            if not there:
-                raise InputError("label propagation needs a training node in the graph, and none is there by name.")
-            new, old = np.array(there).T
-            moved[new] = labels[old]
-            found.append(new)
-        return moved, tuple(found)
-
-
-def _checked_matrix(graph: Graph, propagation: SparseMatrix | MatrixLike) -> CSRArray:
-    given = propagation.scipy if isinstance(propagation, SparseMatrix) else propagation
-    matrix = as_square_csr(given, name="propagation")
-    if matrix.shape[0] != graph.num_nodes:
-        raise InputError(f"propagation must have a row for each of {graph.num_nodes} nodes, got {matrix.shape[0]}.")
-    return matrix
+        return moved_labels(labels, self.node_names, graph, nodes)

@@ -52,6 +52,33 @@ class LastLayer(NamedTuple):
         return cls(left, places)
 
 
+class _Sample(NamedTuple):
+    """A sample between the first weights and the way back to them.
+
+    Attributes
+    ----------
+    b
+        r * M + m, its number.
+    first
+        Z⁰, (n, d), in whose place its gradient is left.
+    entering
+        Uᵀ Z⁰, (k, d).
+    into
+        Where the gradients of all weights are added.
+    slope_of
+        The gradient of the loss in the logits.
+    total
+        Where the gradient in c is added, (k,).
+    """
+
+    b: int
+    first: AnyArray
+    entering: FloatArray
+    into: list[AnyArray]
+    slope_of: SlopeOfLoss
+    total: FloatArray
+
+
 class Step:
     """What the samples of one step share."""
 
@@ -94,7 +121,7 @@ class Step:
         """See :meth:`CompiledNetwork.gradients`."""
         into = arrays_of(slopes)
         total = np.zeros((len(self.words[0]), self.coefficients.shape[1]), dtype=np.float64)
-        sample = self._short_sample if self._is_short() else self._sample
+        go_through = self._short_sample if self._is_short() else self._sample
         # The first layer's activations of some samples of a run, then their gradients.
         together = np.empty((min(self.samples, _TOGETHER), len(self.bases[0]), self.weights[0].shape[2]), self.kind)
         for first in range(0, len(total), self.samples):
@@ -102,7 +129,7 @@ class Step:
                 samples = range(first + start, first + min(start + _TOGETHER, self.samples))
                 some = together[: len(samples)]
                 for b, values, moments in zip(samples, some, self._enter(samples, some), strict=True):
-                    sample(b, values, moments, into, slope_of, total[b])
+                    go_through(_Sample(b, values, moments, into, slope_of, total[b]))
                 self._first_weights(into[0], samples, some)
         return torch.from_numpy(total.astype(self.kind))
 
@@ -121,16 +148,9 @@ class Step:
     def _feature_words(self, samples: range) -> AnyArray:
         return self.words[0][samples.start : samples.stop]
 
-    def _sample(
-        self,
-        b: int,
-        first: AnyArray,
-        entering: FloatArray,
-        into: list[AnyArray],
-        slope_of: SlopeOfLoss,
-        total: FloatArray,
-    ) -> None:
-        """Go through the layers and back; leave the gradient of Z⁰ in ``first``, where Z⁰ is before."""
+    def _sample(self, sample: _Sample) -> None:
+        """Go through the layers and back."""
+        b, first, entering, into, slope_of, total = sample
         run, depth = b // self.samples, len(self.weights)
         values, moments = first, [entering]
         hidden: list[_Hidden] = []
@@ -168,18 +188,11 @@ class Step:
         one_thread = all(len(row_shares(size)) == 1 for size in first.shape)
         return len(self.weights) == 2 and one_thread and not first.full_rows and not self.last.matrix.full_rows
 
-    def _short_sample(
-        self,
-        b: int,
-        first: AnyArray,
-        entering: FloatArray,
-        into: list[AnyArray],
-        slope_of: SlopeOfLoss,
-        total: FloatArray,
-    ) -> None:
+    def _short_sample(self, sample: _Sample) -> None:
         """Do what :meth:`_sample` does, in fewer calls."""
         from fishergcn._kernels import cpu_sample
 
+        b, first, entering, into, slope_of, total = sample
         run, matrix, last = b // self.samples, matrix_of(self.view, 0), self.last.matrix.arrays()
         weight, by_class = self.weights[1][run], self.by_class[0][run]
         (width, classes), c = weight.shape, self.coefficients[b]

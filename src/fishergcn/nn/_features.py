@@ -28,7 +28,7 @@ from fishergcn.errors import InputError
 from fishergcn.nn._scaling import FeatureScaling
 from fishergcn.streams import keep_probability, unpack
 
-_CHUNK_ROWS = 2048
+_CHUNK_ROWS = 4096
 
 
 def make_features(

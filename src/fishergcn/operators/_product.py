@@ -301,7 +301,7 @@ def _multiply(
     elif backend == "triton" and csr.values().numel() > DENSE_SHARE * rows * nodes:
         from fishergcn._kernels import cuda_half
 
-        out = cuda_half.half_product(matrix.half(transposed), dense, rows)
+        out = cuda_half.half_product(matrix.half_tiles(transposed), dense)
     elif backend == "triton":
         from fishergcn._kernels import cuda
 

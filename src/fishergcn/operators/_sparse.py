@@ -25,6 +25,7 @@ from fishergcn.operators._product import batched_product, has_full_rows, on_cpu,
 
 if TYPE_CHECKING:
     from fishergcn._kernels.cpu_tiles import PairedRows
+    from fishergcn._kernels.cuda_half import HalfTiles
 
 
 class SparseMatrix(Placed):
@@ -147,11 +148,11 @@ class SparseMatrix(Placed):
 
         return cast("PairedRows", self._once("paired rows", transposed, make))
 
-    def half(self, transposed: bool = False) -> Tensor:
-        """Return S, or Sᵀ, as a dense matrix in half precision, for tensor cores."""
-        from fishergcn._kernels.cuda_half import half_matrix
+    def half_tiles(self, transposed: bool = False) -> HalfTiles:
+        """Return S, or Sᵀ, as tiles in half precision, for tensor cores."""
+        from fishergcn._kernels.cuda_half import half_tiles
 
-        return cast("Tensor", self._once("half", transposed, half_matrix))
+        return cast("HalfTiles", self._once("half tiles", transposed, half_tiles))
 
     @cached_property
     def wide(self) -> SparseMatrix:

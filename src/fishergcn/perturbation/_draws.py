@@ -1,16 +1,17 @@
-"""What neighborhoods share when they draw: the noise e, and the scale ϕ of each direction."""
+"""What neighborhoods share when they draw: the noise e, the scale ϕ of each direction, coordinates that are given."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fishergcn._base.checks import check_integer
 from fishergcn._base.choices import Noise
-from fishergcn._base.tensors import ArrayOrTensor
+from fishergcn._base.tensors import ArrayOrTensor, as_tensor
 from fishergcn.errors import InputError
 
 
@@ -34,3 +35,16 @@ def check_shape(shape: ArrayOrTensor | float, rank: int, device: torch.device) -
     if scale.ndim > 1 or (scale.ndim == 1 and scale.shape[0] != rank):
         raise InputError(f"shape must be a number or have shape ({rank},), got {tuple(scale.shape)}.")
     return scale
+
+
+def check_coordinates(name: str, value: ArrayOrTensor, rank: int, device: torch.device) -> Tensor:
+    """Return coordinates of perturbations in float64, shape (..., rank); an array must be finite."""
+    if not isinstance(value, Tensor):
+        value = np.asarray(value, dtype=np.float64)
+        if not np.isfinite(value).all():
+            where = tuple(int(i) for i in np.argwhere(~np.isfinite(value))[0])
+            raise InputError(f"{name} must be finite, got {value[where]} at index {where}.")
+    tensor = as_tensor(value, torch.float64, device)
+    if tensor.ndim < 1 or tensor.shape[-1] != rank:
+        raise InputError(f"{name} must have shape (..., {rank}), got {tuple(tensor.shape)}.")
+    return tensor

@@ -6,21 +6,20 @@ import copy
 import warnings
 from typing import Any, get_args
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from fishergcn._base.checks import check_choice, check_integer, check_real
 from fishergcn._base.choices import Directions, Metric, Noise, Scale
 from fishergcn._base.matrices import check_propagation
-from fishergcn._base.tensors import ArrayOrTensor, as_tensor
+from fishergcn._base.tensors import ArrayOrTensor
 from fishergcn._base.types import MatrixLike
 from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
 from fishergcn.operators import SparseMatrix, SparsePlusLowRank
 from fishergcn.perturbation._bound import BOUND, ROUNDING, largest_eigenvalue
 from fishergcn.perturbation._directions import check_spectrum, choose_directions
-from fishergcn.perturbation._draws import check_shape, draw_noise
+from fishergcn.perturbation._draws import check_coordinates, check_shape, draw_noise
 from fishergcn.spectrum import Spectrum
 
 _MEAN_DRAWS = 8192
@@ -410,15 +409,7 @@ class Neighborhood:
         return shifted - torch.log1p(mean)
 
     def _coordinates(self, name: str, value: ArrayOrTensor) -> Tensor:
-        if not isinstance(value, Tensor):
-            value = np.asarray(value, dtype=np.float64)
-            if not np.isfinite(value).all():
-                where = tuple(int(i) for i in np.argwhere(~np.isfinite(value))[0])
-                raise InputError(f"{name} must be finite, got {value[where]} at index {where}.")
-        tensor = as_tensor(value, torch.float64, self.device)
-        if tensor.ndim < 1 or tensor.shape[-1] != self.rank:
-            raise InputError(f"{name} must have shape (..., {self.rank}), got {tuple(tensor.shape)}.")
-        return tensor
+        return check_coordinates(name, value, self.rank, self.device)
 
     def __repr__(self) -> str:
         return (

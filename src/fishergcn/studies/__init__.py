@@ -22,9 +22,11 @@ from fishergcn.studies._preset import Preset, Published, available_presets, load
 from fishergcn.studies._resampling import Estimate, cluster_bootstrap, estimate, interval_source, paired_difference
 from fishergcn.studies._runner import run
 from fishergcn.studies._runs import Band, Runs
+from fishergcn.studies._search import PAPER_GRID
 from fishergcn.studies._statistics import SPLITS_TO_JUDGE, CellSummary, Comparison, compare, summarize
 from fishergcn.studies._store import open_runs
-from fishergcn.studies._tuning import PAPER_GRID, Trial, Tuning, load_tuning, tune
+from fishergcn.studies._tuned import Trial, Tuning, load_tuning
+from fishergcn.studies._tuning import tune
 from fishergcn.studies._tuning_cost import tuning_cost
 
 __all__ = [

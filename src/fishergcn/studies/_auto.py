@@ -3,56 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import math
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from fishergcn._base.checks import check_real
 from fishergcn._base.choices import Settings
 from fishergcn._base.seeds import FIRST_SEED
-from fishergcn.errors import FisherGCNError, InputError
-from fishergcn.execution import Display, Listener, check_graph, chosen_config, count_cores, find_device, train
+from fishergcn.errors import InputError
+from fishergcn.execution import Display, Listener, check_graph, chosen_config, find_device
 from fishergcn.graph import Graph
-from fishergcn.models import Candidate, Selection, TrainedModel
+from fishergcn.models import TrainedModel
 from fishergcn.splits import Split, choose
-from fishergcn.studies._candidates import (
-    CANDIDATES,
-    Score,
-    best_candidate,
-    leaders,
-    mean_accuracy,
-    mean_cross_entropy,
-    on_common_runs,
-    preparations_of,
-    words_for,
-)
-from fishergcn.studies._costs import measured_slowness
-from fishergcn.studies._decisions import Decisions
-from fishergcn.studies._inner import inner_splits
-from fishergcn.studies._plan import Cell, Plan
-from fishergcn.studies._planning import splits_digest
-from fishergcn.studies._runner import run
-from fishergcn.studies._stages import Stage, kept_model
-from fishergcn.studies._verdict import known_homophily, sentences, worth_of_links
-from fishergcn.training import Pace, RunRecord, Sizes, TrainConfig, graph_free_of, learnable, parse_method
+from fishergcn.studies._candidates import CANDIDATES
+from fishergcn.studies._choice import Choice
+from fishergcn.training import learnable, parse_method
 
 _USUAL_SECONDS = 120.0  # what a choice may take where no limit is given
-_MOST_ENTRIES = 200_000_000  # of a high-order matrix: 2.4 GB
-_STARTING = 5.0  # seconds until other processes work
-_SMALL = 10.0  # seconds of work that this process does by itself
-_SHORT = 60  # epochs of the trials of preparations, where all epochs would take too long
-_USUAL_EPOCHS = 0.7  # the share of the epochs after which most runs have stopped
-_ENOUGH = 1000  # validation nodes, over all inner splits, that tell candidates apart
-_FEWEST, _MOST = 3, 5  # inner splits
-
-Key = tuple[str, str]  # a method, and the words for its preparation
-Run = tuple[str, int]  # split and seed
 
 
 def fit(
@@ -131,8 +99,9 @@ def fit(
     listener = progress if isinstance(progress, Listener) else Display() if progress else Listener()
     general = chosen_config(None, settings)
     fixed = general.to_dict() if settings == "paper" else settings if isinstance(settings, Mapping) else {}
+    find_device(device)  # one that is not there is refused before anything is written
     with _place(folder) as place, listener:
-        return _Choice(graph, chosen, device, workers, limit, place, listener, seed, names, general, fixed).made()
+        return Choice(graph, chosen, device, workers, limit, place, listener, seed, names, general, fixed).made()
 
 
 @contextlib.contextmanager
@@ -142,284 +111,3 @@ def _place(folder: str | Path | None) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="fishergcn-") as temporary:
         yield Path(temporary)
-
-
-class _Choice:
-    """One choice, from the first trial to the model."""
-
-    def __init__(
-        self,
-        graph: Graph,
-        split: Split,
-        device: str,
-        workers: int | None,
-        limit: float,
-        folder: Path,
-        listener: Listener,
-        seed: int,
-        methods: tuple[str, ...],
-        general: TrainConfig,
-        fixed: Mapping[str, Any],
-    ) -> None:
-        self.graph, self.split, self.device, self.workers = graph, split, device, workers
-        self.limit, self.folder, self.listener, self.seed, self.methods = limit, folder, listener, seed, methods
-        self.general = general
-        self.pace = Pace.usual(find_device(device))
-        self.gpu = self.pace.gpu
-        self.cores = 1 if self.gpu else count_cores() if workers is None else workers
-        self.preparations = {words_for(each): each for each in preparations_of(graph, fixed)}
-        enough = math.ceil(_ENOUGH / len(split.val))
-        self.splits = inner_splits(graph, split, int(np.clip(enough, _FEWEST, _MOST)))
-        self.decisions = Decisions(folder, graph, split, [general.to_dict(), dict(fixed), *methods, seed, limit])
-        self.slower = 1.0  # than measured, as the first stage showed
-        self.started = time.monotonic()
-        self.left_out: dict[str, str] = {}
-        self.records: dict[Key, list[RunRecord]] = {}
-        self.places: dict[Key, Path] = {}  # the stage in which a candidate was trained on the split itself
-
-    def made(self) -> TrainedModel:
-        networks = [name for name in self.methods if parse_method(name).trained]
-        self.slowness = self.decisions.made("slowness", lambda: self._measured(networks))
-        self._try_candidates(self._try_preparations(networks))
-        finalists = self._try_finalists()
-        best = best_candidate(on_common_runs({key: self._scores(key) for key in self._simplest_first(finalists)}))
-        selection = self._selection(best)
-        self.decisions.end(selection)
-        return dataclasses.replace(self._model(best), selection=selection)
-
-    def _left(self) -> float:
-        return self.limit - (time.monotonic() - self.started)
-
-    # What it costs
-
-    def _measured(self, networks: Sequence[str]) -> float:
-        return measured_slowness(self.graph, self.split, self.general, self.device) if networks else 0.0
-
-    @property
-    def _entries(self) -> float:
-        """How many entries the high-order matrix has, about."""
-        high = parse_method("gcn-t")
-        return self.decisions.made("entries", lambda: Sizes.of(self.graph, high, self.general, [self.split]).entries)
-
-    def _seconds(self, name: str, runs: int = 1) -> float:
-        """Estimate how long runs of a method take, side by side on a GPU or on several cores; inf if not at all."""
-        method = parse_method(name)
-        if not method.trained:
-            return 0.0
-        entries = self._entries if method.high_order else None
-        if entries is not None and entries > _MOST_ENTRIES:
-            return math.inf
-        sizes = Sizes.of(self.graph, method, self.general, [self.split], entries=entries)
-        epoch = self.slowness * self.pace.epoch(sizes, method, self.general, runs if self.gpu else 1)
-        epochs = _USUAL_EPOCHS * self.general.max_epochs * self.slower
-        return epochs * (epoch if self.gpu else runs * epoch / self.cores)
-
-    def _prepared(self, key: Key, config: TrainConfig) -> TrainConfig:
-        return dataclasses.replace(config, **self.preparations.get(key[1], {}))
-
-    # The three stages
-
-    def _try_preparations(self, networks: Sequence[str]) -> dict[str, list[str]]:
-        """Return the two best preparations of networks with the links and without them, the best first."""
-        every = list(self.preparations)
-        families = sorted({_family(name) for name in networks})
-        cheapest = {
-            family: min((name for name in networks if _family(name) == family), key=self._seconds)
-            for family in families
-        }
-        if len(every) == 1 or not families:
-            return dict.fromkeys(families, every[:1])
-        trial = len(every) * sum(self._seconds(name) for name in cheapest.values())
-        short = trial > self.limit / 3
-        shorter = dataclasses.replace(self.general, max_epochs=min(_SHORT, self.general.max_epochs))
-        if short and trial * shorter.max_epochs / self.general.max_epochs > self.limit / 2:
-            return dict.fromkeys(families, every[:1])
-        count = 1 if short else int(np.clip(self.limit / 3 / trial if trial else _FEWEST, 1, _FEWEST))
-        count = self.decisions.made("splits of settings", lambda: _FEWEST if self.gpu else count)
-        keys = [(name, words) for name in cheapest.values() for words in every]
-        self.listener.say(
-            f"comparing {len(keys)} ways to prepare the features on {_counted(count)}; choosing a model will take at "
-            f"most about {self.limit:.0f} s."
-        )
-        began = time.monotonic()
-        found = self._train("settings", keys, self.splits[:count], shorter if short else self.general)
-        expected = count * trial * (shorter.max_epochs / self.general.max_epochs if short else 1.0)
-        took = max(time.monotonic() - began - _STARTING, 0.0)
-        self.slower = self.decisions.made(
-            "slower", lambda: float(np.clip(took / expected, 0.5, 20.0)) if expected > 1 else 1.0
-        )
-        best = {}
-        for family, name in cheapest.items():
-            scores = {words: _scores(found[name, words]) for words in every if _scores(found[name, words])}
-            best[family] = leaders(scores, 2) if scores else every[:2]
-        if not short:
-            for key, records in found.items():
-                if key[1] in best[_family(key[0])]:
-                    self._keep(key, records, "settings")
-        return best
-
-    def _try_candidates(self, prepared: Mapping[str, Sequence[str]]) -> None:
-        """Train all candidates that can be afforded on one inner split, or on more."""
-        ranked = [
-            (rank, self._seconds(name), (name, words))
-            for name in self.methods
-            for rank, words in enumerate(prepared[_family(name)] if parse_method(name).trained else [""])
-        ]
-        wanted = [each for each in sorted(ranked, key=lambda each: each[:2]) if each[2] not in self.records]
-        keys = [(name, words) for name, words in self.decisions.made("candidates", lambda: self._affordable(wanted))]
-        self._say_why_not(keys)
-        if not keys:
-            return
-        once = sum(self._seconds(name) for name, _ in keys)
-        fitting = int(self._left() / once) if once else _MOST
-        count = len(self.splits) if self.gpu or fitting > len(self.splits) else min(max(fitting // 2, 1), 2)
-        count = self.decisions.made("splits of candidates", lambda: count)
-        about = sum(self._seconds(name, count) for name, _ in keys)
-        self.listener.say(f"comparing {len(keys)} candidates on {_counted(count)}, about {about:.0f} s.")
-        for key, records in self._train("candidates", keys, self.splits[:count], self.general).items():
-            self._keep(key, records, "candidates")
-
-    def _affordable(self, wanted: Sequence[tuple[int, float, Key]]) -> list[Key]:
-        """Return what fits in the time left: first each method with its best preparation, the cheapest first."""
-        keys: list[Key] = []
-        total = 0.0
-        for _, seconds, key in wanted:
-            if math.isfinite(seconds) and (total + seconds <= 0.9 * self._left() or not (keys or self.records)):
-                total += seconds
-                keys.append(key)
-        return keys
-
-    def _say_why_not(self, keys: Sequence[Key]) -> None:
-        for name in self.methods:
-            if name not in {each for each, _ in (*keys, *self.records)}:
-                seconds = self._seconds(name)
-                why = f"too little time was left; a run would take about {seconds * self.cores:.0f} s"
-                if math.isinf(seconds):
-                    size = self._entries * 12 / 2**30
-                    why = f"the high-order matrix would have about {self._entries:.2g} entries ({size:.1f} GB)"
-                self.left_out[name] = why
-
-    def _try_finalists(self) -> list[Key]:
-        """Train the best candidates on the inner splits that are left, and return them."""
-        scores = {key: self._scores(key) for key in self.records if self._scores(key)}
-        if not scores:
-            raise InputError("no candidate could be trained: all runs diverged or failed.")
-        finalists = leaders(scores)
-        rival = self._rival(finalists[0])
-        racing = [*finalists, *([rival] if rival is not None and rival not in finalists else [])]
-        done = {key: {split for split, _ in scores[key]} for key in racing}
-        once = sum(self._seconds(name) for name, _ in racing)
-        left = [each for each in self.splits if any(each.name not in done[key] for key in racing)]
-        count = int(np.clip(self._left() / once + 0.3 if once else len(left), 0, len(left)))
-        count = self.decisions.made("splits of finalists", lambda: count)
-        if count:
-            self.listener.say(
-                f"comparing the best {len(racing)} on {_counted(count)} more, about {count * once:.0f} s."
-            )
-            for key, records in self._train("finalists", racing, left[:count], self.general).items():
-                new = [each for each in records if each.split not in done[key]]
-                self.records[key] = [*self.records[key], *new]
-        return finalists
-
-    def _train(
-        self, stage: str, keys: Sequence[Key], splits: Sequence[Split], config: TrainConfig
-    ) -> dict[Key, list[RunRecord]]:
-        """Train what is missing of a stage, a study of its own, and return the records of each candidate."""
-        dataset = self.graph.name or self.graph.digest
-        cells = {key: Cell(dataset, _name(key), *key, self._prepared(key, config)) for key in keys}
-        plan = Plan(
-            preset=stage,
-            title=f"choosing a model: {stage}",
-            source="",
-            notes=(),
-            cells=tuple(cells.values()),
-            splits=tuple(split.name for split in splits),
-            seeds=(self.seed,),
-            digests={dataset: self.graph.digest, f"{dataset}, splits": splits_digest(splits)},
-            graphs={dataset: self.graph},
-            own_splits={dataset: tuple(splits)},
-        )
-        place = self.folder / stage
-        told = Stage(self.listener, place, self.split.name)
-        alone = self.cores * len(splits) * sum(self._seconds(name) for name, _ in keys)
-        # Other processes take some seconds to start: less work than that is done in this one.
-        workers = self.decisions.made(f"workers of {stage}", lambda: 1 if alone < _SMALL else self.workers)
-        with run(plan, place, device=self.device, workers=workers, listener=told, keep_weights=True) as runs:
-            return {key: list(runs.of_cell(cell)) for key, cell in cells.items()}
-
-    def _keep(self, key: Key, records: Sequence[RunRecord], stage: str) -> None:
-        self.records[key] = list(records)
-        self.places[key] = self.folder / stage
-
-    # What came out
-
-    def _scores(self, key: Key) -> dict[Run, Score]:
-        return _scores(self.records[key])
-
-    def _simplest_first(self, keys: Sequence[Key]) -> list[Key]:
-        words = list(self.preparations)
-        return sorted(keys, key=lambda key: (self.methods.index(key[0]), words.index(key[1]) if key[1] else 0))
-
-    def _best_of(self, name: str) -> Key | None:
-        """Return a method with the preparation that suits it best."""
-        scores = {key: some for key in self.records if key[0] == name and (some := self._scores(key))}
-        return leaders(scores, 1)[0] if scores else None
-
-    def _rival(self, key: Key) -> Key | None:
-        """Return the same network without the links or, of one that has none, the best with them."""
-        free = graph_free_of(key[0], self.general)
-        if free is not None:
-            return self._best_of(free)
-        linked = [self._best_of(name) for name in self.methods if graph_free_of(name, self.general) == key[0]]
-        scores = {each: self._scores(each) for each in linked if each is not None}
-        return leaders(scores, 1)[0] if scores else None
-
-    def _model(self, key: Key) -> TrainedModel:
-        """Return the chosen model on the split itself: its weights were kept, or it is trained again."""
-        with contextlib.suppress(FisherGCNError, OSError, ValueError):
-            return kept_model(self.places[key], _name(key), self.graph, self.split)
-        config = self._prepared(key, self.general)
-        records = train(self.graph, key[0], self.split, [self.seed], config, self.device, keep_weights=True)
-        return TrainedModel.from_records(self.graph, records, self.split)
-
-    def _selection(self, best: Key) -> Selection:
-        candidates = []
-        for name in self.methods:
-            key = best if name == best[0] else self._best_of(name)
-            some = {} if key is None else self._scores(key)
-            settings = {} if key is None else dict(self.preparations.get(key[1], {}))
-            seconds = sum(record.seconds for each, found in self.records.items() if each[0] == name for record in found)
-            why = self.left_out.get(name, "" if some else "it diverged or failed")
-            means = mean_accuracy(some), mean_cross_entropy(some)
-            candidates.append(Candidate(name, name, settings, *means, len(some), seconds, why))
-        rival, homophily = self._rival(best), known_homophily(self.graph, self.split)
-        pair = None if rival is None else (best, rival) if parse_method(best[0]).uses_graph else (rival, best)
-        gain = (
-            None if pair is None else worth_of_links(self._scores(pair[0]), self._scores(pair[1]), len(self.split.val))
-        )
-        names = None if pair is None else (pair[0][0], pair[1][0])
-        numbers = (math.nan,) * 3 if gain is None else (gain.mean, gain.low, gain.high)
-        told = tuple(sentences(best[0], candidates, gain, homophily, names))
-        return Selection(tuple(candidates), best[0], homophily, *numbers, told, time.monotonic() - self.started)
-
-
-def _family(name: str) -> str:
-    return "graph" if parse_method(name).uses_graph else "features"
-
-
-def _name(key: Key) -> str:
-    return " ".join(key).strip()
-
-
-def _counted(count: int) -> str:
-    return f"{count} inner split{'s' * (count > 1)}"
-
-
-def _scores(records: Sequence[RunRecord]) -> dict[Run, Score]:
-    return {
-        (record.split, record.seed): Score(
-            record.val_accuracy, record.extra.get("val_calibrated_cross_entropy", record.val_cross_entropy)
-        )
-        for record in records
-        if record.status == "ok" and math.isfinite(record.val_cross_entropy)
-    }

@@ -90,7 +90,7 @@ def run(
     if measure is None:
         measure, form = _MEASURES[check_choice("plan.measure", plan.measure, tuple(_MEASURES))]
     curves = None if tensorboard is None else CurveWriter(tensorboard)
-    executor = choose_executor(device, workers, cluster, on_epoch=listener.epoch, keep_going=True, shared=form == "run")
+    executor = choose_executor(device, workers, cluster, on_epoch=listener.epoch, keep_going=True, shared=True)
     # Signals after the executor: a library that it starts may bring handlers of its own.
     with Signals() as signals, contextlib.closing(executor), _opened(folder) as store:
         store.begin(plan, command=command, created=datetime.now(timezone.utc).isoformat(timespec="seconds"))

@@ -13,7 +13,7 @@ from fishergcn._base.seeds import FIRST_SEED, check_seeds
 from fishergcn.execution import Cost, Part, PartCost, chosen_config, cost_of
 from fishergcn.graph import Graph
 from fishergcn.splits import Split, choose
-from fishergcn.studies._tuning import HIDDEN, ORDERS, Grid, planned_trials, tunable, without_test
+from fishergcn.studies._search import HIDDEN, ORDERS, Grid, planned_trials, tunable, without_test
 from fishergcn.training import Method, Sizes, TrainConfig, learnable
 
 

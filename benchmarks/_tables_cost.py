@@ -1,0 +1,89 @@
+"""The tables of what a command takes: its start, the time and memory that are predicted, the largest graphs."""
+
+from __future__ import annotations
+
+from _markdown import Record, against, markdown, number
+
+
+def startup(record: Record) -> str:
+    rows = [
+        [
+            f"`{row['what']}`",
+            against(row["best"], row["required"], at_least=False),
+            number(row["median"]),
+        ]
+        for row in record["rows"]
+    ]
+    slower = f"{record['slower_than_torch']:+.2f} s (≤ {record['required_slower']})"
+    return (
+        f"{markdown(['seconds', 'best (required)', 'median'], rows)}\n\n"
+        f"`import fishergcn` beyond `import torch`: {slower}; first use {record['first_use']:+.2f} s."
+    )
+
+
+def cost(record: Record) -> str:
+    rows = []
+    for result in record["results"]:
+        ratio, measured = result["ratio"], result["measured"]
+        data = f"{int(result['data']):,} nodes" if result["data"].isdigit() else result["data"]
+        rows.append([
+            data, f"`{result['method']}`", result["settings"], f"{result['epochs']} × {result['runs']}",
+            number(measured["seconds"]), number(ratio["seconds"]), number(1e3 * measured["epoch"]),
+            number(ratio["epoch"]), number(measured["bytes"] / 1e9), number(ratio["bytes"]),
+        ])  # fmt: skip
+    header = ["data", "method", "settings", "epochs × runs", "seconds", "predicted / measured", "epoch, ms",
+              "predicted / measured", "memory, GB", "predicted / measured"]  # fmt: skip
+    shares = record["share_within"]
+    names = {"seconds": "of all seconds", "epoch": "of the epochs", "bytes": "of memory"}
+    told = ", ".join(f"{shares[name]:.0%} {words}" for name, words in names.items())
+    return f"{markdown(header, rows)}\n\nWithin a factor of {record['factor']:g}, of {record['cases']} cases: {told}."
+
+
+def cost_gpu(record: Record) -> str:
+    return cost(record)
+
+
+def largest(record: Record) -> str:
+    names = {"full": "all at once", "batches": "mini-batches", "mapped": "mini-batches, mapped"}
+    rows = []
+    for way, found in record["results"].items():
+        best = found["best"]
+        if best is not None:
+            rows.append([
+                names[way], f"{best['nodes']:,}", f"{best['links']:,}", number(best["peak_bytes"] / 1e9),
+                number(best["predicted_bytes"] / 1e9), number(best["epoch_seconds"]),
+            ])  # fmt: skip
+    header = [f"`{record['method']}` in {record['gigabytes']:g} GB", "nodes", "links", "peak, GB", "predicted, GB",
+              "seconds per epoch"]  # fmt: skip
+    return markdown(header, rows)
+
+
+def extrapolation(record: Record) -> str:
+    measured = [
+        [name, number(each["worked_seconds"]), f"{record['efficiency'][name]:.0%}", number(each["wall_seconds"])]
+        for name, each in record["measured"].items()
+    ]
+    first = markdown(["processes", "each works, s per epoch", "efficiency", "on the wall, s"], measured)
+    counts = list(record["extrapolated"][0]["epoch_seconds_by_processes"])
+    rows = [
+        [
+            f"{each['links']:,}",
+            f"{each['nodes']:,}",
+            number(each["file_bytes"] / 1e9),
+            number(each["private_bytes"] / 1e9),
+            number(each["epoch_seconds"]),
+            *(number(each["epoch_seconds_by_processes"][count]) for count in counts),
+        ]
+        for each in record["extrapolated"]
+    ]
+    header = ["links", "nodes", "files on each machine, GB", "a process, GB", "epoch by 1 process, s"]
+    second = markdown([*header, *(f"by {count}, s" for count in counts)], rows)
+    model, assumed = record["model"], record["assumed"]
+    return (
+        f"Measured, on {record['nodes']:,} nodes and {record['links']:,} links, `{record['method']}`, batches of "
+        f"{record['batch_size']:,}:\n\n{first}\n\nThe model says {number(model['epoch_seconds'])} s for one process, "
+        f"{number(model['ratio'])} times what it worked.\n\nNot measured, but extrapolated:\n\n{second}\n\nAssumed: an "
+        f"efficiency of {assumed['efficiency']:.0%} for any number of processes, as measured for the largest; "
+        f"{1e3 * assumed['latency_seconds']:g} ms and a byte in {1e9 / assumed['bytes_per_second']:g} ns for each "
+        "exchange between machines."
+    )

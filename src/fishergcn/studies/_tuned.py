@@ -1,0 +1,158 @@
+"""What a search for settings found, and the file that keeps it."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fishergcn._base.checks import check_integer, check_real, check_text
+from fishergcn._base.files import read_bytes, write_text
+from fishergcn._base.json import parse_json
+from fishergcn._base.reprs import one_line
+from fishergcn.errors import DataFileError, InputError, reason
+from fishergcn.graph import Graph
+from fishergcn.training import TrainConfig, parse_method
+
+_FORMAT = "fishergcn-tuning"
+_LARGEST = 256 << 20  # bytes of tuning.json
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One configuration and how it did on validation nodes, in the mean over splits and seeds.
+
+    Attributes
+    ----------
+    settings
+        The settings that were searched.
+    val_accuracy, val_loss
+        Means; a run that diverged counts with accuracy 0.
+
+    Examples
+    --------
+    >>> first = Trial({"dropout": 0.8}, val_accuracy=0.79, val_loss=1.1)
+    >>> second = Trial({"dropout": 0.5}, val_accuracy=0.79, val_loss=0.9)
+    >>> max(first, second, key=lambda trial: trial.order).settings  # as accurate, with less loss
+    {'dropout': 0.5}
+    """
+
+    settings: dict[str, Any]
+    val_accuracy: float
+    val_loss: float | None
+
+    @property
+    def order(self) -> tuple[float, float]:
+        """What the best trial has most of: accuracy, then less loss."""
+        return self.val_accuracy, -(np.inf if self.val_loss is None else self.val_loss)
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What a search found.
+
+    Attributes
+    ----------
+    method, config
+        What was trained, with the best settings.
+    trials
+        All trials, in the order in which they were made.
+    dataset
+        The name of the graph.
+    runs
+        Split and seed of each run of a trial.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, fishergcn
+    >>> from fishergcn import studies
+    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4), labels=[0, 0, 1, 1])
+    >>> split = fishergcn.splits.Split("mine", train=[0, 3], val=[1], test=[2])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     found = studies.tune(graph, "gcn", split, folder, config=fishergcn.TrainConfig(max_epochs=2), trials=2)
+    >>> found.best in found.trials, found.config.dropout == found.best.settings["dropout"]
+    (True, True)
+    >>> [record] = fishergcn.train(graph, found.method, split, config=found.config)  # now with test nodes
+    """
+
+    method: str
+    config: TrainConfig
+    trials: tuple[Trial, ...]
+    dataset: str = ""
+    runs: tuple[tuple[str, int], ...] = ()
+
+    __repr__ = one_line
+
+    @property
+    def best(self) -> Trial:
+        """The trial with the best validation accuracy, of equal ones that with the least validation loss."""
+        return max(self.trials, key=lambda trial: trial.order)
+
+
+def load_tuning(folder: str | os.PathLike[str]) -> Tuning:
+    """Read what :func:`tune` has found so far from the ``tuning.json`` of its folder.
+
+    Examples
+    --------
+    >>> import tempfile, fishergcn
+    >>> from fishergcn import studies
+    >>> cora = fishergcn.datasets.load("cora")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     found = studies.tune(cora, "gcn", "public", folder, config=fishergcn.TrainConfig(max_epochs=1), trials=1)
+    ...     load_tuning(folder) == found
+    True
+    """
+    path = Path(folder, "tuning.json")
+    try:
+        values = parse_json(read_bytes(path, limit=_LARGEST))
+        if values["format"] != _FORMAT or values["version"] != 1:
+            raise DataFileError(f"{path}: the format must be {_FORMAT!r} of version 1.")
+        runs = tuple(
+            (check_text("split", each["split"]), check_integer("seed", each["seed"])) for each in values["runs"]
+        )
+        dataset = values["dataset"] and check_text("dataset", values["dataset"])
+        trials = tuple(_trial(each) for each in values["trials"])
+        method, config = parse_method(values["method"]).name, TrainConfig.from_dict(values["config"])
+    except DataFileError:
+        raise
+    except (InputError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise DataFileError(f"{path} cannot be read as a search by fishergcn tune ({reason(error)}).") from None
+    if not trials:
+        raise DataFileError(f"{path} has no finished trial.")
+    return Tuning(method, config, trials, dataset or "", runs)
+
+
+def _trial(values: Any) -> Trial:
+    loss = values["val_loss"]
+    settings = {check_text("a setting", name): value for name, value in values["settings"].items()}
+    if any(not isinstance(value, str | int | float) for value in settings.values()):
+        raise InputError(f"settings must be numbers or words, got {settings!r:.80}.")
+    return Trial(
+        settings,
+        check_real("val_accuracy", values["val_accuracy"], minimum=0.0, maximum=1.0),
+        None if loss is None else check_real("val_loss", loss),
+    )
+
+
+def write_tuning(folder: Path, result: Tuning, graph: Graph) -> None:
+    """Write what a search has found so far to the ``tuning.json`` of its folder."""
+    values = {
+        "format": _FORMAT,
+        "version": 1,
+        "dataset": result.dataset,
+        "graph_digest": graph.digest,
+        "method": result.method,
+        "runs": [{"split": split, "seed": seed} for split, seed in result.runs],
+        "best": _plain(result.best),
+        "config": result.config.to_dict(),
+        "trials": [_plain(trial) for trial in result.trials],
+    }
+    write_text(folder / "tuning.json", json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def _plain(trial: Trial) -> dict[str, Any]:
+    return {"settings": trial.settings, "val_accuracy": trial.val_accuracy, "val_loss": trial.val_loss}
