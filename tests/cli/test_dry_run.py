@@ -58,6 +58,53 @@ def test_studies(capsys, tmp_path, command):
     assert not list(tmp_path.iterdir())
 
 
+def searched(capsys, tmp_path, *words: str):
+    """Return what a search would take, and what is noted beside it."""
+    place = str(tmp_path / "search")
+    common = ("--out", place, "--dry-run", "--json", "--device", "cpu", "--workers", "2")
+    status, out, err = run(capsys, "tune", "--dataset", "cora", *words, *common)
+    assert status == 0
+    assert not list(tmp_path.iterdir())
+    return json.loads(out), err
+
+
+def test_the_trials_of_a_grid_are_known_beforehand(capsys, tmp_path):
+    found, err = searched(capsys, tmp_path, "--method", "fishergcn", "--grid", "paper", "--trials", "10")
+    # The first ten points: hidden units change fastest.
+    assert [(part["name"], part["runs"]) for part in found["parts"]] == [
+        ("fishergcn hidden=16", 4), ("fishergcn hidden=32", 3), ("fishergcn hidden=64", 3),
+    ]  # fmt: skip
+    assert "bound" not in err
+    assert found["workers"] == 1  # a trial has one run, and trials wait for each other
+    first, *others = (part["preparation_seconds"] for part in found["parts"])
+    assert first > 0
+    assert not any(others)
+
+
+def test_of_a_search_that_chooses_as_it_goes_a_bound_is_told(capsys, tmp_path):
+    words = ("--method", "gcn", "--seeds", "2", "--trials", "6")
+    found, err = searched(capsys, tmp_path, *words)
+    assert "a bound: the search chooses as it goes" in err
+    assert [(part["name"], part["runs"]) for part in found["parts"]] == [("gcn hidden=128", 12)]
+    assert found["workers"] == 2
+    grid, _ = searched(capsys, tmp_path, *words, "--grid", "paper")
+    assert found["seconds"] > grid["seconds"]
+    [part] = searched(capsys, tmp_path, "--method", "gcn-t", "--trials", "6")[0]["parts"]
+    known = json.loads(run(capsys, "train", "--dataset", "cora", "--method", "gcn-t", "--hidden", "128",
+                           "--set", "order=8", "--dry-run", "--json", "--device", "cpu")[1])["parts"][0]  # fmt: skip
+    assert part["preparation_seconds"] >= 6 * known["preparation_seconds"]
+
+
+def test_the_remedies_for_a_search_are_those_it_has(capsys, monkeypatch):
+    monkeypatch.setattr(_cost, "free_memory", lambda: 10**9)
+    words = ("tune", "--dataset", "pubmed", "--method", "fishergcn", "--set", "samples=100", "--dry-run", "--out", "x")
+    status, _, err = run(capsys, *words, "--device", "cpu")
+    assert status == 2
+    assert "; samples=" in err
+    assert "hidden" not in err.partition("GB are free")[2]
+    assert "batch" not in err
+
+
 def test_what_will_not_fit_ends_with_what_would(capsys, monkeypatch):
     monkeypatch.setattr(_cost, "free_memory", lambda: 10**9)
     words = ("train", "--dataset", "pubmed", "--method", "fishergcn", "--dry-run", "--device", "cpu")

@@ -244,7 +244,7 @@ def test_tables_and_commands_are_copied(show, plain_report):
     assert made.text == "Copy table"
     made.send_keys("\ue007")
     rows = [line.split("\t") for line in pasted(browser).splitlines()]
-    assert rows[0][:3] == ["difference", "points", "95 % interval"]
+    assert rows[0][:3] == ["difference", "points", "95% interval"]
     assert [row[0] for row in rows[1:]] == column(browser, "table.paired", 0)
     assert len({len(row) for row in rows}) == 1
     assert made.text == "Copied"
@@ -328,3 +328,43 @@ def test_single_runs_are_points(show, plain_report):
         "#headline .frame [data-mark=dot] path').length"
     )
     assert dots == 3 * 10 + 3
+
+
+OVERLAPS = """
+const boxes = (frame, selector) => [...frame.querySelectorAll(selector)].map((each) => each.getBoundingClientRect());
+const met = (one, other) => one.left < other.right - 1 && other.left < one.right - 1
+  && one.top < other.bottom - 1 && other.top < one.bottom - 1;
+return [...document.querySelectorAll("#headline .frame svg")].flatMap((frame) => {
+  const names = boxes(frame, "[data-mark=text] text");
+  const marks = boxes(frame, "[data-mark=dot] path, [data-mark=dot] circle, [data-mark=rule] line");
+  return names.filter((name) => marks.some((mark) => mark.height < 40 && met(name, mark))).map((name) => name.top);
+});
+"""
+
+
+@pytest.mark.parametrize("kind", ["plain_report", "robustness_report", "models_report"])
+def test_names_of_rows_stand_clear_of_the_marks_on_a_narrow_page(show, request, kind):
+    browser = show(request.getfixturevalue(kind), width=400)
+    assert all_of(browser, "#headline .frame [data-mark=text] text")
+    assert browser.execute_script(OVERLAPS) == []
+
+
+def test_trials_are_counted_in_whole_numbers(show, tuning_report):
+    browser = show(tuning_report)
+    ticks = [each.text for each in all_of(browser, "#headline .frame [data-mark='x-axis tick label'] text")]
+    assert len(ticks) > 1
+    assert all(tick.isdigit() for tick in ticks)
+
+
+@pytest.mark.parametrize("width", [1400, 400])
+def test_no_option_of_a_command_is_broken(show, plain_report, width):
+    browser = show(plain_report, width=width)
+    options = all_of(browser, ".command .option")
+    assert {"--edges", "--out"} <= {each.text for each in options}
+    assert max(each.size["height"] for each in options) < 30
+
+
+def test_heads_of_the_confusion_matrix_stand_upright_where_it_is_narrow(show, model_report):
+    for width, mode in ((1400, "horizontal-tb"), (400, "vertical-rl")):
+        heads = all_of(show(model_report, width=width), ".heat-table thead th.number")
+        assert {each.value_of_css_property("writing-mode") for each in heads} == {mode}

@@ -8,6 +8,7 @@ import pytest
 
 from fishergcn._base.text import signed_points
 from fishergcn.report._forest import controls_first, finding, paired_table, verdict
+from fishergcn.report._headline import sentence
 from fishergcn.studies._statistics import Comparison, Estimate
 
 
@@ -53,3 +54,21 @@ def test_the_table_carries_full_values_and_none_for_no_interval():
     assert f'data-low="{-0.1 / 3!r}"' in paired_table([one])
     assert f'data-value="{one.difference.mean!r}"' in paired_table([one])
     assert "nan" not in paired_table([comparison(math.nan, math.nan, mean=0.01)])
+
+
+def same(difference, runs=4):
+    """Return a comparison whose runs all differ by the same."""
+    found = Estimate(difference, difference, difference, 0.0, 0.0, runs, 2, "splits")
+    return Comparison("cora", "fishergcn", "gcn-x5", "control", "test_accuracy", found, 1.0, 0, runs, 0)
+
+
+def test_runs_that_all_tie_are_called_equal():
+    assert verdict(same(0.0).difference) == "equal"
+    assert finding(same(0.0)).endswith("no difference</b>; fishergcn and gcn-x5 have equal results in all runs.</li>")
+    assert sentence(same(0.0)) == "fishergcn and its control gcn-x5 on cora have equal results in all runs."
+    assert "all equal" in paired_table([same(0.0)])
+
+
+def test_an_interval_without_width_decides_nothing():
+    assert verdict(same(-0.0003).difference) == "unknown"
+    assert "too few runs" in sentence(same(-0.0003))

@@ -94,7 +94,7 @@ def test_the_calibration_error(model_report):
 
     _, labels, probabilities = judged(model_report)
     error = calibration(probabilities, labels)[1]
-    assert f"Expected calibration error (ECE): {100 * error:.1f} %." in words_of(model_report)
+    assert f"Expected calibration error (ECE): {100 * error:.1f}%." in words_of(model_report)
 
 
 def test_the_least_certain_nodes_and_their_links(model_report):
@@ -106,7 +106,8 @@ def test_the_least_certain_nodes_and_their_links(model_report):
     assert first[0] == model.node_names[node]
     assert first[1] == model.class_names[model.predict()[node]]
     links = node_links(model, node).links[:3]
-    assert first[-1] == (", ".join(f"{one} – {other} ({value:+.2g})" for one, other, _, value in links) or "none")
+    said = ", ".join(f"{one} – {other} ({value:+.2g})" for one, other, _, value in links) or "none"
+    assert first[-1] == said.replace("(-", "(−")
 
 
 def test_the_graph(model_report):

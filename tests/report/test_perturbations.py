@@ -69,7 +69,7 @@ def test_the_paragraph_counts(outcome):
     above = sum(each.control.low > 0 for each in noisy)
     text = paragraph(judged)
     assert text.startswith("Noise gains nothing: of ") or " are above their control and above" in text
-    assert (f"The interval of 95 % lies above the control in {above} of {len(noisy)} perturbed cells") in text
+    assert (f"The 95% interval lies above the control in {above} of {len(noisy)} perturbed cells") in text
     assert "mean of the same graphs without noise" in text
     assert paragraph([]) == "No perturbed cell has a control to compare with."
 

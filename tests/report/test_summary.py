@@ -11,7 +11,7 @@ from fishergcn.report._summary import describe
 def summary_of(folder):
     page = (folder / "report.html").read_text()
     section = page[page.index('<section id="summary"') : page.index('<section id="results"')]
-    return html.unescape(re.sub(r"<[^>]+>", " ", section))
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", section)).split())
 
 
 def test_says_what_was_compared_what_came_out_and_what_to_do_next(plain_report):

@@ -349,7 +349,7 @@ class TestChoose:
         assert split == splits.held_out(graph)
         told = [str(each.message) for each in caught]
         assert told == [
-            "1 of 6 labeled nodes are held out for validation (20 % of each class, at least one where it has two).",
+            "1 of 6 labeled nodes are held out for validation (20% of each class, at least one where it has two).",
             "a class with one labeled node is learned but not validated: 'one'.",
         ]
         assert {each.filename for each in caught} == {__file__}

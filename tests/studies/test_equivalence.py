@@ -131,12 +131,25 @@ def test_an_unknown_metric(filled):
 def test_the_sentence_says_what_was_found():
     known = equivalence([0.001, -0.0005, 0.0005, 0.0], ["a", "b", "c", "d"], "splits", comparisons=2)
     assert known.sentence == (
-        "Perturbed methods minus their controls, 2 comparisons pooled: +0.025 points, 95 % interval [−0.078, +0.128]. "
+        "Perturbed methods minus their controls, 2 comparisons pooled: +0.025 points, 95% interval [−0.078, +0.128]. "
         "Two one-sided t tests over the 4 splits of all data sets rule out a difference of 0.101 points or more, in "
-        "either direction, at the 5 % level."
+        "either direction, at the 5% level."
     )
     alone = equivalence([0.001], ["a"], "splits")
     assert alone.sentence == (
         "Perturbed methods minus their controls, 1 comparison: +0.100 points; with a single run there is no telling "
         "how precise that is."
     )
+
+
+def test_where_all_pairs_tie_the_sentence_says_so_and_gives_no_margin():
+    tied = equivalence([0.0] * 4, ["a", "a", "b", "b"], "splits", comparisons=2)
+    said = "Perturbed methods and their controls, 2 comparisons pooled: all 4 pairs of runs have equal results."
+    assert tied.sentence == said
+    alone = equivalence([0.0], ["a"], "splits")
+    said = "Perturbed methods and their controls, 1 comparison: the one pair of runs has equal results."
+    assert alone.sentence == said
+    # Runs that differ are not equal, even where their mean in each split is zero.
+    balanced = equivalence([0.01, -0.01, 0.01, -0.01], ["a", "a", "b", "b"], "splits")
+    said = "Perturbed methods minus their controls, 1 comparison: 0.000 points in each of the 2 splits; with no spread "
+    assert balanced.sentence == said + "there is nothing to test."

@@ -221,7 +221,7 @@ def test_an_estimate_is_shown_rounded():
 
 @pytest.mark.parametrize("splits", [2, 3, 8])
 def test_intervals_of_accuracies_stay_within_their_bounds(splits):
-    """Student's t of two splits reaches far beyond 100 %; no accuracy is there."""
+    """Student's t of two splits reaches far beyond 100%; no accuracy is there."""
     values = {(str(split), 1): 1.0 - 0.3 * (split == 0) for split in range(splits)}
     found = estimate(values, bounds=(0.0, 1.0))
     assert 0.0 <= found.low <= found.mean <= found.high <= 1.0

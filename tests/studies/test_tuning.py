@@ -13,7 +13,7 @@ from fishergcn import Graph, TrainConfig, train
 from fishergcn.errors import DataFileError, InputError, MissingExtraError
 from fishergcn.execution import Listener, LocalExecutor
 from fishergcn.splits import Split
-from fishergcn.studies import PAPER_GRID, tune
+from fishergcn.studies import PAPER_GRID, _search, tune
 from fishergcn.studies import _tuning as tuning
 
 pytest.importorskip("optuna")
@@ -49,7 +49,7 @@ def test_the_grid_is_the_papers():
 
 def test_grid_is_covered_once_and_the_best_is_chosen(graph, split, tmp_path, monkeypatch):
     some = {name: values[-3:][:2] for name, values in PAPER_GRID.items()}  # every trial is some commits to the disk
-    monkeypatch.setattr(tuning, "PAPER_GRID", some)
+    monkeypatch.setattr(_search, "PAPER_GRID", some)
 
     def score(settings):
         return 0.5 + (settings["hidden"] == 32) * 0.1, abs(settings["learning_rate"] - 0.005) + settings["dropout"]
@@ -125,7 +125,7 @@ def test_nothing_to_search(graph, split, tmp_path):
 
 
 def test_goes_on_where_it_was(graph, split, tmp_path, monkeypatch):
-    monkeypatch.setattr(tuning, "PAPER_GRID", {"dropout": (0.5, 0.8), "hidden": (16, 32, 64)})
+    monkeypatch.setattr(_search, "PAPER_GRID", {"dropout": (0.5, 0.8), "hidden": (16, 32, 64)})
     calls = []
 
     def score(settings):

@@ -70,7 +70,7 @@ def test_the_numbers_of_the_page_on_cora(archived):
 
 
 def test_the_attack_found_what_no_normalized_graph_has(archived):
-    """About -2 at 5 % and -36 at 50 % on every data set with the renormalized matrix; the bound of graphs is -1."""
+    """About -2 at 5% and -36 at 50% on every data set with the renormalized matrix; the bound of graphs is -1."""
     levels, graphs = archived
     assert levels == [0.05, 0.1, 0.2, 0.5, 0.9]
     for dataset in ("cora", "citeseer", "pubmed"):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fishergcn._base.terminal import console, note, table
-from fishergcn.cli._common import print_json, told_when_stopped, warnings_as_notes
+from fishergcn.cli._common import print_json, tell_of_report, told_when_stopped, warnings_as_notes
 from fishergcn.errors import InputError
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ def choose_models(
                 note(f"saved {target}; the runs it was chosen from are in {search}.")
     if as_json:
         print_json([_facts(model) for model in found])
+    elif out is not None:
+        tell_of_report(out)
 
 
 def again() -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from fishergcn._base.foreign import json_printable, printable
-from fishergcn._base.terminal import note
+from fishergcn._base.terminal import console, note
 from fishergcn.errors import DataFileError, InputError, Notice, suggestion
 
 if TYPE_CHECKING:
@@ -45,6 +45,13 @@ def warnings_as_notes() -> Iterator[None]:
 def this_command() -> str:
     """Return the command line, so that people can repeat it."""
     return printable(shlex.join(["fishergcn", *sys.argv[1:]]))
+
+
+def tell_of_report(out: Path) -> None:
+    """Print the command that turns what was written to a folder into a page."""
+    console().print(
+        f"For a page with tables and charts: {shlex.join(['fishergcn', 'report', str(out)])}", soft_wrap=True
+    )
 
 
 @contextlib.contextmanager

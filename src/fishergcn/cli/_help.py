@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
@@ -33,7 +34,13 @@ def _shown(params: Any, ctx: Any) -> Any:
             each.metavar = "" if getattr(each, "is_flag", False) else short_type(_type_of(each, ctx))
         elif each.param_type_name == "argument" and hasattr(each, "display_type"):
             each.display_type = _no_type  # its name says what it is
+            if each.required:  # newer versions of Typer put it in braces, where others have braces for choices
+                each._usage_display_name = partial(_bare_name, each)
     return params
+
+
+def _bare_name(argument: Any) -> str:
+    return str(argument.display_name_raw) + ("..." if argument.nargs != 1 else "")
 
 
 def _no_type(_: Any) -> str:

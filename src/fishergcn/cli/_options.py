@@ -52,15 +52,15 @@ Features = Annotated[
 Labels = Annotated[
     Path | None,
     _data(
-        help="Labels: a node id and a class name on each line, in the same formats; leave out unlabeled nodes, or "
-        "their class. Not needed where --label is a column of --features."
+        help="Labels: a node id and a class name on each line, in the same formats; for unlabeled nodes leave out "
+        "the line or the class. Not needed if --label is a column of --features."
     ),
 ]
 Header = Annotated[
     str | None,
     _data(
         help="Which text files begin with a line of column names: all, some of edges,features,labels, or none. By "
-        "default, and in files not named, it is found out, and a note says so.",
+        "default, and for files not named, this is detected, and a note says so.",
         metavar="FILES",
     ),
 ]
@@ -73,13 +73,13 @@ IdColumn = Annotated[
     _data("--id", help="Column of --features and --labels: the node ids; by default the first.", metavar=_COLUMN),
 ]
 LabelColumn = Annotated[
-    str | None, _data(help="Column of --features or --labels: the classes; it is no feature.", metavar=_COLUMN)
+    str | None, _data(help="Column of --features or --labels: the classes; not used as a feature.", metavar=_COLUMN)
 ]
 PartsColumns = Annotated[
     list[str] | None,
     _data(
-        help="Column of --features or --labels that says train, val, test or nothing: the public split; repeated, "
-        "mask:0, mask:1, ...; or an .npz of masks.",
+        help="Column of --features or --labels that says train, val, test or nothing, which becomes the public "
+        "split. Repeated, the columns become mask:0, mask:1, ... Or an .npz file of masks.",
         metavar="NAME|NUMBER|FILE",
     ),
 ]
@@ -88,20 +88,20 @@ DropColumns = Annotated[
 ]
 TextWord = Literal["refuse", "drop", "one-hot"]
 TextColumns = Annotated[
-    TextWord, _data(help="Columns of --features with text: refuse or leave them out, or a feature for each text.")
+    TextWord, _data(help="What to do with text in --features: refuse it, drop the column, or make each text a feature.")
 ]
 EmptyWord = Literal["refuse", "drop", "fill"]
 EmptyCells = Annotated[
     EmptyWord,
     _data(
-        help="Columns of --features with empty cells: refuse or leave them out, or fill in the mean of the others "
-        "(predict: the mean in training)."
+        help="What to do with empty cells in --features: refuse them, drop the column, or fill in its mean (predict: "
+        "the mean in training)."
     ),
 ]
 DirectedWord = Literal["undirected", "symmetrize", "refuse"]
 Directed = Annotated[
     DirectedWord,
-    _data(help="A line of --edges is a link (undirected), an arc to mirror (symmetrize), or one of two arcs (refuse)."),
+    _data(help="A line of --edges is a link (undirected), an arc to mirror (symmetrize), or one arc of two (refuse)."),
 ]
 SelfLinksWord = Literal["keep", "drop"]
 SelfLinks = Annotated[SelfLinksWord, _data(help="What to do with links from a node to itself.")]

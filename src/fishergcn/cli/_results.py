@@ -79,7 +79,7 @@ def differences_table(results: Results, config: TrainConfig) -> Table | None:
     what = "test" if found[0]["measure"] == "test_accuracy" else "validation"
     return table(
         f"Paired differences in {what} accuracy",
-        ["method", "minus", "points", f"95 % interval over {found[0]['unit']}"],
+        ["method", "minus", "points", f"95% interval over {found[0]['unit']}"],
         rows,
     )
 

@@ -35,6 +35,7 @@ def compare(
 ) -> None:
     """Compare methods on your graphs, on the same splits and seeds, with paired statistics.
 
+    For example:
     fishergcn compare --graph a.npz --graph b.npz --method gcn-x5-c --method fishergcn --splits 10 --out DIR
 
     Each run is saved to DIR/runs.sqlite as soon as it finishes. You can stop at any time, even with kill -9; the same

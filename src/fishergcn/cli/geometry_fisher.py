@@ -123,7 +123,7 @@ def _show(saved: TrainedModel, facts: dict[str, Any]) -> None:
     if facts["loss_growth_random"]:
         low, middle, high = facts["loss_growth_random"]
         out.print(
-            f"Random directions: the loss grows by {middle:+.3g} (5 % to 95 %: {low:+.3g} to {high:+.3g}); "
+            f"Random directions: the loss grows by {middle:+.3g} (5% to 95%: {low:+.3g} to {high:+.3g}); "
             f"{facts['random_directions_that_hurt_less']:.0%} hurt less than the most adversarial direction, "
             f"{facts['random_directions_that_change_less']:.0%} change the predictions less"
         )

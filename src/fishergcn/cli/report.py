@@ -30,7 +30,7 @@ def report(
     The verdict and one figure come first, then tables that sort, charts that zoom, and what was run. A study also gets
     tables.md, tables.csv and figures/.
 
-    fishergcn report model --open
+    For example: fishergcn report model --open
     """
     from fishergcn.report import write_report
 

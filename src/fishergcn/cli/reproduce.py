@@ -9,7 +9,14 @@ import typer
 
 from fishergcn._base.terminal import console, note
 from fishergcn.cli import _options as shared
-from fishergcn.cli._common import load_graph, print_json, this_command, told_when_stopped, warnings_as_notes
+from fishergcn.cli._common import (
+    load_graph,
+    print_json,
+    tell_of_report,
+    this_command,
+    told_when_stopped,
+    warnings_as_notes,
+)
 from fishergcn.errors import InputError
 
 if TYPE_CHECKING:
@@ -89,7 +96,7 @@ def run_plan(plan: Plan, out: Path, *, dry_run: bool, quiet: bool, as_json: bool
     if failed:
         note(f"{len(failed)} runs failed; run the same command to try them again.")
     if not as_json:
-        console().print(f"For a page with tables and charts: fishergcn report {out}", soft_wrap=True)
+        tell_of_report(out)
     if failed:
         raise typer.Exit(1)
 

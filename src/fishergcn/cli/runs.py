@@ -90,7 +90,7 @@ def archive(
     folders: Annotated[
         list[Path],
         typer.Argument(
-            help="A folder made by fishergcn reproduce, compare or robustness, or several with other data sets each.",
+            help="A folder made by fishergcn reproduce, compare or robustness, or several with different data sets.",
             metavar="DIR",
         ),
     ],
@@ -139,7 +139,7 @@ def print_results(runs: Runs) -> None:
     known = [each.accuracy for each in cells if each.accuracy is not None]
     unit = known[0].unit if known else "splits"
     note = "" if unit == "splits" else " (for this one split only)"
-    intervals = f"Intervals: 95 %, from {interval_source(known)}{note}."
+    intervals = f"Intervals: 95%, from {interval_source(known)}{note}."
     if plan.measure == "attack":
         out.print(
             table("Accuracy under the strongest setting of each attack", _ATTACK_COLUMNS, _attack_rows(cells, compared))
@@ -171,7 +171,7 @@ def print_results(runs: Runs) -> None:
     out.print(f"{gap} In brackets: published.", soft_wrap=True)
 
 
-_ATTACK_COLUMNS = ["data set", "attack", "method", "plain", "level", "accuracy", "minus", "points [95 % interval]"]
+_ATTACK_COLUMNS = ["data set", "attack", "method", "plain", "level", "accuracy", "minus", "points [95% interval]"]
 _RESULT_COLUMNS = ["method", "accuracy", "interval", "bal.", "F1", "published", "gap", "loss", "runs"]
 _DIFFERENCE_COLUMNS = ["method", "minus", "points", "interval", "p", "won:tied:lost"]
 

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 def spectrum(
     graph: shared.GraphName,
-    rank: Annotated[int, typer.Option(help="How many eigenpairs.")] = 10,
+    rank: Annotated[int, typer.Option(help="How many eigenpairs to compute.")] = 10,
     high_order: Annotated[bool, typer.Option("--high-order", help="Use the high-order propagation matrix.")] = False,
-    order: Annotated[int, typer.Option(help="T of the high-order matrix.")] = 5,
-    threshold: Annotated[float, typer.Option(help="ν of the high-order matrix.")] = 1e-4,
+    order: Annotated[int, typer.Option(help="Longest walk T of the high-order matrix.")] = 5,
+    threshold: Annotated[float, typer.Option(help="Threshold ν of the high-order matrix.")] = 1e-4,
     component: Annotated[
         Literal["largest", "all"], typer.Option(help="The largest connected component, or all of them.")
     ] = "largest",

@@ -11,7 +11,7 @@ from fishergcn._base.checks import check_integer
 from fishergcn._base.seeds import FIRST_SEED, check_seeds
 from fishergcn._base.terminal import console, note
 from fishergcn.cli import _options as shared
-from fishergcn.cli._common import print_json, told_when_stopped, warnings_as_notes
+from fishergcn.cli._common import print_json, tell_of_report, told_when_stopped, warnings_as_notes
 from fishergcn.cli._tables import Tables, takes_tables
 
 if TYPE_CHECKING:
@@ -173,6 +173,8 @@ def train(
                 best, runs = model.record, model.chosen_from
                 rule = f", the best of {runs} by validation accuracy" if runs > 1 else ""
                 note(f"saved {folder}: {best.method}, split {best.split}, seed {best.seed}{rule}.")
+        if not json:
+            tell_of_report(out)
 
 
 def _show(results: Results, config: TrainConfig, *, as_json: bool) -> None:

@@ -11,7 +11,7 @@ import typer
 from fishergcn._base.seeds import FIRST_SEED, check_seeds
 from fishergcn._base.terminal import console, note, table
 from fishergcn.cli import _options as shared
-from fishergcn.cli._common import print_json, this_command, told_when_stopped, warnings_as_notes
+from fishergcn.cli._common import print_json, tell_of_report, this_command, told_when_stopped, warnings_as_notes
 from fishergcn.cli._tables import Tables, takes_tables
 from fishergcn.cli.train import train
 
@@ -53,6 +53,7 @@ def tune(
     first_seed: shared.FirstSeed = FIRST_SEED,
     device: shared.Device = "auto",
     workers: shared.Workers = None,
+    dry_run: shared.DryRun = False,
     quiet: shared.Quiet = False,
     json: shared.Json = False,
     settings: shared.Settings = "general",
@@ -69,6 +70,7 @@ def tune(
     """
     from fishergcn import studies
     from fishergcn._base.imports import require
+    from fishergcn.cli._cost import show_cost
     from fishergcn.cli._own_data import Source
     from fishergcn.cli._settings import make_config, parse_setting
     from fishergcn.execution import Display, Listener
@@ -78,6 +80,16 @@ def tune(
     config = make_config(settings, {"max_epochs": epochs}, set_)
     numbers = check_seeds(seeds, first_seed)
     methods = method or [shared.DEFAULT_METHOD]
+    if dry_run:
+        with warnings_as_notes():
+            cost = studies.tuning_cost(
+                data.load().values(), methods, splits or None, numbers, config,
+                grid=grid, trials=trials, device=device, workers=workers,
+            )  # fmt: skip
+        if grid is None:
+            note("a bound: the search chooses as it goes, and every trial counts with the settings that take longest.")
+        show_cost(cost, as_json=json)
+        return
     found: list[tuple[Path, dict[str, Any], Tuning]] = []
     with told_when_stopped(f"finished trials are kept; continue with: {this_command()}"), warnings_as_notes():
         graphs = data.load()
@@ -121,6 +133,7 @@ def tune(
         # Trains the best trial again, to the last digit, and then looks at the test nodes.
         command = shlex.join(["fishergcn", "train", *shared.words_of(train, {**options, **best})])
         note(f"all trials are in {place / 'tuning.json'}; to train with the best settings: {command}")
+    tell_of_report(out)
 
 
 def _facts(found: Tuning) -> dict[str, Any]:

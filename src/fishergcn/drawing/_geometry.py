@@ -39,11 +39,14 @@ def draw_fisher(found: GeometryRecord, name: str = "fisher") -> Picture:
                 found.random_growth, bins=bins_of(found.random_growth, 20), color=REST, label="random directions"
             )
         for position, worst in enumerate(found.growth):
-            label = {0: "most adversarial", 1: "the other eigenvectors of G^E"}.get(position)
+            label = {0: "most adversarial", 1: "the other directions"}.get(position)
             color, width = (_FIRST, 2) if position == 0 else (_OTHERS, 0.8)
             growth.axvline(worst, color=color, linewidth=width, label=label)
-        growth.set(title=f"growth of the loss at D_B = {found.distance:.3g}", xlabel="worse end of the direction")
-        growth.legend(fontsize="small")
+        growth.set(title=f"growth of the loss at distance {found.distance:.3g}", xlabel="growth, at the worse end")
+        growth.ticklabel_format(axis="x", scilimits=(-3, 4))  # long numbers would run into each other
+        growth.locator_params(axis="x", nbins=6)
+        handles, labels = growth.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower right", ncols=max(len(labels), 1), fontsize="small")
         figure.suptitle(found.title)
     parts = {
         "eigenvalue": found.eigenvalues,

@@ -40,7 +40,7 @@ def draw_spectrum(
 
 
 def draw_shape(title: str, shapes: FloatArray, radius: float, look: Look, name: str) -> Picture:
-    """Draw the learned scale ϕ of each direction, ``shapes`` (runs, k): its mean and the middle 80 % of the runs.
+    """Draw the learned scale ϕ of each direction, ``shapes`` (runs, k): its mean and the middle 80% of the runs.
 
     The ``radius`` ε is the most that is allowed.
 

@@ -111,6 +111,8 @@ class Cost:
         Bytes that are free there; None where the system does not say.
     batches
         Mini-batches, if any.
+    searched
+        Whether it is a search for settings, which cannot be told to take fewer hidden units or mini-batches.
 
     Examples
     --------
@@ -126,6 +128,7 @@ class Cost:
     start: float
     free: int | None
     batches: BatchSettings | None = None
+    searched: bool = False
 
     @property
     def seconds(self) -> float:
@@ -157,7 +160,7 @@ class Cost:
         many = f" in {self.workers} processes" if self.workers > 1 else ""
         free = self.free * slack
         fits = [f"workers={int(free // worst.bytes)}"] if self.workers > 1 and worst.bytes <= free else []
-        fits += remedies(worst.part, torch.device(self.device), free, self.batches)
+        fits += remedies(worst.part, torch.device(self.device), free, self.batches, searched=self.searched)
         raise InputError(
             f"{worst.part.name} on {worst.part.dataset} needs about {self.bytes / 1e9:.1f} GB of memory{many}, and "
             f"{self.free / 1e9:.1f} GB are free{_would_fit(fits)}."
@@ -255,8 +258,10 @@ def _cost(part: Part, pace: Pace, free: int | None, batches: BatchSettings | Non
     return PartCost(part, preparation, epoch, usual, longest, together, used)
 
 
-def remedies(part: Part, device: torch.device, free: float, batches: BatchSettings | None = None) -> list[str]:
-    """Return settings with which a part would fit into so many bytes."""
+def remedies(
+    part: Part, device: torch.device, free: float, batches: BatchSettings | None = None, *, searched: bool = False
+) -> list[str]:
+    """Return settings with which a part would fit into so many bytes; see :class:`Cost` for ``searched``."""
     pace, found = Pace.usual(device), list[str]()
 
     def fits(settings: BatchSettings | None = batches, **changes: Any) -> bool:
@@ -266,6 +271,8 @@ def remedies(part: Part, device: torch.device, free: float, batches: BatchSettin
     if part.method.samples is None and samples_of(part.method, part.config) > 1:
         fewer = [number for number in range(1, part.config.samples) if fits(samples=number)]
         found += [f"samples={fewer[-1]}"] if fewer else []
+    if searched:
+        return found
     widths = tuple(part.config.hidden)
     while max(widths, default=0) > _SMALLEST:
         widths = tuple(max(width // 2, 1) for width in widths)

@@ -65,7 +65,7 @@ class Selection:
     homophily
         The share of links that join nodes of one class; NaN without links to tell.
     gain, low, high
-        Validation accuracy with the links minus that of the same network without them, with a 95 % interval; NaN where
+        Validation accuracy with the links minus that of the same network without them, with a 95% interval; NaN where
         there was nothing to compare.
     sentences
         What came out, in words.

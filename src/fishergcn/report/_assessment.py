@@ -18,7 +18,7 @@ from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.graph import Graph, components
 
 BINS = 15  # of equal width, as is usual
-_NORMAL = 1.959963984540054  # standard errors in a 95 % interval
+_NORMAL = 1.959963984540054  # standard errors in a 95% interval
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def class_scores(confusion: IntArray) -> list[ClassScores]:
 
 
 def wilson(hits: int, count: int) -> tuple[float, float]:
-    """Return the 95 % interval of a share by Wilson's score, which stays within 0 and 1.
+    """Return the 95% interval of a share by Wilson's score, which stays within 0 and 1.
 
     Examples
     --------

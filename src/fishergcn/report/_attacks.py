@@ -18,7 +18,7 @@ from fishergcn.report._outcome import Outcome
 from fishergcn.studies import ATTACKS, UNITS, Estimate, interval_source, title_of
 from fishergcn.training import METHODS
 
-_HEADS = ("data set", "change", "method", "#level", "#accuracy %", "#95 % interval", "#minus its control, points")
+_HEADS = ("data set", "change", "method", "#level", "#accuracy %", "#95% interval", "#minus its control, points")
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ def _cells(point: AttackPoint) -> list[Html | str]:
 
 
 def attack_csv(points: Iterable[AttackPoint]) -> str:
-    """Return the points as CSV; accuracies are fractions, intervals of 95 %."""
+    """Return the points as CSV; accuracies are fractions, intervals of 95%."""
     columns = ["dataset", "attack", "level", "size", "method", "accuracy", "low", "high", "runs", "control",
                "difference", "difference_low", "difference_high"]  # fmt: skip
     rows = []
@@ -192,7 +192,7 @@ def attack_markdown(points: Sequence[AttackPoint]) -> str:
 
 
 def _markdown_table(points: Sequence[AttackPoint]) -> str:
-    """Return the table of one attack; intervals of 95 % in brackets."""
+    """Return the table of one attack; intervals of 95% in brackets."""
     (title, unit), levels = points[0].panel, sorted({point.level for point in points})
     found = {(point.method, point.level): point for point in points}
     methods = list(dict.fromkeys(point.method for point in points))

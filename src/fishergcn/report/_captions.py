@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 HEADLINE = (
-    "Large marks are means over all runs of a method, bars their 95 % intervals, and small dots single runs. Intervals "
+    "Large marks are means over all runs of a method, bars their 95% intervals, and small dots single runs. Intervals "
     "that overlap do not mean that methods are equal: they are compared run by run below."
 )
 
 RESULTS = (
-    "Test accuracy is the share of test nodes classified correctly. The 95 % interval says how precisely the mean is "
+    "Test accuracy is the share of test nodes classified correctly. The 95% interval says how precisely the mean is "
     "known; it comes from {source}, because runs that share a split are not independent. “std” is the spread of "
     "single runs, as papers report it, and not the error of the mean. Balanced accuracy and macro F1 average over "
-    "classes, so rare classes count as much as common ones; older versions did not measure them. The loss includes "
-    "the weight-decay term, as published losses do."
+    "classes, so rare classes count as much as common ones{missing}. The loss includes the weight-decay term, as "
+    "published losses do."
 )
 
 PUBLISHED = (
@@ -32,7 +32,7 @@ FEW_SPLITS = (
 
 FOREST = (
     "Each row compares two methods run by run, on the same split and with the same seed, so luck that affects both "
-    "cancels out. The dot is the mean difference and the line its 95 % interval from {source}. To the right of zero "
+    "cancels out. The dot is the mean difference and the line its 95% interval from {source}. To the right of zero "
     "the first method is better; a line that crosses zero means these runs cannot tell the two apart. Small dots are "
     "single runs. Filled marks "
     "compare with the control, which is trained with the same number of dropout samples but no perturbation, so the "
@@ -42,7 +42,7 @@ FOREST = (
 )
 
 CURVES = (
-    "How training went. Lines are means over all runs of a method; bands cover the middle 80 % of runs. A curve ends "
+    "How training went. Lines are means over all runs of a method; bands cover the middle 80% of runs. A curve ends "
     "where fewer than half of the runs were still training. Training values are measured with dropout and "
     "perturbation on, validation values with both off. Point at a curve or move the slider to read the values at an "
     "epoch; use the checkboxes to show or hide methods. Drag over a chart, or use the buttons, to zoom."
@@ -50,25 +50,25 @@ CURVES = (
 
 SPECTRUM = (
     "First, the largest eigenvalues of the graph’s Laplacian L: its fastest-varying patterns, strongest first. "
-    "Training perturbs only the colored ones; the gray ones, and all smaller ones, stay unchanged. Next to it, how "
+    "Training perturbs only the colored ones; the gray ones, and all smaller ones, stay unchanged. Then, how "
     "strongly each direction was perturbed at the end of training. Each strength ϕ lies between 0 and the largest "
     "allowed value ε, the dashed line, and is learned to make the task harder for the network. Dots are means, bars "
-    "cover the middle 80 % of runs, and the faint line marks ε/2, close to where training starts."
+    "cover the middle 80% of runs, and the faint line marks ε/2, close to where training starts."
 )
 
 ABLATION = (
-    "Test accuracy as one setting changes and all others stay the same: dots are means, bars 95 % intervals. The "
+    "Test accuracy as one setting changes and all others stay the same: dots are means, bars 95% intervals. The "
     "dashed line is the control, which has no perturbation; a curve that stays within its band is no better."
 )
 
 VARIANTS = (
-    "Each variant compared with its control, run by run: dots are mean differences, lines 95 % intervals. To the right "
+    "Each variant compared with its control, run by run: dots are mean differences, lines 95% intervals. To the right "
     "of zero the variant beats training with the same number of dropout samples and no perturbation."
 )
 
 PERTURBATIONS = (
     "Difference in test accuracy from the control, which uses the same number of dropout samples on the unchanged "
-    "graph, run by run; bands are 95 % intervals. “Noise”: training on graphs drawn from the neighborhood. “Mean”: "
+    "graph, run by run; bands are 95% intervals. “Noise”: training on graphs drawn from the neighborhood. “Mean”: "
     "training on their mean, without noise. The radius of high, low and random is the paper’s ε, that of nodes, "
     "polynomial and links the root mean square of the Bures distance, that of link-flip and link-drop the share of "
     "links; that of spatial, times √n, the Fisher length of a motion of the embedding."
@@ -88,11 +88,11 @@ LINKS = (
 
 ENDS = (
     "Each row is one way of changing the graph or its features, at the strongest setting that was tried. Marks are "
-    "means over runs, bars 95 % intervals. The further to the right, the more accuracy is left."
+    "means over runs, bars 95% intervals. The further to the right, the more accuracy is left."
 )
 
 ATTACKED = (
-    "Test accuracy of trained networks as the graph or its features change. Lines are means over runs, bands 95 % "
+    "Test accuracy of trained networks as the graph or its features change. Lines are means over runs, bands 95% "
     "intervals from {source}. Random changes, the Bures ball and PRBCD are applied after training on the original "
     "graph; in the last panel the networks were trained on the changed graph. The Bures ball and PRBCD attacks know "
     "the weights and the test labels."
@@ -100,6 +100,6 @@ ATTACKED = (
 
 ATTACKED_DIFFERENCE = (
     "Each perturbed method minus its control, which uses the same number of dropout samples and no perturbation, on "
-    "the same splits and seeds: lines are mean differences in percentage points, bands 95 % intervals from {source}. "
+    "the same splits and seeds: lines are mean differences in percentage points, bands 95% intervals from {source}. "
     "Above zero the perturbation helps; where the band includes zero, these runs cannot tell."
 )

@@ -96,4 +96,4 @@ def _line(link: tuple[str, str, bool, float], places: Mapping[str, FloatArray], 
     (x, y), (x2, y2) = places[one], places[other]
     share = abs(value) / limit if limit else 0.0
     return layer("link", x=[x], y=[y], x2=[x2], y2=[y2], color=BLUE if value >= 0 else ORANGE,
-                 size=1 + 4 * share, opacity=0.35 + 0.65 * share, dash=[] if present else [2, 3])  # fmt: skip
+                 size=1.2 + 3.8 * share, opacity=0.5 + 0.5 * share, dash=[] if present else [2, 3])  # fmt: skip

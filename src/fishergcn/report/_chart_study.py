@@ -52,7 +52,7 @@ def interval_panel(
         over = [layer("rangeX", **ends, color=look.color, size=3)] if found.low <= found.high else []
         under = [single_runs(name, place, dots, look, shown)] if len(dots) > 1 else []
         if over:
-            text += f"\n95 % interval {shown(found.low)} to {shown(found.high)}"
+            text += f"\n95% interval {shown(found.low)} to {shown(found.high)}"
         if len(dots) > _MANY:  # mean and interval get a ground of their own, to be seen among the runs
             over = [
                 *(layer("rangeX", **ends, color=PAGE, size=7) for _ in over),
@@ -141,7 +141,7 @@ def estimates_panel(
         ends = {"low": [each.low for _, each in values], "high": [each.high for _, each in values]}
         text = [
             f"{curve}\n{x}: {place:g}\n{form.format(each.mean)}"
-            + (f"\n95 % interval {form.format(each.low)} to {form.format(each.high)}" if each.low <= each.high else "")
+            + (f"\n95% interval {form.format(each.low)} to {form.format(each.high)}" if each.low <= each.high else "")
             for place, each in values
         ]
         layers += [
@@ -180,7 +180,7 @@ def spectrum_panel(title: str, eigenvalues: FloatArray, perturbed: int, look: Lo
 
 
 def shape_panel(title: str, shapes: FloatArray, radius: float, look: Look) -> Panel:
-    """Draw the learned scale of each direction: its mean, the middle 80 % of the runs, and the most allowed."""
+    """Draw the learned scale of each direction: its mean, the middle 80% of the runs, and the most allowed."""
     middle, (low, high) = shapes.mean(axis=0), np.quantile(shapes, (0.1, 0.9), axis=0)
     places = list(range(1, shapes.shape[1] + 1))
     text = [f"direction {place}\nmean scale {value:.4g} of at most {radius:g}" for place, value in

@@ -11,19 +11,30 @@ from fishergcn.studies import Comparison, Estimate
 
 
 def verdict(difference: Estimate) -> str:
-    """Return ``"above"``, ``"below"`` or ``"zero"``, by where the interval lies, or ``"unknown"``."""
-    if not difference.low <= difference.high:  # NaN: a single run has no interval
+    """Return ``"above"``, ``"below"`` or ``"zero"``, by where the interval lies, ``"equal"`` or ``"unknown"``."""
+    if difference.mean == 0 and (difference.runs == 1 or difference.std == 0):
+        return "equal"
+    # NaN: a single run has no interval. Few runs that happen to differ by the same have none, either.
+    if not difference.low <= difference.high or difference.standard_error < _ROUNDING:
         return "unknown"
     return "above" if difference.low > 0 else "below" if difference.high < 0 else "zero"
 
 
+_ROUNDING = 1e-12
 _SENTENCES = {
+    "equal": "{method} and {reference} have equal results in all runs.",
     "above": "the interval lies above zero: {method} does better than {reference} on these runs.",
     "below": "the interval lies below zero: {method} does worse than {reference} on these runs.",
     "zero": "the interval includes zero: these runs cannot tell {method} and {reference} apart.",
     "unknown": "there are too few runs for an interval, so no conclusion is possible.",
 }
-_WORDS = {"above": "above zero", "below": "below zero", "zero": "includes zero", "unknown": "no interval"}
+_WORDS = {
+    "above": "above zero",
+    "below": "below zero",
+    "zero": "includes zero",
+    "unknown": "no interval",
+    "equal": "all equal",
+}
 
 
 def finding(comparison: Comparison) -> Html:
@@ -32,6 +43,7 @@ def finding(comparison: Comparison) -> Html:
     sentence = _SENTENCES[side].format(method=comparison.cell, reference=comparison.reference)
     interval = _interval(comparison.difference)
     number = f"{signed_points(comparison.difference.mean)} points{f' [{interval}]' if interval else ''}"
+    number = "no difference" if side == "equal" else number
     name = f"{comparison.cell} − {comparison.reference} on {comparison.dataset}: "
     return tag("li", name, tag("b", number, class_=side), f"; {sentence}", class_="finding")
 
@@ -39,7 +51,7 @@ def finding(comparison: Comparison) -> Html:
 def paired_table(comparisons: Sequence[Comparison]) -> Html:
     """Return all paired differences on one data set, with the full values in ``data-value``."""
     unit = comparisons[0].difference.unit
-    heads = ("points", "95 % interval", "the interval", f"{unit} won / tied / lost", "Wilcoxon p")
+    heads = ("points", "95% interval", "the interval", f"{unit} won / tied / lost", "Wilcoxon p")
     numbers = (tag("th", text, class_="number", scope="col") for text in heads)
     rows = (_paired_row(comparison) for comparison in comparisons)
     names = {"class_": "paired", "data_dataset": comparisons[0].dataset}
@@ -48,7 +60,7 @@ def paired_table(comparisons: Sequence[Comparison]) -> Html:
 
 def _paired_row(comparison: Comparison) -> Html:
     difference, side = comparison.difference, verdict(comparison.difference)
-    known = side != "unknown"
+    known = side not in ("equal", "unknown")
     counts = f"{comparison.won} / {comparison.tied} / {comparison.lost}"
     return tag(
         "tr",
@@ -68,7 +80,7 @@ def _paired_row(comparison: Comparison) -> Html:
 
 
 def _interval(difference: Estimate) -> str:
-    known = verdict(difference) != "unknown"
+    known = verdict(difference) not in ("equal", "unknown")
     return f"{signed_points(difference.low)}, {signed_points(difference.high)}" if known else ""
 
 

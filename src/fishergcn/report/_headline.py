@@ -82,7 +82,7 @@ def _controls(outcome: Outcome) -> list[str]:
     return [
         "Changing the graph during training, compared with a control trained without it: better in "
         f"{_of(sides, 'above')}, worse in {_of(sides, 'below')}, no measurable difference in "
-        f"{_of(sides, 'zero', 'unknown')} of {len(judged)} comparisons."
+        f"{_of(sides, 'zero', 'unknown', 'equal')} of {len(judged)} comparisons."
     ]
 
 
@@ -96,7 +96,9 @@ def sentence(one: Comparison) -> str:
     names = f"{one.cell} and its control {one.reference} on {one.dataset}"
     if side == "unknown":
         return f"{names} differ by {signed_points(gain.mean)} points; there are too few runs to say more."
-    interval = f"95 % interval {signed_points(gain.low)} to {signed_points(gain.high)}"
+    if side == "equal":
+        return f"{names} have equal results in all runs."
+    interval = f"95% interval {signed_points(gain.low)} to {signed_points(gain.high)}"
     if side == "zero":
         return f"{names} cannot be told apart: {signed_points(gain.mean)} points ({interval})."
     better = "better" if side == "above" else "worse"

@@ -44,12 +44,12 @@ def table(label: str, heads: Iterable[str], rows: Iterable[Html | Sequence[str]]
 
 
 def _head(text: str) -> Html:
-    return tag("th", text.removeprefix("#"), scope="col", class_="number" if text.startswith("#") else None)
+    return tag("th", breakable(text.removeprefix("#")), scope="col", class_="number" if text.startswith("#") else None)
 
 
 def _row(cells: Sequence[str]) -> Html:
     first, *others = cells
-    head = first if isinstance(first, Html) and first.startswith("<t") else tag("th", first, scope="row")
+    head = first if isinstance(first, Html) and first.startswith("<t") else tag("th", breakable(first), scope="row")
     return tag("tr", head, *(each if isinstance(each, Html) and each.startswith("<t") else tag("td", each)
                              for each in others))  # fmt: skip
 
@@ -60,8 +60,28 @@ def region(label: str, content: Html) -> Html:
 
 
 def command(text: str) -> Html:
-    """Return a command line, which the page's script gives a button to copy it."""
-    return tag("div", tag("pre", tag("code", text)), class_="command")
+    """Return a command line, which the page's script gives a button to copy it; no line ends inside of an option."""
+    words = (tag("span", word, class_="option") if word.startswith("-") else word for word in re.split(r"(\s+)", text))
+    return tag("div", tag("pre", tag("code", *words)), class_="command")
+
+
+def pieces(name: str) -> list[str]:
+    """Return the parts of a name between which a line may break: after underscores, and at spaces.
+
+    Examples
+    --------
+    >>> pieces("Neural_Networks and more")
+    ['Neural_', 'Networks', 'and', 'more']
+    """
+    return re.findall(r"[^_\s]*_+|[^_\s]+", name) or [name]
+
+
+def breakable(name: str) -> str | Html:
+    """Return a name that a narrow column breaks after its underscores, where browsers see no place to break."""
+    if isinstance(name, Html) or "_" not in name:
+        return name
+    parts = [part for part in re.split(r"(?<=_)(?!_|$)", name) if part]
+    return Html("<wbr>".join(tag("span", part) for part in parts))
 
 
 def slug(text: str) -> str:

@@ -75,7 +75,7 @@ def _verdict(subject: Subject) -> str:
     low, high = wilson(hits, count)
     text = (
         f"{record.method} classifies {hits / count:.1%} of the {count:,} {subject.words} correctly "
-        f"(95 % interval {low:.1%} to {high:.1%})."
+        f"(95% interval {low:.1%} to {high:.1%})."
     )
     if subject.part == "val":
         text += " No nodes were set aside for testing; these also decided when to stop, so expect a little less."

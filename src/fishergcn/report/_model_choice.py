@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from fishergcn.drawing import Html, looks, tag
 from fishergcn.models import Selection
@@ -14,7 +15,7 @@ from fishergcn.training import RunRecord
 
 CAPTION = (
     "Mean accuracy of each candidate on validation nodes; the large filled mark is the one that was chosen. Candidates "
-    "that cannot be told apart are decided by cross entropy and then by simplicity. Test nodes play no part."
+    "that cannot be told apart are ranked by cross entropy, then by simplicity. Test nodes play no part."
 )
 _MOST_RUNS = 200
 _MOST_EPOCHS = 1000  # of a curve; of a longer one every n-th is shown
@@ -52,7 +53,7 @@ def candidates_table(selection: Selection) -> Html:
         [
             tag("th", tag("span", swatch(own[each.name]), each.name, class_="name"), scope="row"),
             "chosen" if each.name == selection.chosen else each.left_out and f"left out: {each.left_out}",
-            ", ".join(f"{name} {value}" for name, value in each.settings.items()) or "–",
+            ", ".join(map(_setting, each.settings.items())) or "–",
             number(f"{100 * each.val_accuracy:.2f}" if each.tried else "–", each.val_accuracy, "main"),
             number(f"{each.val_cross_entropy:.4f}" if each.tried else "–", each.val_cross_entropy),
             number(str(each.runs), each.runs),
@@ -62,6 +63,11 @@ def candidates_table(selection: Selection) -> Html:
     ]
     heads = ("candidate", "", "settings", "#accuracy %", "#cross entropy", "#runs", "#seconds")
     return table("Candidates", [each or "outcome" for each in heads], rows)
+
+
+def _setting(found: tuple[str, Any]) -> str:
+    name, value = found
+    return f"{name.replace('_', ' ')} {('yes' if value else 'no') if isinstance(value, bool) else value}"
 
 
 def candidates(subject: Subject) -> Section | None:

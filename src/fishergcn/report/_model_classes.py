@@ -1,4 +1,4 @@
-"""How a model does on each class: accuracy, what is taken for what, and how far stated probabilities can be trusted."""
+"""How a model does on each class: accuracy, which are confused, and how far stated probabilities can be trusted."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import math
 from fishergcn.drawing import Html, tag
 from fishergcn.report._assessment import BINS, Bin, calibration, wilson
 from fishergcn.report._chart import BLUE, GRAY, Chart, Panel, chart_figure, layer
-from fishergcn.report._markup import Section, number, region, table
+from fishergcn.report._markup import Section, breakable, number, pieces, region, table
 from fishergcn.report._subject import Subject
 
 CAPTION = (
-    "The share of the {nodes} of each class that the model finds; bars are 95 % intervals (Wilson), wide where a "
+    "The share of the {nodes} of each class that the model finds; bars are 95% intervals (Wilson), wide where a "
     "class has few nodes."
 )
 _CALIBRATION = (
     "Predictions are grouped by the probability that the model states for them (up to {bins} groups of equal width). "
     "A point on the diagonal means that such predictions are right as often as stated; below it the model is too sure "
-    "of itself, above it too careful. Bars are 95 % intervals; larger points hold more nodes. The expected "
+    "of itself, above it too careful. Bars are 95% intervals; larger points hold more nodes. The expected "
     "calibration error (ECE) is the mean distance from the diagonal, weighted by the number of nodes."
 )
 _LARGEST_MATRIX = 20
@@ -35,7 +35,7 @@ def class_chart(subject: Subject, name: str) -> Chart | None:
     ends = [wilson(found.found, found.nodes) for _, found in shown]
     places = list(range(len(shown)))
     text = [
-        f"{label}\n{found.found} of {found.nodes} found: {found.recall:.1%}\n95 % interval {low:.1%} to {high:.1%}"
+        f"{label}\n{found.found} of {found.nodes} found: {found.recall:.1%}\n95% interval {low:.1%} to {high:.1%}"
         for (label, found), (low, high) in zip(shown, ends, strict=True)
     ]
     layers = [
@@ -56,7 +56,7 @@ def by_class(subject: Subject) -> Section | None:
         "class",
         f"#{subject.words}",
         "#found %",
-        "#95 % interval",
+        "#95% interval",
         "#precision %",
         "#F1 %",
         "#links within the class %",
@@ -90,14 +90,14 @@ def by_class(subject: Subject) -> Section | None:
 
 
 def confusions(subject: Subject) -> Section | None:
-    """What is taken for what: the confusion matrix, and the most frequent mistakes."""
+    """Which classes are confused: the confusion matrix, and the most frequent mistakes."""
     if subject.part is None:
         return None
     names, matrix = subject.model.class_names, subject.confusion
     body: list[Html] = []
     if len(names) <= _LARGEST_MATRIX:
         body.append(_matrix(subject))
-        words = f"Rows are classes, columns predictions, of {len(subject.judged):,} {subject.words}."
+        words = f"Rows are true classes and columns predictions, for {len(subject.judged):,} {subject.words}."
         words += " The stronger the color, the larger the share of its row."
         body.append(tag("p", words, class_="caption"))
     wrong = [
@@ -114,7 +114,7 @@ def confusions(subject: Subject) -> Section | None:
         body += [tag("h3", "Most frequent mistakes"), table("Most frequent mistakes", heads, rows)]
     else:
         body.append(tag("p", "There are no mistakes."))
-    return Section("confusion", "What is taken for what", body)
+    return Section("confusion", "Which classes are confused", body)
 
 
 def _matrix(subject: Subject) -> Html:
@@ -122,8 +122,10 @@ def _matrix(subject: Subject) -> Html:
     sums = matrix.sum(axis=1)
     heads = [
         tag("th", "class", scope="col"),
-        *(tag("th", each, scope="col", class_="number", title=each) for each in names),
+        *(tag("th", breakable(each), scope="col", class_="number", title=each) for each in names),
     ]
+    # Heads break between the parts of a name, and inside of one only where it is very long.
+    longest = max(len(part) for each in names for part in pieces(each))
     rows = []
     for i, name in enumerate(names):
         cells = [
@@ -131,8 +133,9 @@ def _matrix(subject: Subject) -> Html:
                 style=f"--heat: {55 * matrix[i, j] / sums[i] if sums[i] else 0:.0f}")
             for j in range(len(names))
         ]  # fmt: skip
-        rows.append(tag("tr", tag("th", name, scope="row"), *cells))
-    content = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows), class_="heat-table")
+        rows.append(tag("tr", tag("th", breakable(name), scope="row"), *cells))
+    content = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows), class_="heat-table",
+                  style=f"--longest: {min(longest, 16)}")  # fmt: skip
     return region("Confusion matrix", content)
 
 
@@ -149,7 +152,7 @@ def calibrated(subject: Subject) -> Section | None:
     if abs(apart) >= 0.02:
         side = "surer of itself than it should be" if apart > 0 else "less sure of itself than it could be"
     text = (
-        f"Expected calibration error (ECE): {100 * error:.1f} %. On average the model states a probability of "
+        f"Expected calibration error (ECE): {100 * error:.1f}%. On average the model states a probability of "
         f"{stated:.1%} and is right for {correct:.1%} of the {count:,} {subject.words}: it is {side}."
     )
     chart = _calibration_chart(bins, subject)

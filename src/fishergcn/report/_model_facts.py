@@ -66,7 +66,7 @@ def protocol(subject: Subject) -> Section:
         ("Data", [Html(tag("b", record.dataset) + " " + tag("code", f"sha256:{record.graph_digest}"))]),
         ("Split", [f"{record.split}: {parts}"]),
         ("Seed, epochs", [f"{record.seed}, {record.epochs}"]),
-        ("Settings other than the usual ones", [", ".join(changed) or "none"]),
+        ("Settings that differ from the defaults", [", ".join(changed) or "none"]),
         ("Trained on", [f"{record.device}, {duration(record.seconds)}"]),
         ("Versions", [", ".join(f"{name} {version}" for name, version in record.versions.items())]),
     ]

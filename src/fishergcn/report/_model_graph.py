@@ -41,18 +41,18 @@ def _sentences(facts: GraphFacts, nodes: int) -> list[str]:
     largest = facts.sizes[0]
     texts = []
     if len(facts.sizes) == 1:
-        texts.append("All nodes are connected with each other.")
+        texts.append("All nodes are connected, directly or through others.")
     else:
         lonely = f", {alone:,} of them single nodes without links" if alone else ""
         texts.append(
             f"The largest component has {largest:,} nodes ({largest / nodes:.0%}); the graph has {len(facts.sizes):,} "
-            f"components{lonely}. Nothing passes between components."
+            f"components{lonely}. No information passes between components."
         )
     if math.isfinite(facts.homophily):
         side = "more" if facts.homophily > facts.chance else "less"
         texts.append(
             f"Homophily: {facts.homophily:.0%} of the {facts.told:,} links between labeled nodes join nodes of the "
-            f"same class, {side} than the {facts.chance:.0%} that would meet by chance. The higher it is, the more "
+            f"same class, {side} than the {facts.chance:.0%} expected by chance. The higher it is, the more "
             "neighbors help."
         )
     return texts

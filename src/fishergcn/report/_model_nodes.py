@@ -67,15 +67,15 @@ def uncertain_nodes(subject: Subject) -> Section:
 
 def _words(subject: Subject, why: str) -> str:
     text = (
-        "Of all nodes that the model was not trained on, these have the least probable predictions; here a person may "
-        "want to look."
+        "Among all nodes that the model was not trained on, its predictions for these have the lowest probabilities. "
+        "They are worth checking by hand."
     )
     if why:
         return f"{text} {why}"
     unit = "their entry of the propagation matrix" if subject.model.method.high_order else "the weight of the link"
     return (
         f"{text} A plus means that a stronger link would make the prediction more certain, a minus less certain: the "
-        f"numbers are derivatives of the log-probability in {unit}."
+        f"numbers are derivatives of the log-probability with respect to {unit}."
     )
 
 
@@ -84,4 +84,8 @@ def _in_words(links: NodeLinks | None) -> str:
         return "not computed: the graph has many links"
     if not links.links:
         return "none"
-    return ", ".join(f"{one} – {other} ({value:+.2g})" for one, other, _, value in links.links[:_LINKS])
+    return ", ".join(f"{one} – {other} ({_signed(value)})" for one, other, _, value in links.links[:_LINKS])
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.2g}".replace("-", "−")

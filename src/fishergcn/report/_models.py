@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from fishergcn._base.files import write_text
 from fishergcn.drawing import looks, tag
@@ -20,7 +21,7 @@ from fishergcn.training import RunRecord
 
 _CAPTION = (
     "Large marks are the saved models, small dots all runs from which they were chosen. Models are chosen by "
-    "validation accuracy; test accuracy is shown and not used."
+    "validation accuracy; test accuracy is shown but not used."
 )
 
 
@@ -84,15 +85,24 @@ def _chart(
             layers.append(layer("dot", series=record.method, x=[record.val_accuracy], y=[row], size=6, text=text))
         title = dataset if len(datasets) > 1 else ""
         rows = [names[place] for place in places]
-        panels.append(Panel(title, "validation accuracy", "", layers, rows=rows, percent="x"))
+        panels.append(Panel(title, "validation accuracy", "", layers, rows=rows, percent="x", x_domain=_domain(layers)))
     return Chart(
         "headline", "Validation accuracy of the models", panels, [Series(name, look) for name, look in own.items()]
     )
 
 
+def _domain(layers: Sequence[Mapping[str, Any]]) -> tuple[float, float] | None:
+    """Return the range of an axis that makes little of small differences: at least five points wide."""
+    values = [value for each in layers for value in each["x"] if value is not None]
+    if not values:
+        return None
+    middle, half = (max(values) + min(values)) / 2, max(0.55 * (max(values) - min(values)), 0.025)
+    return max(middle - half, 0.0), min(middle + half, 1.0)
+
+
 def _table(subjects: Mapping[Path, Subject], names: Mapping[Path, str]) -> Section:
     own = looks(dict.fromkeys(each.model.record.method for each in subjects.values()))
-    heads = ("model", "data set", "method", "split", "#validation %", "#test %", "#95 % interval", "#balanced %",
+    heads = ("model", "data set", "method", "split", "#validation %", "#test %", "#95% interval", "#balanced %",
              "#calibration error %", "#epochs")  # fmt: skip
     rows = []
     for place, subject in subjects.items():

@@ -155,7 +155,7 @@ def paragraph(judged: Sequence[Judged]) -> str:
     worst = min(noisy, key=lambda each: each.control.mean)
     chance = 0.025 * len(noisy)
     text = (
-        f"{verdict(judged)} The interval of 95 % lies above the control in {len(above)} of {len(noisy)} perturbed "
+        f"{verdict(judged)} The 95% interval lies above the control in {len(above)} of {len(noisy)} perturbed "
         f"cells and below it in {len(below)}; without any effect about {chance:.0f} would be on each side. The best is "
         f"{_named(best)} with {_interval(best.control)} points, the worst {_named(worst)} with "
         f"{_interval(worst.control)}."

@@ -23,8 +23,8 @@ _PROGRESS = (
     "is the best so far. Test nodes are never used in a search. Drag over the chart, or use the buttons, to zoom."
 )
 _SETTINGS = (
-    "Validation accuracy of all trials against each setting, the best in orange. A cloud that rises to one side says "
-    "where good values are; a flat one says that the setting matters little."
+    "Validation accuracy of all trials against each setting, the best in orange. Dots that rise toward one side show "
+    "where good values are; a flat cloud means that the setting matters little."
 )
 _MOST_TRIALS = 1000
 
@@ -193,4 +193,4 @@ def _value(value: Any) -> str:
 
 
 def _in_words(name: str) -> str:
-    return name.replace("_", " ")
+    return {"hidden": "hidden units"}.get(name, name.replace("_", " "))

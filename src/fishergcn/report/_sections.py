@@ -43,7 +43,9 @@ def results(outcome: Outcome, looks: Looks) -> Section | None:
         return None
     tables = [part for name in outcome.datasets for part in (tag("h3", name), result_table(outcome, name, looks))]
     link = data_link("tables.csv", "tables.csv", tables_csv(outcome))
-    words = captions.RESULTS.format(source=_source(outcome))
+    unknown = any(each.balanced_accuracy is None for each in outcome.summaries.values() if each.accuracy is not None)
+    missing = "; older versions did not measure them" if unknown else ""
+    words = captions.RESULTS.format(source=_source(outcome), missing=missing)
     if outcome.plan.published:
         if judged(outcome):
             words += captions.PUBLISHED

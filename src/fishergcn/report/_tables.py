@@ -67,10 +67,10 @@ def result_table(outcome: Outcome, dataset: str, looks: Mapping[str, Look]) -> H
     left_out = set() if outcome.plan.published else {*_COMPARED}
     left_out |= set() if judged(outcome) else {*_JUDGED}
     columns = [each for each in _COLUMNS if each[0] not in left_out]
-    shown = _GROUPS[: 4 if judged(outcome) else 3 if outcome.plan.published else 2]
+    shown = _GROUPS[: 4 if judged(outcome) else 3]
     groups = [tag("th", text, class_="group", colspan=str(span), scope="colgroup") for text, span in shown]
     heads = [
-        tag("th", "95 % interval" if name == "accuracy_low" else head, class_="number", scope="col")
+        tag("th", "95% interval" if name == "accuracy_low" else head, class_="number", scope="col")
         for name, head, _, _ in columns
         if name != "accuracy_high"
     ]
@@ -78,7 +78,9 @@ def result_table(outcome: Outcome, dataset: str, looks: Mapping[str, Look]) -> H
         tag("tr", _name_cell(cell, looks), *_number_cells(outcome.summaries[cell], columns))
         for cell in outcome.cells(dataset).values()
     ]
-    head = tag("thead", tag("tr", tag("td", ""), *groups), tag("tr", tag("th", "method", scope="col"), *heads))
+    # Without the paper's numbers beside them there is nothing from which to tell ours.
+    above = [tag("tr", tag("td", ""), *groups)] if outcome.plan.published else []
+    head = tag("thead", *above, tag("tr", tag("th", "method", scope="col"), *heads))
     table = tag("table", head, tag("tbody", *rows), class_="results", data_dataset=dataset)
     return region(f"Results on {dataset}", table)
 
@@ -95,12 +97,12 @@ def tables_csv(outcome: Outcome) -> str:
 
 def tables_markdown(outcome: Outcome) -> str:
     """Return results and paired differences as Markdown."""
-    heads = ["data set", "method", "runs", "accuracy % [95 % interval]", "std", "balanced accuracy %", "macro F1 %",
+    heads = ["data set", "method", "runs", "accuracy % [95% interval]", "std", "balanced accuracy %", "macro F1 %",
              "loss", "paper: accuracy %", "paper: loss", "difference, points", "in std. errors"]  # fmt: skip
     results = [[cell.dataset, cell.name, *_markdown_cells(summary)] for cell, summary in outcome.summaries.items()]
     if not judged(outcome):
         heads, *results = (row[: 10 if outcome.plan.published else 8] for row in (heads, *results))
-    paired = ["data set", "method − reference", "reference is", "difference, points [95 % interval]",
+    paired = ["data set", "method − reference", "reference is", "difference, points [95% interval]",
               "won / tied / lost", "Wilcoxon p"]  # fmt: skip
     differences = [_markdown_difference(comparison) for comparison in outcome.comparisons]
     parts = [f"# {markdown(outcome.plan.title)}", "## Results", _markdown(heads, results, numbers_from=2)]

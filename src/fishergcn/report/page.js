@@ -2,7 +2,7 @@
 // Everything comes from the JSON block #charts-data or from the page itself; text goes in as text, never as markup.
 "use strict";
 (() => {
-  const NARROW = 560;
+  const NARROW = 560, NAME_HEIGHT = 18;
   const html = (name, properties = {}, ...children) => {
     const element = Object.assign(document.createElement(name), properties);
     element.append(...children);
@@ -95,11 +95,11 @@
   } });
   const round = (value) => value.toLocaleString("en-US", { maximumSignificantDigits: 4 });
   const formats = (panel) => {
-    const one = (axis) => panel.percent?.includes(axis) ? (value) => `${+(100 * value).toFixed(3)} %` : undefined;
+    const one = (axis) => panel.percent?.includes(axis) ? (value) => `${+(100 * value).toFixed(3)}%` : undefined;
     return { x: one("x"), y: one("y") };
   };
   const inWords = (panel, value, axis) => value === null || value === undefined ? "–"
-    : panel.percent?.includes(axis) ? `${(100 * value).toFixed(2)} %` : round(value);
+    : panel.percent?.includes(axis) ? `${(100 * value).toFixed(2)}%` : round(value);
 
   // The marks of a layer, in the look of its series. A layer of rows is drawn in the panel's own colors.
   const marksOf = (layer, rows, look, zoomed) => {
@@ -120,7 +120,7 @@
       case "stem": return [Plot.ruleX(rows, { x: "x", y1: 0, y2: "y", stroke: paint, strokeWidth: layer.size ?? 1.5, strokeOpacity: layer.opacity ?? 0.6, clip: true })];
       case "rule": return [Plot[layer.axis === "x" ? "ruleX" : "ruleY"]([layer.at], { stroke: color, strokeOpacity: layer.opacity ?? 0.8, strokeDasharray: dash, clip: true })];
       case "link": return [Plot.link(rows, { x1: "x", y1: "y", x2: "x2", y2: "y2", stroke: paint, ...strong, strokeDasharray: dash })];
-      case "text": return [Plot.text(rows, { x: "x", y: "y", text: "text", dy: -11, fill: "currentColor", stroke: "var(--page)", strokeWidth: 3, lineWidth: 14, textOverflow: "ellipsis" })];
+      case "text": return [Plot.text(rows, { x: "x", y: "y", text: "text", dy: -16, fill: "currentColor", stroke: "var(--page)", strokeWidth: 3, lineWidth: 14, textOverflow: "ellipsis" })];
     }
     return [];
   };
@@ -140,9 +140,13 @@
     const domain = zoomed ? windowed(whole, state.window, log) : panel.xDomain;
     const seen = panel.layers.filter((layer) => !state.hidden.has(layer.series));
     const looks = new Map(chart.series.map((each) => [each.name, each]));
-    const marks = [], points = [];
+    const marks = [], points = [], rowed = Boolean(panel.rows);
+    // Where the page is narrow each row has its name above its marks, which keep the height they have beside it.
+    const own = panel.rowHeight ?? 30, rowHeight = own + (narrow ? NAME_HEIGHT : 0), side = Math.min(width, 600);
+    const below = (y) => Math.round(y) + ((y - Math.round(y)) * own + NAME_HEIGHT / 2) / rowHeight;
     for (const layer of seen) {
       let rows = rowsOf(layer);
+      if (rowed && narrow) rows = rows.map((row) => row.y === undefined ? row : { ...row, y: below(row.y) });
       if (zoomed && rows.length && rows[0].x !== undefined) // neighbors outside stay, so that lines reach the frame
         rows = rows.filter((row, i) => [rows[i - 1], row, rows[i + 1]].some((each) => each && each.x >= domain[0] && each.x <= domain[1]));
       const look = looks.get(layer.series);
@@ -150,7 +154,7 @@
       if (["line", "dot", "stem"].includes(layer.kind) && layer.color !== "var(--page)" && !(layer.kind === "dot" && seen.some((other) => other.kind === "line" && other.series === layer.series)))
         for (const row of rows) if (row.x !== null && row.y !== null) points.push({ ...row, series: layer.series, low: row.low, high: row.high });
     }
-    const shown = formats(panel), rowed = Boolean(panel.rows);
+    const shown = formats(panel);
     const told = (point) => point.text ?? [point.series, `${panel.x || "x"}: ${inWords(panel, point.x, "x")}`,
       rowed ? panel.rows[Math.round(point.y)] : `${panel.y || "y"}: ${inWords(panel, point.y, "y")}`].filter(Boolean).join("\n");
     if (points.length && points.length < 20000) {
@@ -159,11 +163,12 @@
         fill: "var(--card)", stroke: "var(--line)", textPadding: 7, maxRadius: rowed || panel.bare ? 30 : 60 })));
     }
     const longest = rowed ? d3.max(panel.rows, (text) => Math.min(text.length, 34)) : 0;
-    const rowHeight = (panel.rowHeight ?? 30) + (narrow ? 18 : 0), side = Math.min(width, 600);
     if (rowed && narrow) marks.unshift(Plot.text(panel.rows, { y: (_, i) => i - 0.5, text: (text) => text, frameAnchor: "left",
       textAnchor: "start", dy: 9, fill: "currentColor", fontSize: 13, lineWidth: width / 12, textOverflow: "ellipsis" }));
     // Words at given places: the axis of a logarithmic scale would leave some of them out.
-    const ticks = panel.xTicks && !zoomed ? panel.xTicks : log ? logTicks(domain ?? whole, width) : null;
+    const most = Math.max(3, Math.min(10, Math.floor(width / 85)));
+    const ticks = panel.xTicks && !zoomed ? panel.xTicks : log ? logTicks(domain ?? whole, width)
+      : counted(panel) ? d3.ticks(...(domain ?? whole), most).filter(Number.isInteger) : null;
     if (ticks) marks.push(Plot.axisX(ticks, { text: ticks.map((value, i) => panel.xLabels?.[i] ?? shown.x?.(value) ?? round(value)),
       label: panel.x || null, labelAnchor: "center", labelArrow: "none", labelOffset: 38 }));
     const svg = Plot.plot({
@@ -173,7 +178,7 @@
       marginRight: panel.bare ? 20 : 16, marginTop: panel.bare ? 20 : rowed ? 12 : 24, marginBottom: panel.bare ? 20 : 42,
       style: { background: "transparent", color: "inherit", fontFamily: "inherit", fontSize: "13px", overflow: "visible" },
       x: panel.bare ? { axis: null } : { type: log ? "log" : "linear", domain, insetLeft: rowed ? 8 : 0, insetRight: rowed ? 8 : 0, label: panel.x || null, labelAnchor: "center", labelArrow: "none",
-        labelOffset: 38, ticks: Math.max(3, Math.min(10, Math.floor(width / 85))), tickFormat: shown.x, grid: rowed, ...(ticks ? { axis: null } : {}) },
+        labelOffset: 38, ticks: most, tickFormat: shown.x, grid: rowed, ...(ticks ? { axis: null } : {}) },
       y: panel.bare ? { axis: null, reverse: true } : rowed
         ? { domain: [panel.rows.length - 0.5, -0.5], label: null, ticks: narrow ? [] : d3.range(panel.rows.length),
           tickSize: 0, tickFormat: (row) => shorten(panel.rows[row] ?? ""), axis: narrow ? null : "left" }
@@ -197,6 +202,12 @@
     const most = Math.max(3, width / 70);
     const found = [[1, 2, 5], [1, 3], [1]].map(every).find((some) => some.length <= most) ?? every([1]);
     return found.length > 1 ? found : d3.ticks(low, high, 4);
+  };
+  // Whether x counts something (trials, epochs), so that no tick may stand between two whole numbers.
+  const counted = (panel) => {
+    const values = panel.layers.flatMap((layer) => layer.x ?? []).filter((value) => value !== null);
+    return values.length > 1 && !panel.rows && !panel.bare && !panel.percent?.includes("x") && !panel.layers.some((layer) => layer.x1)
+      && values.every(Number.isInteger) && d3.max(values) > 1;
   };
   const shorten = (text) => text.length > 34 ? `${text.slice(0, 33)}…` : text;
 

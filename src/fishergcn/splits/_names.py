@@ -36,7 +36,7 @@ def parse(graph: Graph, text: str) -> Split:
         The graph to split.
     text
         ``"public"``, ``"mask:NUMBER"``, ``"shuffled:SEED"``, ``"per-class:SEED"`` (20 + 30 nodes per class),
-        ``"per-class:TRAIN+VAL:SEED"``, ``"held-out:SEED"`` (20 %) or ``"held-out:PERCENT%:SEED"``.
+        ``"per-class:TRAIN+VAL:SEED"``, ``"held-out:SEED"`` (20%) or ``"held-out:PERCENT%:SEED"``.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def choose(
         The graph to split.
     wanted
         Splits, their names, or a number of them: see :func:`named`. By default the public split, or else the first
-        mask; for a graph that has neither, 20 % of the labeled nodes of each class are held out for validation, and a
+        mask; for a graph that has neither, 20% of the labeled nodes of each class are held out for validation, and a
         warning says so.
     rule
         How a number of splits is drawn; by default as :func:`usual_rule` says.
@@ -171,7 +171,7 @@ def _default(graph: Graph) -> Split:
     held = held_out(graph)
     warn(
         f"{len(held.val)} of {len(held.train) + len(held.val)} labeled nodes are held out for validation "
-        "(20 % of each class, at least one where it has two)."
+        "(20% of each class, at least one where it has two)."
     )
     labels = graph.labels if graph.labels is not None else np.empty(0, dtype=np.int64)
     counts = np.bincount(labels[labels >= 0], minlength=graph.num_classes)

@@ -27,11 +27,13 @@ from fishergcn.studies._statistics import SPLITS_TO_JUDGE, CellSummary, Comparis
 from fishergcn.studies._store import open_runs
 from fishergcn.studies._tuned import Trial, Tuning, load_tuning
 from fishergcn.studies._tuning import tune
+from fishergcn.studies._tuning_cost import tuning_cost
 
 __all__ = [
     "ATTACKS", "CANDIDATES", "PAPER_GRID", "PREPARATIONS", "SPLITS_TO_JUDGE", "TITLES", "UNITS", "Band", "Cell",
     "CellSummary", "Comparison", "Equivalence", "Estimate", "Plan", "Preset", "Published", "Runs", "Trial", "Tuning",
     "available_presets", "cluster_bootstrap", "compare", "control_equivalence", "estimate", "export", "fit",
     "interval_source", "join", "load_preset", "load_selection", "load_tuning", "make_comparison", "make_plan",
-    "open_runs", "paired_difference", "run", "summarize", "title_of", "tune", "write_archive", "write_data_table",
+    "open_runs", "paired_difference", "run", "summarize", "title_of", "tune", "tuning_cost", "write_archive",
+    "write_data_table",
 ]  # fmt: skip

@@ -47,7 +47,7 @@ def write_archive(folder: str | Path, runs: Runs, *, curves: Curves = "mean", ep
     runs
         See :func:`open_runs`.
     curves
-        ``"mean"``: mean, 10 % and 90 % quantile of each cell; ``"none"``; ``"all"``: of each run as well.
+        ``"mean"``: mean, 10% and 90% quantile of each cell; ``"none"``; ``"all"``: of each run as well.
     epochs
         How many epochs of the bands. By the paper's rule no run stops before epoch 102, so that the first 100
         are over all runs.

@@ -71,7 +71,7 @@ def best_candidate(scores: Mapping[Name, Scores]) -> Name:
 
     A candidate stays in the race while its mean accuracy is within one standard error of the best (of the difference,
     paired run by run). Those that stay are compared by cross entropy, which sees smaller differences: within a quarter
-    of a standard error of the best, that is unless the best is better with a probability of 60 %, the first is chosen.
+    of a standard error of the best, that is unless the best is better with a probability of 60%, the first is chosen.
 
     Parameters
     ----------

@@ -166,7 +166,7 @@ class Choice:
         for name in self.methods:
             if name not in {each for each, _ in (*keys, *self.records)}:
                 seconds = self.budget.seconds(name)
-                why = f"a run would take about {seconds * self.budget.cores:.0f} s"
+                why = f"too little time was left; a run would take about {seconds * self.budget.cores:.0f} s"
                 if math.isinf(seconds):
                     size = self.budget.entries * 12 / 2**30
                     why = f"the high-order matrix would have about {self.budget.entries:.2g} entries ({size:.1f} GB)"

@@ -14,7 +14,7 @@ from scipy import special
 
 from fishergcn._base.checks import check_real
 from fishergcn._base.text import signed_points
-from fishergcn.studies._resampling import Estimate, estimate_groups, student, units_of
+from fishergcn.studies._resampling import TIE, Estimate, estimate_groups, student, units_of
 from fishergcn.studies._runs import Runs
 from fishergcn.studies._statistics import scores_of
 from fishergcn.training import parse_method
@@ -34,7 +34,7 @@ class Equivalence:
     Attributes
     ----------
     difference
-        d, over all runs of all comparisons, with its interval of 95 %. Its groups are the splits (or, where a data set
+        d, over all runs of all comparisons, with its interval of 95%. Its groups are the splits (or, where a data set
         has one split, the seeds) of each data set: methods that share a split share its luck.
     comparisons
         How many pairs of a cell and its control are pooled.
@@ -69,15 +69,19 @@ class Equivalence:
         """What was found, in words and percentage points."""
         found, many = self.difference, self.comparisons > 1
         mean, low, high = (signed_points(value, 3) for value in (found.mean, found.low, found.high))
-        said = (
-            f"Perturbed methods minus their controls, {self.comparisons} comparison{'s pooled' * many}: {mean} points"
-        )
+        pooled = f"{self.comparisons} comparison{'s pooled' * many}"
+        if found.mean == 0 and (found.runs == 1 or found.std == 0):  # a test of values without spread says nothing
+            pairs = "the one pair of runs has" if found.runs == 1 else f"all {found.runs} pairs of runs have"
+            return f"Perturbed methods and their controls, {pooled}: {pairs} equal results."
+        said = f"Perturbed methods minus their controls, {pooled}: {mean} points"
         if math.isnan(self.margin):
             return f"{said}; with a single run there is no telling how precise that is."
+        if self.error < TIE:
+            return f"{said} in each of the {found.groups} {found.unit}; with no spread there is nothing to test."
         return (
-            f"{said}, 95 % interval [{low}, {high}]. Two one-sided t tests over the {found.groups} {found.unit} of all "
+            f"{said}, 95% interval [{low}, {high}]. Two one-sided t tests over the {found.groups} {found.unit} of all "
             f"data sets rule out a difference of {100 * self.margin:.3f} points or more, in either direction, at the "
-            f"{100 * LEVEL:.0f} % level."
+            f"{100 * LEVEL:.0f}% level."
         )
 
 

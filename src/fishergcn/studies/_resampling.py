@@ -28,7 +28,7 @@ from fishergcn.errors import InputError
 RESAMPLES = 10_000
 FEW = 6  # with fewer groups the bootstrap is too narrow, and Student's interval takes its place
 _ENUMERATED = 13  # up to so many values with ties, all signs are tried
-_TIE = 1e-12  # means of equal accuracies differ by rounding, others by far more
+TIE = 1e-12  # means of equal accuracies differ by rounding, others by far more
 
 Key = tuple[str, int]  # split, seed
 
@@ -42,7 +42,7 @@ class Estimate:
     mean
         Over all runs.
     low, high
-        Ends of the confidence interval of 95 %: :func:`student` with fewer than six groups, else
+        Ends of the confidence interval of 95%: :func:`student` with fewer than six groups, else
         :func:`cluster_bootstrap`; NaN with a single one.
     standard_error
         Of the mean, made in the same way.
@@ -260,7 +260,7 @@ def paired_difference(
     found = estimate(differences, bounds=(-width, width))
     _, groups = units_of(differences)
     sums, sizes = _group_sums(np.array(list(differences.values())), groups)
-    means = np.where(np.abs(sums / sizes) < _TIE, 0.0, np.round(sums / sizes, 12))
+    means = np.where(np.abs(sums / sizes) < TIE, 0.0, np.round(sums / sizes, 12))
     counts = int((means > 0).sum()), int((means == 0).sum()), int((means < 0).sum())
     moved = means[means != 0]
     return found, _wilcoxon(moved), counts

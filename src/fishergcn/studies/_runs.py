@@ -29,7 +29,7 @@ class Band:
     Attributes
     ----------
     mean, low, high
-        Mean, 10 % and 90 % quantile over the runs that were still training.
+        Mean, 10% and 90% quantile over the runs that were still training.
     runs
         How many these were.
 

@@ -5,15 +5,21 @@ The study lives in an SQLite file, so that a search that was interrupted goes on
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
+import numpy as np
+
+from fishergcn._base.checks import check_choice, check_integer
 from fishergcn.errors import DataFileError, InputError, reason
 from fishergcn.perturbation import Neighborhood
+from fishergcn.splits import Split
 from fishergcn.studies._tuned import Trial
-from fishergcn.training import Method, Problem
+from fishergcn.training import Method, Problem, parse_method
 
 Grid: TypeAlias = Literal["paper"]
 #: The settings among which the paper's own search chose, by name.
@@ -23,7 +29,31 @@ PAPER_GRID: Mapping[str, tuple[float, ...]] = {
     "weight_decay": (0.002, 0.001, 0.0005),
     "hidden": (16, 32, 64),
 }
+HIDDEN = (16, 32, 64, 128)  # units among which a search without a grid chooses
+ORDERS = range(2, 9)  # the same of high-order methods
+_TRIALS = 50
 _MOST_RADIUS = 0.3
+
+
+def planned_trials(grid: Grid | None, trials: int | None) -> tuple[Mapping[str, tuple[float, ...]] | None, int]:
+    """Return the points of a grid, if one is searched, and how many trials there are to be."""
+    space = None if grid is None else {"paper": PAPER_GRID}[check_choice("grid", grid, get_args(Grid))]
+    points = _TRIALS if space is None else math.prod(len(values) for values in space.values())
+    wanted = points if trials is None else check_integer("trials", trials, minimum=1)
+    return space, wanted if space is None else min(wanted, points)
+
+
+def tunable(method: str) -> Method:
+    """Return a method that has settings to search for."""
+    parsed = parse_method(method)
+    if not parsed.trained:
+        raise InputError(f"method {parsed.name!r} trains nothing, so there is nothing to tune.")
+    return parsed
+
+
+def without_test(split: Split) -> Split:
+    """Return a split whose test nodes nobody can look at."""
+    return dataclasses.replace(split, test=np.empty(0, dtype=np.int64))
 
 
 def most_radius(base: Problem) -> float:
@@ -48,14 +78,14 @@ def suggest(
         "learning_rate": trial.suggest_float("learning_rate", 1e-3, 5e-2, log=True),
         "dropout": trial.suggest_float("dropout", 0.2, 0.8, step=0.1),
         "weight_decay": trial.suggest_float("weight_decay", 1e-5, 1e-2, log=True),
-        "hidden": trial.suggest_categorical("hidden", [16, 32, 64, 128]),
+        "hidden": trial.suggest_categorical("hidden", list(HIDDEN)),
         "scaling": trial.suggest_categorical("scaling", scalings),
         "bias": trial.suggest_categorical("bias", [False, True]),
     }
     if method.perturbed:
         settings["radius"] = trial.suggest_float("radius", min(0.01, largest / 2), largest, log=True)
     if method.high_order:
-        settings["order"] = trial.suggest_int("order", 2, 8)
+        settings["order"] = trial.suggest_int("order", ORDERS[0], ORDERS[-1])
     if method.consistent:
         settings["consistency"] = trial.suggest_float("consistency", 0.1, 2.0, log=True)
         settings["temperature"] = trial.suggest_float("temperature", 0.3, 0.9, step=0.1)

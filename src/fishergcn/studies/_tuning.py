@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import json
 import os
@@ -13,21 +12,28 @@ from typing import Any, get_args
 
 import numpy as np
 
-from fishergcn._base.checks import check_choice, check_integer
+from fishergcn._base.checks import check_integer
 from fishergcn._base.choices import Scaling, Settings
 from fishergcn._base.imports import require
 from fishergcn._base.seeds import FIRST_SEED, check_seeds
-from fishergcn.errors import InputError
 from fishergcn.execution import Executor, Job, Listener, choose_executor, chosen_config
 from fishergcn.graph import Graph
 from fishergcn.perturbation import Neighborhood
 from fishergcn.splits import Split, choose
 from fishergcn.studies._candidates import scalings_of
-from fishergcn.studies._search import PAPER_GRID, Grid, enqueue_next, finished, most_radius, open_study, suggest
+from fishergcn.studies._search import (
+    Grid,
+    enqueue_next,
+    finished,
+    most_radius,
+    open_study,
+    planned_trials,
+    suggest,
+    tunable,
+    without_test,
+)
 from fishergcn.studies._tuned import Trial, Tuning, write_tuning
-from fishergcn.training import Problem, Run, RunRecord, TrainConfig, check_runs, parse_method, prepare
-
-_TRIALS = 50
+from fishergcn.training import Problem, Run, RunRecord, TrainConfig, check_runs, prepare
 
 
 def tune(
@@ -88,16 +94,11 @@ def tune(
     """
     optuna = require("optuna", extra="tune", purpose="tuning")
     config = chosen_config(config, settings)
-    space = None if grid is None else {"paper": PAPER_GRID}[check_choice("grid", grid, get_args(Grid))]
-    points = _TRIALS if space is None else int(np.prod([len(values) for values in space.values()]))
-    wanted = points if trials is None else check_integer("trials", trials, minimum=1)
-    wanted = wanted if space is None else min(wanted, points)
-    parsed = parse_method(method)
-    if not parsed.trained:
-        raise InputError(f"method {parsed.name!r} trains nothing, so there is nothing to tune.")
+    space, wanted = planned_trials(grid, trials)
+    parsed = tunable(method)
     base = prepare(graph, parsed, config)
     graph, numbers = base.graph, check_seeds(seeds)
-    runs = [Run(split, number) for split in map(_without_test, choose(graph, splits)) for number in numbers]
+    runs = [Run(split, number) for split in map(without_test, choose(graph, splits)) for number in numbers]
     check_runs(base, runs)
     place = Path(folder)
     study = open_study(optuna, place, check_integer("seed", seed, minimum=0), _identity(base, runs, grid))
@@ -125,10 +126,6 @@ def tune(
     result = _result(base, found, runs)
     write_tuning(place, result, graph)
     return result
-
-
-def _without_test(split: Split) -> Split:
-    return dataclasses.replace(split, test=np.empty(0, dtype=np.int64))
 
 
 class _Objective:

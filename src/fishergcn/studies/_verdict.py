@@ -14,7 +14,7 @@ from fishergcn.splits import Split
 from fishergcn.studies._candidates import Scores
 from fishergcn.studies._resampling import Estimate, estimate
 
-_NORMAL = 1.96  # standard errors in a 95 % interval
+_NORMAL = 1.96  # standard errors in a 95% interval
 _TOLD = 30  # links between nodes of known class that tell the homophily
 
 
@@ -94,7 +94,7 @@ def _about_links(gain: Estimate, pair: tuple[str, str]) -> Iterator[str]:
     side = "higher" if gain.mean >= 0 else "lower"
     yield (
         f"The links {words}: the accuracy of {linked} is {100 * abs(gain.mean):.1f} points {side} than that of {free}, "
-        f"the same network without them (95 % interval {100 * gain.low:+.1f} to {100 * gain.high:+.1f})."
+        f"the same network without them (95% interval {100 * gain.low:+.1f} to {100 * gain.high:+.1f})."
     )
     if gain.high < 0:
         yield "Warning: the links of this graph hurt; a network that ignores them does better."

@@ -249,7 +249,7 @@ def spectral_embedding(adjacency: MatrixLike, dim: int = 2, seed: int = 0) -> Fl
     dim : int
         d, the number of coordinates.
     seed : int
-        Of the solver, and of a jitter of 1 %, which sets nodes of the same place apart.
+        Of the solver, and of a jitter of 1%, which sets nodes of the same place apart.
 
     Returns
     -------

@@ -96,7 +96,7 @@ def estimate_fidelity(
         order of n^-½, so that large graphs need few.
     steps : int
         Most Lanczos iterations for each, at least 20; a run ends earlier where doubling its length changed less than
-        0.1 %. Memory is one vector a step.
+        0.1%. Memory is one vector a step.
     seed : int
         Seed of the probes; the same seed gives the same estimate.
 
