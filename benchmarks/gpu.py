@@ -1,12 +1,12 @@
 """Run-epochs per second on a GPU: 200 stacked runs of ours beside a plain loop; or the whole table.
 
     python benchmarks/gpu.py [--out FILE.json]
-    python benchmarks/gpu.py --table [--workers 3] [--out FILE.json]
+    python benchmarks/gpu.py --table [--workers 1] [--out FILE.json]
 
 A run-epoch is one optimization step and one validation pass of one run. The plain loop is PyTorch Geometric's
 ``GCNConv`` as its example uses it, one run after the other; where that package is missing, the same loop in
 plain torch (the record says which). With ``--table``, every method is trained on every data set as
-``fishergcn reproduce table2 --device cuda --workers 3`` does it, 20 shuffled splits x 10 seeds a cell. The clock runs
+``fishergcn reproduce table2 --device cuda --workers 1`` does it, 20 shuffled splits x 10 seeds a cell. The clock runs
 from the first import of data to the last cell: start of the processes, preprocessing and compilation are timed with the
 rest.
 """
@@ -190,7 +190,7 @@ def main() -> None:
     full.add_argument("--datasets", nargs="+", default=["cora", "citeseer", "pubmed"])
     full.add_argument("--methods", nargs="+", default=list(fishergcn.METHODS))
     full.add_argument("--max-epochs", type=int, default=500)
-    full.add_argument("--workers", type=int, default=3, help="processes that share the GPU")
+    full.add_argument("--workers", type=int, default=1, help="processes on the GPU, beside the one that prepares")
     options = parser.parse_args()
     if options.device.startswith("cuda") and not torch.cuda.is_available():
         print("gpu: no CUDA device here, nothing to measure.")

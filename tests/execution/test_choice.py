@@ -48,3 +48,13 @@ def test_refusals():
         choose_executor("cpu", workers=2, cluster="auto")
     with pytest.raises(InputError, match="device must be 'cpu', 'cuda'"):
         choose_executor("toaster")
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_processes_beside_this_one_may_use_a_gpu_where_a_study_asks_for_them(monkeypatch, workers):
+    monkeypatch.setattr(choice, "find_device", lambda _: torch.device("cuda"))
+    with contextlib.closing(choose_executor("auto", workers=workers, shared=True)) as executor:
+        assert type(executor) is ProcessExecutor
+        assert executor.gpu
+        assert executor.workers == workers
+    assert type(choose_executor("auto", shared=True)) is LocalExecutor

@@ -9,7 +9,7 @@ from fishergcn import Graph, TrainConfig, train
 from fishergcn.errors import InputError
 from fishergcn.geometry.embedding import moved_graphs, spectral_embedding
 from fishergcn.splits import Split
-from fishergcn.studies._spatial import POOL, moved_weights
+from fishergcn.studies._spatial import POOL, MovedGraphs
 
 CONFIG = TrainConfig(hidden=4, max_epochs=4, samples=2, perturbation="spatial", radius=0.5)
 SPLIT = Split("mine", train=[0, 5, 10, 15, 20, 25], val=[1, 6, 11], test=[2, 7, 12])
@@ -63,7 +63,7 @@ def test_graphs_to_draw_from_are_needed():
 
 def test_the_pool_of_a_study_has_links_of_the_graph():
     graph = ring(islands=3)
-    weights = moved_weights(graph, 0.2)
+    weights = MovedGraphs(graph).weights(0.2)
     assert weights.shape == (POOL, graph.num_links)
     assert np.isfinite(weights).all()
     assert (weights > 0).all()

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-_ROWS_TOGETHER = 8
+_ROWS_TOGETHER = 4
 
 
 @triton.jit(do_not_specialize=["stride"])

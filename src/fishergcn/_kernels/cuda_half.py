@@ -19,6 +19,7 @@ _MATRIX_EXPONENT = 10  # entries of a propagation matrix are at most 1; times 2*
 _LARGEST_EXPONENT = 14  # activations are scaled so that their largest entry is below 2**15
 _TILE = 128  # rows and columns of the product that a program computes
 _DEPTH = 64  # columns of a tile that are multiplied at a time; a tile has a multiple of them
+_STAGES = 6  # of the pipeline: three tiles of either factor on their way, since the columns come before the rows
 _ROUNDS = 8  # in which a tile is filled with rows
 _GROUP = 4  # tiles of columns that take turns with all tiles of rows, so that either factor is found in the cache
 
@@ -132,10 +133,12 @@ def half_product(tiles: HalfTiles, dense: Tensor) -> Tensor:
     out = torch.empty((rows, batch, width), dtype=torch.float32, device=dense.device)
     height = len(tiles.starts) - 1
     _tiles_times_dense[(height * blocks,)](
-        out, tiles.order, tiles.starts, tiles.columns, tiles.values, operand, 2.0**-_MATRIX_EXPONENT / scale,
-        rows, flat, width, height, blocks, TILE=_TILE, DEPTH=_DEPTH, GROUP=_GROUP, num_warps=4, num_stages=4,
+        out, tiles.order, tiles.starts, tiles.columns, tiles.values, operand,
+        rows, flat, operand.shape[1], height, blocks,
+        TILE=_TILE, DEPTH=_DEPTH, GROUP=_GROUP, num_warps=4, num_stages=_STAGES,
     )  # fmt: skip
-    return out
+    # Not in the kernel, which would need registers for it that its sums have, and take a fifth longer.
+    return out.mul_((2.0**-_MATRIX_EXPONENT / scale)[None, :, None])
 
 
 @triton.jit(do_not_specialize=["columns"])
@@ -148,9 +151,9 @@ def _scaled_half(out, dense, scale, columns, width, padded, BLOCK: tl.constexpr)
     tl.store(out + i * padded + c, (value * factor).to(tl.float16), mask=c < padded)
 
 
-@triton.jit(do_not_specialize=["columns", "height", "blocks"])
+@triton.jit(do_not_specialize=["height", "blocks"])
 def _tiles_times_dense(
-    out, order, starts, used, values, dense, back, rows, columns, width, height, blocks,
+    out, order, starts, used, values, dense, rows, columns, padded, height, blocks,
     TILE: tl.constexpr, DEPTH: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
     group, within = tl.program_id(0) // (GROUP * height), tl.program_id(0) % (GROUP * height)
@@ -162,9 +165,8 @@ def _tiles_times_dense(
     for first in range(tl.load(starts + tile), tl.load(starts + tile + 1), DEPTH):
         j = tl.load(used + first + k).to(tl.int64)
         a = tl.load(values + (first + k).to(tl.int64)[None, :] * TILE + i[:, None])
-        total = tl.dot(a, tl.load(dense + j[:, None] * (blocks * TILE) + c[None, :]), total)
-    inside = c < columns
-    total *= tl.load(back + c // width, mask=inside, other=0.0)[None, :]
+        b = tl.load(dense + j[:, None] * padded + c[None, :])
+        total = tl.dot(a, b, total)
     row = tl.load(order + tile * TILE + i)
     place = out + row.to(tl.int64)[:, None] * columns + c[None, :]
-    tl.store(place, total, mask=(row < rows)[:, None] & inside[None, :])
+    tl.store(place, total, mask=(row < rows)[:, None] & (c < columns)[None, :])

@@ -148,7 +148,9 @@ Attacks = Annotated[
 ]
 FirstSeed = Annotated[int, _runs(help="The first seed.")]
 Device = Annotated[str, _runs(help="cpu, cuda, cuda:N, or auto (a GPU if there is one).")]
-Workers = Annotated[int | None, _runs(help="How many processes to use on the CPU; by default one per core.")]
+Workers = Annotated[
+    int | None, _runs(help="How many processes to use; by default one per core, or none beside this one on a GPU.")
+]
 Cluster = Annotated[str | None, _runs(help="Run on a Ray cluster: auto or its address.", metavar="auto|ADDRESS")]
 TensorBoard = Annotated[Path | None, _runs(help="Write learning curves for TensorBoard to this folder.", metavar="DIR")]
 

@@ -30,7 +30,7 @@ def choose_executor(
     device
         ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
     workers
-        Processes on this machine; by default as many as it has cores, or one on a GPU.
+        Processes on this machine; by default as many as it has cores, or this one alone on a GPU.
     cluster
         The address of a Ray cluster, or ``"auto"`` for the one this machine belongs to.
     most
@@ -40,7 +40,7 @@ def choose_executor(
     keep_going
         Whether a job that fails gives records that say so, instead of an error.
     shared
-        Whether ``workers`` processes may share a GPU, so that it works while one of them prepares.
+        Whether ``workers`` processes may use a GPU while this one prepares what comes next.
 
     Examples
     --------
@@ -57,6 +57,6 @@ def choose_executor(
     alone = place.type == "cuda" and not (shared and workers)
     count = 1 if alone else count_cores() if workers is None else workers
     count = count if most is None else min(count, most)
-    if count == 1:
+    if count == 1 and (alone or place.type == "cpu"):
         return LocalExecutor(place, on_epoch, keep_going=keep_going)
     return ProcessExecutor(count, keep_going=keep_going, device=place)

@@ -35,10 +35,10 @@ def find_device(device: str) -> torch.device:
     return found
 
 
-def chunk_size(problem: Problem, device: torch.device, workers: int = 1) -> int:
+def chunk_size(problem: Problem, device: torch.device, workers: int = 0) -> int:
     """Return how many runs are trained side by side: one on the CPU, as many as fit in memory on a GPU.
 
-    Processes that share a GPU have equal parts of its memory, however much others of them hold at the moment.
+    Worker processes, if there are any, have equal parts of a GPU's memory, however much they hold at the moment.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def chunk_size(problem: Problem, device: torch.device, workers: int = 1) -> int:
         return 1
     free, whole = torch.cuda.mem_get_info(device)
     sizes = Sizes.of(problem.graph, problem.method, problem.config, entries=problem.propagation.nnz)
-    return runs_side_by_side(sizes, problem.method, problem.config, free if workers == 1 else whole / workers)
+    return runs_side_by_side(sizes, problem.method, problem.config, whole / workers if workers else free)
 
 
 def runs_side_by_side(

@@ -8,7 +8,7 @@ from typing import Literal
 from weakref import WeakKeyDictionary
 
 from fishergcn import datasets, splits
-from fishergcn._base.types import CSRArray, FloatArray
+from fishergcn._base.types import CSRArray
 from fishergcn.errors import InputError
 from fishergcn.execution import Executor, Job, Listener, Measure
 from fishergcn.graph import Graph
@@ -16,7 +16,7 @@ from fishergcn.perturbation import Neighborhood
 from fishergcn.spectrum import Spectrum
 from fishergcn.studies._facts import note_data, note_spectrum
 from fishergcn.studies._plan import Cell, Plan
-from fishergcn.studies._spatial import moved_weights
+from fishergcn.studies._spatial import MovedGraphs
 from fishergcn.studies._store import RunStore
 from fishergcn.training import Problem, Run, RunRecord, check_runs, parse_method, prepare
 
@@ -140,7 +140,7 @@ class _Shared:
         self.splits = splits_of(plan, dataset, self.graph)
         self._matrices: dict[object, CSRArray] = {}
         self._spectra: dict[object, Spectrum] = {}
-        self._pools: dict[float, FloatArray] = {}
+        self._moved = MovedGraphs(self.graph)
         self._checked = False
         note_data(store, dataset, self.graph)
 
@@ -155,7 +155,7 @@ class _Shared:
             config,
             propagation=self._matrices.get(matrix),
             spectrum=self._spectra.get(spectrum),
-            moved=self._moved(config.radius) if config.perturbation == "spatial" and method.perturbed else None,
+            moved=self._moved.weights(config.radius) if config.perturbation == "spatial" and method.perturbed else None,
         )
         self._matrices[matrix] = problem.propagation
         if isinstance(problem.neighborhood, Neighborhood):
@@ -165,11 +165,6 @@ class _Shared:
             self._checked = True
         note_spectrum(self.store, cell, problem.propagation)
         return problem
-
-    def _moved(self, radius: float) -> FloatArray:
-        if radius not in self._pools:
-            self._pools[radius] = moved_weights(self.graph, radius)
-        return self._pools[radius]
 
 
 def graph_of(plan: Plan, dataset: str) -> Graph:
