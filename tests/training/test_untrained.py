@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy.special import log_softmax
 
 from fishergcn import Graph, TrainConfig, train
 from fishergcn.operators import SparseMatrix
@@ -89,6 +90,18 @@ def test_they_are_runs_like_others(graph, batches, recwarn):
     assert majority.test_balanced_accuracy == pytest.approx(1 / 3)
     np.testing.assert_array_equal(records[0].weights[0], SPLITS[0].train)
     assert records[0].test_accuracy == records[1].test_accuracy  # whatever the seed
+
+
+@pytest.mark.parametrize("split", SPLITS, ids=lambda split: split.name)
+def test_their_cross_entropy_is_calibrated_like_that_of_networks(graph, split):
+    spread, same = train(graph, ["lp", "majority"], split, device="cpu")
+    assert spread.extra["val_calibrated_cross_entropy"] < spread.val_cross_entropy
+    logits = np.log(shares(graph.labels, split.train))
+    best = min(
+        -np.mean(log_softmax(logits / temperature)[graph.labels[split.val]])
+        for temperature in 2 ** np.linspace(-3, 3, 33)
+    )
+    assert same.extra["val_calibrated_cross_entropy"] == pytest.approx(best)
 
 
 def test_without_test_nodes(graph):

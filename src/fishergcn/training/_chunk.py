@@ -18,7 +18,7 @@ from fishergcn._base.provenance import device_name, versions
 from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.operators import as_operator
 from fishergcn.training._engine import Trainer
-from fishergcn.training._metrics import measure
+from fishergcn.training._metrics import calibrated_cross_entropy, measure
 from fishergcn.training._objective import Targets
 from fishergcn.training._problem import Problem, Run
 from fishergcn.training._records import SCORES, RunRecord
@@ -238,6 +238,8 @@ def untrained(
     for part in ("val", "test"):
         targets = Targets.of(nodes[part], labels, None, device, torch.float64)
         found |= {f"{part}_{name}": values for name, values in measure(out, targets).items()}
+        if part == "val":  # by which methods are chosen, trained or not
+            found["val_calibrated_cross_entropy"] = calibrated_cross_entropy(out, targets)
     seconds = (time.perf_counter() - start) / len(runs)
     return [
         _record(
