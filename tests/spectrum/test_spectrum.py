@@ -185,6 +185,20 @@ def test_all_of_several_equal_components_are_found(copies):
     np.testing.assert_allclose(spectrum.eigenvalues, dense, atol=1e-10)
 
 
+@pytest.mark.parametrize(
+    ("seed", "copies", "size", "degree", "rank"), [(21, 4, 345, 6, 5), (38, 4, 271, 3, 8), (46, 7, 215, 6, 8)]
+)
+@pytest.mark.parametrize("shift", range(4))
+def test_lanczos_misses_no_copy_of_an_eigenvalue(seed, copies, size, degree, rank, shift):
+    links = sparse.random_array((size, size), density=degree / size, rng=np.random.default_rng(seed + shift))
+    propagation = sparse.block_diag([renormalized((links + links.T) > 0)] * copies)
+    laplacian = sparse.csr_array(sparse.eye_array(copies * size) - propagation)
+    basis = lanczos(laplacian, rank, seed, 1e-10)
+    assert basis is not None
+    wanted = linalg.eigvalsh(laplacian.toarray())[-rank:]
+    np.testing.assert_allclose(np.sort(np.diag(basis.T @ (laplacian @ basis))), wanted, atol=1e-8)
+
+
 def test_block_krylov_finds_repeated_eigenvalues():
     # Twelve copies of one path: every eigenvalue of L has multiplicity twelve.
     path = sparse.diags_array([1.0, 1.0], offsets=[1, -1], shape=(50, 50))

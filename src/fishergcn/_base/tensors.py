@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 import numpy as np
@@ -16,6 +17,18 @@ ArrayOrTensor: TypeAlias = "AnyArray | Tensor"
 
 # Precisions with too few digits to add up many numbers.
 HALVES = (torch.bfloat16, torch.float16)
+
+
+@contextlib.contextmanager
+def one_thread(needed: bool = True) -> Iterator[None]:
+    """Let torch use one thread meanwhile: its threads and those of NumPy's BLAS would wait for each other's cores."""
+    before = torch.get_num_threads()
+    if needed:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def as_tensor(value: ArrayOrTensor, dtype: torch.dtype, device: torch.device) -> Tensor:

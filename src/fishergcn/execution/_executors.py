@@ -22,6 +22,7 @@ import torch
 from fishergcn._base.npz import read_arrays
 from fishergcn._base.process import ProcessError, start_python
 from fishergcn._base.provenance import versions
+from fishergcn._base.tensors import one_thread
 from fishergcn.errors import FisherGCNError, reason
 from fishergcn.execution._devices import chunk_size
 from fishergcn.execution._jobs import Job, measure_name, problem_key, run_to_dict, save_problem
@@ -77,7 +78,7 @@ class LocalExecutor:
             records: list[RunRecord] | None = []
             while records is not None:
                 try:
-                    with _one_thread(self.device):
+                    with one_thread(self.device.type == "cpu"):
                         records = next(parts, None)
                 except Exception as error:
                     if not self.keep_going or isinstance(error, StopWork):
@@ -126,17 +127,6 @@ def failed_records(job: Job, error: BaseException) -> list[RunRecord]:
         )
         for run in job.runs
     ]
-
-
-@contextlib.contextmanager
-def _one_thread(device: torch.device) -> Iterator[None]:
-    before = torch.get_num_threads()
-    if device.type == "cpu":
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 class ProcessExecutor:

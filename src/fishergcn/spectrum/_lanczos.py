@@ -5,8 +5,8 @@
 with orthonormal columns V, of which a restart keeps the best Ritz vectors: then T is diagonal there, with one full row
 for what couples them to the next vector. It is what ARPACK does by shifts, with less beside the products: rounding is
 kept away by one pass over all vectors after the two terms that exact arithmetic would leave. A Krylov space has one
-vector of each eigenspace, so whatever was found is tried once more with a new random vector beside it: copies of an
-eigenvalue show then, and are found in turn.
+vector of each eigenspace, so whatever was found is tried once more with a new random vector beside it, until the
+largest eigenvalue that is not among them is known: copies of an eigenvalue show then, and are found in turn.
 """
 
 from __future__ import annotations
@@ -14,10 +14,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import torch
+from torch import Tensor
 
+from fishergcn._base.tensors import one_thread
 from fishergcn._base.types import CSRArray, FloatArray
+from fishergcn.operators import SparseMatrix
 
 _RESTARTS = 300
+_REST = 0.2  # of the distance to the eigenvalues found, which the error of the next one may have
 
 
 def lanczos(matrix: CSRArray, rank: int, seed: int, tolerance: float) -> FloatArray | None:
@@ -25,15 +30,21 @@ def lanczos(matrix: CSRArray, rank: int, seed: int, tolerance: float) -> FloatAr
     size, width, keep = matrix.shape[0], 2 * rank + 12, rank + 8
     basis, projected, rng = np.empty((width + 1, size)), np.zeros((width, width)), np.random.default_rng(seed)
     basis[0], done = _random_beside(basis[:0], rng), 0
+    csr = SparseMatrix.from_symmetric(matrix).forward  # whose products are faster than SciPy's
     found: FloatArray | None = None  # the eigenvalues beside which a new vector is tried
     for _ in range(_RESTARTS):
-        beta = _extend(matrix, basis, projected, done)
+        with one_thread():
+            beta = _extend(csr, basis, projected, done)
         if beta is None:
             return None
         values, rotation = np.linalg.eigh(projected)
         close = tolerance * abs(values[-1])
-        if found is not None and (values[-rank:] - found).max() <= close:
-            return np.ascontiguousarray(basis[:rank].T)
+        if found is not None and (values[-rank:] - found).max() > close:
+            found = None  # there is more than was found
+        # The largest of the others must have come to rest below those found, not only be on its way up.
+        below, error = values[-rank] - values[-rank - 1], abs(beta * rotation[-1, -rank - 1])
+        if found is not None and error <= max(close, _REST * below):
+            return np.ascontiguousarray(basis[done - rank : done].T)
         # Half the tolerance leaves room for the difference between this estimate and the residual itself.
         converged = found is None and np.abs(beta * rotation[-1, -rank:]).max() <= 0.5 * close
         done = rank if converged else keep
@@ -43,7 +54,7 @@ def lanczos(matrix: CSRArray, rank: int, seed: int, tolerance: float) -> FloatAr
         if converged:
             found, basis[done] = values[-rank:], _random_beside(basis[:done], rng)
         else:
-            found, basis[done] = None, following
+            basis[done] = following
             projected[done, :done] = projected[:done, done] = beta * best[-1]
     return None
 
@@ -56,11 +67,11 @@ def _random_beside(vectors: FloatArray, rng: np.random.Generator) -> FloatArray:
     return np.asarray(drawn / np.linalg.norm(drawn))
 
 
-def _extend(matrix: CSRArray, basis: FloatArray, projected: FloatArray, done: int) -> float | None:
+def _extend(csr: Tensor, basis: FloatArray, projected: FloatArray, done: int) -> float | None:
     """Fill T and the rows of V from ``done`` on; return β, or None where nothing is left to go on with."""
     width, beta = len(projected), 0.0
     for j in range(done, width):
-        image = np.asarray(matrix @ basis[j], dtype=np.float64)
+        image: FloatArray = (csr @ torch.from_numpy(basis[j])).numpy()
         alpha = float(basis[j] @ image)
         image -= alpha * basis[j]
         if j > done:
