@@ -73,7 +73,8 @@ def gpu_table(record: Record) -> str:
         rows.append([*name, row["runs"], accuracy, loss, number(row["mean_epochs"]), number(row["seconds"])])
     header = ["data", "method", "runs", "test accuracy, %", "test loss", "epochs", "done after, s"]
     minutes = against(record["minutes"], record["required_minutes"], at_least=False)
-    return f"{markdown(header, rows)}\n\n{len(rows)} of {record['cells']} cells in {minutes} minutes."
+    workers = f"{record['workers']} process{'es' if record['workers'] > 1 else ''} on the GPU"
+    return f"{markdown(header, rows)}\n\n{len(rows)} of {record['cells']} cells in {minutes} minutes, with {workers}."
 
 
 def memory(record: Record) -> str:

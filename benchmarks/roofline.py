@@ -1,6 +1,10 @@
-"""A roofline of one training step on one core: what the machine's limits allow, beside what is measured.
+"""A roofline of training on one core, or on a GPU: what the machine's limits allow, beside what is measured.
 
     python benchmarks/roofline.py [--datasets cora citeseer pubmed] [--out FILE.json]
+    python benchmarks/roofline.py --device cuda [--runs 200]
+
+On the CPU one step of one run is timed; on a GPU an epoch of ``--runs`` runs side by side, validation included, as it is
+recorded and replayed.
 
 The limits are measured in the same run: the rate of a product of two matrices, and the bandwidth of adding up random
 lines of a table as large as the activations of the step. Each part of a step of ``fishergcn`` is counted: its
@@ -25,22 +29,30 @@ from _record import machine, write_record
 HIDDEN = 64
 
 
-def best_of(function: Callable[[], Any], turns: int = 7) -> float:
+def best_of(function: Callable[[], Any], device: torch.device, turns: int = 7) -> float:
     times = []
     for _ in range(turns):
+        wait_for(device)
         start = time.perf_counter()
         function()
+        wait_for(device)
         times.append(time.perf_counter() - start)
     return min(times)
 
 
-def product_rate() -> float:
-    """Return operations per second of a product of two matrices."""
-    first, second = torch.rand(1024, 1024), torch.rand(1024, 1024)
-    return 2 * 1024**3 / best_of(lambda: first @ second)
+def wait_for(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
 
 
-def gather_rate(nodes: int, width: int) -> float:
+def product_rate(device: torch.device) -> float:
+    """Return operations per second of a product of two matrices, in float32."""
+    size = 1024 if device.type == "cpu" else 8192
+    first, second = torch.rand(size, size, device=device), torch.rand(size, size, device=device)
+    return 2 * size**3 / best_of(lambda: first @ second, device)
+
+
+def gather_rate(nodes: int, batch: int, device: torch.device) -> float:
     """Return bytes per second of adding up random lines of a table like the activations, with our own product."""
     from scipy import sparse
 
@@ -51,15 +63,16 @@ def gather_rate(nodes: int, width: int) -> float:
     columns = rng.integers(nodes, size=(lines, per_row))
     ones = np.ones(columns.size)
     matrix = sparse.csr_array((ones, columns.ravel(), np.arange(0, columns.size + 1, per_row)), shape=(lines, nodes))
-    operator = SparseMatrix.from_scipy(matrix, dtype=torch.float32)
-    dense, out = np.ones((nodes, 1, width), np.float32), np.empty((lines, 1, width), np.float32)
-    operator.multiply_into(out, dense)
-    seconds = best_of(lambda: operator.multiply_into(out, dense))
-    return 4 * width * (operator.scipy.nnz + lines) / seconds
+    operator = SparseMatrix.from_scipy(matrix, device=device, dtype=torch.float32)
+    dense = torch.ones(nodes, batch, HIDDEN, device=device)
+    operator.propagate(dense)
+    with torch.inference_mode():
+        seconds = best_of(lambda: operator.propagate(dense), device)
+    return 4 * batch * HIDDEN * (operator.scipy.nnz + lines) / seconds
 
 
 def parts_of(graph: Any, samples: int, rank: int) -> dict[str, tuple[float, float]]:
-    """Return operations and bytes of each part of a step over all rows."""
+    """Return operations and bytes of each part of a step over all rows, with so many samples in all."""
     from fishergcn import renormalized
 
     nodes, entries = graph.num_nodes, renormalized(graph.adjacency).nnz
@@ -76,8 +89,8 @@ def parts_of(graph: Any, samples: int, rank: int) -> dict[str, tuple[float, floa
     }
 
 
-def measured_step(graph: Any, epochs: int) -> float:
-    """Return the seconds of a step, the best of some turns."""
+def measured(graph: Any, epochs: int, runs: int, device: torch.device) -> float:
+    """Return the seconds of a step on the CPU, or of an epoch on a GPU, the best of some turns."""
     from fishergcn import splits
     from fishergcn._base.memory import keep_freed_memory
     from fishergcn.training import Run, TrainConfig, parse_method, prepare
@@ -85,28 +98,34 @@ def measured_step(graph: Any, epochs: int) -> float:
 
     keep_freed_memory()
     problem = prepare(graph, parse_method("fishergcn"), TrainConfig(hidden=(HIDDEN,)))
-    trainer = Trainer(problem, [Run(splits.public(graph), 2019)], torch.device("cpu"))
-    trainer.step(0)
-    return best_of(lambda: [trainer.step(epoch) for epoch in range(epochs)]) / epochs
+    trainer = Trainer(problem, [Run(splits.public(graph), 2019 + run) for run in range(runs)], device)
+    step = trainer.step if device.type == "cpu" else trainer.epoch
+    for epoch in range(3):  # the first compiles, the second is recorded on a GPU
+        step(epoch)
+    return best_of(lambda: [step(epoch) for epoch in range(epochs)], device) / epochs
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--datasets", nargs="+", default=["cora", "citeseer", "pubmed"])
     parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=RESULTS / "roofline.json")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--runs", type=int, default=None, help="side by side; 1 on the CPU, 200 on a GPU by default")
+    parser.add_argument("--out", type=Path, default=None)
     options = parser.parse_args()
+    device = torch.device(options.device)
+    runs = options.runs or (1 if device.type == "cpu" else 200)
     torch.set_num_threads(1)
     from fishergcn import TrainConfig, datasets
 
-    config, rate, rows = TrainConfig(), product_rate(), []
+    config, rate, rows = TrainConfig(), product_rate(device), []
     print(f"products of matrices: {rate / 1e9:.0f} GFLOP/s")
     for data in options.datasets:
         graph = datasets.load(data)
-        bandwidth = gather_rate(graph.num_nodes, config.samples * HIDDEN)
-        parts = parts_of(graph, config.samples, config.rank)
+        bandwidth = gather_rate(graph.num_nodes, runs * config.samples, device)
+        parts = parts_of(graph, runs * config.samples, config.rank)
         roofs = {name: max(work / rate, size / bandwidth) for name, (work, size) in parts.items()}
-        seconds = measured_step(graph, options.epochs)
+        seconds = measured(graph, options.epochs, runs, device)
         rows.append(
             {
                 "data": data,
@@ -119,8 +138,10 @@ def main() -> None:
         )
         roof = f"roof {1e3 * sum(roofs.values()):.2f} ms"
         print(f"{data}: {bandwidth / 1e9:.1f} GB/s; {roof}, measured {1e3 * seconds:.2f} ms", flush=True)
-    record = {"benchmark": "roofline", "method": "fishergcn", "gflops": rate / 1e9, "rows": rows}
-    write_record(options.out, {**record, "machine": machine() | {"torch": torch.__version__}})
+    record = {"benchmark": "roofline", "method": "fishergcn", "runs": runs, "gflops": rate / 1e9, "rows": rows}
+    place = {} if device.type == "cpu" else {"gpu": torch.cuda.get_device_name(device)}
+    out = options.out or RESULTS / ("roofline.json" if device.type == "cpu" else "roofline_gpu.json")
+    write_record(out, {**record, "machine": machine() | place | {"torch": torch.__version__}})
 
 
 if __name__ == "__main__":

@@ -22,7 +22,8 @@ from fishergcn._base.types import CSRArray, FloatArray
 from fishergcn.operators import SparseMatrix
 
 _RESTARTS = 300
-_REST = 0.2  # of the distance to the eigenvalues found, which the error of the next one may have
+_KNOWN = 1e-3  # the error of Ritz values, relative to the largest, up to which their vectors need not be found again
+_REST = 0.5  # of its distance to the eigenvalues found, which the error of the next one may have
 
 
 def lanczos(matrix: CSRArray, rank: int, seed: int, tolerance: float) -> FloatArray | None:
@@ -31,31 +32,57 @@ def lanczos(matrix: CSRArray, rank: int, seed: int, tolerance: float) -> FloatAr
     basis, projected, rng = np.empty((width + 1, size)), np.zeros((width, width)), np.random.default_rng(seed)
     basis[0], done = _random_beside(basis[:0], rng), 0
     csr = SparseMatrix.from_symmetric(matrix).forward  # whose products are faster than SciPy's
-    found: FloatArray | None = None  # the eigenvalues beside which a new vector is tried
     for _ in range(_RESTARTS):
         with one_thread():
             beta = _extend(csr, basis, projected, done)
         if beta is None:
             return None
         values, rotation = np.linalg.eigh(projected)
-        close = tolerance * abs(values[-1])
-        if found is not None and (values[-rank:] - found).max() > close:
-            found = None  # there is more than was found
-        # The largest of the others must have come to rest below those found, not only be on its way up.
-        below, error = values[-rank] - values[-rank - 1], abs(beta * rotation[-1, -rank - 1])
-        if found is not None and error <= max(close, _REST * below):
-            return np.ascontiguousarray(basis[done - rank : done].T)
-        # Half the tolerance leaves room for the difference between this estimate and the residual itself.
-        converged = found is None and np.abs(beta * rotation[-1, -rank:]).max() <= 0.5 * close
-        done = rank if converged else keep
-        best, following = rotation[:, -done:], basis[width].copy()
+        errors, scale = np.abs(beta * rotation[-1, -keep:]), abs(values[-1])
+        best, following, done = rotation[:, -keep:], basis[width].copy(), keep
         basis[:done] = best.T @ basis[:width]
         projected[:] = np.diag(np.concatenate([values[-done:], np.zeros(width - done)]))
-        if converged:
-            found, basis[done] = values[-rank:], _random_beside(basis[:done], rng)
-        else:
+        # Half the tolerance leaves room for the difference between this estimate and the residual itself.
+        if errors[-rank:].max() > 0.5 * tolerance * scale:
             basis[done] = following
             projected[done, :done] = projected[:done, done] = beta * best[-1]
+            continue
+        known = basis[:done][errors <= _KNOWN * scale]
+        with one_thread():
+            more = _above(csr, known, values[-rank] + tolerance * scale, rng)
+        if more is None:
+            return np.ascontiguousarray(basis[done - rank : done].T)
+        basis[:rank], basis[rank] = basis[done - rank : done].copy(), more
+        projected[:], done = np.diag(np.concatenate([values[-rank:], np.zeros(width - rank)])), rank
+    return None
+
+
+def _above(csr: Tensor, known: FloatArray, threshold: float, rng: np.random.Generator) -> FloatArray | None:
+    """Return a vector, orthogonal to orthonormal rows, whose Rayleigh quotient is above the threshold.
+
+    None, if there is none as far as a random vector tells: the largest eigenvalue beside the known ones has come to
+    rest below, and is not only on its way up.
+    """
+    first, size = known.shape
+    width, keep = 24, 8
+    basis, projected = np.empty((first + width + 1, size)), np.zeros((first + width, first + width))
+    basis[:first], done = known, 0
+    basis[first] = _random_beside(known, rng)
+    for _ in range(_RESTARTS):
+        beta = _extend(csr, basis, projected, first + done)
+        if beta is None:
+            return None
+        values, rotation = np.linalg.eigh(projected[first:, first:])
+        if values[-1] > threshold:
+            return np.asarray(rotation[:, -1] @ basis[first:-1])
+        if abs(beta * rotation[-1, -1]) <= _REST * (threshold - values[-1]):
+            return None
+        best, following, done = rotation[:, -keep:], basis[-1].copy(), keep
+        basis[first : first + done] = best.T @ basis[first:-1]
+        basis[first + done] = following
+        projected[:] = np.diag(np.concatenate([np.zeros(first), values[-done:], np.zeros(width - done)]))
+        row = np.concatenate([np.zeros(first), beta * best[-1]])
+        projected[first + done, : first + done] = projected[: first + done, first + done] = row
     return None
 
 
