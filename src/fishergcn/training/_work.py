@@ -169,8 +169,8 @@ def usual_epochs(config: TrainConfig) -> float:
 
 #: Kinds of numbers that a training holds.
 HELD = (
-    "links", "entries", "view entries", "full entries", "stored", "nodes", "basis", "activations", "masks",
-    "parameters", "square",
+    "links", "entries", "view entries", "full entries", "stored", "nodes", "basis", "activations",
+    "one sample", "masks", "parameters", "square",
 )  # fmt: skip
 
 # Bytes at the peak for each number of a kind, as `benchmarks/cost.py` finds them: of a link those of A; of an entry
@@ -181,7 +181,7 @@ _EVERYWHERE = {"entries": 43.0, "full entries": 61.0, "stored": 27.0, "nodes": 1
 COMPILED_BYTES, PLAIN_BYTES, GPU_BYTES = (
     dict.fromkeys(HELD, 0.0) | each
     for each in (
-        _EVERYWHERE | {"activations": 7.0},
+        _EVERYWHERE | {"activations": 2.3, "one sample": 2.5},  # which goes through all layers before the next one
         _EVERYWHERE | {"activations": 15.0},
         {"view entries": 8.0, "entries": 8.0, "stored": 20.0, "basis": 4.0, "activations": 21.0, "masks": 4.0,
          "parameters": 24.0, "square": 2.0},
@@ -209,6 +209,7 @@ def held_numbers(
         step[0].columns * step[0].batch * step[0].width + sum(layer.numbers for layer in step)
     )
     found["activations"] *= _copies(sizes, method, config)
+    found["one sample"] = found["activations"] / samples_of(method, config)
     batch = runs * samples_of(method, config)
     if config.dropout > 0:
         found["masks"] = batch * (sizes.stored + sizes.nodes * sum(config.hidden)) / 32
@@ -246,7 +247,7 @@ def held_bytes(
     >>> from fishergcn.training import Sizes, parse_method
     >>> million = Sizes(10**6, 10**7, 1.1e7, 100, 10**7, 10, train=10**4, val=5000, test=5000)
     >>> round(held_bytes(million, parse_method("fishergcn"), TrainConfig(), 1) / 1e9)
-    6
+    3
     """
     if bytes_each is None:
         bytes_each = GPU_BYTES if gpu else COMPILED_BYTES if compiles(sizes, method, config) else PLAIN_BYTES
@@ -302,4 +303,5 @@ def batch_numbers(sizes: Sizes, method: Method, config: TrainConfig) -> dict[str
     found |= dict.fromkeys(("view entries", "full entries", "square", "masks"), 0.0)
     layers = [rows * width for (rows, _), width in zip(reached, (*widths, widths[-1]), strict=False)]
     found["activations"] = max(map(sum, pairwise(layers)))
+    found["one sample"] = 2 * found["activations"]  # a layer and what it is made of are there at a time, and a copy
     return found
