@@ -3,8 +3,8 @@
     python benchmarks/roofline.py [--datasets cora citeseer pubmed] [--out FILE.json]
     python benchmarks/roofline.py --device cuda [--runs 200]
 
-On the CPU one step of one run is timed; on a GPU an epoch of ``--runs`` runs side by side, validation included, as it is
-recorded and replayed.
+On the CPU one step of one run is timed; on a GPU an epoch of ``--runs`` runs side by side, validation included, as it
+is recorded and replayed.
 
 The limits are measured in the same run: the rate of a product of two matrices, and the bandwidth of adding up random
 lines of a table as large as the activations of the step. Each part of a step of ``fishergcn`` is counted: its

@@ -133,6 +133,11 @@ def half():
     back = torch.rand(203, 5, 13, device=DEVICE)
     found = cuda_half.half_product(matrix.half_tiles(transposed=True), back)
     close(found, torch.einsum("pn,pbd->nbd", whole, back.double()), 1e-3)
+    parts = sparse.block_diag([rng.random((128, 100)) < 0.3 for _ in range(4)], format="csr")
+    shuffled = sparse.csr_array(parts[rng.permutation(512)].astype(float))
+    tiles = SparseMatrix.from_scipy(shuffled, device=DEVICE, dtype=torch.float32).half_tiles()
+    assert len(tiles.columns) == 4 * 128  # each tile has the rows of one part, whose 100 columns are filled up to 128
+    assert sorted(tiles.order.tolist()) == list(range(512))
 
 
 if __name__ == "__main__":
