@@ -414,9 +414,9 @@ class TrainedModel:
     def check_network(self, *, links: bool = False, weights: bool = False) -> None:
         """Raise if there is no network, none that reads the links where they matter, or none of known weights."""
         if not self.method.trained:
-            raise InputError(f"method {self.method.name!r} trains no network, which is needed here.")
+            raise InputError(f"method {self.method.name!r} trains no network, which is needed here; gcn does.")
         if links and not self.method.uses_graph:
-            raise InputError(f"method {self.method.name!r} does not read the links, which is needed here.")
+            raise InputError(f"method {self.method.name!r} does not read the links, which is needed here; gcn does.")
         if weights and not self.weights:
             raise InputError("the network must be a fishergcn.GCN here: the weights of a function are not known.")
 
