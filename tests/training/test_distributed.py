@@ -74,7 +74,7 @@ def test_refusals_end_all_processes(tmp_path):
     given = ("--graph", str(tmp_path / "graph.npz"), "--method", "fishergcn", "--quiet", "--epochs", "1")
     done = in_processes(2, *given)
     assert done.returncode != 0
-    assert "the processes of torchrun share mini-batches between them" in done.stderr
+    assert "torchrun needs a batch size: its processes share mini-batches." in done.stderr
     done = in_processes(2, *given, "--batch-size", "1", "--fanout", "2,2")
     assert done.returncode != 0
     assert "each of the 2 processes needs a node of every batch" in done.stderr
