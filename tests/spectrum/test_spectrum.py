@@ -7,7 +7,8 @@ from scipy import linalg, sparse
 from fishergcn import Graph, datasets, high_order, renormalized, top_spectrum
 from fishergcn.errors import ConvergenceError, InputError
 from fishergcn.graph import largest_component
-from fishergcn.spectrum import Spectrum, _krylov, bottom_spectrum
+from fishergcn.operators import SparseMatrix
+from fishergcn.spectrum import Spectrum, _krylov, _lanczos, bottom_spectrum
 from fishergcn.spectrum._lanczos import lanczos
 
 
@@ -197,6 +198,13 @@ def test_lanczos_misses_no_copy_of_an_eigenvalue(seed, copies, size, degree, ran
     assert basis is not None
     wanted = linalg.eigvalsh(laplacian.toarray())[-rank:]
     np.testing.assert_allclose(np.sort(np.diag(basis.T @ (laplacian @ basis))), wanted, atol=1e-8)
+
+
+def test_a_check_for_copies_that_ends_early_is_no_answer():
+    # Beside what is known three eigenvalues differ, fewer than the check has steps.
+    matrix = SparseMatrix.from_scipy(np.diag([2.0, 2.0, *np.repeat([1.0, 0.5], 300)])).forward
+    with pytest.raises(_lanczos._Unsettled):
+        _lanczos._above(matrix, np.eye(602)[:1], 2.0, np.random.default_rng(0))
 
 
 def test_block_krylov_finds_repeated_eigenvalues():

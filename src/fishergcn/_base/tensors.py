@@ -31,6 +31,18 @@ def one_thread(needed: bool = True) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def tensor_ranges(starts: Tensor, lengths: Tensor) -> Tensor:
+    """Return the numbers from each start on, as many as its length says, one after the other.
+
+    Examples
+    --------
+    >>> tensor_ranges(torch.tensor([5, 0]), torch.tensor([2, 3]))
+    tensor([5, 6, 0, 1, 2])
+    """
+    shifts = torch.repeat_interleave(starts - (lengths.cumsum(0) - lengths), lengths)
+    return shifts + torch.arange(len(shifts), device=starts.device)
+
+
 def as_tensor(value: ArrayOrTensor, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return a tensor, without a copy where there need not be one; torch warns of read-only arrays."""
     if isinstance(value, np.ndarray) and not value.flags.writeable:

@@ -1,7 +1,7 @@
 """Products with a matrix of full rows, in half precision with float32 sums, on the tensor cores of a CUDA device.
 
-Rows that share columns stand together in tiles. A tile is stored as a dense matrix of the columns that occur in it, a
-third of all on PubMed's high-order graph, and its product gathers these rows of the other factor.
+Rows that share columns stand together in tiles. A tile is stored as a dense matrix of the columns that occur in it, and
+its product gathers these rows of the other factor.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+
+from fishergcn._base.tensors import tensor_ranges
 
 _MATRIX_EXPONENT = 10  # entries of a propagation matrix are at most 1; times 2**10 even 1e-7 is a normal half number
 _LARGEST_EXPONENT = 14  # activations are scaled so that their largest entry is below 2**15
@@ -98,21 +100,12 @@ def _together(csr: Tensor) -> Tensor:
             at += len(taken)
             if at == last:
                 break
-            covered[_columns_of(taken, pointers, lengths, indices)] = 1
+            covered[indices[tensor_ranges(pointers[taken], lengths[taken])]] = 1
             added = lengths - (pattern @ covered).long()
             # The number of a row breaks ties, so that the order is always the same.
             cost = torch.where(left, added * rows + numbers, never)
             taken = torch.topk(cost, min(_TILE // _ROUNDS, last - at), largest=False).indices
     return order
-
-
-def _columns_of(rows: Tensor, pointers: Tensor, lengths: Tensor, indices: Tensor) -> Tensor:
-    """Return the columns of all entries of these rows."""
-    counts = lengths[rows]
-    offset = torch.arange(int(counts.sum()), device=rows.device) - torch.repeat_interleave(
-        counts.cumsum(0) - counts, counts
-    )
-    return indices[torch.repeat_interleave(pointers[rows], counts) + offset]
 
 
 def half_product(tiles: HalfTiles, dense: Tensor) -> Tensor:
@@ -137,7 +130,7 @@ def half_product(tiles: HalfTiles, dense: Tensor) -> Tensor:
         rows, flat, operand.shape[1], height, blocks,
         TILE=_TILE, DEPTH=_DEPTH, GROUP=_GROUP, num_warps=4, num_stages=_STAGES,
     )  # fmt: skip
-    # Not in the kernel, which would need registers for it that its sums have, and take a fifth longer.
+    # Not in the kernel: its sums need the registers that this would take.
     return out.mul_((2.0**-_MATRIX_EXPONENT / scale)[None, :, None])
 
 

@@ -22,7 +22,7 @@ from fishergcn._base.autograd import in_derivative, kernel
 from fishergcn._base.backend import backend_of
 from fishergcn._base.checks import check_choice
 from fishergcn._base.choices import Scaling
-from fishergcn._base.tensors import HALVES
+from fishergcn._base.tensors import HALVES, tensor_ranges
 from fishergcn._base.types import AnyArray, MatrixLike
 from fishergcn.errors import InputError
 from fishergcn.nn._scaling import FeatureScaling
@@ -234,10 +234,7 @@ def reference(features: SparseFeatures, weight: Tensor, words: Tensor | None, sa
     starts, stops = features.indptr[:-1].long()[features.rows], features.indptr[1:].long()[features.rows]
     lengths = stops - starts
     row = torch.repeat_interleave(torch.arange(len(lengths), device=weight.device), lengths)
-    offset = torch.arange(len(row), device=weight.device) - torch.repeat_interleave(
-        lengths.cumsum(0) - lengths, lengths
-    )
-    entry = torch.repeat_interleave(starts, lengths) + offset
+    entry = tensor_ranges(starts, lengths)
     terms = features.values[entry][None, :, None] * weight[:, features.indices.long()[entry]]
     if words is None:
         batch, scaled = runs, terms

@@ -26,8 +26,19 @@ _KNOWN = 1e-3  # the error of Ritz values, relative to the largest, up to which 
 _REST = 0.5  # of its distance to the eigenvalues found, which the error of the next one may have
 
 
+class _Unsettled(Exception):
+    """The Krylov space has ended, or the restarts have, before all was known."""
+
+
 def lanczos(matrix: CSRArray, rank: int, seed: int, tolerance: float) -> FloatArray | None:
     """Return the ``rank`` largest Ritz vectors, or None if they do not converge, or the Krylov space ends before."""
+    try:
+        return _largest(matrix, rank, seed, tolerance)
+    except _Unsettled:
+        return None
+
+
+def _largest(matrix: CSRArray, rank: int, seed: int, tolerance: float) -> FloatArray:
     size, width, keep = matrix.shape[0], 2 * rank + 12, rank + 8
     basis, projected, rng = np.empty((width + 1, size)), np.zeros((width, width)), np.random.default_rng(seed)
     basis[0], done = _random_beside(basis[:0], rng), 0
@@ -35,8 +46,6 @@ def lanczos(matrix: CSRArray, rank: int, seed: int, tolerance: float) -> FloatAr
     for _ in range(_RESTARTS):
         with one_thread():
             beta = _extend(csr, basis, projected, done)
-        if beta is None:
-            return None
         values, rotation = np.linalg.eigh(projected)
         errors, scale = np.abs(beta * rotation[-1, -keep:]), abs(values[-1])
         best, following, done = rotation[:, -keep:], basis[width].copy(), keep
@@ -54,7 +63,7 @@ def lanczos(matrix: CSRArray, rank: int, seed: int, tolerance: float) -> FloatAr
             return np.ascontiguousarray(basis[done - rank : done].T)
         basis[:rank], basis[rank] = basis[done - rank : done].copy(), more
         projected[:], done = np.diag(np.concatenate([values[-rank:], np.zeros(width - rank)])), rank
-    return None
+    raise _Unsettled
 
 
 def _above(csr: Tensor, known: FloatArray, threshold: float, rng: np.random.Generator) -> FloatArray | None:
@@ -70,8 +79,6 @@ def _above(csr: Tensor, known: FloatArray, threshold: float, rng: np.random.Gene
     basis[first] = _random_beside(known, rng)
     for _ in range(_RESTARTS):
         beta = _extend(csr, basis, projected, first + done)
-        if beta is None:
-            return None
         values, rotation = np.linalg.eigh(projected[first:, first:])
         if values[-1] > threshold:
             return np.asarray(rotation[:, -1] @ basis[first:-1])
@@ -83,7 +90,7 @@ def _above(csr: Tensor, known: FloatArray, threshold: float, rng: np.random.Gene
         projected[:] = np.diag(np.concatenate([np.zeros(first), values[-done:], np.zeros(width - done)]))
         row = np.concatenate([np.zeros(first), beta * best[-1]])
         projected[first + done, : first + done] = projected[: first + done, first + done] = row
-    return None
+    raise _Unsettled
 
 
 def _random_beside(vectors: FloatArray, rng: np.random.Generator) -> FloatArray:
@@ -94,8 +101,8 @@ def _random_beside(vectors: FloatArray, rng: np.random.Generator) -> FloatArray:
     return np.asarray(drawn / np.linalg.norm(drawn))
 
 
-def _extend(csr: Tensor, basis: FloatArray, projected: FloatArray, done: int) -> float | None:
-    """Fill T and the rows of V from ``done`` on; return β, or None where nothing is left to go on with."""
+def _extend(csr: Tensor, basis: FloatArray, projected: FloatArray, done: int) -> float:
+    """Fill T and the rows of V from ``done`` on; return β."""
     width, beta = len(projected), 0.0
     for j in range(done, width):
         image: FloatArray = (csr @ torch.from_numpy(basis[j])).numpy()
@@ -108,7 +115,7 @@ def _extend(csr: Tensor, basis: FloatArray, projected: FloatArray, done: int) ->
         image -= (basis[: j + 1] @ image) @ basis[: j + 1]
         scale, beta = abs(alpha) + beta, math.sqrt(image @ image)
         if not beta > 1e-12 * scale:
-            return None
+            raise _Unsettled
         projected[j, j] = alpha
         if j + 1 < width:
             projected[j, j + 1] = projected[j + 1, j] = beta
