@@ -118,6 +118,31 @@ def weight():
         close(cuda.weight_gradient(hidden, upstream, 3), b.grad)
 
 
+def layer():
+    generator = torch.Generator().manual_seed(0)
+    for width, columns in ((64, 7), (20, 64)):
+        values = (torch.rand(100, 6, width, generator=generator) - 0.5).to(DEVICE)
+        stacked = torch.rand(3, width, columns, generator=generator).to(DEVICE)
+        rows = torch.arange(100, dtype=torch.int32, device=DEVICE)
+        mask = draw(2, 1, 5, 100 * words_per_node(width), 0.5)
+        kept = torch.empty_like(values)
+        cuda.relu_dropout(kept, values, rows, mask, 2.0)
+        upstream = torch.rand(100, 6, columns, generator=generator).to(DEVICE)
+        slope = torch.empty_like(values)
+        got = cuda.weight_gradient(kept, upstream, 3, out=slope, weight=stacked, scale=2.0)
+        a, b = values.double().requires_grad_(), stacked.double().requires_grad_()
+        hidden = relu_reference(a, rows, mask, 0.5).view(100, 3, 2, width)
+        torch.einsum("prmh,rhc->prmc", hidden, b).reshape(100, 6, columns).backward(upstream.double())
+        close(got, b.grad)
+        close(slope, a.grad)
+
+
+def moments():
+    generator = torch.Generator().manual_seed(0)
+    basis, dense = (torch.rand(600, *shape, generator=generator).to(DEVICE) for shape in ((3,), (5, 130)))
+    close(cuda.moments(basis, dense), torch.einsum("nk,nbd->kbd", basis.double(), dense.double()))
+
+
 def half():
     rng = np.random.default_rng(2)
     matrix = SparseMatrix.from_scipy(
@@ -133,6 +158,11 @@ def half():
     back = torch.rand(203, 5, 13, device=DEVICE)
     found = cuda_half.half_product(matrix.half_tiles(transposed=True), back)
     close(found, torch.einsum("pn,pbd->nbd", whole, back.double()), 1e-3)
+    left, weighted = torch.rand(203, 3, device=DEVICE), torch.rand(3, 5, 13, device=DEVICE)
+    found = cuda_half.half_product(matrix.half_tiles(), dense, left, weighted)
+    wanted = torch.einsum("pn,nbd->pbd", whole, dense.double())
+    for b in range(5):
+        close(found[:, b], wanted[:, b] - left.double() @ weighted[:, b].double(), 1e-3)
     parts = sparse.block_diag([rng.random((128, 100)) < 0.3 for _ in range(4)], format="csr")
     shuffled = sparse.csr_array(parts[rng.permutation(512)].astype(float))
     tiles = SparseMatrix.from_scipy(shuffled, device=DEVICE, dtype=torch.float32).half_tiles()

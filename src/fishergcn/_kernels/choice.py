@@ -6,3 +6,5 @@ from __future__ import annotations
 DENSE_SHARE = 0.005
 # From this mean number of entries in a row on, it pays on a CPU to copy the activations into tiles.
 FULL_ROW = 24
+# Up to this rank a perturbation's moments are sums in registers on a GPU.
+FEW = 16

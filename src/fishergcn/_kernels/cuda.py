@@ -15,10 +15,27 @@ from torch import Tensor
 _ROWS_TOGETHER = 4
 
 
+@triton.jit
+def _features_forward(out, rows, indptr, indices, values, weight, D, H, BH: tl.constexpr, BE: tl.constexpr):
+    p, r = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    i = tl.load(rows + p)
+    start, stop = tl.load(indptr + i), tl.load(indptr + i + 1)
+    h = tl.arange(0, BH)
+    total = tl.zeros((BE, BH), dtype=tl.float32)
+    for first in range(start, stop, BE):
+        e = first + tl.arange(0, BE)
+        inside = e < stop
+        j = tl.load(indices + e, mask=inside, other=0)
+        x = tl.load(values + e, mask=inside, other=0.0)
+        w = tl.load(weight + (r * D + j)[:, None] * H + h[None, :], mask=inside[:, None] & (h < H)[None, :], other=0.0)
+        total += w * x[:, None]
+    tl.store(out + (p.to(tl.int64) * tl.num_programs(1) + r) * H + h, tl.sum(total, axis=0), mask=h < H)
+
+
 @triton.jit(do_not_specialize=["stride"])
-def _features_forward(
+def _features_forward_masked(
     out, rows, indptr, indices, values, weight, words, stride, D, H, scale,
-    M: tl.constexpr, MASKED: tl.constexpr, BH: tl.constexpr, BE: tl.constexpr,
+    M: tl.constexpr, BH: tl.constexpr, BE: tl.constexpr,
 ):  # fmt: skip
     p, r = tl.program_id(0), tl.program_id(1).to(tl.int64)
     i = tl.load(rows + p)
@@ -34,14 +51,10 @@ def _features_forward(
         j = tl.load(indices + e, mask=inside, other=0)
         x = tl.load(values + e, mask=inside, other=0.0) * scale
         w = tl.load(weight + (r * D + j)[:, None] * H + h[None, :], mask=inside[:, None] & (h < H)[None, :], other=0.0)
-        w = w * x[:, None]
         for m in tl.static_range(M):
-            if MASKED:
-                word = tl.load(words + (r * M + m) * stride + (e >> 5), mask=inside, other=0)
-                bit = ((word >> (e & 31)) & 1) != 0
-                total = tl.sum(tl.where(bit[:, None], w, 0.0), axis=0)
-            else:
-                total = tl.sum(w, axis=0)
+            word = tl.load(words + (r * M + m) * stride + (e >> 5), mask=inside, other=0)
+            kept = tl.where(((word >> (e & 31)) & 1) != 0, x, 0.0)
+            total = tl.sum(w * kept[:, None], axis=0)
             if first > start:
                 total += tl.load(target + m * H, mask=h < H, other=0.0)
             tl.store(target + m * H, total, mask=h < H)
@@ -57,12 +70,13 @@ def features_forward(
     runs, columns, width = weight.shape
     if out.shape[0] == 0:
         return
-    _features_forward[(out.shape[0], runs)](
-        out, *parts, weight,
-        parts[2] if words is None else words, 0 if words is None else words.shape[1],
-        columns, width, 1.0 if words is None else 1.0 / keep,
-        M=1 if words is None else samples, MASKED=words is not None,
-        BH=max(16, triton.next_power_of_2(width)), BE=32, num_warps=1,
+    grid, padded = (out.shape[0], runs), max(16, triton.next_power_of_2(width))
+    if words is None:
+        _features_forward[grid](out, *parts, weight, columns, width, BH=padded, BE=8, num_warps=1)
+        return
+    _features_forward_masked[grid](
+        out, *parts, weight, words, words.shape[1], columns, width, 1.0 / keep,
+        M=samples, BH=padded, BE=32, num_warps=1,
     )  # fmt: skip
 
 
@@ -156,6 +170,34 @@ def csr_times_dense(
     )  # fmt: skip
 
 
+@triton.jit(do_not_specialize=["rows", "width"])
+def _moments(
+    out, basis, dense, rows, width, K: tl.constexpr, ROWS: tl.constexpr, BK: tl.constexpr, BLOCK: tl.constexpr
+):
+    part = tl.program_id(0).to(tl.int64)
+    column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    k = tl.arange(0, BK)
+    total = tl.zeros((BK, BLOCK), dtype=tl.float32)
+    for i in range(part * ROWS, tl.minimum(part * ROWS + ROWS, rows)):
+        value = tl.load(dense + i * width + column, mask=column < width, other=0.0)
+        total += tl.load(basis + i * K + k, mask=k < K, other=0.0)[:, None] * value[None, :]
+    place = out + (part * K + k)[:, None] * width + column[None, :]
+    tl.store(place, total, mask=(k < K)[:, None] & (column < width)[None, :])
+
+
+def moments(basis: Tensor, dense: Tensor) -> Tensor:
+    """Σ_i basis[i, k] dense[i], shape (K, B, d): few sums over many rows, which BLAS is not made for."""
+    rows, batch, width = dense.shape
+    rank, flat = basis.shape[1], batch * width
+    parts = triton.cdiv(rows, 256)
+    partial = dense.new_empty(parts, rank, batch, width)
+    _moments[(parts, triton.cdiv(flat, 512))](
+        partial, basis.contiguous(), dense, rows, flat,
+        K=rank, ROWS=256, BK=triton.next_power_of_2(rank), BLOCK=512, num_warps=4,
+    )  # fmt: skip
+    return partial[0] if parts == 1 else partial.sum(0)
+
+
 @triton.jit(do_not_specialize=["stride", "per_node", "B"])
 def _relu_dropout(out, values, rows, words, stride, per_node, B, H, scale, BB: tl.constexpr, BH: tl.constexpr):
     p = tl.program_id(0)
@@ -217,39 +259,62 @@ def times_weight(out: Tensor, hidden: Tensor, weight: Tensor) -> None:
     count, batch, width = hidden.shape
     runs, _, columns = weight.shape
     samples = batch // runs
-    sizes = {"BH": max(16, triton.next_power_of_2(width)), "BC": max(16, triton.next_power_of_2(columns))}
     _times_weight[(triton.cdiv(count * samples, 64), runs)](
-        out, hidden, weight, count * samples, runs, width, columns, M=samples, BQ=64, num_warps=4, **sizes
-    )
+        out, hidden, weight, count * samples, runs, width, columns, M=samples, BQ=64, num_warps=4,
+        **_padded(width, columns),
+    )  # fmt: skip
+
+
+def _padded(width: int, columns: int) -> dict[str, int]:
+    return {"BH": max(16, triton.next_power_of_2(width)), "BC": max(16, triton.next_power_of_2(columns))}
 
 
 @triton.jit(do_not_specialize=["Q", "R"])
 def _weight_gradient(
-    partial, hidden, grad, Q, R, H, C,
-    M: tl.constexpr, STEPS: tl.constexpr, BQ: tl.constexpr, BH: tl.constexpr, BC: tl.constexpr,
+    partial, out, hidden, grad, weight, Q, R, H, C, scale,
+    M: tl.constexpr, GATED: tl.constexpr, STEPS: tl.constexpr, BQ: tl.constexpr, BH: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
     part, r = tl.program_id(0), tl.program_id(1).to(tl.int64)
     h, c = tl.arange(0, BH), tl.arange(0, BC)
+    if GATED:
+        place = weight + r * H * C + h[None, :] * C + c[:, None]
+        w = tl.load(place, mask=(h < H)[None, :] & (c < C)[:, None], other=0.0)
     total = tl.zeros((BH, BC), dtype=tl.float32)
     for step in range(STEPS):
         q = (part * STEPS + step) * BQ + tl.arange(0, BQ)
         row = (q // M * R + r) * M + q % M
-        x = tl.load(hidden + row[None, :] * H + h[:, None], mask=(q < Q)[None, :] & (h < H)[:, None], other=0.0)
+        inside = (q < Q)[:, None] & (h < H)[None, :]
+        x = tl.load(hidden + row[:, None] * H + h[None, :], mask=inside, other=0.0)
         g = tl.load(grad + row[:, None] * C + c[None, :], mask=(q < Q)[:, None] & (c < C)[None, :], other=0.0)
-        total += tl.dot(x, g, input_precision="tf32x3")
+        if GATED:
+            slope = tl.where(x > 0, tl.dot(g, w, input_precision="tf32x3") * scale, 0.0)
+            tl.store(out + row[:, None] * H + h[None, :], slope, mask=inside)
+        total += tl.dot(tl.trans(x), g, input_precision="tf32x3")
     place = partial + ((part * R + r) * H + h)[:, None] * C + c[None, :]
     tl.store(place, total, mask=(h < H)[:, None] & (c < C)[None, :])
 
 
-def weight_gradient(hidden: Tensor, grad: Tensor, runs: int) -> Tensor:
-    """Σ_{p, m} hidden[p, r*M+m, :]ᵀ grad[p, r*M+m, :], shape (R, H, C): the gradient of ``times_weight`` for weight."""
+def weight_gradient(
+    hidden: Tensor,
+    grad: Tensor,
+    runs: int,
+    *,
+    out: Tensor | None = None,
+    weight: Tensor | None = None,
+    scale: float = 1.0,
+) -> Tensor:
+    """Σ_{p, m} hidden[p, r*M+m, :]ᵀ grad[p, r*M+m, :], shape (R, H, C): the gradient of ``times_weight`` for weight.
+
+    With ``out`` the other gradient comes with it, of what is hidden before ReLU and dropout have made it so:
+    out[p, r*M+m, :] = scale · grad[p, r*M+m, :] @ weight[r]ᵀ where ``hidden`` is positive, else 0.
+    """
     count, batch, width = hidden.shape
-    columns, samples, steps = grad.shape[2], batch // runs, 32
+    columns, samples, steps = grad.shape[2], batch // runs, 8
     parts = triton.cdiv(count * samples, 32 * steps)
     partial = hidden.new_empty(parts, runs, width, columns)
-    sizes = {"BH": max(16, triton.next_power_of_2(width)), "BC": max(16, triton.next_power_of_2(columns))}
     _weight_gradient[(parts, runs)](
-        partial, hidden, grad, count * samples, runs, width, columns,
-        M=samples, STEPS=steps, BQ=32, num_warps=4, **sizes,
+        partial, hidden if out is None else out, hidden, grad, grad if weight is None else weight,
+        count * samples, runs, width, columns, scale,
+        M=samples, GATED=out is not None, STEPS=steps, BQ=32, num_warps=4, **_padded(width, columns),
     )  # fmt: skip
     return partial.sum(0)

@@ -7,7 +7,6 @@ its product gathers these rows of the other factor.
 from __future__ import annotations
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,type-arg,attr-defined,assignment"
-import math
 from typing import NamedTuple
 
 import torch
@@ -22,6 +21,8 @@ _LARGEST_EXPONENT = 14  # activations are scaled so that their largest entry is 
 _TILE = 128  # rows and columns of the product that a program computes
 _DEPTH = 64  # columns of a tile that are multiplied at a time; a tile has a multiple of them
 _STAGES = 6  # of the pipeline: three tiles of either factor on their way, since the columns come before the rows
+_LOOK = 256  # rows of which a program finds the largest entries
+_ROWS_TOGETHER = 8  # which subtract multiples of the same rows
 _ROUNDS = 8  # in which a tile is filled with rows
 _GROUP = 4  # tiles of columns that take turns with all tiles of rows, so that either factor is found in the cache
 
@@ -78,7 +79,8 @@ def half_tiles(csr: Tensor) -> HalfTiles:
 def _together(csr: Tensor) -> Tensor:
     """Order the rows so that those of a tile have many columns in common.
 
-    A tile begins with the fullest row that is left. In each round it takes the rows that add the fewest columns.
+    A tile begins with the fullest row that is left. In each round it takes the rows that have the most columns more in
+    it than outside.
     """
     rows, columns = csr.shape
     pointers, indices = csr.crow_indices().long(), csr.col_indices().long()
@@ -102,23 +104,26 @@ def _together(csr: Tensor) -> Tensor:
                 break
             covered[indices[tensor_ranges(pointers[taken], lengths[taken])]] = 1
             added = lengths - (pattern @ covered).long()
-            # The number of a row breaks ties, so that the order is always the same.
-            cost = torch.where(left, added * rows + numbers, never)
+            # Long rows that add little: short ones find a place anywhere. Numbers break ties, so that the order is
+            # always the same.
+            cost = torch.where(left, (2 * added - lengths) * rows + numbers, never)
             taken = torch.topk(cost, min(_TILE // _ROUNDS, last - at), largest=False).indices
     return order
 
 
-def half_product(tiles: HalfTiles, dense: Tensor) -> Tensor:
-    """S Z, shape (m, B, d), for the tiles of S (m, n) and Z of shape (n, B, d).
+def half_product(tiles: HalfTiles, dense: Tensor, left: Tensor | None = None, weighted: Tensor | None = None) -> Tensor:
+    """S Z - L V, shape (m, B, d), for the tiles of S (m, n), Z of shape (n, B, d), L (m, k) and V (k, B, d).
 
     Half precision has the 10-bit mantissa of TF32 at twice its speed; its narrow range is met by scaling S, and each
-    batch entry of Z, by powers of two. So the relative rounding of an operand is at most 2**-11.
+    batch entry of Z, by powers of two. So the relative rounding of an operand is at most 2**-11. L V is in float32.
     """
     rows = tiles.shape[0]
     count, batch, width = dense.shape
-    largest = torch.linalg.vector_norm(dense, math.inf, dim=(0, 2)).clamp_min(1e-30)
-    scale = torch.exp2(torch.floor(_LARGEST_EXPONENT - torch.log2(largest)))
     flat = batch * width
+    parts = torch.empty((triton.cdiv(count, _LOOK), flat), dtype=torch.float32, device=dense.device)
+    _largest_of[(len(parts), triton.cdiv(flat, 1024))](parts, dense, count, flat, ROWS=_LOOK, BLOCK=1024)
+    largest = parts.view(-1, batch, width).amax((0, 2)).clamp_min(1e-30)
+    scale = torch.exp2(torch.floor(_LARGEST_EXPONENT - torch.log2(largest)))
     blocks = triton.cdiv(flat, _TILE)
     operand = torch.empty((count, blocks * _TILE), dtype=torch.half, device=dense.device)
     grid = (count, triton.cdiv(operand.shape[1], 1024))
@@ -130,8 +135,41 @@ def half_product(tiles: HalfTiles, dense: Tensor) -> Tensor:
         rows, flat, operand.shape[1], height, blocks,
         TILE=_TILE, DEPTH=_DEPTH, GROUP=_GROUP, num_warps=4, num_stages=_STAGES,
     )  # fmt: skip
-    # Not in the kernel: its sums need the registers that this would take.
-    return out.mul_((2.0**-_MATRIX_EXPONENT / scale)[None, :, None])
+    # Not in the kernel above: its sums need the registers that this would take.
+    if left is None or weighted is None:
+        left, weighted = dense[:0], dense[:0]  # nothing to subtract: K = 0
+    _finished[(triton.cdiv(rows, _ROWS_TOGETHER), triton.cdiv(flat, 512))](
+        out, 2.0**-_MATRIX_EXPONENT / scale, left.contiguous(), weighted.contiguous(), rows, flat, width,
+        K=left.shape[1] if len(left) else 0, ROWS=_ROWS_TOGETHER, BLOCK=512,
+    )  # fmt: skip
+    return out
+
+
+@triton.jit(do_not_specialize=["rows", "columns"])
+def _largest_of(out, dense, rows, columns, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    part = tl.program_id(0).to(tl.int64)
+    c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    most = tl.zeros((BLOCK,), dtype=tl.float32)
+    for i in range(part * ROWS, tl.minimum(part * ROWS + ROWS, rows)):
+        value = tl.load(dense + i * columns + c, mask=c < columns, other=0.0)
+        most = tl.maximum(most, tl.abs(value), propagate_nan=tl.PropagateNan.ALL)
+    tl.store(out + part * columns + c, most, mask=c < columns)
+
+
+@triton.jit(do_not_specialize=["rows", "columns"])
+def _finished(
+    out, factor, basis, weighted, rows, columns, width, K: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr
+):
+    i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = (i < rows)[:, None] & (c < columns)[None, :]
+    place = out + i[:, None] * columns + c[None, :]
+    times = tl.load(factor + c // width, mask=c < columns, other=0.0)
+    total = tl.load(place, mask=inside, other=0.0) * times[None, :]
+    for k in tl.static_range(K):
+        low = tl.load(weighted + k * columns + c, mask=c < columns, other=0.0)
+        total -= tl.load(basis + i * K + k, mask=i < rows, other=0.0)[:, None] * low[None, :]
+    tl.store(place, total, mask=inside)
 
 
 @triton.jit(do_not_specialize=["columns"])

@@ -48,7 +48,7 @@ def relu_dropout(values: Tensor, rows: Tensor | None, words: Tensor | None, drop
     """
     if words is None:
         return torch.relu(values)
-    _check(values, rows, words)
+    check_activation(values, rows, words)
     if backend_of(values) == "reference":
         return reference(values, rows, words, dropout)
     if rows is None:
@@ -57,7 +57,7 @@ def relu_dropout(values: Tensor, rows: Tensor | None, words: Tensor | None, drop
     return result
 
 
-def _check(values: Tensor, rows: Tensor | None, words: Tensor) -> None:
+def check_activation(values: Tensor, rows: Tensor | None, words: Tensor) -> None:
     """Raise unless the shapes are what compiled code takes them for; on the CPU it also follows the rows."""
     if values.ndim != 3 or (rows is not None and rows.shape != values.shape[:1]):
         got = f"{tuple(values.shape)} with {None if rows is None else tuple(rows.shape)} rows"

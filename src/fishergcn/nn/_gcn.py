@@ -19,16 +19,21 @@ from torch import Tensor, nn
 from fishergcn._base.checks import check_integer, check_real
 from fishergcn._base.types import MatrixLike
 from fishergcn.errors import InputError
-from fishergcn.nn._activation import relu_dropout, words_per_node
+from fishergcn.nn._activation import words_per_node
 from fishergcn.nn._dropout import Dropout, MappedDropout
 from fishergcn.nn._features import DenseFeatures, SparseFeatures, make_features
-from fishergcn.nn._linear import times_weight
+from fishergcn.nn._layer import activated_times_weight
 from fishergcn.nn._view import Features, View, full_view
 from fishergcn.operators import Operator, SparseMatrix
 
 
 def logits(
-    weights: Sequence[Tensor], view: View, dropout: Dropout | None = None, *, biases: Sequence[Tensor] = ()
+    weights: Sequence[Tensor],
+    view: View,
+    dropout: Dropout | None = None,
+    *,
+    biases: Sequence[Tensor] = (),
+    once: bool = False,
 ) -> Tensor:
     """Run R networks with M samples each over one view of the graph.
 
@@ -42,6 +47,8 @@ def logits(
         Masks for training, or None for prediction (then M = 1, unless the operators are a larger batch).
     biases
         b^l for each layer, shape (R, d_{l+1}); none by default.
+    once
+        Whether no derivative of a derivative will be asked for, which makes the first one faster on a GPU.
 
     Returns
     -------
@@ -66,16 +73,22 @@ def logits(
     for layer, weight in enumerate(weights[1:], start=1):
         words = dropout.words(layer, nodes * words_per_node(weight.shape[1])) if dropout else None
         bias = biases[layer - 1] if biases else None
-        then = partial(_activate, bias=bias, words=words, rate=rate, weight=weight)
+        then = partial(_activate, bias=bias, words=words, rate=rate, weight=weight, once=once)
         hidden = view.propagate(layer - 1, hidden, then)
     return _shifted(view.operators[-1].propagate(hidden), biases[-1] if biases else None)
 
 
 def _activate(
-    values: Tensor, rows: Tensor | None, bias: Tensor | None, words: Tensor | None, rate: float, weight: Tensor
+    values: Tensor,
+    rows: Tensor | None,
+    bias: Tensor | None,
+    words: Tensor | None,
+    rate: float,
+    weight: Tensor,
+    once: bool,
 ) -> Tensor:
     """Return H^l W^l of what a layer's product made, for these rows."""
-    return times_weight(relu_dropout(_shifted(values, bias), rows, words, rate), weight)
+    return activated_times_weight(_shifted(values, bias), rows, words, rate, weight, once=once)
 
 
 def _shifted(values: Tensor, bias: Tensor | None) -> Tensor:

@@ -25,6 +25,7 @@ from fishergcn.operators import Operator, as_operator
 
 #: Features made ready for products: see :func:`make_features`.
 Features: TypeAlias = "SparseFeatures | DenseFeatures"
+_NEARLY_ALL = 0.95  # of the nodes: from there on a block saves less than it costs to make and to hold
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,7 @@ def local_view(
     *,
     device: torch.device | str,
     dtype: torch.dtype,
+    whole: Callable[[], Operator] | None = None,
 ) -> View:
     """Return the view of some nodes: each layer only outputs what the next one needs.
 
@@ -109,6 +111,9 @@ def local_view(
         The number of layers.
     device, dtype
         Where and in which precision the products run.
+    whole
+        Returns Ã as an operator that is there already. It takes the place of blocks that are nearly as large, so that
+        several views hold it once.
 
     Examples
     --------
@@ -122,15 +127,27 @@ def local_view(
     >>> view.operators
     (SparseMatrix(1 × 2, 2 entries, torch.float32, cpu),)
     """
-    reached = reach(propagation, nodes, depth)
-    operators = []
+    reached, total = reach(propagation, nodes, depth), propagation.shape[1]
+    if whole is not None:
+        reached = _rounded_up(reached, total)
+    operators: list[Operator] = []
     for columns, rows in pairwise(reached):
-        number = np.zeros(propagation.shape[1], dtype=np.int64)
+        if whole is not None and len(columns) == len(rows) == total:
+            operators.append(whole())
+            continue
+        number = np.zeros(total, dtype=np.int64)
         number[columns] = np.arange(len(columns))
         block = row_block(propagation, rows, number, len(columns))
         operators.append(as_operator(block, device=device, dtype=dtype))
     entering, *outputs = _row_tensors(reached, device)
     return View(features.restrict(entering), tuple(operators), tuple(outputs))
+
+
+def _rounded_up(reached: list[IntArray], total: int) -> list[IntArray]:
+    """Take all nodes where nearly all enter a layer, and then in the layers before it; not more outputs."""
+    inner = [index for index, nodes in enumerate(reached[:-1]) if len(nodes) >= _NEARLY_ALL * total]
+    every = np.arange(total)
+    return [every if inner and index <= inner[-1] else nodes for index, nodes in enumerate(reached)]
 
 
 def blockwise_view(

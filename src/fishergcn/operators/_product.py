@@ -20,7 +20,7 @@ from fishergcn._base.autograd import autocasts, in_derivative, kernel, without_a
 from fishergcn._base.backend import backend_of
 from fishergcn._base.tensors import HALVES
 from fishergcn._base.types import AnyArray
-from fishergcn._kernels.choice import DENSE_SHARE, FULL_ROW
+from fishergcn._kernels.choice import DENSE_SHARE, FEW, FULL_ROW
 from fishergcn._kernels.threads import on_rows
 from fishergcn.errors import InputError
 
@@ -217,7 +217,12 @@ def _forward(
 ) -> tuple[Tensor, ...]:
     if coefficients is None or left is None or right is None:
         return (_multiply(matrix, transposed, dense),)
-    moments = _moments(right, dense)
+    if backend_of(dense) == "triton" and right.shape[1] <= FEW:
+        from fishergcn._kernels import cuda
+
+        moments = cuda.moments(right, dense.detach().contiguous())
+    else:
+        moments = _moments(right, dense)
     return _multiply(matrix, transposed, dense, left, _weighted(coefficients, moments)), moments
 
 
@@ -301,6 +306,8 @@ def _multiply(
     elif backend == "triton" and csr.values().numel() > DENSE_SHARE * rows * nodes:
         from fishergcn._kernels import cuda_half
 
+        if weighted is not None and weighted.shape[1] == batch:
+            return cuda_half.half_product(matrix.half_tiles(transposed), dense, left, weighted)
         out = cuda_half.half_product(matrix.half_tiles(transposed), dense)
     elif backend == "triton":
         from fishergcn._kernels import cuda

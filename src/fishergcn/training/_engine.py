@@ -7,6 +7,7 @@ weights, random streams, labeled nodes and moment to stop. Runs that have stoppe
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -72,8 +73,24 @@ class Trainer:
         nodes = np.unique(np.concatenate(self._nodes(part)))
         problem = self.problem
         return local_view(
-            self.features, problem.propagation, nodes, problem.depth, device=self.device, dtype=problem.dtype
+            self.features,
+            problem.propagation,
+            nodes,
+            problem.depth,
+            device=self.device,
+            dtype=problem.dtype,
+            whole=lambda: self._whole,
         )
+
+    @cached_property
+    def _whole(self) -> Operator:
+        """Ã of all nodes, which is made once."""
+        problem, adversary = self.problem, self.stack.adversary
+        if adversary is not None:
+            return adversary.neighborhood.propagation
+        if problem.operator is not None:
+            return problem.operator.to(self.device, problem.dtype)
+        return as_operator(problem.propagation, device=self.device, dtype=problem.dtype)
 
     def _training_view(self) -> View:
         """Show all nodes where a perturbation or consistency involves them, else the labeled ones' reach."""
@@ -81,15 +98,10 @@ class Trainer:
         if self.mean is not None:
             return full_view(self.features, self.mean, problem.depth)
         if adversary is not None:
-            return full_view(self.features, adversary.neighborhood.propagation, problem.depth)
+            return full_view(self.features, self._whole, problem.depth)
         if self.links is None and not problem.method.consistent:
             return self._view("train")
-        plain: Operator
-        if problem.operator is not None:
-            plain = problem.operator.to(self.device, problem.dtype)
-        else:
-            plain = as_operator(problem.propagation, device=self.device, dtype=problem.dtype)
-        return full_view(self.features, plain, problem.depth)
+        return full_view(self.features, self._whole, problem.depth)
 
     def _targets(self, part: str, view: View) -> Targets:
         labels, class_weight, shares = self.problem.graph.labels, self.problem.config.class_weight, None
@@ -117,7 +129,7 @@ class Trainer:
         dropout = Dropout(self.stack.keys, self.problem.samples, epoch, config.dropout)
         operator = self.operator(epoch, noise)
         view = self.train_view if operator is None else full_view(self.features, operator, self.problem.depth)
-        out = logits(self.stack.weights, view, dropout, biases=self.stack.biases)
+        out = logits(self.stack.weights, view, dropout, biases=self.stack.biases, once=True)
         cross_entropy, accuracy = scores(out, self.train_targets)
         loss = cross_entropy + penalty(self.stack.weights, config.weight_decay)
         if method.consistent and config.consistency > 0:

@@ -1,0 +1,69 @@
+"""What enters the next layer, from what the product with the graph made: ReLU, dropout, weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from fishergcn._base.backend import backend_of
+from fishergcn.nn._activation import check_activation, relu_dropout
+from fishergcn.nn._linear import times_weight
+from fishergcn.streams import keep_probability
+
+
+def activated_times_weight(
+    values: Tensor, rows: Tensor | None, words: Tensor | None, dropout: float, weight: Tensor, *, once: bool = False
+) -> Tensor:
+    """Return σ(V) W[r] with dropout, shape (p, R * M, c).
+
+    Parameters
+    ----------
+    values, rows, words, dropout
+        As in :func:`relu_dropout`.
+    weight
+        W, shape (R, h, c).
+    once
+        Whether no derivative of a derivative will be asked for. On a GPU the gradient then takes one pass.
+
+    Examples
+    --------
+    >>> import torch
+    >>> activated_times_weight(torch.tensor([[[-1.0, 2.0]]]), None, None, 0.5, torch.ones(1, 2, 3))
+    tensor([[[2., 2., 2.]]])
+    """
+    if not once or words is None or len(weight) == 1 or backend_of(values) != "triton":
+        return times_weight(relu_dropout(values, rows, words, dropout), weight)
+    check_activation(values, rows, words)
+    if rows is None:
+        rows = torch.arange(len(values), dtype=torch.int32, device=values.device)
+    result: Tensor = _Layer.apply(values, weight, rows, words, dropout)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _Layer(torch.autograd.Function):
+    """Both gradients in one pass over what was kept, which says as well where ReLU and dropout let a gradient pass."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, weight: Tensor, rows: Tensor, words: Tensor, dropout: float) -> Tensor:
+        from fishergcn._kernels import cuda
+
+        values, weight = values.contiguous(), weight.contiguous()
+        ctx.scale = 1.0 / keep_probability(dropout)
+        kept, out = torch.empty_like(values), values.new_empty(*values.shape[:2], weight.shape[2])
+        cuda.relu_dropout(kept, values, rows, words, ctx.scale)
+        cuda.times_weight(out, kept, weight)
+        ctx.save_for_backward(kept, weight)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        from fishergcn._kernels import cuda
+
+        kept, weight = ctx.saved_tensors
+        slope = torch.empty_like(kept)
+        found = cuda.weight_gradient(kept, grad.contiguous(), len(weight), out=slope, weight=weight, scale=ctx.scale)
+        return slope, found, None, None, None
