@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from scipy import linalg, sparse
 
 from fishergcn import Graph, datasets, high_order, renormalized, top_spectrum
@@ -204,7 +205,7 @@ def test_a_check_for_copies_that_ends_early_is_no_answer():
     # Beside what is known three eigenvalues differ, fewer than the check has steps.
     matrix = SparseMatrix.from_scipy(np.diag([2.0, 2.0, *np.repeat([1.0, 0.5], 300)])).forward
     with pytest.raises(_lanczos._Unsettled):
-        _lanczos._above(matrix, np.eye(602)[:1], 2.0, np.random.default_rng(0))
+        _lanczos._above(matrix, torch.eye(602, dtype=torch.float64)[:1], 2.0, np.random.default_rng(0))
 
 
 def test_block_krylov_finds_repeated_eigenvalues():
@@ -301,3 +302,19 @@ def test_spectrum_is_immutable():
         spectrum.trace = 1.0
     with pytest.raises(InputError, match="shapes"):
         Spectrum(np.ones(3), np.eye(3)[:, :2], trace=3.0, residual=0.0)
+
+
+def test_compiled_lanczos_steps_equal_plain_ones():
+    matrix = SparseMatrix.from_scipy(renormalized(datasets.load("cora").adjacency)).forward
+    size = matrix.shape[0]
+    found = []
+    for extend in (_lanczos._extend, _lanczos.extend_reference):
+        basis, projected = torch.zeros(13, size, dtype=torch.float64), torch.zeros(12, 12, dtype=torch.float64)
+        rng = np.random.default_rng(3)
+        basis[0] = _lanczos._random_beside(basis[:0], rng)
+        found.append((extend(matrix, basis, projected, 0), basis, projected))
+    (beta, basis, projected), (wanted_beta, wanted, wanted_projected) = found
+    assert beta == pytest.approx(wanted_beta, rel=1e-10)
+    torch.testing.assert_close(projected, wanted_projected, rtol=0, atol=1e-10)
+    torch.testing.assert_close(basis, wanted, rtol=0, atol=1e-8)
+    torch.testing.assert_close(basis @ basis.T, torch.eye(13, dtype=torch.float64), rtol=0, atol=1e-12)

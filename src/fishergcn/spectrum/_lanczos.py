@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fishergcn._base.backend import usable
 from fishergcn._base.tensors import one_thread
 from fishergcn._base.types import CSRArray, FloatArray
 from fishergcn.operators import SparseMatrix
@@ -32,41 +33,42 @@ class _Unsettled(Exception):
 
 def lanczos(matrix: CSRArray, rank: int, seed: int, tolerance: float) -> FloatArray | None:
     """Return the ``rank`` largest Ritz vectors, or None if they do not converge, or the Krylov space ends before."""
-    try:
-        return _largest(matrix, rank, seed, tolerance)
-    except _Unsettled:
-        return None
+    # All in torch, and on one thread: for vectors of this size, threads of its own and of NumPy's BLAS would only get
+    # in each other's way.
+    with one_thread():
+        try:
+            return _largest(matrix, rank, seed, tolerance).numpy()
+        except _Unsettled:
+            return None
 
 
-def _largest(matrix: CSRArray, rank: int, seed: int, tolerance: float) -> FloatArray:
+def _largest(matrix: CSRArray, rank: int, seed: int, tolerance: float) -> Tensor:
     size, width, keep = matrix.shape[0], 2 * rank + 12, rank + 8
-    basis, projected, rng = np.empty((width + 1, size)), np.zeros((width, width)), np.random.default_rng(seed)
+    basis, projected, rng = _empty(width + 1, size), _zeros(width), np.random.default_rng(seed)
     basis[0], done = _random_beside(basis[:0], rng), 0
     csr = SparseMatrix.from_symmetric(matrix).forward  # whose products are faster than SciPy's
     for _ in range(_RESTARTS):
-        with one_thread():
-            beta = _extend(csr, basis, projected, done)
-        values, rotation = np.linalg.eigh(projected)
-        errors, scale = np.abs(beta * rotation[-1, -keep:]), abs(values[-1])
-        best, following, done = rotation[:, -keep:], basis[width].copy(), keep
+        beta = _extend(csr, basis, projected, done)
+        values, rotation = torch.linalg.eigh(projected)
+        errors, scale = (beta * rotation[-1, -keep:]).abs(), float(values[-1].abs())
+        best, following, done = rotation[:, -keep:], basis[width].clone(), keep
         basis[:done] = best.T @ basis[:width]
-        projected[:] = np.diag(np.concatenate([values[-done:], np.zeros(width - done)]))
+        projected.zero_()[:done, :done] = values[-done:].diag()
         # Half the tolerance leaves room for the difference between this estimate and the residual itself.
-        if errors[-rank:].max() > 0.5 * tolerance * scale:
+        if float(errors[-rank:].max()) > 0.5 * tolerance * scale:
             basis[done] = following
             projected[done, :done] = projected[:done, done] = beta * best[-1]
             continue
         known = basis[:done][errors <= _KNOWN * scale]
-        with one_thread():
-            more = _above(csr, known, values[-rank] + tolerance * scale, rng)
+        more = _above(csr, known, float(values[-rank]) + tolerance * scale, rng)
         if more is None:
-            return np.ascontiguousarray(basis[done - rank : done].T)
-        basis[:rank], basis[rank] = basis[done - rank : done].copy(), more
-        projected[:], done = np.diag(np.concatenate([values[-rank:], np.zeros(width - rank)])), rank
+            return basis[done - rank : done].T.contiguous()
+        basis[:rank], basis[rank] = basis[done - rank : done].clone(), more
+        projected.zero_()[:rank, :rank], done = values[-rank:].diag(), rank
     raise _Unsettled
 
 
-def _above(csr: Tensor, known: FloatArray, threshold: float, rng: np.random.Generator) -> FloatArray | None:
+def _above(csr: Tensor, known: Tensor, threshold: float, rng: np.random.Generator) -> Tensor | None:
     """Return a vector, orthogonal to orthonormal rows, whose Rayleigh quotient is above the threshold.
 
     None, if there is none as far as a random vector tells: the largest eigenvalue beside the known ones has come to
@@ -74,50 +76,71 @@ def _above(csr: Tensor, known: FloatArray, threshold: float, rng: np.random.Gene
     """
     first, size = known.shape
     width, keep = 24, 8
-    basis, projected = np.empty((first + width + 1, size)), np.zeros((first + width, first + width))
+    basis, projected = _empty(first + width + 1, size), _zeros(first + width)
     basis[:first], done = known, 0
     basis[first] = _random_beside(known, rng)
     for _ in range(_RESTARTS):
         beta = _extend(csr, basis, projected, first + done)
-        values, rotation = np.linalg.eigh(projected[first:, first:])
-        if values[-1] > threshold:
-            return np.asarray(rotation[:, -1] @ basis[first:-1])
-        if abs(beta * rotation[-1, -1]) <= _REST * (threshold - values[-1]):
+        values, rotation = torch.linalg.eigh(projected[first:, first:])
+        if float(values[-1]) > threshold:
+            return rotation[:, -1] @ basis[first:-1]
+        if abs(beta * float(rotation[-1, -1])) <= _REST * (threshold - float(values[-1])):
             return None
-        best, following, done = rotation[:, -keep:], basis[-1].copy(), keep
-        basis[first : first + done] = best.T @ basis[first:-1]
-        basis[first + done] = following
-        projected[:] = np.diag(np.concatenate([np.zeros(first), values[-done:], np.zeros(width - done)]))
-        row = np.concatenate([np.zeros(first), beta * best[-1]])
-        projected[first + done, : first + done] = projected[: first + done, first + done] = row
+        best, following, done = rotation[:, -keep:], basis[-1].clone(), keep
+        end = first + done
+        basis[first:end] = best.T @ basis[first:-1]
+        basis[end] = following
+        projected.zero_()[first:end, first:end] = values[-done:].diag()
+        projected[end, first:end] = projected[first:end, end] = beta * best[-1]
     raise _Unsettled
 
 
-def _random_beside(vectors: FloatArray, rng: np.random.Generator) -> FloatArray:
+def _empty(rows: int, columns: int) -> Tensor:
+    return torch.empty((rows, columns), dtype=torch.float64)
+
+
+def _zeros(size: int) -> Tensor:
+    return torch.zeros((size, size), dtype=torch.float64)
+
+
+def _random_beside(vectors: Tensor, rng: np.random.Generator) -> Tensor:
     """Return a random unit vector that is orthogonal to orthonormal rows."""
-    drawn: FloatArray = rng.standard_normal((vectors.shape[1],))
+    drawn = torch.from_numpy(rng.standard_normal((vectors.shape[1],)))
     for _ in range(2):  # once more, since the first pass cancels digits
         drawn -= (vectors @ drawn) @ vectors
-    return np.asarray(drawn / np.linalg.norm(drawn))
+    return drawn / torch.linalg.vector_norm(drawn)
 
 
-def _extend(csr: Tensor, basis: FloatArray, projected: FloatArray, done: int) -> float:
+def _extend(csr: Tensor, basis: Tensor, projected: Tensor, done: int) -> float:
     """Fill T and the rows of V from ``done`` on; return β."""
+    if usable("numba"):
+        from fishergcn._kernels import cpu_lanczos
+
+        parts = (csr.crow_indices(), csr.col_indices(), csr.values(), basis, projected, basis.new_empty(len(basis)))
+        beta: float = cpu_lanczos.extend(*(part.numpy() for part in parts), done)
+        if beta < 0:
+            raise _Unsettled
+        return beta
+    return extend_reference(csr, basis, projected, done)
+
+
+def extend_reference(csr: Tensor, basis: Tensor, projected: Tensor, done: int) -> float:
+    """The same in plain torch."""
     width, beta = len(projected), 0.0
     for j in range(done, width):
-        image: FloatArray = (csr @ torch.from_numpy(basis[j])).numpy()
+        image, all_before = csr @ basis[j], basis[: j + 1]
         alpha = float(basis[j] @ image)
-        image -= alpha * basis[j]
+        image.sub_(basis[j], alpha=alpha)
         if j > done:
-            image -= beta * basis[j - 1]
+            image.sub_(basis[j - 1], alpha=beta)
         else:
             image -= projected[:done, done] @ basis[:done]
-        image -= (basis[: j + 1] @ image) @ basis[: j + 1]
-        scale, beta = abs(alpha) + beta, math.sqrt(image @ image)
+        image.addmv_(all_before.T, all_before @ image, alpha=-1)
+        scale, beta = abs(alpha) + beta, math.sqrt(float(image @ image))
         if not beta > 1e-12 * scale:
             raise _Unsettled
         projected[j, j] = alpha
         if j + 1 < width:
             projected[j, j + 1] = projected[j + 1, j] = beta
-        np.divide(image, beta, out=basis[j + 1])
+        torch.div(image, beta, out=basis[j + 1])
     return beta
