@@ -6,7 +6,7 @@
 The machine is measured first, as ``fishergcn train --dry-run`` does it. Then each case is predicted from its sizes, and
 trained in a process of its own for some epochs: Cora, CiteSeer, PubMed and planted graphs of 10^3 to 10^6 nodes with 5
 links a node; plain, perturbed and high-order networks with 1 and 5 samples, by the compiled step (the paper's settings)
-and by autograd (the general ones). Time is that of preparation and training. On the CPU it is the time that the process
+and by autograd (the general ones). Time is that of preparation and training. On the CPU it is the time that one thread
 worked, which others who use the machine do not change much, and beside it the time on the wall; memory is the peak of
 what is resident. On a GPU, time is that on the wall, of ``--runs`` runs side by side, and memory what torch has
 allocated. What counts is the share of predictions within a factor of 1.5.

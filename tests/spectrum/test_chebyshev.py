@@ -26,7 +26,7 @@ def random_links(nodes: int, degree: int, seed: int) -> sparse.csr_array:
 @pytest.fixture
 def _always(monkeypatch):
     """Filter however small the graph is."""
-    monkeypatch.setattr(_krylov, "LARGE_SIZE", 0)
+    monkeypatch.setattr(_krylov, "LARGE_GRAPH", 0)
     monkeypatch.setattr(_krylov, "DENSE_SIZE", 0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import json
 
 import numpy as np
@@ -67,10 +68,13 @@ def test_work_grows_with_the_graph_as_its_parts_do(factor, method):
     method, config = parse_method(method), TrainConfig()
     names = ("nodes", "links", "entries", "stored", "train", "val", "test")
     larger = dataclasses.replace(MILLION, **{name: factor * getattr(MILLION, name) for name in names})
-    one, many = (epoch_work(sizes, method, config, 1, 0.0) for sizes in (MILLION, larger))
+    one, many = (epoch_work(sizes, method, config, 1, math.inf) for sizes in (MILLION, larger))
     for name in WORK:
         same = name in ("epoch", "perturbation", "parameters")
         assert many[name] == pytest.approx((1 if same else factor) * one[name], rel=1e-6)
+    one, many = (epoch_work(sizes, method, config, 1, CACHE) for sizes in (MILLION, larger))
+    for name in ("far links", "far activations"):  # what is larger than the cache comes from the further away
+        assert many[name] >= factor * one[name] > 0
 
 
 @given(st.integers(1, 40), st.sampled_from(["gcn", "fishergcn", "gcn-x5-c"]), st.booleans())

@@ -8,3 +8,7 @@ DENSE_SHARE = 0.005
 FULL_ROW = 24
 # Up to this rank a perturbation's moments are sums in registers on a GPU.
 FEW = 16
+# From this share of all nodes on, a view takes all of them: a block saves less than it costs to make and to hold.
+NEARLY_ALL = 0.95
+# Graphs with more nodes than this are large: their spectra are found in another way, and less precisely.
+LARGE_GRAPH = 100_000

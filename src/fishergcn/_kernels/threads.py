@@ -16,6 +16,17 @@ import torch
 _ROWS_FOR_THREADS = 65_536
 
 
+def many_rows(rows: int) -> bool:
+    """Whether an array is so large that its rows are dealt to threads.
+
+    Examples
+    --------
+    >>> many_rows(1000)
+    False
+    """
+    return rows >= 2 * _ROWS_FOR_THREADS
+
+
 def row_shares(rows: int) -> list[tuple[int, int]]:
     """Return the first and last row, exclusive, of each thread: as many as torch has, if there are many rows.
 
@@ -24,7 +35,7 @@ def row_shares(rows: int) -> list[tuple[int, int]]:
     >>> row_shares(1000)
     [(0, 1000)]
     """
-    if rows < 2 * _ROWS_FOR_THREADS:
+    if not many_rows(rows):
         return [(0, rows)]
     threads = min(torch.get_num_threads(), rows // _ROWS_FOR_THREADS)
     ends = [rows * thread // threads for thread in range(threads + 1)]

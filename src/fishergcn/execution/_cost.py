@@ -236,12 +236,13 @@ def cost_of(
     gpu = place.type == "cuda"
     count = 1 if gpu or batches is not None else min(count_cores() if workers is None else workers, most)
     free = _free(place)
-    found = tuple(_cost(each, pace, free, batches) for each in parts)
+    threads = torch.get_num_threads() if count == 1 and not gpu and batches is None else 1
+    found = tuple(_cost(each, pace, free, batches, threads) for each in parts)
     start = pace.kernels + (pace.process if count > 1 else 0.0) if runs else 0.0
     return Cost(found, str(place), count, start, free, batches)
 
 
-def _cost(part: Part, pace: Pace, free: int | None, batches: BatchSettings | None) -> PartCost:
+def _cost(part: Part, pace: Pace, free: int | None, batches: BatchSettings | None, threads: int) -> PartCost:
     sizes, method, config = part.sizes, part.method, part.config
     preparation = pace.preparation(sizes, method, config)
     if not method.trained:  # one product or a few with the graph
@@ -249,7 +250,7 @@ def _cost(part: Part, pace: Pace, free: int | None, batches: BatchSettings | Non
     together = 1
     if pace.gpu and batches is None and free is not None:
         together = min(part.runs, runs_side_by_side(sizes, method, config, free, pace.held))
-    epoch = pace.epoch(sizes, method, config, together, batches)
+    epoch = pace.epoch(sizes, method, config, together, batches, threads)
     chunk = pace.chunk(sizes)
     usual, longest = (
         (chunk + epochs * epoch) / together for epochs in (usual_epochs(config), float(config.max_epochs))

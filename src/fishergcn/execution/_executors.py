@@ -23,6 +23,7 @@ from fishergcn._base.npz import read_arrays
 from fishergcn._base.process import ProcessError, start_python
 from fishergcn._base.provenance import versions
 from fishergcn._base.tensors import one_thread
+from fishergcn._kernels.threads import many_rows
 from fishergcn.errors import FisherGCNError, reason
 from fishergcn.execution._devices import chunk_size
 from fishergcn.execution._jobs import Job, measure_name, problem_key, run_to_dict, save_problem
@@ -34,10 +35,10 @@ _Answers = queue.SimpleQueue[tuple[Job, list[RunRecord] | BaseException | None]]
 
 
 class LocalExecutor:
-    """Runs jobs one after the other in this process; on the CPU with one thread.
+    """Runs jobs one after the other in this process; on the CPU with one thread, unless the graph is large.
 
-    On matrices of this size two threads are often slower than one; several processes are the way to use
-    several cores.
+    On matrices of a usual size two threads are often slower than one; several processes are the way to use
+    several cores. Rows of a large graph are dealt to as many threads as torch has.
 
     Parameters
     ----------
@@ -75,10 +76,11 @@ class LocalExecutor:
         """Yield jobs with their records, in order."""
         for job in jobs:
             parts = job.measure(job, self.device, self.on_epoch)
+            alone = self.device.type == "cpu" and not many_rows(job.problem.graph.num_nodes)
             records: list[RunRecord] | None = []
             while records is not None:
                 try:
-                    with one_thread(self.device.type == "cpu"):
+                    with one_thread(alone):
                         records = next(parts, None)
                 except Exception as error:
                     if not self.keep_going or isinstance(error, StopWork):

@@ -19,13 +19,13 @@ from torch import Tensor
 from fishergcn._base.arrays import ranges
 from fishergcn._base.reprs import one_line
 from fishergcn._base.types import CSRArray, IntArray
+from fishergcn._kernels.choice import NEARLY_ALL
 from fishergcn.nn._blocks import ROWS_AT_ONCE, FeatureBlocks, RowBlocks, pieces, row_block
 from fishergcn.nn._features import DenseFeatures, SparseFeatures
 from fishergcn.operators import Operator, as_operator
 
 #: Features made ready for products: see :func:`make_features`.
 Features: TypeAlias = "SparseFeatures | DenseFeatures"
-_NEARLY_ALL = 0.95  # of the nodes: from there on a block saves less than it costs to make and to hold
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def local_view(
 
 def _rounded_up(reached: list[IntArray], total: int) -> list[IntArray]:
     """Take all nodes where nearly all enter a layer, and then in the layers before it; not more outputs."""
-    inner = [index for index, nodes in enumerate(reached[:-1]) if len(nodes) >= _NEARLY_ALL * total]
+    inner = [index for index, nodes in enumerate(reached[:-1]) if len(nodes) >= NEARLY_ALL * total]
     every = np.arange(total)
     return [every if inner and index <= inner[-1] else nodes for index, nodes in enumerate(reached)]
 

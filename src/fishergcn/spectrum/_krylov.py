@@ -13,6 +13,7 @@ from scipy import linalg
 from scipy.sparse import linalg as sparse_linalg
 
 from fishergcn._base.types import CSRArray, FloatArray
+from fishergcn._kernels.choice import LARGE_GRAPH
 from fishergcn.errors import ConvergenceError
 from fishergcn.spectrum._chebyshev import chebyshev, suits
 from fishergcn.spectrum._lanczos import lanczos
@@ -21,8 +22,6 @@ from fishergcn.spectrum._lanczos import lanczos
 DENSE_SIZE = 512
 # Columns whose inner products are that close to those of an orthonormal basis are one, up to rounding.
 ORTHONORMAL = 1e-11
-# From this size on Lanczos vectors no longer fit the cache, and filtering blocks in float32 is faster.
-LARGE_SIZE = 100_000
 
 
 class Eigenpairs(NamedTuple):
@@ -45,7 +44,8 @@ def largest_eigenpairs(matrix: CSRArray, rank: int, *, seed: int, tolerance: flo
         return _checked(matrix, _dense(matrix, rank), rank, "dense")
     reached = []
     solvers = [("Lanczos", lanczos), ("ARPACK", _arpack), ("LOBPCG", _lobpcg), ("block Krylov", _block_krylov)]
-    if size > LARGE_SIZE and suits(matrix, rank, tolerance):
+    # Lanczos vectors of a large graph no longer fit the cache, and filtering blocks in float32 is faster.
+    if size > LARGE_GRAPH and suits(matrix, rank, tolerance):
         solvers.insert(0, ("Chebyshev", chebyshev))
     for name, solver in solvers:
         basis = solver(matrix, rank, seed, tolerance)

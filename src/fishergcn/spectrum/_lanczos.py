@@ -83,7 +83,7 @@ def _above(csr: Tensor, known: Tensor, threshold: float, rng: np.random.Generato
         beta = _extend(csr, basis, projected, first + done)
         values, rotation = torch.linalg.eigh(projected[first:, first:])
         if float(values[-1]) > threshold:
-            return rotation[:, -1] @ basis[first:-1]
+            return torch.mv(basis[first:-1].T, rotation[:, -1])
         if abs(beta * float(rotation[-1, -1])) <= _REST * (threshold - float(values[-1])):
             return None
         best, following, done = rotation[:, -keep:], basis[-1].clone(), keep
@@ -108,7 +108,7 @@ def _random_beside(vectors: Tensor, rng: np.random.Generator) -> Tensor:
     drawn = torch.from_numpy(rng.standard_normal((vectors.shape[1],)))
     for _ in range(2):  # once more, since the first pass cancels digits
         drawn -= (vectors @ drawn) @ vectors
-    return drawn / torch.linalg.vector_norm(drawn)
+    return drawn.div_(torch.linalg.vector_norm(drawn))
 
 
 def _extend(csr: Tensor, basis: Tensor, projected: Tensor, done: int) -> float:

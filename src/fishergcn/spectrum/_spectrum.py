@@ -11,6 +11,7 @@ from scipy import sparse
 from fishergcn._base.checks import check_choice, check_integer, check_real
 from fishergcn._base.matrices import check_propagation
 from fishergcn._base.types import CSRArray, FloatArray, IntArray, MatrixLike
+from fishergcn._kernels.choice import LARGE_GRAPH
 from fishergcn.errors import InputError
 from fishergcn.graph import largest_component
 from fishergcn.spectrum._krylov import Eigenpairs, largest_eigenpairs
@@ -19,8 +20,6 @@ Component: TypeAlias = Literal["largest", "all"]
 
 # Eigenvalues of L below this are its kernel, up to rounding.
 KERNEL = 1e-9
-# Above this many nodes eigenvalues crowd so much that the default tolerance is loosened.
-LARGE = 100_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,8 +212,8 @@ def _block(matrix: CSRArray, nodes: IntArray) -> CSRArray:
 
 def _solve(matrix: CSRArray, rank: int, seed: int, tolerance: float | None) -> Eigenpairs:
     seed = check_integer("seed", seed, minimum=0)
-    if tolerance is None:
-        tolerance = 1e-10 if matrix.shape[0] <= LARGE else 1e-4
+    if tolerance is None:  # eigenvalues of large graphs crowd so much that it is loosened
+        tolerance = 1e-10 if matrix.shape[0] <= LARGE_GRAPH else 1e-4
     tolerance = check_real("tolerance", tolerance, above=0, below=1)
     return largest_eigenpairs(matrix, rank, seed=seed, tolerance=tolerance)
 

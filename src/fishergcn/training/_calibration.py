@@ -64,7 +64,10 @@ _CPU = (
         (2000, 5, 50, 1500, 64, 7, "gcn-x5", False, False, 1, 8),
         (2500, 300, 5, 50, 64, 5, "gcn-x5"),
         (10000, 10, 10, 100, 64, 10, "gcn-x5"),
+        (10000, 300, 5, 50, 64, 5, "gcn", False, False, 1, 3),
         (25000, 10, 10, 100, 64, 10, "fishergcn", False, False, 1, 4),
+        (200000, 10, 10, 100, 64, 10, "gcn", False, False, 1, 4),
+        (200000, 10, 10, 100, 64, 10, "fishergcn", False, False, 1, 3),
         (20000, 4, 50, 500, 16, 3, "gcn", False, False, 1, 6),
         (300, 4, 10, 100, 16, 3, "gcn", True, False, 1, 20),
         (300, 4, 10, 100, 16, 3, "fishergcn", True, False, 1, 20),
@@ -72,7 +75,10 @@ _CPU = (
         (2500, 300, 5, 50, 64, 5, "gcn-x5", True),
         (2000, 5, 100, 100, 64, 5, "gcn-x5", True, True),
         (10000, 10, 10, 100, 64, 10, "gcn-x5", True),
+        (10000, 300, 5, 50, 64, 5, "gcn", True, False, 1, 3),
         (25000, 10, 10, 100, 64, 10, "fishergcn", True, False, 1, 4),
+        (200000, 10, 10, 100, 64, 10, "gcn", True, False, 1, 4),
+        (200000, 10, 10, 100, 64, 10, "fishergcn", True, False, 1, 3),
         (5000, 10, 10, 100, 64, 10, "gcn-x5-c", False, False, 1, 4),
     )),
 )  # fmt: skip
@@ -99,8 +105,9 @@ _GPU = (
 
 def main() -> None:
     """Measure the device that the argument names."""
-    imported = time.process_time()
     device = torch.device(sys.argv[1])
+    usable("triton" if device.type == "cuda" else "numba")  # is imported by that
+    imported = time.process_time()
     torch.set_num_threads(1)
     cache, gpu = cache_bytes(device), device.type == "cuda"
     trials = _GPU if gpu else _CPU
@@ -251,9 +258,8 @@ def _preparation() -> dict[str, float]:
     top_spectrum(prepare(small, parse_method("gcn"), config).propagation, _RANK)
     began = time.process_time()
     top_spectrum(problem.propagation, _RANK)
-    spectrum = (time.process_time() - began) / spectrum_work(
-        Sizes.of(middle, parse_method("gcn"), config, [split]), _RANK
-    )
+    sizes = Sizes.of(middle, parse_method("gcn"), config, [split])
+    spectrum = (time.process_time() - began) / spectrum_work(sizes, _RANK)
     return {"links": links, "walks": walks, "spectrum": spectrum}
 
 

@@ -21,8 +21,10 @@ from fishergcn._base.files import write_text
 from fishergcn._base.process import start_python
 from fishergcn._base.provenance import device_name, versions
 from fishergcn._base.types import FloatArray
+from fishergcn._kernels.choice import LARGE_GRAPH
+from fishergcn._kernels.threads import many_rows
 from fishergcn.errors import DataFileError, FisherGCNError
-from fishergcn.training._work import batch_work, compiles, draws_spectrum, epoch_work, held_bytes
+from fishergcn.training._work import batch_work, compiles, draws_spectrum, epoch_work, held_bytes, sees_all
 
 if TYPE_CHECKING:
     from fishergcn._base.config import TrainConfig
@@ -45,8 +47,11 @@ GPU = {
 }  # fmt: skip
 BATCHES = {"step": 4e-3, "drawn": 2e-7, "checked": 1e-7}
 SETUP = {"chunk": 1e-2, "entries": 8e-8, "full entries": 1.6e-7, "stored": 1e-8}
+_RANDOM = 12  # entries of A that take as long as a number of random directions
+_OWN_CACHE = 4e6  # bytes, of a core
+_COMPILED_GAIN, _PLAIN_GAIN = 0.8, 0.4  # of a core for each further thread
 _DRAWN = 0.2  # how strongly; a trial has the weight 1
-_VERSION = 3  # of what is measured: another one is measured anew
+_VERSION = 4  # of what is measured: another one is measured anew
 
 
 def fitted(
@@ -78,9 +83,13 @@ def setup_work(sizes: Sizes) -> dict[str, float]:
 def spectrum_work(sizes: Sizes, rank: int) -> float:
     """Return what the time of eigenpairs grows with: entries, pairs, and steps, of which a larger graph needs more.
 
-    The edge of a spectrum is the denser the more nodes there are: steps grow like the cube root of n.
+    The edge of a spectrum is the denser the more nodes there are: steps grow like the cube root of n. The vectors of a
+    large graph come from beyond a core's own cache, and those of a very large one need not be as precise.
     """
-    return float(sizes.entries * rank * sizes.nodes ** (1 / 3))
+    held = 8.0 * (2 * rank + 12) * sizes.nodes
+    far = max(0.0, 1.0 - _OWN_CACHE / held)
+    coarse = 0.2 if sizes.nodes > LARGE_GRAPH else 1.0
+    return float(sizes.entries * rank * sizes.nodes ** (1 / 3)) * (1.0 + 1.5 * far) * coarse
 
 
 @dataclass(frozen=True)
@@ -145,14 +154,26 @@ class Pace:
         return str(self.machine["device"]).startswith("cuda")
 
     def epoch(
-        self, sizes: Sizes, method: Method, config: TrainConfig, runs: int = 1, batches: BatchSettings | None = None
+        self,
+        sizes: Sizes,
+        method: Method,
+        config: TrainConfig,
+        runs: int = 1,
+        batches: BatchSettings | None = None,
+        threads: int = 1,
     ) -> float:
-        """Return the seconds of an epoch: of some runs side by side, or of one in mini-batches."""
+        """Return the seconds of an epoch: of some runs side by side, or of one in mini-batches.
+
+        Rows of a large graph are dealt to threads, where there are several.
+        """
         if batches is not None:
             work, around = batch_work(sizes, method, config, batches, self.cache, gpu=self.gpu)
             return _seconds(self.plain, work) + _seconds(self.batches, around)
         work = epoch_work(sizes, method, config, runs, self.cache, gpu=self.gpu)
-        return _seconds(self.compiled if not self.gpu and compiles(sizes, method, config) else self.plain, work)
+        fast = not self.gpu and compiles(sizes, method, config)
+        dealt = sees_all(method, config) and many_rows(sizes.nodes)
+        gain = (_COMPILED_GAIN if fast else _PLAIN_GAIN) if dealt else 0.0
+        return _seconds(self.compiled if fast else self.plain, work) / (1.0 + gain * (threads - 1))
 
     def chunk(self, sizes: Sizes) -> float:
         """Return the seconds around the epochs of runs side by side: what is made ready, and the test."""
@@ -161,7 +182,9 @@ class Pace:
     def preparation(self, sizes: Sizes, method: Method, config: TrainConfig) -> float:
         """Return the seconds of what all runs of a method share: Ã and, where it is perturbed, its spectrum."""
         found = self.prepare["links"] * sizes.links + self.prepare["walks"] * sizes.walks
-        if draws_spectrum(method, config) and config.directions != "random":
+        if draws_spectrum(method, config) and config.directions == "random":
+            found += _RANDOM * self.prepare["links"] * sizes.nodes * config.rank
+        elif draws_spectrum(method, config):
             found += self.prepare["spectrum"] * spectrum_work(sizes, config.rank)
         return found
 

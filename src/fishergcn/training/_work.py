@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from fishergcn._kernels.choice import DENSE_SHARE
+from fishergcn._kernels.choice import DENSE_SHARE, NEARLY_ALL
 from fishergcn.training._methods import samples_of
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def epoch_work(
         found["stored"] += stored
         for at, layer in enumerate(view):
             numbers, read = layer.passes * layer.numbers, layer.columns * layer.batch * layer.width * number
-            far = max(0.0, 1.0 - cache / read) if read else 0.0
+            far = _far_share(read, cache)
             sums = layer.passes * layer.entries * layer.batch * layer.width
             if gpu and sizes.entries > DENSE_SHARE * sizes.nodes**2:
                 found["full rows"] += layer.passes * layer.rows * layer.columns * layer.batch * layer.width
@@ -115,6 +115,13 @@ def epoch_work(
         found["masks"] = float(runs * samples * (sizes.stored + sizes.nodes * sum(config.hidden)))
     found["parameters"] = float(runs * parameter_count(sizes, config))
     return found
+
+
+def _far_share(read: float, cache: float) -> float:
+    """Return how much of what is gathered from an array comes from beyond the cache; from very large ones, later."""
+    if read <= cache:
+        return 0.0
+    return 1.0 - cache / read + 0.4 * max(0.0, math.log10(read / (16 * cache)))
 
 
 def parameter_count(sizes: Sizes, config: TrainConfig) -> int:
@@ -201,9 +208,11 @@ def held_numbers(
     if gpu and sizes.entries > DENSE_SHARE * sizes.nodes**2:
         found["square"] = float(sizes.nodes) ** 2
     else:
-        seen = sizes.entries if sees_all(method, config) else sum(layer.entries for layer in step)
+        layers = [*([] if sees_all(method, config) else step), *check]
+        own = [layer for layer in layers if min(layer.rows, layer.columns) < NEARLY_ALL * sizes.nodes]
+        shared = sizes.entries if sees_all(method, config) or len(own) < len(layers) else 0.0
         kind = "full entries" if sizes.full_rows and not gpu else "view entries"
-        found[kind] = seen + sum(layer.entries for layer in check)
+        found[kind] = shared + sum(layer.entries for layer in own)
     wide = 1.0 if config.dtype == "float32" else 2.0
     found["activations"] = wide * (
         step[0].columns * step[0].batch * step[0].width + sum(layer.numbers for layer in step)
