@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _SMALLEST_SHARE, _LARGEST_SHARE = 1e-100, 1 - 2**-52
-_STEPS_AT_ONCE = 50  # noise from streams is drawn for so many steps at once
+_STEPS_AT_ONCE = 50  # noise from streams is drawn for so many steps at once,
+_NUMBERS_AT_ONCE = 40_000  # but not for more than a millisecond or so: a GPU is soon ready with a step
 _WIDE = 1024  # directions from which on it is drawn step by step, where it is used
 
 
@@ -87,7 +88,7 @@ class SpectralAdversary(nn.Module):
         self.neighborhood = neighborhood
         self.samples = check_integer("samples", samples, minimum=1)
         self.adversarial = bool(adversarial)
-        self.keys = keys
+        self.keys = None if keys is None else keys.cpu()  # where noise is drawn
         self._generator = torch.Generator().manual_seed(check_integer("seed", seed, minimum=0))
         self._drawn: tuple[range, FloatArray] | None = None
         if keys is None:
@@ -116,11 +117,24 @@ class SpectralAdversary(nn.Module):
         if self.neighborhood.rank >= _WIDE:
             drawn_now = wide_noise(self.keys, self.samples, step, self.neighborhood.rank, self.neighborhood.noise_kind)
             return drawn_now.to(self.neighborhood.device)
-        if self._drawn is None or step not in self._drawn[0]:
-            steps, around = range(step, step + _STEPS_AT_ONCE), self.neighborhood
-            self._drawn = steps, noise_block(self.keys, steps, self.samples, around.rank, around.noise_kind)
-        steps, drawn = self._drawn
+        steps, drawn = self._block(step)
         return torch.from_numpy(drawn[step - steps.start]).to(self.neighborhood.device)
+
+    def draw_ahead(self, step: int) -> None:
+        """Draw the noise of a step that comes next, while a GPU has something else to do."""
+        if self.keys is not None and self.neighborhood.rank < _WIDE:
+            self._block(step)
+
+    def _block(self, step: int) -> tuple[range, FloatArray]:
+        """Return some steps that begin at or before this one, and their noise."""
+        if self.keys is None:
+            raise AssertionError("without keys there are no steps")
+        if self._drawn is None or step not in self._drawn[0]:
+            around = self.neighborhood
+            count = max(1, min(_STEPS_AT_ONCE, _NUMBERS_AT_ONCE // (len(self.keys) * self.samples * around.rank)))
+            steps = range(step, step + count)
+            self._drawn = steps, noise_block(self.keys, steps, self.samples, around.rank, around.noise_kind)
+        return self._drawn
 
     def draw(self, step: int | None = None, noise: Tensor | None = None) -> Tensor:
         """Draw φ, shaped like :meth:`noise`, or take the noise that is given; gradients flow to ξ."""
@@ -148,10 +162,11 @@ class SpectralAdversary(nn.Module):
         """Let the other runs leave, of an adversary with keys; ξ becomes a new parameter."""
         if self.keys is None:
             raise InputError("only an adversary with keys has runs to keep.")
-        self.keys = self.keys[runs]
+        here = runs.cpu()
+        self.keys = self.keys[here]
         self.xi = nn.Parameter(self.xi.detach()[runs], requires_grad=self.adversarial)
         if self._drawn is not None:
-            self._drawn = self._drawn[0], self._drawn[1][:, runs.cpu().numpy()]
+            self._drawn = self._drawn[0], self._drawn[1][:, here.numpy()]
 
     def parameter_group(self, lr: float | None = None) -> dict[str, Any]:
         """Return the group that ascends in ξ, without weight decay, for any torch optimizer that knows ``maximize``.

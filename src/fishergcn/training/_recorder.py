@@ -67,7 +67,10 @@ class Recorder:
         if self._recording is None:  # there was no memory for it
             self._possible = False
             return trainer.epoch_now(number)
-        return self._recording.replay(number, noise)
+        results = self._recording.replay(number, noise)
+        if adversary is not None:  # the GPU has just begun
+            adversary.draw_ahead(number + 1)
+        return results
 
 
 def _record(trainer: Recordable, noise: Tensor | None) -> _Recording | None:
