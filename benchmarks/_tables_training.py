@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from _markdown import Record, against, markdown, number
 
 LABELS = {
@@ -40,20 +42,19 @@ def training(record: Record) -> str:
 
 
 def gpu(record: Record) -> str:
-    peer, accuracy = record["peer"], record["val_accuracy"]
-    rows = [
-        [
-            peer["what"],
-            peer["runs"],
-            number(peer["run_epochs_per_second"]),
-            "",
-            f"{100 * accuracy['peer']:.1f}",
-        ]
-    ]
-    for method, row in record["ours"].items():
-        ratio = against(row["ratio"], row["required"])
-        speed = number(row["run_epochs_per_second"])
-        rows.append([LABELS[method], row["runs"], speed, ratio, f"{100 * accuracy[method]:.1f}"])
+    every = record["repetitions"]
+    first = every[0]
+
+    def row(label: str, part: Callable[[Record], Record], name: str) -> list[object]:
+        parts = [part(each) for each in every]
+        speeds = ", ".join(number(each["run_epochs_per_second"]) for each in parts)
+        ratios = ", ".join(number(each["ratio"]) for each in parts if "ratio" in each)
+        required = f" (≥ {number(parts[0]['required'])})" if ratios else ""
+        accuracy = sum(each["val_accuracy"][name] for each in every) / len(every)
+        return [label, parts[0]["runs"], speeds, ratios + required, f"{100 * accuracy:.1f}"]
+
+    rows = [row(first["peer"]["what"], lambda each: each["peer"], "peer")]
+    rows += [row(LABELS[name], lambda each, name=name: each["ours"][name], name) for name in first["ours"]]
     header = [
         record["data"],
         "runs side by side",
@@ -134,6 +135,10 @@ def high_order(record: Record) -> str:
             f"(≥ {found['required']:g})."
         )
     return "\n\n".join(parts)
+
+
+def roofline_gpu(record: Record) -> str:
+    return roofline(record)
 
 
 def roofline(record: Record) -> str:

@@ -20,7 +20,7 @@ from _markdown import Record, machine_line
 from _process import RESULTS
 from _tables_cost import cost, cost_gpu, extrapolation, largest, startup
 from _tables_graphs import directions, distances, graphs, natural_gradient, perturbed_product, preprocessing, spectrum
-from _tables_training import gpu, gpu_table, high_order, memory, roofline, scaling, training
+from _tables_training import gpu, gpu_table, high_order, memory, roofline, roofline_gpu, scaling, training
 
 from fishergcn._base.files import write_text
 
@@ -40,6 +40,7 @@ TABLES: dict[str, Callable[[Record], str]] = {
         natural_gradient,
         high_order,
         roofline,
+        roofline_gpu,
         startup,
         graphs,
         cost,

@@ -70,9 +70,10 @@ def gpu() -> Iterator[Row]:
     table = record("gpu_table")
     runs = sum(row["runs"] for row in table["rows"])
     yield f"Table 2 of the paper: {runs:,} runs of six methods on three graphs", 60 * table["minutes"], "gpu_table"
-    found = record("gpu")
-    for method, each in found["ours"].items():
-        what = f"{each['runs']} runs of `{method}` on {found['data']} side by side, {each['epochs']} epochs"
+    found = record("gpu")["repetitions"]
+    for method in found[0]["ours"]:
+        each = sorted((one["ours"][method] for one in found), key=lambda one: one["seconds"])[len(found) // 2]
+        what = f"{each['runs']} runs of `{method}` on {found[0]['data']} side by side, {each['epochs']} epochs"
         yield what, each["seconds"], "gpu"
 
 
