@@ -115,7 +115,8 @@ def test_a_node_is_lost_and_the_table_is_the_same(plan, tmp_path, monkeypatch):
         ear = Remover(cluster, second, after=4)
         assert run(plan, tmp_path / "ray", cluster=cluster.address, device="cpu", listener=ear).counts() == {"ok": 18}
     assert ear.outstanding_then >= 3  # both nodes were at work
-    assert run(plan, tmp_path / "here", device="cpu", workers=1).counts() == {"ok": 18}
+    # In processes of their own, as there: in one with a long history BLAS was seen to round a last bit differently.
+    assert run(plan, tmp_path / "here", device="cpu", workers=2).counts() == {"ok": 18}
     for (name, there), (other, here) in zip(table(tmp_path / "ray"), table(tmp_path / "here"), strict=True):
         assert name == other
         assert there.to_dict() == here.to_dict()  # field by field, so that a failure names the one that differs
