@@ -124,3 +124,20 @@ def test_blocks_of_rows_are_for_prediction(ring):
         logits([torch.ones(2, NODES, 1, dtype=torch.float64)], view, Dropout(KEYS, 3, 8, 0.5))
     moved = view.operators[0].to(dtype=torch.float32)
     assert moved.propagate(torch.ones(moved.shape[1], 1, 2)).dtype == torch.float32
+
+
+def test_views_that_need_nearly_all_nodes_share_the_whole_matrix():
+    rng = np.random.default_rng(0)
+    links = sparse.triu(sparse.random_array((NODES, NODES), density=0.2, rng=rng), 1)
+    dense = renormalized((links + links.T).astype(bool).astype(float))
+    features = make_features(rng.random((NODES, FEATURES)), dtype=torch.float64)
+    weights = [torch.from_numpy(rng.random(shape)) for shape in ((2, FEATURES, 8), (2, 8, 3))]
+    whole, place = SparseMatrix.from_scipy(dense), {"device": "cpu", "dtype": torch.float64}
+    for nodes in (np.arange(0, NODES, 3), np.array([7]), np.arange(NODES)):
+        view = local_view(features, dense, nodes, 2, **place, whole=lambda: whole)
+        plain = local_view(features, dense, nodes, 2, **place)
+        torch.testing.assert_close(logits(weights, view), logits(weights, plain), rtol=1e-12, atol=1e-12)
+        nearly = [len(each) >= 0.95 * NODES for each in reach(dense, nodes, 2)]
+        assert (view.operators[0] is whole) == (nearly[0] and nearly[1])
+        assert view.operators[1].shape[0] == len(nodes)
+    assert nearly[1]

@@ -6,7 +6,7 @@ from __future__ import annotations
 DENSE_SHARE = 0.005
 # From this mean number of entries in a row on, it pays on a CPU to copy the activations into tiles.
 FULL_ROW = 24
-# Up to this rank a perturbation's moments are sums in registers on a GPU.
+# Up to this rank products with a perturbation are sums in registers on a GPU.
 FEW = 16
 # From this share of all nodes on, a view takes all of them: a block saves less than it costs to make and to hold.
 NEARLY_ALL = 0.95

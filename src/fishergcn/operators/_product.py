@@ -306,7 +306,7 @@ def _multiply(
     elif backend == "triton" and csr.values().numel() > DENSE_SHARE * rows * nodes:
         from fishergcn._kernels import cuda_half
 
-        if weighted is not None and weighted.shape[1] == batch:
+        if weighted is not None and weighted.shape[1] == batch and len(weighted) <= FEW:
             return cuda_half.half_product(matrix.half_tiles(transposed), dense, left, weighted)
         out = cuda_half.half_product(matrix.half_tiles(transposed), dense)
     elif backend == "triton":
