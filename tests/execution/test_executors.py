@@ -229,3 +229,22 @@ def test_a_worker_that_the_system_kills_lacked_memory(problem, split, monkeypatc
             list(executor.run(jobs_of(problem, split, 1)))
     finally:
         executor.close()
+
+
+@pytest.mark.parametrize(("rows", "wanted"), [(1, 2), (10**9, 1)])
+def test_only_a_large_graph_uses_the_threads_of_torch(problem, split, monkeypatch, rows, wanted):
+    monkeypatch.setattr("fishergcn._kernels.threads._ROWS_FOR_THREADS", rows)
+    seen = []
+
+    def count(job, device, on_epoch=None):
+        seen.append(torch.get_num_threads())
+        yield []
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        list(LocalExecutor(torch.device("cpu")).run([Job(problem, (Run(split, 0),), measure=count)]))
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert seen == [wanted]

@@ -177,6 +177,19 @@ class TestRunsSideBySide:
             SpectralAdversary(neighborhood).keep(torch.tensor([0]))
 
 
+def test_noise_does_not_depend_on_how_far_ahead_it_is_drawn(neighborhood, monkeypatch):
+    keys = torch.tensor([7, 8])
+    plain = SpectralAdversary(neighborhood, samples=4, keys=keys)
+    monkeypatch.setattr("fishergcn.perturbation._adversary._NUMBERS_AT_ONCE", 1)  # one step at a time
+    ahead = SpectralAdversary(neighborhood, samples=4, keys=keys)
+    for step in range(5):
+        assert torch.equal(ahead.noise(step), plain.noise(step))
+        ahead.draw_ahead(step + 1)
+    for adversary in (plain, ahead):
+        adversary.keep(torch.tensor([1]))
+    assert torch.equal(ahead.noise(5), plain.noise(5))
+
+
 def test_draws_repeat_and_resume(neighborhood):
     first, second = SpectralAdversary(neighborhood, seed=8), SpectralAdversary(neighborhood, seed=8)
     assert torch.equal(first.draw(), second.draw())

@@ -1,7 +1,7 @@
 """Lanczos steps on the CPU, compiled: imported only where they run, so that the package works without numba.
 
-A step reads each earlier vector twice and nothing else of its size, on one thread: in vectors that a cache holds,
-calls of a BLAS with threads of its own cost as much as the sums.
+On one thread, and without calls: a BLAS would wake threads of its own for each of these short sums. Four vectors are
+taken at a time, so that the one they are multiplied with is read less often.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ def _dot(a, b):
 
 @njit(**_FAST)  # sums that may be reordered would be vectorized, and vectors of gathered numbers are slow
 def _multiply(out, indptr, indices, values, vector):
+    # Unsigned, for a signed index is first asked whether it counts from the end.
     for i in range(uint64(out.shape[0])):
         p = q = 0.0  # two sums, since each waits for its last term
         start, stop = uint64(indptr[i]), uint64(indptr[i + 1])
@@ -59,7 +60,7 @@ def _subtract(x, a, p):
 
 @njit(**_SUMS)
 def _make_orthogonal(x, basis, count, parts):
-    """X minus its part along the first rows of an orthonormal basis (classical Gram-Schmidt)."""
+    """Take its part along the first rows of an orthonormal basis from x (classical Gram-Schmidt)."""
     whole = count // 4 * 4
     for k in range(0, whole, 4):
         parts[k : k + 4] = _four_dots(basis[k], basis[k + 1], basis[k + 2], basis[k + 3], x)

@@ -20,7 +20,7 @@ from fishergcn._base.autograd import autocasts, in_derivative, kernel, without_a
 from fishergcn._base.backend import backend_of
 from fishergcn._base.tensors import HALVES
 from fishergcn._base.types import AnyArray
-from fishergcn._kernels.choice import DENSE_SHARE, FEW, FULL_ROW
+from fishergcn._kernels.choice import DENSE_SHARE, FEW_DIRECTIONS, FULL_ROW
 from fishergcn._kernels.threads import on_rows
 from fishergcn.errors import InputError
 
@@ -217,7 +217,7 @@ def _forward(
 ) -> tuple[Tensor, ...]:
     if coefficients is None or left is None or right is None:
         return (_multiply(matrix, transposed, dense),)
-    if backend_of(dense) == "triton" and right.shape[1] <= FEW:
+    if backend_of(dense) == "triton" and right.shape[1] <= FEW_DIRECTIONS:
         from fishergcn._kernels import cuda
 
         moments = cuda.moments(right, dense.detach().contiguous())
@@ -306,7 +306,7 @@ def _multiply(
     elif backend == "triton" and csr.values().numel() > DENSE_SHARE * rows * nodes:
         from fishergcn._kernels import cuda_half
 
-        if weighted is not None and weighted.shape[1] == batch and len(weighted) <= FEW:
+        if weighted is not None and weighted.shape[1] == batch and len(weighted) <= FEW_DIRECTIONS:
             return cuda_half.half_product(matrix.half_tiles(transposed), dense, left, weighted)
         out = cuda_half.half_product(matrix.half_tiles(transposed), dense)
     elif backend == "triton":

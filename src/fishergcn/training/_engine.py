@@ -97,9 +97,7 @@ class Trainer:
         problem, adversary = self.problem, self.stack.adversary
         if self.mean is not None:
             return full_view(self.features, self.mean, problem.depth)
-        if adversary is not None:
-            return full_view(self.features, self._whole, problem.depth)
-        if self.links is None and not problem.method.consistent:
+        if adversary is None and self.links is None and not problem.method.consistent:
             return self._view("train")
         return full_view(self.features, self._whole, problem.depth)
 

@@ -49,6 +49,7 @@ BATCHES = {"step": 4e-3, "drawn": 2e-7, "checked": 1e-7}
 SETUP = {"chunk": 1e-2, "entries": 8e-8, "full entries": 1.6e-7, "stored": 1e-8}
 _RANDOM = 12  # entries of A that take as long as a number of random directions
 _OWN_CACHE = 4e6  # bytes, of a core
+_FAR_VECTORS, _COARSE_SHARE = 1.5, 0.2  # further time of vectors beyond it; that of a spectrum that is less precise
 _COMPILED_GAIN, _PLAIN_GAIN = 0.8, 0.4  # of a core for each further thread
 _DRAWN = 0.2  # how strongly; a trial has the weight 1
 _VERSION = 4  # of what is measured: another one is measured anew
@@ -86,10 +87,10 @@ def spectrum_work(sizes: Sizes, rank: int) -> float:
     The edge of a spectrum is the denser the more nodes there are: steps grow like the cube root of n. The vectors of a
     large graph come from beyond a core's own cache, and those of a very large one need not be as precise.
     """
-    held = 8.0 * (2 * rank + 12) * sizes.nodes
+    held = 8.0 * (2 * rank + 12) * sizes.nodes  # bytes of Lanczos vectors
     far = max(0.0, 1.0 - _OWN_CACHE / held)
-    coarse = 0.2 if sizes.nodes > LARGE_GRAPH else 1.0
-    return float(sizes.entries * rank * sizes.nodes ** (1 / 3)) * (1.0 + 1.5 * far) * coarse
+    share = _COARSE_SHARE if sizes.nodes > LARGE_GRAPH else 1.0
+    return float(sizes.entries * rank * sizes.nodes ** (1 / 3)) * (1.0 + _FAR_VECTORS * far) * share
 
 
 @dataclass(frozen=True)
