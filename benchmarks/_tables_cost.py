@@ -45,16 +45,16 @@ def cost_gpu(record: Record) -> str:
 
 def largest(record: Record) -> str:
     names = {"full": "all at once", "batches": "mini-batches", "mapped": "mini-batches, mapped"}
-    rows = []
-    for way, found in record["results"].items():
-        best = found["best"]
-        if best is not None:
-            rows.append([
-                names[way], f"{best['nodes']:,}", f"{best['links']:,}", number(best["peak_bytes"] / 1e9),
-                number(best["predicted_bytes"] / 1e9), number(best["epoch_seconds"]),
-            ])  # fmt: skip
-    header = [f"`{record['method']}` in {record['gigabytes']:g} GB", "nodes", "links", "peak, GB", "predicted, GB",
-              "seconds per epoch"]  # fmt: skip
+    rows = [
+        [
+            f"`{found['method']}`, {names[found['way']]}", f"{found['gigabytes']:g}", f"{best['nodes']:,}",
+            f"{best['links']:,}", number(best["peak_bytes"] / 1e9), number(best["predicted_bytes"] / 1e9),
+            number(best["epoch_seconds"]),
+        ]
+        for found in record["results"]
+        if (best := found["best"]) is not None
+    ]  # fmt: skip
+    header = ["", "limit, GB", "nodes", "links", "peak, GB", "predicted, GB", "seconds per epoch"]
     return markdown(header, rows)
 
 

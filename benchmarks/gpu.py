@@ -31,6 +31,7 @@ import fishergcn
 from fishergcn import studies
 from fishergcn.execution import Listener
 from fishergcn.training import Run
+from fishergcn.training._chunk import read_later
 from fishergcn.training._engine import Trainer
 from fishergcn.training._methods import parse_method
 from fishergcn.training._problem import prepare
@@ -90,12 +91,13 @@ def side_by_side(data: str, splits: int, seeds: int, epochs: int, device: str) -
     peer = rate(plain, 1, epochs, 10, device) | {"what": name}
     ours = {}
     for method, required in REQUIRED.items():
-        trainer = stacked(graph, method, splits, seeds, device)
+        trainer, begun = stacked(graph, method, splits, seeds, device), list[Callable[[], Any]]()
 
-        def epoch(index: int, trainer: Trainer = trainer, method: str = method) -> None:
-            # Every epoch the scores are read back, as train() does to decide which runs stop.
-            measured = torch.stack([each.double() for each in trainer.epoch(index)]).cpu().numpy()
-            scores[method] = float(measured[3].mean())
+        def epoch(index: int, trainer: Trainer = trainer, method: str = method, begun: Any = begun) -> None:
+            # The scores of every epoch are read while the next one runs, as train() does to decide which runs stop.
+            begun.append(read_later(trainer.epoch(index)))
+            if len(begun) > trainer.ahead:
+                scores[method] = float(begun.pop(0)()[3].mean())
 
         found = rate(epoch, splits * seeds, epochs, 10, device)
         ratio = found["run_epochs_per_second"] / peer["run_epochs_per_second"]

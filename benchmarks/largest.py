@@ -1,11 +1,12 @@
 """The largest graph that trains in a given amount of memory: all at once, in mini-batches, and mapped.
 
-    python benchmarks/largest.py [--gigabytes 4] [--method fishergcn] [--ways full batches mapped] [--out FILE.json]
+    python benchmarks/largest.py [--gigabytes 20] [--method fishergcn] [--ways full batches mapped] [--out FILE.json]
 
 The cost model (``fishergcn train --dry-run``) is bisected for the largest planted graph, with 5 links a node, that
 should fit. That graph is generated and written in one process, and trained for some epochs in another, whose peak is
 noted; if it is beyond the limit, or less than nine tenths of it, the size is corrected by what was found and tried
-again, up to three times. Ways that a file has already, for the same limit, are kept. What counts is the peak of
+again, up to three times. Each way is written down as soon as it is found; other ways and limits that the file has
+already are kept. What counts is the peak of
 resident memory, all libraries included, in units of 10^9 bytes. A mapped graph need not be in memory: of it, only
 memory that is not that of a file counts, by what Linux says every 20 milliseconds. Directions are random, since an
 eigensolver is no part of the question.
@@ -152,7 +153,7 @@ def found_size(way: str, options: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--gigabytes", type=float, default=4.0)
+    parser.add_argument("--gigabytes", type=float, default=20.0)
     parser.add_argument("--method", default="fishergcn")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     parser.add_argument("--epochs", type=int, default=3)
@@ -172,19 +173,14 @@ def main() -> None:
         return
 
     path = options.out or RESULTS / "largest.json"
-    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    results = before.get("results", {}) if before.get("gigabytes") == options.gigabytes else {}
-    results |= {way: found_size(way, options) for way in options.ways}
-    record = {
-        "benchmark": "largest",
-        "gigabytes": options.gigabytes,
-        "method": options.method,
-        "epochs": options.epochs,
-        "batch_size": options.batch_size,
-        "results": results,
-        "machine": machine() | {"torch": version("torch")},
-    }
-    write_record(path, record)
+    results = json.loads(path.read_text(encoding="utf-8"))["results"] if path.exists() else []
+    for way in options.ways:
+        case = {"way": way, "gigabytes": options.gigabytes, "method": options.method, "batch_size": options.batch_size}
+        results = [each for each in results if any(each[name] != value for name, value in case.items())]
+        results.append(case | {"epochs": options.epochs} | found_size(way, options))
+        results.sort(key=lambda each: (-each["gigabytes"], WAYS.index(each["way"])))
+        about = machine() | {"torch": version("torch")}
+        write_record(path, {"benchmark": "largest", "results": results, "machine": about})
 
 
 if __name__ == "__main__":

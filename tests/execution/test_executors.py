@@ -7,6 +7,7 @@ import importlib
 import math
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,26 @@ def test_jobs_are_taken_as_they_are_needed_and_a_dead_worker_is_replaced(problem
     finally:
         executor.close()
     assert not executor._folder.exists()
+
+
+def test_workers_of_a_gpu_start_before_the_first_job(problem, split, monkeypatch):
+    started = []
+    start = ProcessExecutor._start
+    monkeypatch.setattr(ProcessExecutor, "_start", lambda *given: started.append(start(*given)) or started[-1])
+    executor = ProcessExecutor(2)
+    executor.gpu = True  # as if
+
+    def source():
+        while len(started) < 2:
+            time.sleep(0.01)
+        yield from jobs_of(problem, split, 3)
+
+    found = {job.runs[0].seed: bare(records) for job, records in executor.run(source())}
+    assert found == here(jobs_of(problem, split, 3))
+    assert len(started) == 2
+    assert list(executor.run([])) == []
+    executor.close()
+    assert all(worker.poll() is not None for worker in started)
 
 
 def test_folders_of_problems_out_of_use_are_removed(problem, split):

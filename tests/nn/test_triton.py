@@ -13,7 +13,7 @@ import pytest
 import torch
 
 CHECKS = Path(__file__).parent / "triton_checks.py"
-NAMES = ["words", "features", "csr", "relu", "weight", "layer", "moments", "half"]
+NAMES = ["words", "features", "csr", "relu", "weight", "layer", "moments", "half", "first"]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")

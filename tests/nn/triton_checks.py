@@ -8,11 +8,13 @@ from scipy import sparse
 
 from fishergcn._kernels import cuda, cuda_half, cuda_streams
 from fishergcn.nn import _features as features_module
+from fishergcn.nn import _first_layer as first_layer
+from fishergcn.nn import full_view
 from fishergcn.nn._activation import reference as relu_reference
 from fishergcn.nn._activation import words_per_node
 from fishergcn.nn._features import SparseFeatures
 from fishergcn.nn._features import reference as features_reference
-from fishergcn.operators._sparse import SparseMatrix
+from fishergcn.operators import SparseMatrix, SparsePlusLowRank
 from fishergcn.streams._masks import keep_probability
 from fishergcn.streams._philox import bernoulli_words, digits_of, stream_id
 
@@ -123,18 +125,27 @@ def layer():
     for width, columns in ((64, 7), (20, 64)):
         values = (torch.rand(100, 6, width, generator=generator) - 0.5).to(DEVICE)
         stacked = torch.rand(3, width, columns, generator=generator).to(DEVICE)
-        rows = torch.arange(100, dtype=torch.int32, device=DEVICE)
+        rows = torch.arange(99, -1, -1, dtype=torch.int32, device=DEVICE)
         mask = draw(2, 1, 5, 100 * words_per_node(width), 0.5)
-        kept = torch.empty_like(values)
-        cuda.relu_dropout(kept, values, rows, mask, 2.0)
-        upstream = torch.rand(100, 6, columns, generator=generator).to(DEVICE)
-        slope = torch.empty_like(values)
-        got = cuda.weight_gradient(kept, upstream, 3, out=slope, weight=stacked, scale=2.0)
+        active = cuda.Active(rows, mask, 2.0)
+        out = torch.empty(100, 6, columns, device=DEVICE)
+        cuda.times_weight(out, values, stacked, active)
         a, b = values.double().requires_grad_(), stacked.double().requires_grad_()
         hidden = relu_reference(a, rows, mask, 0.5).view(100, 3, 2, width)
-        torch.einsum("prmh,rhc->prmc", hidden, b).reshape(100, 6, columns).backward(upstream.double())
+        wanted = torch.einsum("prmh,rhc->prmc", hidden, b).reshape(100, 6, columns)
+        close(out, wanted.detach())
+        upstream = torch.rand(100, 6, columns, generator=generator).to(DEVICE)
+        slope = torch.empty_like(values)
+        got = cuda.layer_gradients(slope, values, upstream, stacked, active)
+        wanted.backward(upstream.double())
         close(got, b.grad)
         close(slope, a.grad)
+        cuda.times_weight(out, values, stacked, cuda.Active())
+        close(out, torch.einsum("prmh,rhc->prmc", values.relu().double().view(100, 3, 2, width), b).reshape(out.shape))
+        values[3, 4, 5] = torch.nan  # of a run that diverges
+        cuda.times_weight(out, values, stacked, active)
+        assert bool(torch.isnan(out[3, 4]).all()) == bool(mask[4, 96 * words_per_node(width)] >> 5 & 1)
+        assert int(torch.isnan(out).any(-1).sum()) <= 1
 
 
 def moments():
@@ -152,14 +163,14 @@ def half():
     dense[:, 1] *= 1e-9  # batch entries of very different size each keep their digits
     dense[:, 2] *= 1e6
     whole = matrix.to_dense().double()
-    found = cuda_half.half_product(matrix.half_tiles(), dense)
+    found = cuda_half.half_product(matrix.half_tiles(), cuda_half.as_half(dense))
     for b in range(5):
         close(found[:, b], whole @ dense[:, b].double(), 1e-3)
     back = torch.rand(203, 5, 13, device=DEVICE)
-    found = cuda_half.half_product(matrix.half_tiles(transposed=True), back)
+    found = cuda_half.half_product(matrix.half_tiles(transposed=True), cuda_half.as_half(back))
     close(found, torch.einsum("pn,pbd->nbd", whole, back.double()), 1e-3)
     left, weighted = torch.rand(203, 3, device=DEVICE), torch.rand(3, 5, 13, device=DEVICE)
-    found = cuda_half.half_product(matrix.half_tiles(), dense, left, weighted)
+    found = cuda_half.half_product(matrix.half_tiles(), cuda_half.as_half(dense), left, weighted)
     wanted = torch.einsum("pn,nbd->pbd", whole, dense.double())
     for b in range(5):
         close(found[:, b], wanted[:, b] - left.double() @ weighted[:, b].double(), 1e-3)
@@ -168,6 +179,59 @@ def half():
     tiles = SparseMatrix.from_scipy(shuffled, device=DEVICE, dtype=torch.float32).half_tiles()
     assert len(tiles.columns) == 4 * 128  # each tile has the rows of one part, whose 100 columns are filled up to 128
     assert sorted(tiles.order.tolist()) == list(range(512))
+
+
+def first():
+    """The first layer from features to the product with the graph, and its two gradients; then without dropout."""
+    for module in (first_layer, features_module):
+        module.backend_of = lambda tensor: "triton"
+    rng, generator = np.random.default_rng(3), torch.Generator().manual_seed(0)
+    nodes, columns, samples, width = 203, 19, 2, 20
+    values = sparse.random_array((nodes, columns), density=0.5, rng=rng, format="csr")
+    values = sparse.csr_array(values.toarray() * (np.arange(nodes) != 5)[:, None])
+    made = SparseFeatures(sparse.csr_array(30 * values), DEVICE)
+    graph = sparse.random_array((nodes, nodes), density=0.2, rng=rng)
+    matrix = SparseMatrix.from_scipy(graph * 100, device=DEVICE, dtype=torch.float32)
+    basis = torch.rand(nodes, 3, generator=generator).to(DEVICE)
+    weight = (torch.rand(len(KEYS), columns, width, generator=generator) - 0.5).to(DEVICE)
+    weight[1] *= 1e-6  # runs of very different size each keep their digits
+    batch = len(KEYS) * samples
+    shift = torch.rand(batch, 3, generator=generator).to(DEVICE)
+    mask = draw(samples, 0, 3, made.mask_words, 0.5)
+    upstream = (torch.rand(nodes, batch, width, generator=generator) - 0.5).to(DEVICE)
+    for perturbed in (False, True):
+        w, c = weight.clone().requires_grad_(), shift.clone().requires_grad_()
+        view = full_view(made, SparsePlusLowRank(matrix, basis, c) if perturbed else matrix, 2)
+        got = first_layer.half_first_product(view, w, mask, samples, 0.5, once=True)
+        got.backward(upstream)
+        a, b = weight.double().requires_grad_(), shift.double().requires_grad_()
+        made64 = SparseFeatures(sparse.csr_array(30 * values), DEVICE, torch.float64)
+        hidden = features_reference(made64, a, mask, samples, 0.5)
+        wanted = torch.einsum("pn,nbd->pbd", matrix.to_dense().double(), hidden)
+        if perturbed:
+            moments = torch.einsum("nk,nbd->kbd", basis.double(), hidden)
+            wanted = wanted - torch.einsum("nk,kbd->nbd", basis.double(), b.T.unsqueeze(-1) * moments)
+        wanted.backward(upstream.double())
+        for run in range(len(KEYS)):
+            entries = slice(run * samples, run * samples + samples)
+            close(got.detach()[:, entries], wanted.detach()[:, entries], 2e-3)
+            close(w.grad[run], a.grad[run], 2e-3)
+            if perturbed:
+                close(c.grad[entries], b.grad[entries], 2e-3)
+    local = made.restrict(torch.arange(nodes - 1, -1, -1))
+    with torch.inference_mode():
+        view = full_view(local, matrix, 2)
+        found = [first_layer.half_first_product(view, weight, None, 1, 0.0, once=False) for _ in range(2)]
+        assert torch.equal(*found)
+    assert first_layer.half_first_product(view, weight, None, 1, 0.0, once=False) is None  # derivatives may follow
+    wanted = matrix.to_dense().double() @ torch.as_tensor(30 * values.toarray()[::-1].copy(), device=DEVICE)
+    for run in range(len(KEYS)):
+        close(found[0][:, run], wanted @ weight[run].double(), 2e-3)
+    uneven = sparse.csr_array(np.logspace(0, 9, nodes)[:, None] * values.toarray())
+    view = full_view(SparseFeatures(uneven, DEVICE), matrix, 2)
+    assert first_layer.half_first_product(view, weight, mask, samples, 0.5, once=True) is None
+    with torch.inference_mode():
+        assert first_layer.half_first_product(view, weight, None, 1, 0.0, once=False) is None
 
 
 if __name__ == "__main__":

@@ -6,10 +6,11 @@ import dataclasses
 import os
 import signal
 
+import numpy as np
 import pytest
 import torch
 
-from fishergcn import studies
+from fishergcn import METHODS, Graph, studies
 from fishergcn.errors import DataFileError, InputError
 from fishergcn.execution import Listener, LocalExecutor, train_job
 from fishergcn.execution import _executors as executors
@@ -181,6 +182,24 @@ def test_jobs_are_made_as_they_are_taken(tmp_path):
         taken = [next(missing) for _ in range(3)]
     assert ear.started_runs == 3
     assert taken[0].problem is taken[2].problem
+
+
+def test_where_jobs_share_a_gpu_long_ones_begin_first(tmp_path):
+    graphs = [
+        Graph.from_edges(
+            [(i, (i + 1) % n) for i in range(n)], features=np.eye(n), labels=[i % 2 for i in range(n)], name=f"ring{n}"
+        )
+        for n in (40, 20, 30)
+    ]
+    plan = make_plan("table2", datasets=graphs, splits=["per-class:2+3:1"], seeds=1, epochs=1)
+    executor = LocalExecutor(CPU)
+    executor.shares_gpu = True
+    with RunStore(tmp_path, writable=True) as store:
+        store.begin(plan)
+        order = [job.problem for job in jobs.Jobs(plan, store, train_job, executor, Ear(), "chunk")]
+    assert [each.graph.name for each in order[::6]] == ["ring20", "ring40", "ring30"]
+    wanted = ["gcn-t-x5", "fishergcn-t", "gcn-t", "gcn-x5", "fishergcn", "gcn"]
+    assert [each.method.name for each in order] == [*METHODS, *wanted, *wanted]
 
 
 def test_chunks_stay_as_they_were_cut(small, tmp_path, make_record):

@@ -178,6 +178,29 @@ def test_divergence_by_itself(graph, test_at):
         assert math.isnan(record.test_accuracy)
 
 
+@pytest.mark.parametrize("test_at", ["last", "best-val"])
+@pytest.mark.parametrize("stopping", ["patience", "none"])
+def test_epochs_that_begin_before_the_last_one_is_read_change_nothing(graph, monkeypatch, stopping, test_at):
+    """As on a GPU: runs that stop have begun another epoch, which counts for nothing; the stack shrinks later."""
+    config = changed(
+        max_epochs=40, stopping=stopping, patience=2, learning_rate=0.05, weight_decay=0.0, test_at=test_at
+    )
+    runs = [Run(run.split, seed) for run in RUNS[:2] for seed in range(4)]
+    for method in ("fishergcn", "gcn-x5"):
+        seen, other = [], []
+        plain = train(graph, method, runs, config, keep_weights=True, on_epoch=seen.append)
+        with monkeypatch.context() as patch:
+            patch.setattr(Trainer, "ahead", True)
+            ahead = train(graph, method, runs, config, keep_weights=True, on_epoch=other.append)
+        assert [(each.epoch, each.active, each.finished) for each in seen] == [
+            (each.epoch, each.active, each.finished) for each in other
+        ]
+        for left, right in zip(plain, ahead, strict=True):
+            assert_same_run(left, right, 1e-10)
+            for pair in zip(left.weights, right.weights, strict=True):
+                np.testing.assert_allclose(*pair, rtol=0, atol=1e-9)
+
+
 def test_the_weights_that_are_tested(graph):
     """The last ones, or those of the lowest validation loss; scores by a dense network with those weights."""
     x = graph.features.toarray().astype(float)

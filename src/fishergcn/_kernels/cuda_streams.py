@@ -8,6 +8,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from fishergcn._kernels.launch import launch
+
 
 @triton.jit
 def _bernoulli_words(
@@ -54,7 +56,9 @@ def bernoulli_words(
         return
     grid = (triton.cdiv(blocks, 256), batch)
     step = epoch if isinstance(epoch, Tensor) else torch.full((1,), epoch, dtype=torch.int64, device=words.device)
-    _bernoulli_words_launch[grid](words, keys, blocks, samples, purpose, step, numerator, DIGITS=digits, BLOCK=256)
+    launch(
+        _bernoulli_words_launch, grid, words, keys, blocks, samples, purpose, step, numerator, DIGITS=digits, BLOCK=256
+    )
 
 
 @triton.jit(do_not_specialize=["blocks", "samples", "purpose", "numerator"])

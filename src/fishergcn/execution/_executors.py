@@ -30,6 +30,9 @@ from fishergcn.execution._jobs import Job, measure_name, problem_key, run_to_dic
 from fishergcn.training import SCORES, Problem, Progress, RunRecord
 
 _ATTEMPTS = 3
+# Jobs that wait for each worker that is busy, so that none is idle while results are consumed; on a GPU more, since a
+# large graph takes longer to make ready than a small one to train on.
+_WAITING = {False: 1, True: 2}
 # Records of a job as they come; None or an error when it has ended.
 _Answers = queue.SimpleQueue[tuple[Job, list[RunRecord] | BaseException | None]]
 
@@ -65,6 +68,7 @@ class LocalExecutor:
     ) -> None:
         self.device = device
         self.gpu = device.type == "cuda"
+        self.shares_gpu = False
         self.on_epoch = on_epoch
         self.keep_going = keep_going
 
@@ -152,6 +156,7 @@ class ProcessExecutor:
         self.keep_going = keep_going
         self.device = torch.device("cpu") if device is None else device
         self.gpu = self.device.type == "cuda"
+        self.shares_gpu = self.gpu and workers > 1
         self._folder = Path(tempfile.mkdtemp(prefix="fishergcn-"))
         self._problems: dict[str, int] = {}  # how many jobs use the folder of this name
         self._lock = threading.Lock()
@@ -169,14 +174,20 @@ class ProcessExecutor:
         threads = 0
         taken = 0
         source = iter(jobs)
+
+        def start_thread() -> None:
+            threading.Thread(target=self._serve, args=(waiting, finished, stop), daemon=True).start()
+
         try:
+            while self.gpu and threads < self.workers:  # they start while the first job is made ready
+                start_thread()
+                threads += 1
             while True:
-                # One job waits for each worker that is busy, so that none is idle while results are consumed.
-                while taken < 2 * self.workers and (job := next(source, None)) is not None:
+                while taken < (1 + _WAITING[self.gpu]) * self.workers and (job := next(source, None)) is not None:
                     waiting.put(job)
                     taken += 1
                     if threads < self.workers:
-                        threading.Thread(target=self._serve, args=(waiting, finished, stop), daemon=True).start()
+                        start_thread()
                         threads += 1
                 if taken == 0:
                     break
@@ -211,6 +222,9 @@ class ProcessExecutor:
 
     def _serve(self, waiting: queue.SimpleQueue[Job | None], finished: _Answers, stop: threading.Event) -> None:
         worker: subprocess.Popen[str] | None = None
+        if self.gpu:
+            with contextlib.suppress(FisherGCNError):  # the first job tries again, and says what is wrong
+                worker = self._start(stop)
         while (job := waiting.get()) is not None and not stop.is_set():
             told = 0  # lists of records that this job has given, which it gives again when it is repeated
             try:
@@ -243,6 +257,7 @@ class ProcessExecutor:
                 "fishergcn.execution._worker",
                 str(self._folder),
                 str(os.getpid()),
+                str(self.device),
                 environment=threads,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -265,7 +280,6 @@ class ProcessExecutor:
                 "weights": None if weights is None else str(weights),
                 "measure": measure_name(job.measure),
                 "task": dict(job.task),
-                "device": str(self.device),
             }
             with contextlib.suppress(OSError):
                 worker.stdin.write(json.dumps(message) + "\n")

@@ -118,6 +118,7 @@ class Executor(Protocol):
     """
 
     gpu: bool
+    shares_gpu: bool  # whether several jobs run on one at a time
 
     def chunk_size(self, problem: Problem) -> int:
         """Return how many runs of a problem make a job there."""

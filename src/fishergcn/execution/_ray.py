@@ -55,7 +55,7 @@ class RayExecutor:
 
     def __init__(self, address: str = "auto", *, gpu: bool = False, keep_going: bool = False) -> None:
         self._ray = require("ray", extra="cluster", purpose="Working on a cluster")
-        self.gpu, self.keep_going = gpu, keep_going
+        self.gpu, self.shares_gpu, self.keep_going = gpu, False, keep_going
         self._problems: OrderedDict[str, Any] = OrderedDict()
         self._connected = not self._ray.is_initialized()
         if self._connected:

@@ -9,6 +9,7 @@ masks. Sparse features are never made dense: dropout acts on their stored entrie
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, get_args
 
@@ -29,6 +30,7 @@ from fishergcn.nn._scaling import FeatureScaling
 from fishergcn.streams import keep_probability, unpack
 
 _CHUNK_ROWS = 4096
+_MOST_UNEVEN = 4096.0
 
 
 def make_features(
@@ -130,6 +132,7 @@ class SparseFeatures:
         self._pattern = matrix.indices, matrix.indptr
         self._matrix = matrix if dtype in HALVES else None  # for sums in float32
         self._columns: tuple[Tensor, ...] | None = None
+        self._derived: tuple[object, Any] | None = None
 
     @property
     def mask_words(self) -> int:
@@ -152,7 +155,7 @@ class SparseFeatures:
             got = f"{int(rows.min())} to {int(rows.max())}"
             raise InputError(f"rows must be numbers below {self.shape[0]}, got {got}.")
         other.rows = rows.to(device=self.rows.device, dtype=torch.int32).contiguous()
-        other._columns = None
+        other._columns = other._derived = None
         return other
 
     @cached_property
@@ -194,9 +197,40 @@ class SparseFeatures:
             )
         return self._columns  # type: ignore[return-value]
 
-    def times(self, weight: Tensor, words: Tensor | None, samples: int, dropout: float) -> Tensor:
-        """Return Z of shape (rows, R * M, H) for weights (R, D, H); no words, no dropout, M = 1."""
-        # Compiled code does not check its bounds.
+    @cached_property
+    def largest(self) -> tuple[float, float]:
+        """The largest entry, and the largest sum of a row of the whole matrix, both absolute."""
+        return float(self.values.abs().max()) if self.values.numel() else 0.0, float(self._row_sums.max())
+
+    @cached_property
+    def even(self) -> bool:
+        """Whether sums of rows are so alike that one scale brings all of them into the range of half precision."""
+        filled = self._row_sums[self._row_sums > 0]
+        return bool(filled.max() <= _MOST_UNEVEN * filled.min()) if len(filled) else True
+
+    @cached_property
+    def _row_sums(self) -> Tensor:
+        lengths = self.indptr.diff().long()
+        row = torch.repeat_interleave(torch.arange(self.shape[0], device=lengths.device), lengths)
+        return self.values.new_zeros(self.shape[0]).index_add(0, row, self.values.abs())
+
+    def to_dense(self) -> Tensor:
+        """Return the chosen rows with all entries, shape (p, D)."""
+        starts = self.indptr[:-1].long()[self.rows]
+        lengths = self.indptr[1:].long()[self.rows] - starts
+        row = torch.repeat_interleave(torch.arange(len(lengths), device=lengths.device), lengths)
+        entry = tensor_ranges(starts, lengths)
+        out = self.values.new_zeros(len(lengths), self.shape[1])
+        return out.index_put((row, self.indices.long()[entry]), self.values[entry], accumulate=True)
+
+    def once(self, owner: object, make: Callable[[], Any]) -> Any:
+        """Return what was made from these rows and its owner, made when it is first asked for."""
+        if self._derived is None or self._derived[0] is not owner:
+            self._derived = owner, make()
+        return self._derived[1]
+
+    def check(self, weight: Tensor, words: Tensor | None, samples: int) -> None:
+        """Raise unless weights and masks are what compiled code takes them for: it does not check its bounds."""
         if weight.ndim != 3 or weight.shape[1] != self.shape[1]:
             wanted = f"3 dimensions and {self.shape[1]} rows"
             raise InputError(f"weights must have {wanted}, got shape {tuple(weight.shape)}.")
@@ -205,6 +239,10 @@ class SparseFeatures:
             raise InputError(f"weights must be {wanted} like the features, got {got}.")
         if words is not None:
             check_words(words, len(weight) * samples, self.mask_words)
+
+    def times(self, weight: Tensor, words: Tensor | None, samples: int, dropout: float) -> Tensor:
+        """Return Z of shape (rows, R * M, H) for weights (R, D, H); no words, no dropout, M = 1."""
+        self.check(weight, words, samples)
         if self.values.dtype in HALVES:  # their sums would lose digits, and plain torch gathers a row for each entry
             single = self._single.times(weight.float(), words, samples, dropout)
             return single.to(weight.dtype)

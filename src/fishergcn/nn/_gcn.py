@@ -22,6 +22,7 @@ from fishergcn.errors import InputError
 from fishergcn.nn._activation import words_per_node
 from fishergcn.nn._dropout import Dropout, MappedDropout
 from fishergcn.nn._features import DenseFeatures, SparseFeatures, make_features
+from fishergcn.nn._first_layer import half_first_product
 from fishergcn.nn._layer import activated_times_weight
 from fishergcn.nn._view import Features, View, full_view
 from fishergcn.operators import Operator, SparseMatrix
@@ -67,14 +68,19 @@ def logits(
     samples, rate = (dropout.samples, dropout.rate) if dropout else (1, 0.0)
     nodes = view.features.shape[0]
     words = dropout.words(0, view.features.mask_words) if dropout else None
-    hidden = view.features.times(weights[0], words, samples, rate)
-    if words is None and samples > 1:  # samples that differ in the operator alone
-        hidden = hidden.repeat_interleave(samples, dim=1)
+    product = half_first_product(view, weights[0], words, samples, rate, once=once) if len(weights) > 1 else None
+    if product is None:
+        hidden = view.features.times(weights[0], words, samples, rate)
+        if words is None and samples > 1:  # samples that differ in the operator alone
+            hidden = hidden.repeat_interleave(samples, dim=1)
     for layer, weight in enumerate(weights[1:], start=1):
         words = dropout.words(layer, nodes * words_per_node(weight.shape[1])) if dropout else None
         bias = biases[layer - 1] if biases else None
         then = partial(_activate, bias=bias, words=words, rate=rate, weight=weight, once=once)
-        hidden = view.propagate(layer - 1, hidden, then)
+        if layer == 1 and product is not None:
+            hidden = then(product, view.rows[0])
+        else:
+            hidden = view.propagate(layer - 1, hidden, then)
     return _shifted(view.operators[-1].propagate(hidden), biases[-1] if biases else None)
 
 

@@ -34,7 +34,15 @@ def activated_times_weight(
     >>> activated_times_weight(torch.tensor([[[-1.0, 2.0]]]), None, None, 0.5, torch.ones(1, 2, 3))
     tensor([[[2., 2., 2.]]])
     """
-    if not once or words is None or len(weight) == 1 or backend_of(values) != "triton":
+    if len(weight) == 1 or backend_of(values) != "triton":
+        return times_weight(relu_dropout(values, rows, words, dropout), weight)
+    if words is None and torch.is_inference_mode_enabled():
+        from fishergcn._kernels import cuda
+
+        out = values.new_empty(*values.shape[:2], weight.shape[2])
+        cuda.times_weight(out, values.contiguous(), weight.contiguous(), cuda.Active())
+        return out
+    if words is None or not once:
         return times_weight(relu_dropout(values, rows, words, dropout), weight)
     check_activation(values, rows, words)
     if rows is None:
@@ -44,18 +52,17 @@ def activated_times_weight(
 
 
 class _Layer(torch.autograd.Function):
-    """Both gradients in one pass over what was kept, which says as well where ReLU and dropout let a gradient pass."""
+    """One pass each way: what ReLU and dropout let through is found twice, which is faster than to keep it."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, weight: Tensor, rows: Tensor, words: Tensor, dropout: float) -> Tensor:
         from fishergcn._kernels import cuda
 
         values, weight = values.contiguous(), weight.contiguous()
-        ctx.scale = 1.0 / keep_probability(dropout)
-        kept, out = torch.empty_like(values), values.new_empty(*values.shape[:2], weight.shape[2])
-        cuda.relu_dropout(kept, values, rows, words, ctx.scale)
-        cuda.times_weight(out, kept, weight)
-        ctx.save_for_backward(kept, weight)
+        ctx.active = cuda.Active(rows, words, 1.0 / keep_probability(dropout))
+        out = values.new_empty(*values.shape[:2], weight.shape[2])
+        cuda.times_weight(out, values, weight, ctx.active)
+        ctx.save_for_backward(values, weight)
         return out
 
     @staticmethod
@@ -63,7 +70,7 @@ class _Layer(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         from fishergcn._kernels import cuda
 
-        kept, weight = ctx.saved_tensors
-        slope = torch.empty_like(kept)
-        found = cuda.weight_gradient(kept, grad.contiguous(), len(weight), out=slope, weight=weight, scale=ctx.scale)
+        values, weight = ctx.saved_tensors
+        slope = torch.empty_like(values)
+        found = cuda.layer_gradients(slope, values, grad.contiguous(), weight, ctx.active)
         return slope, found, None, None, None

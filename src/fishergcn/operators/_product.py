@@ -20,7 +20,7 @@ from fishergcn._base.autograd import autocasts, in_derivative, kernel, without_a
 from fishergcn._base.backend import backend_of
 from fishergcn._base.tensors import HALVES
 from fishergcn._base.types import AnyArray
-from fishergcn._kernels.choice import DENSE_SHARE, FEW_DIRECTIONS, FULL_ROW
+from fishergcn._kernels.choice import FEW_DIRECTIONS, FULL_ROW
 from fishergcn._kernels.threads import on_rows
 from fishergcn.errors import InputError
 
@@ -303,12 +303,13 @@ def _multiply(
             on_cpu(out.numpy(), matrix, transposed, *(part.numpy() for part in parts))
             return out
         on_cpu(out.numpy(), matrix, transposed, dense.numpy())
-    elif backend == "triton" and csr.values().numel() > DENSE_SHARE * rows * nodes:
+    elif backend == "triton" and matrix.nearly_full:
         from fishergcn._kernels import cuda_half
 
+        tiles, half = matrix.half_tiles(transposed), cuda_half.as_half(dense)
         if weighted is not None and weighted.shape[1] == batch and len(weighted) <= FEW_DIRECTIONS:
-            return cuda_half.half_product(matrix.half_tiles(transposed), dense, left, weighted)
-        out = cuda_half.half_product(matrix.half_tiles(transposed), dense)
+            return cuda_half.half_product(tiles, half, left, weighted)
+        out = cuda_half.half_product(tiles, half)
     elif backend == "triton":
         from fishergcn._kernels import cuda
 

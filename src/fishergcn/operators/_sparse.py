@@ -19,6 +19,7 @@ from torch import Tensor
 from fishergcn._base.arrays import check_compressed
 from fishergcn._base.tensors import HALVES
 from fishergcn._base.types import AnyArray, CSRArray, MatrixLike
+from fishergcn._kernels.choice import DENSE_SHARE
 from fishergcn.errors import InputError
 from fishergcn.operators._operator import Placed
 from fishergcn.operators._product import batched_product, has_full_rows, on_cpu, product
@@ -133,6 +134,11 @@ class SparseMatrix(Placed):
     def full_rows(self) -> bool:
         """Whether rows are so full that products on the CPU are taken by tiles."""
         return has_full_rows(self.scipy.nnz, self.shape[0])
+
+    @property
+    def nearly_full(self) -> bool:
+        """Whether so many entries are stored that products on a GPU are taken by tiles, in half precision."""
+        return bool(self.scipy.nnz > DENSE_SHARE * self.shape[0] * self.shape[1])
 
     def arrays(self, transposed: bool = False) -> tuple[AnyArray, ...]:
         """Return row pointers, columns and values of S, or of Sᵀ, for compiled code on the CPU."""

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from fishergcn._base.checks import check_integer
-from fishergcn._base.types import FloatArray
 from fishergcn.errors import InputError
 from fishergcn.operators import Operator
 from fishergcn.perturbation._congruence import CongruenceNeighborhood
@@ -90,7 +89,7 @@ class SpectralAdversary(nn.Module):
         self.adversarial = bool(adversarial)
         self.keys = None if keys is None else keys.cpu()  # where noise is drawn
         self._generator = torch.Generator().manual_seed(check_integer("seed", seed, minimum=0))
-        self._drawn: tuple[range, FloatArray] | None = None
+        self._drawn: tuple[range, Tensor] | None = None
         if keys is None:
             initial = torch.empty(neighborhood.rank, 1, dtype=torch.float64)
             nn.init.xavier_uniform_(initial, generator=self._generator)
@@ -118,22 +117,23 @@ class SpectralAdversary(nn.Module):
             drawn_now = wide_noise(self.keys, self.samples, step, self.neighborhood.rank, self.neighborhood.noise_kind)
             return drawn_now.to(self.neighborhood.device)
         steps, drawn = self._block(step)
-        return torch.from_numpy(drawn[step - steps.start]).to(self.neighborhood.device)
+        return drawn[step - steps.start]
 
     def draw_ahead(self, step: int) -> None:
         """Draw the noise of a step that comes next, while a GPU has something else to do."""
         if self.keys is not None and self.neighborhood.rank < _WIDE:
             self._block(step)
 
-    def _block(self, step: int) -> tuple[range, FloatArray]:
-        """Return some steps that begin at or before this one, and their noise."""
+    def _block(self, step: int) -> tuple[range, Tensor]:
+        """Return some steps that begin at or before this one, and their noise: a GPU gets all of it at once."""
         if self.keys is None:
             raise AssertionError("without keys there are no steps")
         if self._drawn is None or step not in self._drawn[0]:
             around = self.neighborhood
             count = max(1, min(_STEPS_AT_ONCE, _NUMBERS_AT_ONCE // (len(self.keys) * self.samples * around.rank)))
             steps = range(step, step + count)
-            self._drawn = steps, noise_block(self.keys, steps, self.samples, around.rank, around.noise_kind)
+            drawn = noise_block(self.keys, steps, self.samples, around.rank, around.noise_kind)
+            self._drawn = steps, torch.from_numpy(drawn).to(around.device)
         return self._drawn
 
     def draw(self, step: int | None = None, noise: Tensor | None = None) -> Tensor:
@@ -166,7 +166,7 @@ class SpectralAdversary(nn.Module):
         self.keys = self.keys[here]
         self.xi = nn.Parameter(self.xi.detach()[runs], requires_grad=self.adversarial)
         if self._drawn is not None:
-            self._drawn = self._drawn[0], self._drawn[1][:, here.numpy()]
+            self._drawn = self._drawn[0], self._drawn[1][:, runs]
 
     def parameter_group(self, lr: float | None = None) -> dict[str, Any]:
         """Return the group that ascends in ξ, without weight decay, for any torch optimizer that knows ``maximize``.
@@ -193,6 +193,7 @@ class SpectralAdversary(nn.Module):
         if self.xi.grad is not None:
             self.xi.grad = self.xi.grad.to(self.xi.dtype)
         self.neighborhood = self.neighborhood.to(device=self.xi.device)
+        self._drawn = None  # drawn again where it is needed
         return self
 
     def extra_repr(self) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fishergcn._base.types import CSRArray
 from fishergcn.errors import FisherGCNError
 from fishergcn.graph import Graph
@@ -17,7 +19,7 @@ def note_data(store: RunStore, dataset: str, graph: Graph) -> None:
     store.remember(f"data {dataset}", lambda: {**sizes, "classes": graph.num_classes})
 
 
-def note_spectrum(store: RunStore, cell: Cell, propagation: CSRArray) -> None:
+def note_spectrum(store: RunStore, cell: Cell, propagation: Callable[[], CSRArray]) -> None:
     """Note the largest eigenvalues of L = I - Ã, three times as many as any cell on this matrix perturbs."""
     plan = store.plan
     matrix = plan.matrix(cell)
@@ -26,7 +28,7 @@ def note_spectrum(store: RunStore, cell: Cell, propagation: CSRArray) -> None:
         alike = [each for each in plan.cells if each.dataset == cell.dataset and plan.matrix(each) == matrix]
         rank = SHOWN * max(each.config.rank for each in alike if each.perturbs_the_top)
         try:
-            return list(map(float, top_spectrum(propagation, rank=rank).eigenvalues))
+            return list(map(float, top_spectrum(propagation(), rank=rank).eigenvalues))
         except FisherGCNError:  # a graph so small that it has fewer
             return None
 

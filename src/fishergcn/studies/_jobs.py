@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Literal
 from weakref import WeakKeyDictionary
 
@@ -18,7 +19,7 @@ from fishergcn.studies._facts import note_data, note_spectrum
 from fishergcn.studies._plan import Cell, Plan
 from fishergcn.studies._spatial import MovedGraphs
 from fishergcn.studies._store import RunStore
-from fishergcn.training import Problem, Run, RunRecord, check_runs, parse_method, prepare
+from fishergcn.training import Problem, Run, RunRecord, check_runs, parse_method, prepare, samples_of
 
 Form = Literal["chunk", "run", "method"]
 
@@ -58,15 +59,29 @@ class Jobs:
         self._cells: WeakKeyDictionary[Job, list[Cell]] = WeakKeyDictionary()
 
     def __iter__(self) -> Iterator[Job]:
-        for dataset in self.plan.datasets:
+        for place, dataset in enumerate(self._datasets()):
             shared = _Shared(self.plan, self.store, dataset)
             groups: dict[object, list[Cell]] = {}
             for cell in self.plan.cells:
                 if cell.dataset == dataset:
                     key = (cell.method, cell.variant) if self.form == "method" else cell.name
                     groups.setdefault(key, []).append(cell)
-            for cells in groups.values():
+            long_first = self.executor.shares_gpu and place > 0
+            for cells in sorted(groups.values(), key=_work, reverse=True) if long_first else groups.values():
                 yield from self._of(cells, shared)
+            for cells in groups.values():  # after the jobs, which need not wait for it
+                note_spectrum(self.store, cells[0], partial(shared.propagation, cells[0]))
+
+    def _datasets(self) -> Sequence[str]:
+        """Return the data sets in their order or, where jobs share a GPU, large ones first.
+
+        Then short jobs fill what long ones leave of the GPU, and no long one is left alone at the end. Before all
+        comes the smallest data set, in its order: it trains while the largest is made ready.
+        """
+        if not self.executor.shares_gpu:
+            return self.plan.datasets
+        smallest, *others = sorted(self.plan.datasets, key=lambda name: graph_of(self.plan, name).num_nodes)
+        return [smallest, *reversed(others)]
 
     def _of(self, cells: Sequence[Cell], shared: _Shared) -> Iterator[Job]:
         every = self.plan.runs()
@@ -132,6 +147,12 @@ class Jobs:
 Missing = dict[Cell, set[tuple[str, int]]]
 
 
+def _work(cells: Sequence[Cell]) -> tuple[bool, int]:
+    """Say of two groups of cells on one graph which takes longer: full matrices, then many samples."""
+    method = parse_method(cells[0].method)
+    return method.high_order, samples_of(method, cells[0].config)
+
+
 class _Shared:
     """What cells on one data set share: the graph, its splits, propagation matrices and spectra."""
 
@@ -163,8 +184,11 @@ class _Shared:
         if not self._checked:
             check_runs(problem, [Run(split, 0) for split in self.splits.values()])
             self._checked = True
-        note_spectrum(self.store, cell, problem.propagation)
         return problem
+
+    def propagation(self, cell: Cell) -> CSRArray:
+        """Return the Ã of a cell."""
+        return self.problem(cell).propagation
 
 
 def graph_of(plan: Plan, dataset: str) -> Graph:

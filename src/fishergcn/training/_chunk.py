@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -65,6 +66,13 @@ class Epochs(Protocol):
     device: torch.device
     stack: Stack
 
+    @property
+    def ahead(self) -> bool:
+        """Whether an epoch may begin before the results of the one before it are read."""
+
+    def make_ready(self) -> None:
+        """Do what is to be done once before the first epoch."""
+
     def epoch(self, number: int) -> tuple[Tensor, ...]:
         """Train for an epoch, and validate after it.
 
@@ -124,34 +132,66 @@ def train_epochs(
     if trainer.device.type == "cpu":
         keep_freed_memory()
     config, runs = trainer.problem.config, trainer.runs
+    trainer.make_ready()
     history, finals = _History(len(runs), config.max_epochs), _Finals(trainer)
     stacked = np.arange(len(runs))  # which run stands in which row of the stack
-    done = np.zeros(len(runs), dtype=np.bool_)  # of the rows of the stack
-    for epoch in range(config.max_epochs):
-        measured = torch.stack([each.double() for each in trainer.epoch(epoch)]).cpu().numpy()
-        active = np.flatnonzero(~done)
-        names = stacked[active]
-        broken = history.add(names, epoch, measured[:, active])
+    done = np.zeros(len(runs), dtype=np.bool_)
+    begun = deque[tuple[int, IntArray, Callable[[], FloatArray]]]()
+    # Runs that stop in an epoch have then begun the next one, which counts for nothing.
+    ahead = int(trainer.ahead)
+    for number in range(config.max_epochs + ahead):
+        if number < config.max_epochs:
+            if ahead:
+                finals.remember()
+            begun.append((number, stacked, read_later(trainer.epoch(number))))
+        if number < ahead:
+            continue
+        epoch, standing, read = begun.popleft()
+        active = np.flatnonzero(~done[standing])
+        names = standing[active]
+        broken = history.add(names, epoch, read()[:, active])
         _, _, losses, accuracies = history.values[:, names, : epoch + 1]
         stop = should_stop(config.stopping, losses, accuracies, config.patience) | (epoch + 1 == config.max_epochs)
+        store = stop
         if config.test_at == "best-val":
-            better = losses[:, -1] < finals.best[names]
-            finals.best[names[better]] = losses[better, -1]
-            finals.store(names[better], active[better])
-        else:
-            finals.store(names[stop], active[stop])
-        done[active[stop | broken]] = True
+            store = losses[:, -1] < finals.best[names]
+            finals.best[names[store]] = losses[store, -1]
+        finals.store(names[store], np.searchsorted(stacked, names[store]), before=bool(begun))
+        done[names[stop | broken]] = True
         if on_epoch is not None:
             left = int((~done).sum())
             accuracy = float(np.nanmean(accuracies[:, -1]))
             on_epoch(Progress(epoch + 1, left, len(runs) - left, accuracy, config.max_epochs))
         if done.all():
             break
-        if done.mean() >= _LEAVE_SHARE:
-            remaining = np.flatnonzero(~done)
+        if done[stacked].mean() >= _LEAVE_SHARE:
+            remaining = np.flatnonzero(~done[stacked])
             trainer.keep(torch.as_tensor(remaining, device=trainer.device))
-            stacked, done = stacked[remaining], done[remaining]
+            stacked = stacked[remaining]
     return finals.records(history, time.perf_counter() - start, keep_weights)
+
+
+def read_later(results: Sequence[Tensor]) -> Callable[[], FloatArray]:
+    """Return how to read tensors of one shape as one array: what a GPU is still computing is waited for then.
+
+    Examples
+    --------
+    >>> read_later([torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])])()
+    array([[1., 2.],
+           [3., 4.]])
+    """
+    together = torch.stack([each.double() for each in results])
+    if together.device.type != "cuda":
+        return together.cpu().numpy
+    here = torch.empty(together.shape, dtype=together.dtype, pin_memory=True)
+    here.copy_(together, non_blocking=True)
+    there = torch.cuda.current_stream(together.device).record_event()
+
+    def read() -> FloatArray:
+        there.synchronize()
+        return here.numpy()
+
+    return read
 
 
 class _History:
@@ -185,14 +225,23 @@ class _Finals:
         self.network = [each.detach().clone() for each in trainer.stack.network]
         self.shape = trainer.stack.shape
         self.best = np.full(len(trainer.runs), math.inf)
+        self._before: tuple[list[Tensor], Tensor | None] = [], None
 
-    def store(self, runs: IntArray, rows: IntArray) -> None:
-        """Copy the state of stack rows ``rows`` as that of ``runs``."""
+    def remember(self) -> None:
+        """Copy the state of the whole stack, before the next epoch changes it."""
+        stack = self.trainer.stack
+        self._before = [each.detach().clone() for each in stack.network], stack.shape
+
+    def store(self, runs: IntArray, rows: IntArray, *, before: bool) -> None:
+        """Copy the state of stack rows ``rows`` as that of ``runs``: now, or before the last epoch that has begun."""
+        if not len(runs):
+            return
+        stack = self.trainer.stack
+        network, shape = self._before if before else (stack.network, stack.shape)
         target = torch.as_tensor(runs, device=self.trainer.device)
         source = torch.as_tensor(rows, device=self.trainer.device)
-        for kept, current in zip(self.network, self.trainer.stack.network, strict=True):
+        for kept, current in zip(self.network, network, strict=True):
             kept[target] = current.detach()[source]
-        shape = self.trainer.stack.shape
         if self.shape is not None and shape is not None:
             self.shape[target] = shape[source]
 

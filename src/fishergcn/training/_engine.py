@@ -44,6 +44,11 @@ class Trainer:
         self.compiled = CompiledStep(self) if CompiledStep.fits(self) else None
         check_fits(self)
 
+    @property
+    def ahead(self) -> bool:
+        """Whether an epoch may begin before the results of the one before it are read: a GPU does not wait then."""
+        return self.recorder is not None
+
     def _recordable(self) -> bool:
         """Whether an epoch is the same sequence of kernels each time, which a GPU can be told at once."""
         by_links = self.links is not None or self.problem.config.directions == "links"
@@ -155,6 +160,19 @@ class Trainer:
     def epoch_now(self, number: int | Tensor, noise: Tensor | None = None) -> tuple[Tensor, ...]:
         """Do so kernel by kernel."""
         return *self.step(number, noise), *self.validate()
+
+    def make_ready(self) -> None:
+        """Compile all CUDA kernels of an epoch side by side, without running one: what they make is thrown away."""
+        if self.recorder is None:
+            return
+        from fishergcn._kernels.launch import only_compiling
+
+        adversary = self.stack.adversary
+        noise = None if adversary is None else adversary.noise(0)
+        with only_compiling():
+            loss, _ = self.objective(0, noise)
+            torch.autograd.grad(loss.sum(), self.stack.parameters, allow_unused=True)
+            self.validate()
 
     @torch.inference_mode()
     def validate(self) -> tuple[Tensor, Tensor]:

@@ -159,6 +159,14 @@ class MiniBatchTrainer:
         self.stack.step()
         return float(total), float(accuracy)
 
+    @property
+    def ahead(self) -> bool:
+        """No: an epoch that would count for nothing is too long."""
+        return False
+
+    def make_ready(self) -> None:
+        """Nothing: every batch has another size."""
+
     def epoch(self, number: int) -> tuple[Tensor, ...]:
         """Take a step for every batch, and validate after them.
 
