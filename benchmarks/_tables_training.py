@@ -73,9 +73,14 @@ def gpu_table(record: Record) -> str:
         loss = f"{row['mean_test_loss']:.3f}"
         rows.append([*name, row["runs"], accuracy, loss, number(row["mean_epochs"]), number(row["seconds"])])
     header = ["data", "method", "runs", "test accuracy, %", "test loss", "epochs", "done after, s"]
+    return f"{markdown(header, rows)}\n\n{gpu_table_sliced(record)}"
+
+
+def gpu_table_sliced(record: Record) -> str:
     minutes = against(record["minutes"], record["required_minutes"], at_least=False)
     workers = f"{record['workers']} process{'es' if record['workers'] > 1 else ''} on the GPU"
-    return f"{markdown(header, rows)}\n\n{len(rows)} of {record['cells']} cells in {minutes} minutes, with {workers}."
+    how = "under MPS" if record["mps"] else "without MPS"
+    return f"{len(record['rows'])} of {record['cells']} cells in {minutes} minutes, with {workers}, {how}."
 
 
 def memory(record: Record) -> str:

@@ -20,7 +20,17 @@ from _markdown import Record, machine_line
 from _process import RESULTS
 from _tables_cost import cost, cost_gpu, extrapolation, largest, startup
 from _tables_graphs import directions, distances, graphs, natural_gradient, perturbed_product, preprocessing, spectrum
-from _tables_training import gpu, gpu_table, high_order, memory, roofline, roofline_gpu, scaling, training
+from _tables_training import (
+    gpu,
+    gpu_table,
+    gpu_table_sliced,
+    high_order,
+    memory,
+    roofline,
+    roofline_gpu,
+    scaling,
+    training,
+)
 
 from fishergcn._base.files import write_text
 
@@ -30,6 +40,7 @@ TABLES: dict[str, Callable[[Record], str]] = {
         training,
         gpu,
         gpu_table,
+        gpu_table_sliced,
         memory,
         scaling,
         preprocessing,

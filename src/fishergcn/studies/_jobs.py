@@ -59,29 +59,42 @@ class Jobs:
         self._cells: WeakKeyDictionary[Job, list[Cell]] = WeakKeyDictionary()
 
     def __iter__(self) -> Iterator[Job]:
-        for place, dataset in enumerate(self._datasets()):
-            shared = _Shared(self.plan, self.store, dataset)
-            groups: dict[object, list[Cell]] = {}
+        groups, shared = self._groups(), dict[str, _Shared]()
+        for place, cells in enumerate(groups):
+            dataset = cells[0].dataset
+            if dataset not in shared:
+                shared[dataset] = _Shared(self.plan, self.store, dataset)
+            yield from self._of(cells, shared[dataset])
+            if all(each[0].dataset != dataset for each in groups[place + 1 :]):
+                done = shared.pop(dataset)
+                for first, *_ in groups:  # after the jobs, which need not wait for it
+                    if first.dataset == dataset:
+                        note_spectrum(self.store, first, partial(done.propagation, first))
+
+    def _groups(self) -> list[list[Cell]]:
+        """Return the cells by data set and by what one job can have, in the order of the plan or of a shared GPU.
+
+        Where jobs share a GPU, long ones begin first: short ones fill what they leave of it, and no long one is left
+        alone at the end. Before all come jobs on the smallest graph that need no preparation, to have it work at once.
+        """
+        found: dict[object, list[Cell]] = {}
+        for dataset in self.plan.datasets:
             for cell in self.plan.cells:
                 if cell.dataset == dataset:
                     key = (cell.method, cell.variant) if self.form == "method" else cell.name
-                    groups.setdefault(key, []).append(cell)
-            long_first = self.executor.shares_gpu and place > 0
-            for cells in sorted(groups.values(), key=_work, reverse=True) if long_first else groups.values():
-                yield from self._of(cells, shared)
-            for cells in groups.values():  # after the jobs, which need not wait for it
-                note_spectrum(self.store, cells[0], partial(shared.propagation, cells[0]))
-
-    def _datasets(self) -> Sequence[str]:
-        """Return the data sets in their order or, where jobs share a GPU, large ones first.
-
-        Then short jobs fill what long ones leave of the GPU, and no long one is left alone at the end. Before all
-        comes the smallest data set, in its order: it trains while the largest is made ready.
-        """
+                    found.setdefault((dataset, key), []).append(cell)
+        groups = list(found.values())
         if not self.executor.shares_gpu:
-            return self.plan.datasets
-        smallest, *others = sorted(self.plan.datasets, key=lambda name: graph_of(self.plan, name).num_nodes)
-        return [smallest, *reversed(others)]
+            return groups
+        nodes = {dataset: graph_of(self.plan, dataset).num_nodes for dataset in self.plan.datasets}
+        smallest = min(nodes, key=lambda dataset: nodes[dataset])
+
+        def work(cells: Sequence[Cell]) -> tuple[bool, int, bool, int]:
+            cell, method = cells[0], parse_method(cells[0].method)
+            at_once = cell.dataset == smallest and not method.high_order and not method.perturbed
+            return at_once, nodes[cell.dataset], method.high_order, samples_of(method, cell.config)
+
+        return sorted(groups, key=work, reverse=True)  # of equals, the first one of the plan stays the first
 
     def _of(self, cells: Sequence[Cell], shared: _Shared) -> Iterator[Job]:
         every = self.plan.runs()
@@ -145,12 +158,6 @@ class Jobs:
 
 
 Missing = dict[Cell, set[tuple[str, int]]]
-
-
-def _work(cells: Sequence[Cell]) -> tuple[bool, int]:
-    """Say of two groups of cells on one graph which takes longer: full matrices, then many samples."""
-    method = parse_method(cells[0].method)
-    return method.high_order, samples_of(method, cells[0].config)
 
 
 class _Shared:
