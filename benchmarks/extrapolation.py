@@ -95,6 +95,7 @@ def main() -> None:
     most = str(max(options.workers))
     alone = measured["1"]["worked_seconds"]
     efficiency = {name: alone / (int(name) * each["worked_seconds"]) for name, each in measured.items()}
+    assumed = min(efficiency[most], 1.0)
     ratio = options.links / options.nodes
     model = predicted(options.nodes, options.links)
     record = {
@@ -108,8 +109,8 @@ def main() -> None:
         "measured": measured,
         "efficiency": efficiency,
         "model": model | {"ratio": model["epoch_seconds"] / alone},
-        "assumed": {"latency_seconds": LATENCY, "bytes_per_second": BANDWIDTH, "efficiency": efficiency[most]},
-        "extrapolated": [extrapolated(links, ratio, efficiency[most]) for links in SIZES],
+        "assumed": {"latency_seconds": LATENCY, "bytes_per_second": BANDWIDTH, "efficiency": assumed},
+        "extrapolated": [extrapolated(links, ratio, assumed) for links in SIZES],
         "machine": machine() | {"torch": version("torch")},
     }
     write_record(options.out, record)

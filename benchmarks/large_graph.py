@@ -34,6 +34,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     from _planted import planted_graph, planted_split
 
     from fishergcn import TrainConfig
+    from fishergcn._base.memory import keep_freed_memory
     from fishergcn.spectrum import Spectrum, top_spectrum
     from fishergcn.training import BatchSettings, Run, prepare_batches
     from fishergcn.training._distributed import process_group
@@ -84,6 +85,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         del basis
         done("preparation")
         epochs = []
+        keep_freed_memory()  # as train() does
         for epoch in range(options.epochs):
             worked, found = time.process_time(), [float(each) for each in trainer.epoch(epoch)]
             worked = time.process_time() - worked

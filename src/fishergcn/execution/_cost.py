@@ -251,7 +251,7 @@ def _cost(part: Part, pace: Pace, free: int | None, batches: BatchSettings | Non
     if pace.gpu and batches is None and free is not None:
         together = min(part.runs, runs_side_by_side(sizes, method, config, free, pace.held))
     epoch = pace.epoch(sizes, method, config, together, batches, threads)
-    chunk = pace.chunk(sizes)
+    chunk = pace.chunk(sizes, method, config)
     usual, longest = (
         (chunk + epochs * epoch) / together for epochs in (usual_epochs(config), float(config.max_epochs))
     )

@@ -163,6 +163,10 @@ def _config(trial: _Trial) -> TrainConfig:
     return TrainConfig(hidden=(trial.hidden,), bias=trial.bias, max_epochs=trial.epochs, stopping="none", rank=_RANK)
 
 
+# Seconds around the epochs at least: less is a median that was too high.
+_LEAST = 1e-3
+
+
 @dataclass(frozen=True)
 class _Timed:
     """What a trial took: the seconds of an epoch, those around the epochs, and the bytes that a GPU held."""
@@ -191,7 +195,7 @@ def _timed(trial: _Trial, device: torch.device) -> _Timed:
     epoch = float(np.median(np.diff(ends[len(ends) // 3 :])))
     used = float(torch.cuda.max_memory_allocated(device)) if device.type == "cuda" else 0.0
     sizes = Sizes.of(graph, method, config, [split])
-    return _Timed(sizes, method, config, trial.runs, epoch, max(ended - began - trial.epochs * epoch, 0.0), used)
+    return _Timed(sizes, method, config, trial.runs, epoch, max(ended - began - trial.epochs * epoch, _LEAST), used)
 
 
 def _graph(trial: _Trial) -> tuple[Graph, Split]:
@@ -240,19 +244,15 @@ def _batches(plain: Mapping[str, float], cache: float, device: torch.device) -> 
 
 
 def _preparation() -> dict[str, float]:
-    """Return the seconds of one entry of A, of one step of a walk, and of one entry of Ã in a spectrum's scale."""
+    """Return the seconds of what is prepared: see ``Pace``."""
     trial = _Trial(40000, 10, 1, 10, 16, 3, "gcn")
     graph, _ = _graph(trial)
     config = TrainConfig(rank=_RANK)
     began = time.process_time()
     prepare(graph, parse_method("gcn"), config)
     links = (time.process_time() - began) / graph.adjacency.nnz
-    small, split = _graph(_Trial(1500, 6, 1, 10, 16, 3, "gcn"))
-    high = parse_method("gcn-t")
-    prepare(_graph(_Trial(100, 4, 1, 10, 16, 3, "gcn"))[0], high, config)  # compiles
-    began = time.process_time()
-    prepare(small, high, config)
-    walks = (time.process_time() - began) / Sizes.of(small, high, config, [split]).walks
+    small, split = _graph(_Trial(3000, 6, 1, 10, 16, 3, "gcn"))
+    walks, left = _walks(small, split)
     middle, split = _graph(_Trial(10000, 10, 1, 10, 16, 3, "gcn"))
     problem = prepare(middle, parse_method("gcn"), config)
     top_spectrum(prepare(small, parse_method("gcn"), config).propagation, _RANK)
@@ -260,7 +260,23 @@ def _preparation() -> dict[str, float]:
     top_spectrum(problem.propagation, _RANK)
     sizes = Sizes.of(middle, parse_method("gcn"), config, [split])
     spectrum = (time.process_time() - began) / spectrum_work(sizes, _RANK)
-    return {"links": links, "walks": walks, "spectrum": spectrum}
+    return {"links": links, "walks": walks, "left": left, "spectrum": spectrum}
+
+
+def _walks(graph: Graph, split: Split) -> tuple[float, float]:
+    """Return the seconds of a step of a walk and of an entry that walks leave, from two thresholds."""
+    method = parse_method("gcn-t")
+    prepare(_graph(_Trial(100, 4, 1, 10, 16, 3, "gcn"))[0], method, TrainConfig())  # compiles
+    times, sizes = [], []
+    for threshold in (0.02, 1e-4):
+        config = TrainConfig(threshold=threshold)
+        began = time.process_time()
+        prepare(graph, method, config)
+        times.append(time.process_time() - began)
+        sizes.append(Sizes.of(graph, method, config, [split]))
+    few, many = sizes
+    left = max((times[1] - times[0]) / max(many.entries - few.entries, 1.0), 1e-9)
+    return max((times[0] - left * few.entries) / few.walks, 1e-10), left
 
 
 if __name__ == "__main__":

@@ -24,7 +24,15 @@ from fishergcn._base.types import FloatArray
 from fishergcn._kernels.choice import LARGE_GRAPH
 from fishergcn._kernels.threads import many_rows
 from fishergcn.errors import DataFileError, FisherGCNError
-from fishergcn.training._work import batch_work, compiles, draws_spectrum, epoch_work, held_bytes, sees_all
+from fishergcn.training._work import (
+    activation_bytes,
+    batch_work,
+    compiles,
+    draws_spectrum,
+    epoch_work,
+    held_bytes,
+    sees_all,
+)
 
 if TYPE_CHECKING:
     from fishergcn._base.config import TrainConfig
@@ -50,9 +58,11 @@ SETUP = {"chunk": 1e-2, "entries": 8e-8, "full entries": 1.6e-7, "stored": 1e-8}
 _RANDOM = 12  # entries of A that take as long as a number of random directions
 _OWN_CACHE = 4e6  # bytes, of a core
 _FAR_VECTORS, _COARSE_SHARE = 1.5, 0.2  # further time of vectors beyond it; that of a spectrum that is less precise
+_LINK_BYTES, _FAR_LINKS = 12, 1.5  # of an entry of A; further time of those beyond the cache
+_NEW_BYTE = 1e-9  # seconds of memory that a process has not had before; trials in one process cannot tell
 _COMPILED_GAIN, _PLAIN_GAIN = 0.8, 0.4  # of a core for each further thread
 _DRAWN = 0.2  # how strongly; a trial has the weight 1
-_VERSION = 4  # of what is measured: another one is measured anew
+_VERSION = 5  # of what is measured: another one is measured anew
 
 
 def fitted(
@@ -110,7 +120,8 @@ class Pace:
     setup
         Seconds of each kind of work before the first epoch of a chunk of runs.
     prepare
-        Seconds of an entry of A in Ã, of a step of a walk, and of a unit of :func:`spectrum_work`.
+        Seconds of an entry of A in Ã, of a step of a walk and of an entry that walks leave, and of a unit of
+        :func:`spectrum_work`.
     process, kernels
         Seconds that a process takes to import what it needs, and to load kernels.
     base
@@ -145,7 +156,7 @@ class Pace:
     def usual(cls, device: torch.device) -> Pace:
         """Return what a usual machine does, which says how much longer one training takes than another."""
         paces = GPU if device.type == "cuda" else PLAIN
-        prepare = {"links": 4e-8, "walks": 6e-9, "spectrum": 7e-9}
+        prepare = {"links": 4e-8, "walks": 3e-9, "left": 6e-8, "spectrum": 7e-9}
         machine = {"device": device.type}
         return cls(machine, 16e6, COMPILED, paces, BATCHES, SETUP, prepare, process=1.5, kernels=0.5, base=4e8)
 
@@ -176,13 +187,17 @@ class Pace:
         gain = (_COMPILED_GAIN if fast else _PLAIN_GAIN) if dealt else 0.0
         return _seconds(self.compiled if fast else self.plain, work) / (1.0 + gain * (threads - 1))
 
-    def chunk(self, sizes: Sizes) -> float:
+    def chunk(self, sizes: Sizes, method: Method, config: TrainConfig) -> float:
         """Return the seconds around the epochs of runs side by side: what is made ready, and the test."""
-        return _seconds(self.setup, setup_work(sizes))
+        new = 0.0 if self.gpu else activation_bytes(sizes, method, config)
+        return _seconds(self.setup, setup_work(sizes)) + _NEW_BYTE * new
 
     def preparation(self, sizes: Sizes, method: Method, config: TrainConfig) -> float:
         """Return the seconds of what all runs of a method share: Ã and, where it is perturbed, its spectrum."""
-        found = self.prepare["links"] * sizes.links + self.prepare["walks"] * sizes.walks
+        far = max(0.0, 1.0 - self.cache / (_LINK_BYTES * max(sizes.links, 1)))
+        found = self.prepare["links"] * sizes.links * (1.0 + _FAR_LINKS * far)
+        if sizes.walks:
+            found += self.prepare["walks"] * sizes.walks + self.prepare["left"] * sizes.entries
         if draws_spectrum(method, config) and config.directions == "random":
             found += _RANDOM * self.prepare["links"] * sizes.nodes * config.rank
         elif draws_spectrum(method, config):
@@ -242,7 +257,8 @@ def measured_pace(device: torch.device, machine: Mapping[str, Any]) -> Pace:
 def _read(values: Mapping[str, Any], machine: Mapping[str, Any]) -> Pace:
     """Return a pace of this machine, or raise ValueError, TypeError or KeyError."""
     found = Pace(**values)
-    if found.machine != machine or set(found.plain) != set(PLAIN) or set(found.compiled) != set(COMPILED):
+    parts = ((found.plain, PLAIN), (found.compiled, COMPILED), (found.setup, SETUP))
+    if found.machine != machine or any(set(some) != set(usual) for some, usual in parts):
         raise ValueError("of another machine")
     return found
 

@@ -27,6 +27,7 @@ WORK = (
     "epoch", "perturbation", "features", "stored", "dense features", "masks", "entries", "links", "far links",
     "full rows", "far full rows", "layers", "activations", "far activations", "low rank", "parameters",
 )  # fmt: skip
+_ENTERING = 0.4  # how much of the time that activations take is that of those that enter a product with the graph
 _USUAL = {1: 225, 2: 155}  # epochs at which the paper's rule stops, by hidden layers: means over the three data sets
 
 
@@ -46,6 +47,11 @@ class _Layer:
     def numbers(self) -> float:
         """How many activations come out."""
         return self.rows * self.batch * self.width
+
+    @property
+    def entering(self) -> float:
+        """How many activations the graph is multiplied with."""
+        return self.columns * self.batch * self.width
 
 
 def _layers(sizes: Sizes, method: Method, config: TrainConfig, runs: int) -> Iterator[list[_Layer]]:
@@ -89,8 +95,10 @@ def epoch_work(
         found["dense features" if sizes.dense else "features"] += stored * first.width
         found["stored"] += stored
         for at, layer in enumerate(view):
-            numbers, read = layer.passes * layer.numbers, layer.columns * layer.batch * layer.width * number
+            read = layer.entering * number
             far = _far_share(read, cache)
+            # Those that enter and those that come out are as many where all nodes are seen.
+            numbers = layer.passes * (_ENTERING * layer.entering + (1.0 - _ENTERING) * layer.numbers)
             sums = layer.passes * layer.entries * layer.batch * layer.width
             if gpu and sizes.entries > DENSE_SHARE * sizes.nodes**2:
                 found["full rows"] += layer.passes * layer.rows * layer.columns * layer.batch * layer.width
@@ -226,6 +234,13 @@ def held_numbers(
         found["masks"] += wide * batch * float(sizes.stored)  # unpacked
     found["parameters"] = wide * runs * parameter_count(sizes, config)
     return found
+
+
+def activation_bytes(sizes: Sizes, method: Method, config: TrainConfig) -> float:
+    """Return the bytes of all activations of a run on the CPU, which a step writes to memory that is new to it."""
+    bytes_each = COMPILED_BYTES if compiles(sizes, method, config) else PLAIN_BYTES
+    numbers = held_numbers(sizes, method, config, 1)
+    return sum(bytes_each[name] * numbers[name] for name in ("activations", "one sample"))
 
 
 def _copies(sizes: Sizes, method: Method, config: TrainConfig) -> float:
