@@ -20,7 +20,8 @@ RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "how_long.md"
 RUN = 200  # epochs of a usual run, for which the time of one epoch is scaled up
 
-COMMANDS = {"gpu_table": "benchmarks/gpu.py --table", "graphs": "benchmarks/graphs.py FOLDER"}
+TABLE = "benchmarks/gpu.py --table"
+COMMANDS = {"gpu_table": TABLE, "gpu_table_sliced": TABLE, "graphs": "benchmarks/graphs.py FOLDER"}
 
 Row = tuple[str, float, str]  # what, seconds, benchmark
 
@@ -67,9 +68,11 @@ def choosing() -> Iterator[Row]:
 
 
 def gpu() -> Iterator[Row]:
-    table = record("gpu_table")
-    runs = sum(row["runs"] for row in table["rows"])
-    yield f"Table 2 of the paper: {runs:,} runs of six methods on three graphs", 60 * table["minutes"], "gpu_table"
+    for name, how in (("gpu_table", "that share the GPU by MPS"), ("gpu_table_sliced", "without MPS")):
+        table = record(name)
+        runs = sum(row["runs"] for row in table["rows"])
+        what = f"Table 2 of the paper: {runs:,} runs of six methods on three graphs"
+        yield f"{what}, {table['workers']} processes {how}", 60 * table["minutes"], name
     found = record("gpu")["repetitions"]
     for method in found[0]["ours"]:
         each = sorted((one["ours"][method] for one in found), key=lambda one: one["seconds"])[len(found) // 2]
