@@ -27,3 +27,48 @@ def test_kernel_equals_reference(name):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == f"{name} agrees"
+
+
+class Kernel:
+    """Notes down what is asked of it, as a kernel of Triton would do it."""
+
+    def __init__(self):
+        self.asked = []
+
+    def warmup(self, *arguments, grid, **options):
+        self.asked.append(("compiled", grid, arguments, options))
+
+    def __getitem__(self, grid):
+        return lambda *arguments, **options: self.asked.append(("run", grid, arguments, options))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+def test_kernels_can_be_compiled_without_being_run():
+    from fishergcn._kernels.launch import launch, only_compiling
+
+    kernel = Kernel()
+
+    class Doubled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, values):
+            launch(kernel, (1,), "forward", BLOCK=2)
+            return 2 * values
+
+        @staticmethod
+        def backward(ctx, grad):
+            launch(kernel, (1,), "backward", BLOCK=2)
+            return 2 * grad
+
+    def both_ways():
+        Doubled.apply(torch.ones(3, requires_grad=True)).sum().backward()
+
+    with only_compiling():
+        both_ways()
+    both_ways()
+    asked = [(what, way) for what, _, (way,), _ in kernel.asked]
+    assert asked == [("compiled", "forward"), ("compiled", "backward"), ("run", "forward"), ("run", "backward")]
+    assert all(each[1] == (1,) and each[3] == {"BLOCK": 2} for each in kernel.asked)
+    with pytest.raises(ValueError, match="inside"), only_compiling():
+        raise ValueError("inside")
+    launch(kernel, (3,))
+    assert kernel.asked[-1] == ("run", (3,), (), {})
