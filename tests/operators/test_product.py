@@ -196,3 +196,21 @@ def test_a_batch_or_precision_that_does_not_fit():
         operator.propagate(normal(12, 2, 7))
     with pytest.raises(InputError, match=r"got torch.float32 of shape \(13, 3, 7\)\."):
         product(matrix(9, 13), normal(13, 3, 7, dtype=torch.float32))
+
+
+@pytest.mark.parametrize(("width", "dtype"), [(64, torch.float32), (7, torch.float32), (36, torch.float64)])
+def test_a_table_beyond_the_caches(width, dtype):
+    """Where lines are asked for before they are needed, up to the last row, and rows may be empty."""
+    number = torch.empty(0, dtype=dtype).element_size()
+    nodes = 2**24 // (width * number) + 1000
+    rng = np.random.default_rng(0)
+    lengths = np.where(np.arange(nodes) < nodes - 3, rng.integers(0, 4, nodes), 20)  # the last rows are long
+    lengths[-1] = 0
+    indptr = np.append(0, lengths.cumsum())
+    columns = rng.integers(0, nodes, indptr[-1])
+    matrix = sparse.csr_array((rng.random(indptr[-1]), columns, indptr), shape=(nodes, nodes))
+    matrix.sum_duplicates()
+    dense = torch.as_tensor(rng.random((nodes, 1, width)), dtype=dtype)
+    found = product(SparseMatrix.from_scipy(matrix, dtype=dtype), dense)
+    wanted = matrix @ dense[:, 0].double().numpy()
+    np.testing.assert_allclose(found[:, 0].double().numpy(), wanted, rtol=1e-5 if number == 4 else 1e-13, atol=0)

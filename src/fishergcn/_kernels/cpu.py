@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from fishergcn._kernels.cpu_bits import gate, kept, spread
-from fishergcn._kernels.cpu_lines import QUARTER, VECTOR_BYTES, add_to_lines, line_sum
+from fishergcn._kernels.cpu_lines import QUARTER, VECTOR_BYTES, add_to_lines, fetch, line_sum
 
 _FAST = {"cache": True, "nogil": True, "fastmath": {"contract", "nsz"}, "error_model": "numpy"}
 _EXACT = {"cache": True, "nogil": True}
@@ -23,6 +23,9 @@ _EIGHT, _FOUR, _TWO, ONE, SMALL = (0,) * 8, (0,) * 4, (0,) * 2, (0,), (np.int32(
 # So many lines of so many vectors stay in registers at once.
 TOGETHER = (0,) * 5
 WIDEST = _FOUR if VECTOR_BYTES == 64 else _TWO
+# Lines of a table beyond the caches are asked for so many terms before they are added, one part of memory after the
+# other; of wide lines the machine does so by itself.
+_FAR_BYTES, _WIDE_BYTES, _FETCHED_BYTES, _SOON = 2**24, 2**11, 64, 12
 
 
 @njit(inline="always", **_FAST)
@@ -185,8 +188,15 @@ def csr_times_dense(out, indptr, indices, values, dense, left, weighted):
     width, rank = out.shape[1], left.shape[1]
     target, table = out.reshape(out.size), dense.reshape(dense.size)
     sides, middle = left.reshape(left.size), weighted.reshape(weighted.size)
+    soon, end, numbers = np.int64(indptr[0]), np.int64(indptr[out.shape[0]]), _FETCHED_BYTES // dense.itemsize
+    far = dense.size * dense.itemsize > _FAR_BYTES and width * dense.itemsize <= _WIDE_BYTES
     for i in range(out.shape[0]):
         start, stop = np.int64(indptr[i]), np.int64(indptr[i + 1])
+        while far and soon < min(stop + _SOON, end):
+            first = np.int64(indices[soon]) * width
+            for place in range(first, first + width, numbers):
+                fetch(table, place)
+            soon += 1
         sum_lines(target, i * width, width, table, 0, indices, values, start, stop, sides, middle, i, rank)
 
 

@@ -247,3 +247,19 @@ def add_to_lines(
     number = types.int64
     places = (columns, number, factors, number, number, number)
     return types.void(vectors, samples, table, number, number, *places, grad, number, number), code
+
+
+@intrinsic
+def fetch(typing, table, place):
+    """Ask for the part of memory at table[place], of a flat table, which is then near when it is read."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = data_of(context, builder, signature.args[0], arguments[0])
+        pointer = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(8).as_pointer())
+        kind = ir.FunctionType(ir.VoidType(), [pointer.type, _SHORT, _SHORT, _SHORT])
+        ask = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], kind)
+        to_read, into_all_caches, data_not_code = (ir.Constant(_SHORT, each) for each in (0, 3, 1))
+        builder.call(ask, [pointer, to_read, into_all_caches, data_not_code])
+        return context.get_dummy_value()
+
+    return types.void(table, types.int64), code

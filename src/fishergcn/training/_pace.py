@@ -62,7 +62,7 @@ _LINK_BYTES, _FAR_LINKS = 12, 1.5  # of an entry of A; further time of those bey
 _NEW_BYTE = 1e-9  # seconds of memory that a process has not had before; trials in one process cannot tell
 _COMPILED_GAIN, _PLAIN_GAIN = 0.8, 0.4  # of a core for each further thread
 _DRAWN = 0.2  # how strongly; a trial has the weight 1
-_VERSION = 5  # of what is measured: another one is measured anew
+_VERSION = 6  # of what is measured: another one is measured anew
 
 
 def fitted(
