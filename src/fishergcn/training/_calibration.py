@@ -104,15 +104,18 @@ _GPU = (
 
 
 def main() -> None:
-    """Measure the device that the argument names."""
+    """Measure the device that the first argument names; or only compile, if the second one is ``compile``."""
     device = torch.device(sys.argv[1])
     usable("triton" if device.type == "cuda" else "numba")  # is imported by that
     imported = time.process_time()
     torch.set_num_threads(1)
     cache, gpu = cache_bytes(device), device.type == "cuda"
     trials = _GPU if gpu else _CPU
+    if sys.argv[2] == "compile":
+        _timed(trials[0], device)
+        return
     began = _now(device)
-    _timed(trials[0], device)  # loads what is compiled, or compiles it
+    _timed(trials[0], device)  # loads what is compiled
     loaded, base = _now(device), resident_memory() or 0
     _timed(trials[0], device)
     kernels = max(2 * loaded - began - _now(device), 0.0)  # the first less the second

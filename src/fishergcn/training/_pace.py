@@ -62,7 +62,7 @@ _LINK_BYTES, _FAR_LINKS = 12, 1.5  # of an entry of A; further time of those bey
 _NEW_BYTE = 1e-9  # seconds of memory that a process has not had before; trials in one process cannot tell
 _COMPILED_GAIN, _PLAIN_GAIN = 0.8, 0.4  # of a core for each further thread
 _DRAWN = 0.2  # how strongly; a trial has the weight 1
-_VERSION = 6  # of what is measured: another one is measured anew
+_VERSION = 7  # of what is measured: another one is measured anew
 
 
 def fitted(
@@ -245,12 +245,14 @@ def pace_of(device: torch.device) -> Pace:
 def measured_pace(device: torch.device, machine: Mapping[str, Any]) -> Pace:
     """Measure a device in a process of its own."""
     threads = dict.fromkeys((f"{name}_NUM_THREADS" for name in ("OMP", "MKL", "OPENBLAS", "NUMBA")), "1")
-    worker = start_python(
-        "fishergcn.training._calibration", str(device), environment=threads, stdout=subprocess.PIPE, text=True
-    )
-    printed, _ = worker.communicate()
-    if worker.returncode != 0:
-        raise FisherGCNError(f"this machine could not be measured: the process ended with status {worker.returncode}.")
+    for what in ("compile", "measure"):  # what is compiled is kept on disk: what the second process does is usual
+        worker = start_python(
+            "fishergcn.training._calibration", str(device), what, environment=threads, stdout=subprocess.PIPE, text=True
+        )
+        printed, _ = worker.communicate()
+        if worker.returncode != 0:
+            status = f"the process ended with status {worker.returncode}"
+            raise FisherGCNError(f"this machine could not be measured: {status}.")
     return _read({"machine": machine, **json.loads(printed.splitlines()[-1])}, machine)
 
 
