@@ -198,7 +198,7 @@ def half_product(
     """
     _, batch, width = dense.shape
     out = torch.empty((tiles.shape[0], batch, width), dtype=torch.float32, device=dense.values.device)
-    _multiply(out, tiles, dense, 1.0 / (tiles.scale * dense.scale), left, weighted)
+    _multiply(out, tiles, dense, left, weighted)
     return out
 
 
@@ -211,25 +211,35 @@ def half_from_product(
     if left is not None and weighted is not None:
         largest = largest + left.abs().sum(1).max() * weighted.abs().amax((0, 2))
     scale = _scale_for(largest.view(runs, -1).amax(1)).repeat_interleave(batch // runs)
-    columns = dense.values.shape[1]
-    make = torch.empty if columns == batch * width else torch.zeros
-    values = make((tiles.shape[0], columns), dtype=torch.half, device=dense.values.device)
-    _multiply(values, tiles, dense, scale / (tiles.scale * dense.scale), left, weighted)
+    values = _room(tiles.shape[0], batch * width, dense.values.device)
+    _multiply(values, tiles, dense, left, weighted, scale)
     return HalfDense((tiles.shape[0], batch, width), values, scale)
 
 
+def _room(rows: int, flat: int, device: torch.device) -> Tensor:
+    """Return room for activations in half precision, with zeros where no kernel writes."""
+    columns = triton.cdiv(flat, _TILE) * _TILE
+    return (torch.empty if columns == flat else torch.zeros)((rows, columns), dtype=torch.half, device=device)
+
+
 def _multiply(
-    out: Tensor, tiles: HalfTiles, dense: HalfDense, factor: Tensor, left: Tensor | None, weighted: Tensor | None
+    out: Tensor,
+    tiles: HalfTiles,
+    dense: HalfDense,
+    left: Tensor | None,
+    weighted: Tensor | None,
+    scale: Tensor | None = None,
 ) -> None:
-    """Out = factor · (tiles times values) - scale · L V, where a factor of float32 results has no scale."""
+    """Set out to S Z - L V, each batch entry times its ``scale`` if that is given."""
     _, batch, width = dense.shape
+    factor = (1.0 if scale is None else scale) / (tiles.scale * dense.scale)
     height, blocks = len(tiles.starts) - 1, dense.values.shape[1] // _TILE
     if left is None or weighted is None:
         rank, left, weighted = 0, factor, factor  # not read
     else:
         rank = left.shape[1]
-        scale = factor * (tiles.scale * dense.scale)
-        left, weighted = left.contiguous(), (weighted * scale[:, None]).contiguous()
+        weighted = weighted if scale is None else weighted * scale[:, None]
+        left, weighted = left.contiguous(), weighted.contiguous()
     launch(
         _tiles_times_dense, (height * blocks,),
         out, tiles.order, tiles.starts, tiles.columns, tiles.values, dense.values, factor, left, weighted,
@@ -296,10 +306,7 @@ def half_features(
     runs, columns, width = weight.shape
     rows = features[0]
     entry, row_sum = largest
-    flat = runs * samples * width
-    padded = triton.cdiv(flat, _TILE) * _TILE
-    make = torch.empty if padded == flat else torch.zeros
-    values = make((len(rows), padded), dtype=torch.half, device=weight.device)
+    values = _room(len(rows), runs * samples * width, weight.device)
     greatest = weight.abs().amax((1, 2))
     own, scale = _scale_for(greatest), _scale_for(greatest * (row_sum / keep))
     small = (weight * own[:, None, None]).half()
@@ -307,7 +314,7 @@ def half_features(
     factor = scale / (own * (times * keep))
     launch(
         _half_features, (triton.cdiv(len(rows), _ROWS_IN_TURN), runs),
-        values, *features, small, words, factor, words.shape[1], len(rows), columns, width, padded, times,
+        values, *features, small, words, factor, words.shape[1], len(rows), columns, width, values.shape[1], times,
         M=samples, BM=max(16, triton.next_power_of_2(samples)), BH=max(16, triton.next_power_of_2(width)),
         ROWS=_ROWS_IN_TURN, num_warps=1, num_stages=1,
     )  # fmt: skip

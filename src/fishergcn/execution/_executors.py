@@ -32,7 +32,7 @@ from fishergcn.training import SCORES, Problem, Progress, RunRecord
 _ATTEMPTS = 3
 # Jobs that wait for each worker that is busy, so that none is idle while results are consumed; on a GPU more, since a
 # large graph takes longer to make ready than a small one to train on.
-_WAITING = {False: 1, True: 2}
+_WAITING, _WAITING_FOR_GPU = 1, 2
 # Records of a job as they come; None or an error when it has ended.
 _Answers = queue.SimpleQueue[tuple[Job, list[RunRecord] | BaseException | None]]
 
@@ -174,6 +174,7 @@ class ProcessExecutor:
         threads = 0
         taken = 0
         source = iter(jobs)
+        most = (1 + (_WAITING_FOR_GPU if self.gpu else _WAITING)) * self.workers
 
         def start_thread() -> None:
             threading.Thread(target=self._serve, args=(waiting, finished, stop), daemon=True).start()
@@ -183,7 +184,7 @@ class ProcessExecutor:
                 start_thread()
                 threads += 1
             while True:
-                while taken < (1 + _WAITING[self.gpu]) * self.workers and (job := next(source, None)) is not None:
+                while taken < most and (job := next(source, None)) is not None:
                     waiting.put(job)
                     taken += 1
                     if threads < self.workers:

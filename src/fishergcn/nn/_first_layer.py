@@ -41,8 +41,8 @@ def half_first_product(
         Whether no derivative of a derivative will be asked for.
     """
     features, operator = view.features, view.operators[0]
-    perturbed = isinstance(operator, SparsePlusLowRank)
-    matrix = operator.sparse if isinstance(operator, SparsePlusLowRank) else operator
+    perturbed = operator if isinstance(operator, SparsePlusLowRank) else None
+    matrix = operator if perturbed is None else perturbed.sparse
     if not isinstance(features, SparseFeatures) or not isinstance(matrix, SparseMatrix) or not matrix.nearly_full:
         return None
     if backend_of(weight) != "triton" or matrix.dtype != weight.dtype or autocasts(weight.device):
@@ -51,14 +51,14 @@ def half_first_product(
         return None
     features.check(weight, words, samples)
     if words is None:
-        idle = not perturbed and samples == 1 and torch.is_inference_mode_enabled()
-        return _smoothed(features, matrix, weight) if idle else None
+        plain = perturbed is None and samples == 1 and torch.is_inference_mode_enabled()
+        return _smoothed(features, matrix, weight) if plain else None
     if not once:
         return None
     coefficients = basis = None
-    if isinstance(operator, SparsePlusLowRank):
-        coefficients, basis = operator.coefficients.reshape(-1, operator.rank), operator.basis
-        if operator.rank > FEW_DIRECTIONS or len(coefficients) != len(weight) * samples:
+    if perturbed is not None:
+        coefficients, basis = perturbed.coefficients.reshape(-1, perturbed.rank), perturbed.basis
+        if perturbed.rank > FEW_DIRECTIONS or len(coefficients) != len(weight) * samples:
             return None
     result: Tensor = _FirstLayer.apply(  # type: ignore[no-untyped-call]
         weight, coefficients, features, words, samples, dropout, matrix, basis

@@ -55,6 +55,7 @@ GPU = {
 }  # fmt: skip
 BATCHES = {"step": 4e-3, "drawn": 2e-7, "checked": 1e-7}
 SETUP = {"chunk": 1e-2, "entries": 8e-8, "full entries": 1.6e-7, "stored": 1e-8}
+PREPARE = {"links": 4e-8, "walks": 3e-9, "left": 6e-8, "spectrum": 7e-9}
 _RANDOM = 12  # entries of A that take as long as a number of random directions
 _OWN_CACHE = 4e6  # bytes, of a core
 _FAR_VECTORS, _COARSE_SHARE = 1.5, 0.2  # further time of vectors beyond it; that of a spectrum that is less precise
@@ -156,9 +157,8 @@ class Pace:
     def usual(cls, device: torch.device) -> Pace:
         """Return what a usual machine does, which says how much longer one training takes than another."""
         paces = GPU if device.type == "cuda" else PLAIN
-        prepare = {"links": 4e-8, "walks": 3e-9, "left": 6e-8, "spectrum": 7e-9}
         machine = {"device": device.type}
-        return cls(machine, 16e6, COMPILED, paces, BATCHES, SETUP, prepare, process=1.5, kernels=0.5, base=4e8)
+        return cls(machine, 16e6, COMPILED, paces, BATCHES, SETUP, PREPARE, process=1.5, kernels=0.5, base=4e8)
 
     @property
     def gpu(self) -> bool:
@@ -259,7 +259,7 @@ def measured_pace(device: torch.device, machine: Mapping[str, Any]) -> Pace:
 def _read(values: Mapping[str, Any], machine: Mapping[str, Any]) -> Pace:
     """Return a pace of this machine, or raise ValueError, TypeError or KeyError."""
     found = Pace(**values)
-    parts = ((found.plain, PLAIN), (found.compiled, COMPILED), (found.setup, SETUP))
+    parts = ((found.plain, PLAIN), (found.compiled, COMPILED), (found.setup, SETUP), (found.prepare, PREPARE))
     if found.machine != machine or any(set(some) != set(usual) for some, usual in parts):
         raise ValueError("of another machine")
     return found
