@@ -1,7 +1,7 @@
 """Run-epochs per second on a GPU: 200 stacked runs of ours beside a plain loop; or the whole table.
 
     python benchmarks/gpu.py [--repetitions 3] [--out FILE.json]
-    python benchmarks/gpu.py --table [--workers 3] [--out FILE.json]
+    python benchmarks/gpu.py --table [--workers 3] [--no-mps] [--out FILE.json]
 
 A run-epoch is one optimization step and one validation pass of one run. The plain loop is PyTorch Geometric's
 ``GCNConv`` as its example uses it, one run after the other; where that package is missing, the same loop in
@@ -9,13 +9,14 @@ plain torch (the record says which); how fast it is depends on the CPU that star
 repetition to the next. With ``--table``, every method is trained on every data set as
 ``fishergcn reproduce table2 --device cuda --workers 3`` does it, 20 shuffled splits x 10 seeds a cell. The clock runs
 from the first import of data to the last cell: start of the processes, preprocessing and compilation are timed with the
-rest. Processes share a GPU by slices of its time or, where NVIDIA's MPS was started before
-(``nvidia-cuda-mps-control -d``), really: results are kept as ``gpu_table_sliced.json`` or ``gpu_table.json``.
+rest. Processes share a GPU by NVIDIA's MPS, which is started for them, or, with ``--no-mps`` or where it is missing, by
+slices of its time: results are kept as ``gpu_table.json`` or ``gpu_table_sliced.json``.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import tempfile
 import time
@@ -129,9 +130,12 @@ def summary(records: list[fishergcn.RunRecord], seconds: float) -> dict[str, Any
 
 
 def shared_by_mps() -> bool:
-    """Say whether NVIDIA's multi-process service lets processes of this machine use a GPU at the same time."""
-    folder = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps"))
-    return (folder / "nvidia-cuda-mps-control.pid").exists()
+    """Say whether NVIDIA's multi-process service runs, which lets processes use a GPU at the same time."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # has ended meanwhile
+            found.append(path.read_bytes())
+    return any(b"nvidia-cuda-mps-server" in each for each in found)
 
 
 class _Cells(Listener):
@@ -184,7 +188,9 @@ def table(options: argparse.Namespace) -> bool:
         epochs=options.max_epochs,
     )
     cells = _Cells(options, len(plan.cells))
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as nothing:
+        if options.no_mps:
+            os.environ["CUDA_MPS_PIPE_DIRECTORY"] = nothing  # where no service is
         studies.run(plan, folder, device=options.device, workers=options.workers, listener=cells).close()
     return len(cells.rows) == len(plan.cells)
 
@@ -205,6 +211,7 @@ def main() -> None:
     full.add_argument("--methods", nargs="+", default=list(fishergcn.METHODS))
     full.add_argument("--max-epochs", type=int, default=500)
     full.add_argument("--workers", type=int, default=3, help="processes on the GPU, beside the one that prepares")
+    full.add_argument("--no-mps", action="store_true", help="processes share the GPU by slices of its time")
     options = parser.parse_args()
     if options.device.startswith("cuda") and not torch.cuda.is_available():
         print("gpu: no CUDA device here, nothing to measure.")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fishergcn.errors import InputError
 
-_TRIM_THRESHOLD, _MMAP_MAX = -1, -4  # names of mallopt's parameters in malloc.h
+_TRIM_THRESHOLD, _MMAP_MAX, _NEVER = -1, -4, -1  # two names of mallopt's parameters in malloc.h, and a value
 
 
 @cache
@@ -25,7 +25,13 @@ def keep_freed_memory() -> bool:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError):  # a C library other than glibc
         return False
-    return bool(mallopt(_TRIM_THRESHOLD, 2**31 - 1)) and bool(mallopt(_MMAP_MAX, 0))
+    return bool(mallopt(_TRIM_THRESHOLD, _NEVER)) and bool(mallopt(_MMAP_MAX, 0))
+
+
+def return_freed_memory() -> None:
+    """Hand back to the system what :func:`keep_freed_memory` has kept, where it was told."""
+    if keep_freed_memory.cache_info().currsize and keep_freed_memory():
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def free_memory() -> int | None:

@@ -249,7 +249,7 @@ def _cost(part: Part, pace: Pace, free: int | None, batches: BatchSettings | Non
         return PartCost(part, preparation, 0.0, 0.0, 0.0, part.runs, pace.base + 60.0 * sizes.entries)
     together = 1
     if pace.gpu and batches is None and free is not None:
-        together = min(part.runs, runs_side_by_side(sizes, method, config, free, pace.held))
+        together = min(part.runs, runs_side_by_side(sizes, method, config, free))
     epoch = pace.epoch(sizes, method, config, together, batches, threads)
     chunk = pace.chunk(sizes, method, config)
     usual, longest = (

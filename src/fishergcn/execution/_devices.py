@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 
 import numpy as np
 import torch
@@ -11,7 +10,8 @@ import torch
 from fishergcn.errors import InputError
 from fishergcn.training import Method, Problem, Sizes, TrainConfig, held_bytes
 
-_SHARE = 0.6  # of the free memory that runs side by side may take; what is recorded to be replayed needs some too
+# How much of the free memory runs side by side are predicted to take: predictions err, and arrays leave gaps.
+_SHARE = 0.5
 
 
 def find_device(device: str) -> torch.device:
@@ -55,11 +55,9 @@ def chunk_size(problem: Problem, device: torch.device, workers: int = 0) -> int:
     return runs_side_by_side(sizes, problem.method, problem.config, whole / workers if workers else free)
 
 
-def runs_side_by_side(
-    sizes: Sizes, method: Method, config: TrainConfig, free: float, bytes_each: Mapping[str, float] | None = None
-) -> int:
+def runs_side_by_side(sizes: Sizes, method: Method, config: TrainConfig, free: float) -> int:
     """Return how many runs are trained at once on a GPU with so many free bytes, at least one and at most 1024."""
-    one, two = (held_bytes(sizes, method, config, runs, bytes_each, gpu=True) for runs in (1, 2))
+    one, two = (held_bytes(sizes, method, config, runs, gpu=True) for runs in (1, 2))
     return int(np.clip((_SHARE * free - one) / max(two - one, 1.0) + 1, 1, 1024))
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from fishergcn._base.mps import SharedGPU
 from fishergcn._base.npz import read_arrays
 from fishergcn._base.process import ProcessError, start_python
 from fishergcn._base.provenance import versions
@@ -148,7 +149,7 @@ class ProcessExecutor:
     keep_going
         As in :class:`LocalExecutor`.
     device
-        Where they work; a GPU is shared by all of them.
+        Where they work; a GPU is shared by all of them, at the same time where :class:`SharedGPU` can have it.
     """
 
     def __init__(self, workers: int, *, keep_going: bool = False, device: torch.device | None = None) -> None:
@@ -157,6 +158,7 @@ class ProcessExecutor:
         self.device = torch.device("cpu") if device is None else device
         self.gpu = self.device.type == "cuda"
         self.shares_gpu = self.gpu and workers > 1
+        self._sharing = SharedGPU(self.device.index or 0) if self.shares_gpu else None
         self._folder = Path(tempfile.mkdtemp(prefix="fishergcn-"))
         self._problems: dict[str, int] = {}  # how many jobs use the folder of this name
         self._lock = threading.Lock()
@@ -211,6 +213,8 @@ class ProcessExecutor:
     def close(self) -> None:
         """End the workers and remove the shared files."""
         self._kill_workers()
+        if self._sharing is not None:
+            self._sharing.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _kill_workers(self) -> None:
@@ -259,7 +263,7 @@ class ProcessExecutor:
                 str(self._folder),
                 str(os.getpid()),
                 str(self.device),
-                environment=threads,
+                environment=threads if self._sharing is None else threads | self._sharing.environment,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,

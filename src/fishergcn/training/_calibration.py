@@ -6,6 +6,7 @@ of its own, so that its kernels, its threads and its memory are those of a worke
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 import time
@@ -33,7 +34,7 @@ from fishergcn.training._pace import BATCHES, COMPILED, GPU, PLAIN, SETUP, fitte
 from fishergcn.training._problem import Run, prepare
 from fishergcn.training._sampling import BatchSettings
 from fishergcn.training._sizes import Sizes
-from fishergcn.training._work import GPU_BYTES, HELD, batch_work, compiles, epoch_work, held_numbers
+from fishergcn.training._work import batch_work, compiles, epoch_work
 
 _USUAL_CACHE = 16e6  # bytes, where the system says nothing
 _RANK = 10
@@ -63,6 +64,7 @@ _CPU = (
         (300, 4, 10, 100, 16, 3, "fishergcn", False, False, 1, 20),
         (2000, 5, 50, 1500, 64, 7, "gcn-x5", False, False, 1, 8),
         (2500, 300, 5, 50, 64, 5, "gcn-x5"),
+        (3000, 60, 5, 50, 64, 5, "gcn", False, False, 1, 8),
         (10000, 10, 10, 100, 64, 10, "gcn-x5"),
         (10000, 300, 5, 50, 64, 5, "gcn", False, False, 1, 3),
         (25000, 10, 10, 100, 64, 10, "fishergcn", False, False, 1, 4),
@@ -73,6 +75,7 @@ _CPU = (
         (300, 4, 10, 100, 16, 3, "fishergcn", True, False, 1, 20),
         (2000, 5, 50, 1500, 64, 7, "gcn-x5", True, False, 1, 8),
         (2500, 300, 5, 50, 64, 5, "gcn-x5", True),
+        (3000, 60, 5, 50, 64, 5, "gcn", True, False, 1, 8),
         (2000, 5, 100, 100, 64, 5, "gcn-x5", True, True),
         (10000, 10, 10, 100, 64, 10, "gcn-x5", True),
         (10000, 300, 5, 50, 64, 5, "gcn", True, False, 1, 3),
@@ -88,6 +91,7 @@ _GPU = (
         (300, 4, 10, 100, 16, 3, "gcn", False, False, 1),
         (300, 4, 10, 100, 16, 3, "fishergcn", False, False, 1),
         (300, 4, 10, 100, 16, 3, "fishergcn", False, False, 64),
+        (300, 4, 10, 100, 16, 3, "gcn-x5", True, False, 32),
         (2000, 5, 60, 3000, 64, 7, "gcn", False, False, 64),
         (2000, 5, 60, 3000, 64, 7, "fishergcn", False, False, 32),
         (4000, 16, 5, 50, 64, 20, "gcn-x5", True, False, 16),
@@ -95,6 +99,7 @@ _GPU = (
         (2000, 5, 100, 100, 64, 5, "gcn-x5", True, True, 4),
         (20000, 5, 20, 500, 64, 3, "gcn", False, False, 64),
         (20000, 5, 20, 500, 64, 3, "fishergcn", False, False, 32),
+        (20000, 5, 20, 500, 64, 3, "fishergcn", True, False, 16),
         (200000, 10, 10, 100, 64, 10, "gcn", False, False, 1),
         (200000, 10, 10, 100, 64, 10, "fishergcn", False, False, 1),
         (200000, 10, 10, 100, 64, 10, "fishergcn", True, False, 4),
@@ -119,9 +124,9 @@ def main() -> None:
     loaded, base = _now(device), resident_memory() or 0
     _timed(trials[0], device)
     kernels = max(2 * loaded - began - _now(device), 0.0)  # the first less the second
-    for trial in trials[1:] if gpu else ():
-        _timed(trial, device)
-    found = [_timed(trial, device) for trial in trials]
+    # Twice: a GPU compiles the first time, and a core is slower while others use the memory.
+    rounds = [[_timed(trial, device) for trial in trials] for _ in range(2)]
+    found = [_quicker(one, other) for one, other in zip(*rounds, strict=True)]
     fast = [not gpu and usable("numba") and compiles(each.sizes, each.method, each.config) for each in found]
     work = [epoch_work(each.sizes, each.method, each.config, each.runs, cache, gpu=gpu) for each in found]
     paces = {}
@@ -138,9 +143,6 @@ def main() -> None:
         "base": base,
         "prepare": _preparation(),
     }
-    if gpu:
-        numbers = [held_numbers(each.sizes, each.method, each.config, each.runs, gpu=True) for each in found]
-        pace["held"] = fitted(numbers, [each.bytes for each in found], {name: GPU_BYTES[name] or 1e-3 for name in HELD})
     print(json.dumps(pace))
 
 
@@ -163,7 +165,15 @@ def _now(device: torch.device) -> float:
 
 
 def _config(trial: _Trial) -> TrainConfig:
-    return TrainConfig(hidden=(trial.hidden,), bias=trial.bias, max_epochs=trial.epochs, stopping="none", rank=_RANK)
+    """Return the paper's settings or, where there is a bias, what matters for time in the general ones."""
+    return TrainConfig(
+        hidden=(trial.hidden,),
+        bias=trial.bias,
+        test_at="best-val" if trial.bias else "last",
+        max_epochs=trial.epochs,
+        stopping="none",
+        rank=_RANK,
+    )
 
 
 # Seconds around the epochs at least: less is a median that was too high.
@@ -172,7 +182,7 @@ _LEAST = 1e-3
 
 @dataclass(frozen=True)
 class _Timed:
-    """What a trial took: the seconds of an epoch, those around the epochs, and the bytes that a GPU held."""
+    """What a trial took: the seconds of an epoch, and those around the epochs."""
 
     sizes: Sizes
     method: Method
@@ -180,7 +190,6 @@ class _Timed:
     runs: int
     epoch: float
     around: float
-    bytes: float
 
 
 def _timed(trial: _Trial, device: torch.device) -> _Timed:
@@ -188,30 +197,32 @@ def _timed(trial: _Trial, device: torch.device) -> _Timed:
     method, config = parse_method(trial.method), _config(trial)
     problem = prepare(graph, method, config, spectrum=_some_spectrum(trial.nodes) if method.perturbed else None)
     ends: list[float] = []
-    if device.type == "cuda":
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats(device)
     began = _now(device)
     runs = [Run(split, seed) for seed in range(trial.runs)]
     train_chunk(problem, runs, device, on_epoch=lambda _: ends.append(_now(device)))
     ended = _now(device)
     epoch = float(np.median(np.diff(ends[len(ends) // 3 :])))
-    used = float(torch.cuda.max_memory_allocated(device)) if device.type == "cuda" else 0.0
     sizes = Sizes.of(graph, method, config, [split])
-    return _Timed(sizes, method, config, trial.runs, epoch, max(ended - began - trial.epochs * epoch, _LEAST), used)
+    return _Timed(sizes, method, config, trial.runs, epoch, max(ended - began - trial.epochs * epoch, _LEAST))
+
+
+def _quicker(one: _Timed, other: _Timed) -> _Timed:
+    return dataclasses.replace(one, epoch=min(one.epoch, other.epoch), around=min(one.around, other.around))
 
 
 def _graph(trial: _Trial) -> tuple[Graph, Split]:
     rng = np.random.default_rng(0)
     pairs = rng.integers(trial.nodes, size=(2, int(trial.nodes * trial.degree / 2)))
     half = sparse.csr_array((np.ones(pairs.shape[1]), tuple(pairs)), shape=(trial.nodes, trial.nodes))
+    labels = np.arange(trial.nodes, dtype=np.int32) % trial.classes
     features: Any = rng.random((trial.nodes, trial.features))
     if not trial.dense:
-        # Some columns are used much more often than others, as words are.
+        # Some columns are used much more often than others, as words are, and each class has its own: the validation
+        # loss falls from epoch to epoch, as it does on real data.
         columns = (trial.features * rng.random(trial.nodes * trial.stored) ** 2).astype(np.int32)
+        columns = (columns + np.repeat(labels, trial.stored) * trial.features // trial.classes) % trial.features
         pointers = np.arange(0, len(columns) + 1, trial.stored)
         features = sparse.csr_array((np.ones(len(columns)), columns, pointers), shape=features.shape)
-    labels = np.arange(trial.nodes) % trial.classes
     order, part = rng.permutation(trial.nodes), max(trial.nodes // 40, 5)
     split = Split("trial", order[: 2 * part], order[2 * part : 3 * part], order[3 * part : 4 * part])
     return Graph(half + half.T, features, labels, name="trial"), split

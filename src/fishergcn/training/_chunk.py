@@ -14,9 +14,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from fishergcn._base.memory import keep_freed_memory
+from fishergcn._base.memory import keep_freed_memory, return_freed_memory
 from fishergcn._base.provenance import device_name, versions
 from fishergcn._base.types import FloatArray, IntArray
+from fishergcn._kernels.threads import many_rows
 from fishergcn.operators import as_operator
 from fishergcn.training._engine import Trainer
 from fishergcn.training._metrics import calibrated_cross_entropy, measure
@@ -122,7 +123,10 @@ def train_chunk(
     start = time.perf_counter()
     if not problem.method.trained:
         return untrained(problem, runs, device, keep_weights=keep_weights)
-    return train_epochs(Trainer(problem, runs, device), start, keep_weights=keep_weights, on_epoch=on_epoch)
+    records = train_epochs(Trainer(problem, runs, device), start, keep_weights=keep_weights, on_epoch=on_epoch)
+    if device.type == "cpu" and many_rows(problem.graph.num_nodes):
+        return_freed_memory()
+    return records
 
 
 def train_epochs(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fishergcn.splits import Split
     from fishergcn.training._methods import Method
 
-_ROWS = 64  # sampled to estimate the size of the high-order matrix
+_ROWS = 256  # sampled to estimate the size of the high-order matrix
 _MOST_WALKS = 50_000_000  # entries of sampled rows, whatever the graph
 
 
@@ -44,7 +44,9 @@ class Sizes:
         Entries in the row that an entry of Ã leads to, on average: Σ d² / Σ d. That is more than the mean row has
         where some nodes have many links.
     walks
-        Multiply-adds that make the high-order matrix; 0 for others.
+        Multiply-adds that make the high-order matrix; 0 for others, and where its entries were given.
+    clustered
+        Whether entries stand together once the nodes are in a good order, as those of a high-order matrix do.
 
     Examples
     --------
@@ -68,6 +70,7 @@ class Sizes:
     dense: bool = False
     crowding: float = 0.0
     walks: float = 0.0
+    clustered: bool = False
 
     @classmethod
     def of(
@@ -106,12 +109,18 @@ class Sizes:
             dense=features is not None and not sparse.issparse(features),
             crowding=float(crowding),
             walks=walks,
+            clustered=method.high_order,
         )
 
     @property
     def full_rows(self) -> bool:
         """Whether rows of Ã are so full that another kernel multiplies with them."""
         return self.entries >= FULL_ROW * self.nodes
+
+    @property
+    def tile_share(self) -> float:
+        """How many of all tiles of Ã hold an entry: all but for clustered ones, by a rule that was found by trying."""
+        return float((self.entries / self.nodes**2) ** (1 / 3)) if self.clustered else 1.0
 
     def reached(self, nodes: int, depth: int) -> list[tuple[float, float]]:
         """Return about how many rows, and entries in them, each layer computes for some nodes, first layer first.

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from fishergcn._base.backend import usable
 from fishergcn._kernels.choice import DENSE_SHARE, NEARLY_ALL
 from fishergcn.training._methods import samples_of
 
@@ -22,10 +23,11 @@ if TYPE_CHECKING:
     from fishergcn.training._sampling import BatchSettings
     from fishergcn.training._sizes import Sizes
 
-#: Kinds of work of an epoch, each with a pace of its own; the first two are calls, the others sums or entries.
+#: Kinds of work of an epoch, each with a pace of its own; the first three are calls, the others sums or entries.
 WORK = (
-    "epoch", "perturbation", "features", "stored", "dense features", "masks", "entries", "links", "far links",
-    "full rows", "far full rows", "layers", "activations", "far activations", "low rank", "parameters",
+    "epoch", "perturbation", "best epoch", "features", "stored", "dense features", "masks", "entries", "links",
+    "far links", "full entries", "full rows", "far full rows", "layers", "activations", "far activations", "biased",
+    "low rank", "parameters",
 )  # fmt: skip
 _ENTERING = 0.4  # how much of the time that activations take is that of those that enter a product with the graph
 _USUAL = {1: 225, 2: 155}  # epochs at which the paper's rule stops, by hidden layers: means over the three data sets
@@ -88,7 +90,7 @@ def epoch_work(
         Whether a GPU does it, which multiplies with full matrices in another way.
     """
     number, found = 4 if config.dtype == "float32" else 8, dict.fromkeys(WORK, 0.0)
-    found["epoch"] = 1.0
+    found["epoch"], found["best epoch"] = 1.0, float(config.test_at == "best-val")
     for view in _layers(sizes, method, config, runs):
         first = view[0]
         stored = first.passes * first.columns / sizes.nodes * sizes.stored * first.batch
@@ -100,9 +102,12 @@ def epoch_work(
             # Those that enter and those that come out are as many where all nodes are seen.
             numbers = layer.passes * (_ENTERING * layer.entering + (1.0 - _ENTERING) * layer.numbers)
             sums = layer.passes * layer.entries * layer.batch * layer.width
-            if gpu and sizes.entries > DENSE_SHARE * sizes.nodes**2:
-                found["full rows"] += layer.passes * layer.rows * layer.columns * layer.batch * layer.width
+            if gpu and _tiled(sizes):
+                share = sizes.tile_share
+                found["full rows"] += share * layer.passes * layer.rows * layer.columns * layer.batch * layer.width
             elif sizes.full_rows and not gpu:
+                # Those that follow each other in a row need not be looked for.
+                found["full entries"] += layer.passes * layer.entries * (1.0 - sizes.entries / sizes.nodes**2)
                 found["full rows"] += sums
                 # Tiles are cut for the cache that a core has for itself, which is about a sixteenth of the other.
                 found["far full rows"] += (max(0.0, 1.0 - cache / 16 / read) if read else 0.0) * sums
@@ -112,6 +117,8 @@ def epoch_work(
                 found["far links"] += far * sums
             found["activations"] += numbers
             found["far activations"] += far * numbers
+            if gpu and config.bias:  # on the CPU another step, with a pace of its own
+                found["biased"] += layer.passes * layer.numbers
             if at:
                 found["layers"] += (2 * layer.passes - 1) * layer.columns * layer.batch * layer.before * layer.width
     samples, widths = samples_of(method, config), (*config.hidden, sizes.classes)
@@ -123,6 +130,11 @@ def epoch_work(
         found["masks"] = float(runs * samples * (sizes.stored + sizes.nodes * sum(config.hidden)))
     found["parameters"] = float(runs * parameter_count(sizes, config))
     return found
+
+
+def _tiled(sizes: Sizes) -> bool:
+    """Whether a GPU multiplies with tiles of Ã in half precision."""
+    return sizes.entries > DENSE_SHARE * sizes.nodes**2
 
 
 def _far_share(read: float, cache: float) -> float:
@@ -161,6 +173,13 @@ def compiles(sizes: Sizes, method: Method, config: TrainConfig) -> bool:
     )
 
 
+def fuses(sizes: Sizes, method: Method, config: TrainConfig) -> bool:
+    """Whether a step on a GPU is one of fused kernels, which hold fewer arrays than torch's own."""
+    drawn = method.perturbed and config.radius > 0
+    others = drawn and (config.perturbation != "spectral" or config.congruent)
+    return method.uses_graph and not sizes.dense and config.dtype == "float32" and not others and usable("triton")
+
+
 def usual_epochs(config: TrainConfig) -> float:
     """Return after how many epochs a run usually ends: all, or what a stopping rule leaves of them.
 
@@ -184,24 +203,27 @@ def usual_epochs(config: TrainConfig) -> float:
 
 #: Kinds of numbers that a training holds.
 HELD = (
-    "links", "entries", "view entries", "full entries", "stored", "nodes", "basis", "activations",
-    "one sample", "masks", "parameters", "square",
+    "links", "entries", "view entries", "full entries", "stored", "nodes", "basis", "activations", "one sample",
+    "outputs", "biased", "tested", "masks", "parameters", "square",
 )  # fmt: skip
 
 # Bytes at the peak for each number of a kind, as `benchmarks/cost.py` finds them: of a link those of A; of an entry
 # those of Ã, of its copies in other precision, and what is needed to make them; of an activation those of all arrays
-# that are as large, in float32.
-_EVERYWHERE = {"entries": 43.0, "full entries": 61.0, "stored": 27.0, "nodes": 16.0, "basis": 24.0, "masks": 4.0,
+# that are as large, in float32. The fused kernels of a GPU hold little more than half of what goes into a layer and
+# comes out of it; more with a bias. A test, which sees more nodes than a step on few, counts too.
+_EVERYWHERE = {"entries": 43.0, "full entries": 51.0, "stored": 27.0, "nodes": 16.0, "basis": 24.0, "masks": 4.0,
                "parameters": 24.0}  # fmt: skip
-COMPILED_BYTES, PLAIN_BYTES, GPU_BYTES = (
+_ON_GPU = {"entries": 8.0, "view entries": 8.0, "full entries": 56.0, "stored": 20.0, "basis": 4.0, "masks": 4.0,
+           "parameters": 27.0, "square": 2.0}  # fmt: skip
+COMPILED_BYTES, PLAIN_BYTES, FUSED_GPU_BYTES, GPU_BYTES = (
     dict.fromkeys(HELD, 0.0) | each
     for each in (
         _EVERYWHERE | {"activations": 2.3, "one sample": 2.5},  # which goes through all layers before the next one
-        _EVERYWHERE | {"activations": 15.0},
-        {"view entries": 8.0, "entries": 8.0, "stored": 20.0, "basis": 4.0, "activations": 21.0, "masks": 4.0,
-         "parameters": 24.0, "square": 2.0},
+        _EVERYWHERE | {"activations": 13.0},
+        _ON_GPU | {"activations": 2.6, "outputs": 2.5, "biased": 2.7, "tested": 2.0, "stored": 8.0, "masks": 2.0},
+        _ON_GPU | {"activations": 21.0},
     )
-)  # fmt: skip
+)
 
 
 def held_numbers(
@@ -213,8 +235,8 @@ def held_numbers(
     found["links"], found["entries"], found["stored"] = float(sizes.links), sizes.entries, float(sizes.stored)
     found["nodes"] = float(sizes.nodes)
     found["basis"] = float(sizes.nodes * config.rank) if draws_spectrum(method, config) else 0.0
-    if gpu and sizes.entries > DENSE_SHARE * sizes.nodes**2:
-        found["square"] = float(sizes.nodes) ** 2
+    if gpu and _tiled(sizes):
+        found["full entries"], found["square"] = sizes.entries, sizes.tile_share * float(sizes.nodes) ** 2
     else:
         layers = [*([] if sees_all(method, config) else step), *check]
         own = [layer for layer in layers if min(layer.rows, layer.columns) < NEARLY_ALL * sizes.nodes]
@@ -222,10 +244,13 @@ def held_numbers(
         kind = "full entries" if sizes.full_rows and not gpu else "view entries"
         found[kind] = shared + sum(layer.entries for layer in own)
     wide = 1.0 if config.dtype == "float32" else 2.0
-    found["activations"] = wide * (
-        step[0].columns * step[0].batch * step[0].width + sum(layer.numbers for layer in step)
-    )
+    found["activations"] = wide * (step[0].entering + sum(layer.numbers for layer in step))
     found["activations"] *= _copies(sizes, method, config)
+    if gpu:  # with fused kernels
+        _, test = _layers(dataclasses.replace(sizes, val=sizes.test), method, config, runs)
+        found["outputs"] = wide * sum(layer.numbers for layer in step)
+        found["biased"] = found["outputs"] if config.bias else 0.0
+        found["tested"] = wide * (test[0].entering + sum(layer.numbers for layer in test))
     found["one sample"] = found["activations"] / samples_of(method, config)
     batch = runs * samples_of(method, config)
     if config.dropout > 0:
@@ -256,7 +281,6 @@ def held_bytes(
     method: Method,
     config: TrainConfig,
     runs: int,
-    bytes_each: Mapping[str, float] | None = None,
     *,
     batches: bool = False,
     gpu: bool = False,
@@ -273,8 +297,10 @@ def held_bytes(
     >>> round(held_bytes(million, parse_method("fishergcn"), TrainConfig(), 1) / 1e9)
     3
     """
-    if bytes_each is None:
-        bytes_each = GPU_BYTES if gpu else COMPILED_BYTES if compiles(sizes, method, config) else PLAIN_BYTES
+    if gpu:
+        bytes_each = FUSED_GPU_BYTES if fuses(sizes, method, config) and not batches else GPU_BYTES
+    else:
+        bytes_each = COMPILED_BYTES if compiles(sizes, method, config) else PLAIN_BYTES
     numbers = batch_numbers(sizes, method, config) if batches else held_numbers(sizes, method, config, runs, gpu=gpu)
     return sum(bytes_each[name] * count for name, count in numbers.items())
 
@@ -315,6 +341,7 @@ def batch_work(
     )
     calls = ("epoch", "perturbation", "masks", "parameters")
     found = {name: steps * step[name] + (0.0 if name in calls else check[name]) for name in whole}
+    found["best epoch"] = whole["best epoch"]
     checked = sum(entries for _, entries in sizes.reached(sizes.val, len(config.hidden) + 1)[1:])
     return found, {"step": float(steps), "drawn": steps * drawn, "checked": checked}
 
