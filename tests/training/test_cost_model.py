@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fishergcn
@@ -21,6 +21,7 @@ from fishergcn.training import (
     Run,
     Sizes,
     _pace,
+    _work,
     held_bytes,
     pace_of,
     parse_method,
@@ -29,7 +30,7 @@ from fishergcn.training import (
 )
 from fishergcn.training._engine import Trainer
 from fishergcn.training._pace import COMPILED, fitted
-from fishergcn.training._work import WORK, batch_work, compiles, epoch_work, sees_all
+from fishergcn.training._work import WORK, batch_work, compiles, epoch_work, fuses, sees_all
 
 CACHE = 16e6
 MILLION = Sizes(10**6, 10**7, 1.1e7, 100, 10**7, 10, train=10**4, val=5000, test=5000)
@@ -77,6 +78,7 @@ def test_work_grows_with_the_graph_as_its_parts_do(factor, method):
         assert many[name] >= factor * one[name] > 0
 
 
+@settings(deadline=None)  # the first that asks of a GPU imports Triton
 @given(st.integers(1, 40), st.sampled_from(["gcn", "fishergcn", "gcn-x5-c"]), st.booleans())
 def test_more_runs_samples_or_units_hold_more(number, method, gpu):
     method, config = parse_method(method), TrainConfig(samples=number)
@@ -84,7 +86,34 @@ def test_more_runs_samples_or_units_hold_more(number, method, gpu):
     held = held_bytes(MILLION, method, config, number, gpu=gpu)
     assert held < held_bytes(MILLION, method, config, number + 1, gpu=gpu)
     assert held < held_bytes(MILLION, method, more, number, gpu=gpu)
-    assert held_bytes(MILLION, method, config, 1, batches=True) < held_bytes(MILLION, method, config, 1)
+    for chosen in (config, dataclasses.replace(config, bias=True)):
+        assert held_bytes(MILLION, method, chosen, 1, batches=True) < held_bytes(MILLION, method, chosen, 1)
+
+
+def test_the_tiles_of_a_high_order_matrix_are_not_all_filled():
+    cora, config = datasets.load("cora"), TrainConfig()
+    plain, high = (Sizes.of(cora, parse_method(name), config) for name in ("gcn", "gcn-t"))
+    assert plain.tile_share == 1.0
+    assert high.entries / high.nodes**2 < high.tile_share < 1.0
+    full = dataclasses.replace(high, clustered=False)
+    assert held_bytes(high, parse_method("gcn-t"), config, 1, gpu=True) < held_bytes(
+        full, parse_method("gcn-t"), config, 1, gpu=True
+    )
+
+
+@pytest.mark.parametrize(
+    "changes", [{"dtype": "float64"}, {"perturbation": "link-drop"}, {"directions": "nodes"}, {"triton": False}]
+)
+def test_without_fused_kernels_a_gpu_holds_more(monkeypatch, changes):
+    monkeypatch.setattr(_work, "usable", lambda name: changes.get(name, True))
+    method, config = parse_method("fishergcn"), TrainConfig()
+    assert fuses(MILLION, method, config) == ("triton" not in changes)
+    other = dataclasses.replace(config, **{name: value for name, value in changes.items() if name != "triton"})
+    assert not fuses(MILLION, method, other)
+    monkeypatch.setattr(_work, "usable", lambda _: True)
+    fused = held_bytes(MILLION, method, config, 1, gpu=True)
+    monkeypatch.setattr(_work, "usable", lambda name: changes.get(name, True))
+    assert 2 * fused < held_bytes(MILLION, method, other, 1, gpu=True)
 
 
 def test_an_epoch_of_mini_batches_reads_every_training_node_once():

@@ -65,7 +65,7 @@ _CLUSTERED = 0.14  # time of an entry of a high-order matrix: its rows are full,
 _LINK_BYTES, _FAR_LINKS = 12, 1.5  # of an entry of A; further time of those beyond the cache
 # Seconds of a byte that a process has not had before; trials in one process cannot tell, and a virtual machine may have
 # to ask for it: 0.6e-9 and 2.8e-9 were measured on the same one.
-_NEW_BYTE = 1.3e-9
+_NEW_BYTE = 1e-9
 _COMPILED_GAIN, _PLAIN_GAIN = 0.8, 0.4  # of a core for each further thread
 _DRAWN = 0.2  # how strongly; a trial has the weight 1
 _VERSION = 8  # of what is measured: another one is measured anew

@@ -209,8 +209,8 @@ HELD = (
 
 # Bytes at the peak for each number of a kind, as `benchmarks/cost.py` finds them: of a link those of A; of an entry
 # those of Ã, of its copies in other precision, and what is needed to make them; of an activation those of all arrays
-# that are as large, in float32. The fused kernels of a GPU hold little more than half of what goes into a layer and
-# comes out of it; more with a bias. A test, which sees more nodes than a step on few, counts too.
+# that are as large, in float32, and more of one that comes out of a layer: autograd keeps it for the way back. Fused
+# kernels of a GPU hold a quarter of that, more with a bias; a test, which sees more nodes than a step may, counts too.
 _EVERYWHERE = {"entries": 43.0, "full entries": 51.0, "stored": 27.0, "nodes": 16.0, "basis": 24.0, "masks": 4.0,
                "parameters": 24.0}  # fmt: skip
 _ON_GPU = {"entries": 8.0, "view entries": 8.0, "full entries": 56.0, "stored": 20.0, "basis": 4.0, "masks": 4.0,
@@ -219,7 +219,7 @@ COMPILED_BYTES, PLAIN_BYTES, FUSED_GPU_BYTES, GPU_BYTES = (
     dict.fromkeys(HELD, 0.0) | each
     for each in (
         _EVERYWHERE | {"activations": 2.3, "one sample": 2.5},  # which goes through all layers before the next one
-        _EVERYWHERE | {"activations": 13.0},
+        _EVERYWHERE | {"activations": 9.0, "outputs": 9.0},
         _ON_GPU | {"activations": 2.6, "outputs": 2.5, "biased": 2.7, "tested": 2.0, "stored": 8.0, "masks": 2.0},
         _ON_GPU | {"activations": 21.0},
     )
@@ -244,11 +244,11 @@ def held_numbers(
         kind = "full entries" if sizes.full_rows and not gpu else "view entries"
         found[kind] = shared + sum(layer.entries for layer in own)
     wide = 1.0 if config.dtype == "float32" else 2.0
-    found["activations"] = wide * (step[0].entering + sum(layer.numbers for layer in step))
-    found["activations"] *= _copies(sizes, method, config)
-    if gpu:  # with fused kernels
+    copies = wide * _copies(sizes, method, config)
+    found["outputs"] = copies * sum(layer.numbers for layer in step)
+    found["activations"] = found["outputs"] + copies * step[0].entering
+    if gpu:
         _, test = _layers(dataclasses.replace(sizes, val=sizes.test), method, config, runs)
-        found["outputs"] = wide * sum(layer.numbers for layer in step)
         found["biased"] = found["outputs"] if config.bias else 0.0
         found["tested"] = wide * (test[0].entering + sum(layer.numbers for layer in test))
     found["one sample"] = found["activations"] / samples_of(method, config)
@@ -265,7 +265,7 @@ def activation_bytes(sizes: Sizes, method: Method, config: TrainConfig) -> float
     """Return the bytes of all activations of a run on the CPU, which a step writes to memory that is new to it."""
     bytes_each = COMPILED_BYTES if compiles(sizes, method, config) else PLAIN_BYTES
     numbers = held_numbers(sizes, method, config, 1)
-    return sum(bytes_each[name] * numbers[name] for name in ("activations", "one sample"))
+    return sum(bytes_each[name] * numbers[name] for name in ("activations", "one sample", "outputs"))
 
 
 def _copies(sizes: Sizes, method: Method, config: TrainConfig) -> float:
@@ -354,5 +354,6 @@ def batch_numbers(sizes: Sizes, method: Method, config: TrainConfig) -> dict[str
     found |= dict.fromkeys(("view entries", "full entries", "square", "masks"), 0.0)
     layers = [rows * width for (rows, _), width in zip(reached, (*widths, widths[-1]), strict=False)]
     found["activations"] = max(map(sum, pairwise(layers)))
+    found["outputs"] = found["activations"] / 2
     found["one sample"] = 2 * found["activations"]  # a layer and what it is made of are there at a time, and a copy
     return found
