@@ -17,7 +17,7 @@ import tempfile
 from functools import cached_property
 from pathlib import Path
 
-from fishergcn._base.process import ProcessError, start_python
+from fishergcn._base.process import ProcessError, ends_well, start_python
 
 _CONTROL, _PLACE = "nvidia-cuda-mps-control", "/usr/local/nvidia/bin"  # which a container need not have on its path
 _FOLDER = "CUDA_MPS_PIPE_DIRECTORY"
@@ -97,35 +97,19 @@ def main() -> None:
 def _serves(folder: str, index: str) -> bool:
     """Start a daemon, and say whether a process can use the GPU by it."""
     probe = [sys.executable, "-I", "-c", _PROBE, index, str(_FIRST)]
-    return _control(folder, "-d") and _ends_well(probe, dict(os.environ) | _told(folder))
+    return _control(folder, "-d") and ends_well(probe, dict(os.environ) | _told(folder), _PATIENCE)
 
 
 def _control(folder: str, *arguments: str, ask: str = "") -> bool:
     # The daemon serves all GPUs: which of them are visible is a matter of each process that uses it.
     own = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
-    return _ends_well([_program() or _CONTROL, *arguments], own | _told(folder), ask)
+    return ends_well([_program() or _CONTROL, *arguments], own | _told(folder), _PATIENCE, ask)
 
 
 def _program() -> str | None:
     """Return the program that starts a daemon and tells it what to do, from nowhere near the working folder."""
     entries = [each for each in os.environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(each)]
     return shutil.which(_CONTROL, path=os.pathsep.join([*entries, _PLACE]))
-
-
-def _ends_well(command: list[str], environment: dict[str, str], ask: str = "") -> bool:
-    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        done = subprocess.run(
-            command,
-            env=environment,
-            input=ask,
-            text=True,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=_PATIENCE,
-            check=False,
-        )
-        return done.returncode == 0
-    return False
 
 
 def _told(folder: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Python processes that import nothing from the working folder.
+"""Processes, and of Python those that import nothing from the working folder.
 
 ``python -m`` and ``python -c`` put the working folder first on the path, so that a ``random.py`` beside someone's data
 would be run. From Python 3.11 on ``-P`` prevents that; what is done here works from 3.10 on.
@@ -57,6 +57,23 @@ def start_python(
             f"a process cannot be started: {error.strerror or reason(error)}; fewer workers need fewer processes, and "
             "finished runs are saved."
         ) from error
+
+
+def ends_well(command: list[str], environment: Mapping[str, str], patience: float, ask: str = "") -> bool:
+    """Run a program and give it some input; say whether it ended in so many seconds, with status 0."""
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        done = subprocess.run(
+            command,
+            env=environment,
+            input=ask,
+            text=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=patience,
+            check=False,
+        )
+        return done.returncode == 0
+    return False
 
 
 def safe_environment() -> dict[str, str]:
