@@ -351,9 +351,8 @@ def batch_numbers(sizes: Sizes, method: Method, config: TrainConfig) -> dict[str
     found = held_numbers(sizes, method, config, 1)
     reached = sizes.reached(max(sizes.val, sizes.test), len(config.hidden) + 1)
     widths = (*config.hidden, sizes.classes)
-    found |= dict.fromkeys(("view entries", "full entries", "square", "masks"), 0.0)
+    found |= dict.fromkeys(("view entries", "full entries", "square", "masks", "outputs"), 0.0)  # no way back
     layers = [rows * width for (rows, _), width in zip(reached, (*widths, widths[-1]), strict=False)]
     found["activations"] = max(map(sum, pairwise(layers)))
-    found["outputs"] = found["activations"] / 2
     found["one sample"] = 2 * found["activations"]  # a layer and what it is made of are there at a time, and a copy
     return found
