@@ -40,7 +40,7 @@ def cost(record: Record) -> str:
 
 
 def cost_gpu(record: Record) -> str:
-    return cost(record)
+    return f"{cost(record)} Device: {record['machine']['device']}."
 
 
 def largest(record: Record) -> str:

@@ -127,7 +127,7 @@ def measure(case: dict[str, str], epochs: int, device: str, runs: int) -> dict[s
 
 
 def measure_on_gpu(case: dict[str, str], epochs: int, runs: int) -> dict[str, Any]:
-    """Do so in a new process that need not import anything: 61 times that takes longer than all trainings."""
+    """Do so in a new process that need not import anything, which takes longer than most of the trainings."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["triton", "fishergcn.execution", "fishergcn.training", "_planted"])
     with context.Pool(1) as pool:

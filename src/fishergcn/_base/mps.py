@@ -24,8 +24,7 @@ _FOLDER = "CUDA_MPS_PIPE_DIRECTORY"
 _USUAL_FOLDER = "/tmp/nvidia-mps"  # noqa: S108, where a daemon of the whole machine is found
 _PATIENCE = 30.0  # seconds, for what takes one or two
 _LEFT = "1"  # seconds that processes still have when the daemon ends
-# Volta's generation is the first that keeps processes apart; before it, an error in one ended all.
-_FIRST = 7
+_FIRST = 7  # Volta: before it, processes that share a GPU so shared their memory, too
 # Whether a process that is told the folder can use the GPU, asked in one that may hang without harm.
 _PROBE = """
 import ctypes, sys

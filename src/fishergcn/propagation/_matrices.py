@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from scipy import sparse
 
 from fishergcn._base.checks import check_integer, check_real
 from fishergcn._base.config import MAX_ORDER
 from fishergcn._base.matrices import check_adjacency
-from fishergcn._base.types import CSRArray, MatrixLike
+from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
 from fishergcn.propagation._algorithm import assembled, cut_walks, normalized
 from fishergcn.propagation._walk import transition_matrix
 
 _MEMORY_LIMIT = 512 * 2**20
+_SAMPLED_ROWS = 256  # by which the size of a high-order matrix is estimated,
+_SAMPLED_ENTRIES = 50_000_000  # as long as they have no more entries than this
 
 
 def renormalized(adjacency: MatrixLike) -> CSRArray:
@@ -66,6 +69,29 @@ def normalized_adjacency(adjacency: MatrixLike) -> CSRArray:
            [0., 0., 0.]])
     """
     return normalized(check_adjacency(adjacency).copy())
+
+
+def neighbor_mean(adjacency: MatrixLike) -> CSRArray:
+    """Return D⁻¹ A, which takes the mean over the neighbors of each node, without the node itself.
+
+    Parameters
+    ----------
+    adjacency : array_like or SciPy sparse, shape (n, n)
+        A: symmetric, non-negative, finite, n ≥ 2.
+
+    Returns
+    -------
+    csr_array of float64, shape (n, n)
+        Not symmetric; rows sum to 1, and the row of a node without links is empty.
+
+    Examples
+    --------
+    >>> neighbor_mean([[0, 1, 0], [1, 0, 3], [0, 3, 0]]).toarray()
+    array([[0.  , 1.  , 0.  ],
+           [0.25, 0.  , 0.75],
+           [0.  , 1.  , 0.  ]])
+    """
+    return transition_matrix(check_adjacency(adjacency))
 
 
 def high_order(
@@ -159,3 +185,32 @@ def checked_walk(adjacency: MatrixLike, order: int, threshold: float) -> tuple[C
         check_integer("order", order, minimum=1, maximum=MAX_ORDER),
         check_real("threshold", threshold, minimum=0, below=1),
     )
+
+
+def high_order_size(adjacency: CSRArray, order: int, threshold: float) -> tuple[float, float]:
+    """Estimate the entries of the high-order matrix of a graph and the multiply-adds to make it, from some rows.
+
+    Examples
+    --------
+    >>> ring = sparse.csr_array(np.roll(np.eye(40), 1, axis=0) + np.roll(np.eye(40), -1, axis=0))
+    >>> high_order_size(ring, order=5, threshold=1e-4)[0]  # five steps to either side, and the node itself
+    440.0
+    """
+    nodes = adjacency.shape[0]
+    count = int(np.clip(_SAMPLED_ENTRIES // nodes, 4, _SAMPLED_ROWS))
+    chosen = np.random.default_rng(0).permutation(nodes)[:count]
+    walk: Any = transition_matrix(adjacency)
+    power = total = walk[chosen]
+    lengths = np.diff(walk.indptr)
+    steps = 0
+    for _ in range(order - 1):
+        steps += int(lengths[power.indices].sum())
+        power = power @ walk
+        total = total + power
+    degrees: FloatArray = np.asarray(adjacency.sum(axis=1)).ravel()
+    found = total.tocoo()
+    here, there = chosen[found.row], found.col
+    # By detailed balance the walk back is s_ji = s_ij d_i / d_j; either of the two keeps the entry.
+    share = found.data / order * np.maximum(1.0, degrees[here] / np.maximum(degrees[there], 1e-300))
+    kept = ((share > threshold) & (here != there)).sum()
+    return float(nodes * (kept / len(chosen) + 1.0)), float(nodes * steps / len(chosen))

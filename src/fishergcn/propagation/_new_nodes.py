@@ -55,6 +55,11 @@ def normalized_rows(links: CSRArray, adjacency: CSRArray) -> tuple[CSRArray, Flo
     return _scaled(links, here, there), np.zeros(len(here))
 
 
+def mean_rows(links: CSRArray) -> tuple[CSRArray, FloatArray]:
+    """Return the rows w_ij / d_i of new nodes i for D⁻¹ A, in which nothing comes from i itself."""
+    return transition_matrix(links), np.zeros(links.shape[0])
+
+
 def high_order_rows(
     links: CSRArray, adjacency: CSRArray, propagation: CSRArray, order: int, threshold: float
 ) -> tuple[CSRArray, FloatArray]:

@@ -1,0 +1,244 @@
+"""The matrices that a network can multiply with: each is one entry that knows all about itself.
+
+Whoever needs a propagation matrix asks its entry: how it is made, in memory or in mapped files, how new nodes join it,
+how many entries it will have, and the key under which it is kept. No other module tells them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from scipy import sparse
+
+from fishergcn._base.types import CSRArray, FloatArray
+from fishergcn.errors import InputError, suggestion
+from fishergcn.graph import Graph
+from fishergcn.propagation._mapped import renormalized_into
+from fishergcn.propagation._matrices import (
+    high_order,
+    high_order_size,
+    neighbor_mean,
+    normalized_adjacency,
+    renormalized,
+)
+from fishergcn.propagation._new_nodes import (
+    high_order_rows,
+    joined,
+    mean_rows,
+    normalized_rows,
+    renormalized_rows,
+)
+
+if TYPE_CHECKING:
+    from fishergcn._base.config import TrainConfig
+
+#: What new nodes take from the old ones, m x n, and from themselves, (m,).
+NewRows = tuple[CSRArray, FloatArray]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """One kind of propagation matrix P, n x n.
+
+    Attributes
+    ----------
+    name, title
+        What it is called, and what it is.
+    make
+        Maps A, and the settings by name, to P.
+    new_rows
+        Maps the links (m x n) of new nodes, A, P and the settings by name to what the new nodes take from the old ones
+        and from themselves.
+    settings
+        The settings of :class:`fishergcn.TrainConfig` that it depends on.
+    symmetric
+        Whether P equals its transpose exactly; only then does its Laplacian have a neighborhood.
+    linked
+        Whether it depends on the links at all.
+    into
+        Maps A of a graph in mapped files, and a folder, to P in mapped files; None where it must fit in memory.
+    size
+        Maps A and the settings by name to the number of entries that P will have, or about, and of the multiply-adds
+        that make it beyond those entries.
+    clustered
+        Whether entries stand together once the nodes are in a good order.
+
+    Examples
+    --------
+    >>> from fishergcn import Graph, TrainConfig
+    >>> matrix, pair = find_matrix("mean"), Graph.from_edges([(0, 1)])
+    >>> matrix.symmetric, matrix.key(TrainConfig()), matrix.of(pair, TrainConfig()).toarray().tolist()
+    (False, ('mean',), [[0.0, 1.0], [1.0, 0.0]])
+    """
+
+    name: str
+    title: str
+    make: Callable[..., CSRArray]
+    new_rows: Callable[..., NewRows]
+    settings: tuple[str, ...] = ()
+    symmetric: bool = True
+    linked: bool = True
+    into: Callable[[CSRArray, Path], CSRArray] | None = None
+    size: Callable[..., tuple[float, float]] = lambda adjacency: (float(adjacency.nnz), 0.0)
+    clustered: bool = False
+
+    def _chosen(self, config: TrainConfig) -> dict[str, Any]:
+        return {name: getattr(config, name) for name in self.settings}
+
+    def key(self, config: TrainConfig) -> tuple[Any, ...]:
+        """Return what tells this matrix from all others of a graph: its name and the settings that it depends on."""
+        return self.name, *self._chosen(config).values()
+
+    def of(self, graph: Graph, config: TrainConfig) -> CSRArray:
+        """Return P of a graph; it is made once for as long as the graph is in use."""
+        known = _KEPT.setdefault(graph, {})
+        key = self.key(config)
+        if key not in known:
+            made = self.make(graph.adjacency, **self._chosen(config))
+            known[key] = made if self.name in _BUILT_IN else self._checked(made, graph.num_nodes)
+        return known[key]
+
+    def _checked(self, found: Any, nodes: int) -> CSRArray:
+        """Refuse what is not what the entry says: compiled kernels and gradients rely on it."""
+        what = f"the matrix {self.name!r}"
+        if not sparse.issparse(found) or found.shape != (nodes, nodes):
+            got = f"shape {found.shape}" if hasattr(found, "shape") else type(found).__name__
+            raise InputError(f"{what} must be sparse with {nodes} rows and columns, got {got}.")
+        made: CSRArray = sparse.csr_array(found, dtype=np.float64)
+        made.sum_duplicates()
+        if not np.isfinite(made.data).all():
+            raise InputError(f"{what} must hold finite numbers, got NaN or infinity.")
+        if self.symmetric:
+            gap = abs(made - made.T)
+            if gap.nnz and gap.max() > 0:
+                raise InputError(f"{what} is declared symmetric, but differs from its transpose by {gap.max():.3g}.")
+        return made
+
+    def joined(self, graph: Graph, links: CSRArray, config: TrainConfig, matrix: CSRArray) -> CSRArray:
+        """Return P of a graph with new nodes that join it one by one, (n + m) x (n + m); the old ones do not see them.
+
+        Parameters
+        ----------
+        graph
+            The graph, n nodes.
+        links
+            Weights of the links of m new nodes to its nodes, m x n.
+        config
+            The settings.
+        matrix
+            P of the graph itself.
+        """
+        return joined(matrix, *self.new_rows(links, graph.adjacency, matrix, **self._chosen(config)))
+
+    def sizes(self, graph: Graph, config: TrainConfig) -> tuple[float, float]:
+        """Return about how many entries P of a graph has, and how many multiply-adds make it beyond those."""
+        return self.size(graph.adjacency, **self._chosen(config))
+
+
+# Matrices of graphs that are in use: one of high order takes as long as some hundred epochs.
+_KEPT: WeakKeyDictionary[Graph, dict[object, CSRArray]] = WeakKeyDictionary()
+
+_MATRICES: dict[str, Matrix] = {}
+
+
+def register_matrix(matrix: Matrix) -> Matrix:
+    """Make a matrix known by its name, so that networks can ask for it.
+
+    Examples
+    --------
+    >>> register_matrix(find_matrix("mean")).name  # the same again is no change
+    'mean'
+    """
+    if not isinstance(matrix, Matrix):
+        raise InputError(f"a matrix must be described by a Matrix, got {type(matrix).__name__}.")
+    known = _MATRICES.get(matrix.name)
+    if known is not None and known != matrix:
+        raise InputError(f"there is a matrix {matrix.name!r} already; choose another name.")
+    _MATRICES[matrix.name] = matrix
+    return matrix
+
+
+def find_matrix(name: str) -> Matrix:
+    """Return the matrix of a name.
+
+    Examples
+    --------
+    >>> find_matrix("renormalized").title
+    '(D + I)^-½ (A + I) (D + I)^-½'
+    """
+    if name not in _MATRICES:
+        known = ", ".join(_MATRICES)
+        raise InputError(f"matrix must be one of {known}, got {name!r}{suggestion(name, _MATRICES)}.")
+    return _MATRICES[name]
+
+
+def matrices() -> tuple[Matrix, ...]:
+    """Return all matrices that are known.
+
+    Examples
+    --------
+    >>> [each.name for each in matrices()][:3]
+    ['renormalized', 'high-order', 'labels']
+    """
+    return tuple(_MATRICES.values())
+
+
+def _with_itself(adjacency: CSRArray) -> tuple[float, float]:
+    return float(adjacency.nnz + adjacency.shape[0] - np.count_nonzero(adjacency.diagonal())), 0.0
+
+
+def _identity(adjacency: CSRArray) -> CSRArray:
+    return sparse.eye_array(adjacency.shape[0], format="csr")
+
+
+def _identity_rows(links: CSRArray, *_: CSRArray) -> NewRows:
+    return sparse.csr_array(links.shape), np.ones(links.shape[0])
+
+
+for _each in (
+    Matrix(
+        "renormalized",
+        "(D + I)^-½ (A + I) (D + I)^-½",
+        renormalized,
+        lambda links, adjacency, _: renormalized_rows(links, adjacency),
+        into=renormalized_into,
+        size=_with_itself,
+    ),
+    Matrix(
+        "high-order",
+        "where random walks of up to T steps end (Algorithm 1)",
+        high_order,
+        high_order_rows,
+        settings=("order", "threshold"),
+        size=high_order_size,
+        clustered=True,
+    ),
+    Matrix(
+        "labels",
+        "D^-½ A D^-½",
+        normalized_adjacency,
+        lambda links, adjacency, _: normalized_rows(links, adjacency),
+    ),
+    Matrix(
+        "mean",
+        "D⁻¹ A, the mean of the neighbors without the node itself",
+        neighbor_mean,
+        lambda links, adjacency, _: mean_rows(links),
+        symmetric=False,
+    ),
+    Matrix(
+        "identity",
+        "I, which does not look at the links",
+        _identity,
+        _identity_rows,
+        linked=False,
+        size=lambda adjacency: (float(adjacency.shape[0]), 0.0),
+    ),
+):
+    register_matrix(_each)
+_BUILT_IN = frozenset(_MATRICES)  # whose promises the tests check
