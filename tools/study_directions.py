@@ -29,7 +29,7 @@ def network(graph: fishergcn.Graph, record: Any) -> GCN:
     """Return the trained network of a record."""
     model = GCN(graph.num_features, record.config["hidden"], graph.num_classes)
     with torch.no_grad():
-        for weight, values in zip(model.weights, record.weights, strict=True):
+        for weight, values in zip(model.weights, record.weights.values(), strict=True):
             weight.copy_(torch.from_numpy(values))
     return model
 

@@ -29,7 +29,7 @@ def dense_scores(model, records, matrix):
     x[rows, model.features.indices.long()] = model.features.values
     found = []
     for index, record in enumerate(records):
-        first, second = record.weights
+        first, second = record.weights.values()
         logits = matrix[index] @ np.maximum(matrix[index] @ x.numpy() @ first, 0) @ second
         test = model.runs[index].split.test
         chosen = logits[test] - logits[test].max(axis=1, keepdims=True)

@@ -37,12 +37,12 @@ def test_the_network_is_ours(graph, trained, order):
     upper[:, 7] = upper[7] = 0  # a node without links
     row, column = np.nonzero(upper + upper.T)
     weight = torch.tensor((upper + upper.T)[row, column], requires_grad=True)
-    hidden = model.features.times(model.weights[0], None, 1, 0.0)[:, 0]
+    hidden = model.features.times(model.weights["weights.0"], None, 1, 0.0)[:, 0]
     out = network(hidden, torch.as_tensor(np.stack([row, column])), weight)
 
     adjacency = upper + upper.T + np.diag(graph.adjacency.diagonal())
     matrix = renormalized(sparse.csr_array(adjacency)).toarray() if order is None else uncut(adjacency, order)
-    wanted = matrix @ np.maximum(matrix @ hidden.numpy(), 0) @ model.weights[1][0].numpy()
+    wanted = matrix @ np.maximum(matrix @ hidden.numpy(), 0) @ model.weights["weights.1"][0].numpy()
     assert np.allclose(out.detach(), wanted, rtol=0, atol=1e-12)
     out.square().sum().backward()
     assert weight.grad.abs().min() > 0

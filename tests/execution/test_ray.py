@@ -11,11 +11,12 @@ import pytest
 from fishergcn import studies
 from fishergcn.errors import MissingExtraError
 from fishergcn.execution import Listener
-from fishergcn.execution._jobs import Job, measure_name, problem_arrays, problem_key, run_to_dict
+from fishergcn.execution._jobs import Job, measure_name, run_to_dict
 from fishergcn.execution._ray import _problem, _problems, _train_arrays
 from fishergcn.studies import make_plan
 from fishergcn.studies._runner import run
 from fishergcn.studies._store import open_runs
+from fishergcn.training import problem_arrays, problem_key
 
 SMALL = 80 * 2**20  # bytes of shared memory, the least that Ray takes is 75 MB
 

@@ -13,9 +13,9 @@ from scipy import sparse
 
 from fishergcn import Graph, TrainConfig
 from fishergcn.execution import _sharing
-from fishergcn.execution._jobs import problem_arrays, save_problem
+from fishergcn.execution._jobs import save_problem
 from fishergcn.execution._sharing import shared_arrays, shared_graph
-from fishergcn.training import parse_method, prepare
+from fishergcn.training import parse_method, prepare, problem_arrays
 
 NODES, LINKS = 40_000, 2_500_000
 pytestmark = pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="Linux tells memory by processes")

@@ -74,7 +74,7 @@ def test_the_transduction_is_that_of_the_network(blobs, method, given) -> None:
         np.testing.assert_array_equal(model.graph_.toarray(), chain.toarray())
     builder = fishergcn.high_order if method.endswith("-t") else fishergcn.renormalized
     propagation = builder(model.graph_).toarray()
-    first, second = (weight.astype(np.float64) for weight in model.weights_)
+    first, second = (weight.astype(np.float64) for weight in model.weights_.values())
     rounded = X.astype(np.float32).astype(np.float64)  # as the network has seen them in training
     logits = propagation @ np.maximum(propagation @ rounded @ first, 0) @ second
     odds = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -104,7 +104,7 @@ def test_new_nodes_come_with_given_links(blobs, method) -> None:
     if method == "gcn":  # same degree and features, so the same row of the propagation matrix
         np.testing.assert_allclose(probabilities[0], _two_hops(model, X), atol=1e-12)
     np.testing.assert_array_equal(model.predict(X[[3, 3]], links), model.classes_[probabilities.argmax(axis=1)])
-    alone = np.maximum(model._scaling.apply(X[[3]])[0] @ model.weights_[0], 0) @ model.weights_[1]
+    alone = np.maximum(model._scaling.apply(X[[3]])[0] @ model.weights_["weights.0"], 0) @ model.weights_["weights.1"]
     odds = np.exp(alone - alone.max())
     np.testing.assert_allclose(probabilities[1], odds / odds.sum(), atol=1e-6)
     with pytest.raises(InputError, match="links must be given for new nodes"):
@@ -124,7 +124,7 @@ def _two_hops(model: FisherGCNClassifier, X: np.ndarray) -> np.ndarray:
     degrees = adjacency.sum(axis=1)
     matrix = adjacency / np.sqrt(np.outer(degrees, degrees))
     features = model._scaling.apply(np.vstack([X, X[3]])).astype(np.float32).astype(np.float64)
-    first, second = (weight.astype(np.float64) for weight in model.weights_)
+    first, second = (weight.astype(np.float64) for weight in model.weights_.values())
     logits = (matrix @ np.maximum(matrix @ features @ first, 0) @ second)[90]
     odds = np.exp(logits - logits.max())
     return odds / odds.sum()
@@ -184,7 +184,7 @@ def test_all_labels_are_learned_from_without_validation(blobs) -> None:
     seed = int(np.random.RandomState(0).randint(np.iinfo(np.int32).max))
     [record] = fishergcn.train(graph, "gcn", split, [seed], config, keep_weights=True)
     np.testing.assert_allclose(model.loss_curve_, record.curves["train_loss"], rtol=1e-4)
-    for ours, theirs in zip(model.weights_, record.weights, strict=True):
+    for ours, theirs in zip(model.weights_.values(), record.weights.values(), strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-3)
 
 
@@ -298,7 +298,7 @@ def test_a_network_without_the_graph(blobs) -> None:
 def test_methods_that_train_nothing(blobs, method) -> None:
     X, y, partly = blobs
     model = FisherGCNClassifier(method=method).fit(X, partly)
-    assert (model.weights_, model.n_iter_, model.loss_curve_) == ([], 0, [])
+    assert (model.weights_, model.n_iter_, model.loss_curve_) == ({}, 0, [])
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
     if method == "lp":
         assert (model.transduction_ == y).mean() > 0.95

@@ -48,7 +48,8 @@ def test_new_nodes_take_from_the_old_ones_layer_by_layer(sparse_features: bool, 
     for run in range(2):
         old = graph.features.toarray() if sparse_features else np.array(graph.features)
         new = features
-        for layer, (weight, bias) in enumerate(zip(models.weights, models.biases, strict=True)):
+        parts = ([models.weights[f"{name}.{layer}"] for layer in range(3)] for name in ("weights", "biases"))
+        for layer, (weight, bias) in enumerate(zip(*parts, strict=True)):
             weight, bias = weight[run].numpy(), bias[run].numpy()
             old, new = (np.maximum(each, 0.0) if layer else each for each in (old, new))
             new = rows @ (old @ weight) + own[:, None] * (new @ weight) + bias

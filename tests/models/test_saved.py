@@ -95,13 +95,15 @@ class TestRoundTrip:
         assert [(run.split, run.seed) for run in loaded.runs] == [(SPLIT, records[0].seed)]
         assert loaded.test()[1].tolist() == pytest.approx([records[0].test_accuracy])
         network = loaded.network()
-        for found, parameter, weight in zip(loaded.weights, network.weights, records[0].weights, strict=True):
+        assert list(loaded.weights) == list(records[0].weights)
+        parts = (loaded.weights.values(), network.weights, records[0].weights.values())
+        for found, parameter, weight in zip(*parts, strict=True):
             np.testing.assert_array_equal(found[0].numpy(), weight)
             np.testing.assert_array_equal(parameter.detach().numpy(), weight)
         assert not network.training
 
     def test_probabilities_are_those_of_the_plain_network(self, folder, records):
-        expected = dense_prediction(GRAPH, records[0].weights)
+        expected = dense_prediction(GRAPH, records[0].weights.values())
         np.testing.assert_allclose(load_model(folder).probabilities(), expected, atol=1e-6)
 
     def test_float64_and_high_order(self, tmp_path):
@@ -109,7 +111,9 @@ class TestRoundTrip:
         [record] = train(GRAPH, "fishergcn-t", SPLIT, config=config, keep_weights=True)
         from_records(GRAPH, record, SPLIT).save(tmp_path / "m")
         loaded = load_model(tmp_path / "m")
-        expected = dense_prediction(GRAPH, record.weights, high_order(GRAPH.adjacency, order=3, threshold=1e-3))
+        expected = dense_prediction(
+            GRAPH, record.weights.values(), high_order(GRAPH.adjacency, order=3, threshold=1e-3)
+        )
         np.testing.assert_allclose(loaded.probabilities(), expected, atol=1e-12)
         assert loaded.record.shape == record.shape
 

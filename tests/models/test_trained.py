@@ -62,7 +62,9 @@ class TestNetworksSideBySide:
         found = model.logits().numpy()
         assert found.shape == (30, 4, 3)
         for index, record in enumerate(records):
-            np.testing.assert_allclose(found[:, index], dense_logits(GRAPH, record.weights, method), atol=1e-12)
+            np.testing.assert_allclose(
+                found[:, index], dense_logits(GRAPH, record.weights.values(), method), atol=1e-12
+            )
             np.testing.assert_allclose(model.only(index).logits()[:, 0], found[:, index], atol=1e-13)
 
     def test_they_score_as_in_training(self, trained):
@@ -88,7 +90,9 @@ class TestNetworksSideBySide:
         other = make_graph(seed=5)
         found = model.logits(model.operator_of(other), model.prepare_features(other.features))
         for index, record in enumerate(records):
-            np.testing.assert_allclose(found[:, index], dense_logits(other, record.weights, method), atol=1e-12)
+            np.testing.assert_allclose(
+                found[:, index], dense_logits(other, record.weights.values(), method), atol=1e-12
+            )
 
     def test_in_another_precision(self, trained):
         _, _, model = trained
@@ -123,7 +127,7 @@ class TestNewNodes:
         method, records, models = trained
         model = models.only(0)
         larger = make_graph(43, seed=7).replace(labels=None)
-        expected = softmax(dense_logits(larger, records[0].weights, method))
+        expected = softmax(dense_logits(larger, records[0].weights.values(), method))
         np.testing.assert_allclose(model.probabilities(larger), expected, atol=1e-12)
         np.testing.assert_array_equal(model.predict(larger), expected.argmax(axis=1))
         lines = model.predictions_csv(larger).splitlines()
@@ -167,7 +171,7 @@ class TestSettings:
         graph = GRAPH.replace(features=GRAPH.features.toarray()) if dense else GRAPH
         records = train(graph, method, SPLITS[0], 2, config, keep_weights=True)
         models = TrainedModel.from_records(graph, records, SPLITS[0])
-        assert [each.shape for each in models.biases] == [(2, 6), (2, 5), (2, 3)]
+        assert [models.weights[f"biases.{layer}"].shape for layer in range(3)] == [(2, 6), (2, 5), (2, 3)]
         np.testing.assert_allclose(models.test()[0], [record.test_cross_entropy for record in records], rtol=1e-12)
         x = GRAPH.features.toarray().astype(np.float64)
         center, scale = x.mean(axis=0) if dense else 0.0, x.std(axis=0)
@@ -177,7 +181,7 @@ class TestSettings:
         matrix = {"gcn": renormalized, "gcn-t": lambda a: high_order(a, order=3, threshold=1e-3)}.get(
             method, lambda a: sparse.eye_array(a.shape[0])
         )(other.adjacency)
-        hidden, layers = (given - center) / scale, records[1].weights
+        hidden, layers = (given - center) / scale, list(records[1].weights.values())
         for layer, (weight, bias) in enumerate(zip(layers[:3], layers[3:], strict=True)):
             hidden = matrix.toarray() @ (hidden if layer == 0 else np.maximum(hidden, 0)) @ weight + bias
         model = models.only(1)
@@ -187,7 +191,8 @@ class TestSettings:
         for ask in (None, other):
             np.testing.assert_array_equal(loaded.probabilities(ask), model.probabilities(ask))
         network = loaded.network()
-        assert all(torch.equal(one, two[0]) for one, two in zip(network.biases, model.biases, strict=True))
+        assert all(torch.equal(one, model.weights[f"biases.{at}"][0]) for at, one in enumerate(network.biases))
+        assert len(network.biases) == 3
 
 
 class TestWithoutANetwork:
@@ -198,7 +203,7 @@ class TestWithoutANetwork:
 
     def test_it_scores_as_in_training(self, models):
         records, model = models
-        assert (len(model), model.weights, model.num_classes) == (4, (), 3)
+        assert (len(model), model.weights, model.num_classes) == (4, {}, 3)
         loss, accuracy = model.test()
         assert accuracy.tolist() == [record.test_accuracy for record in records]
         np.testing.assert_allclose(loss, [record.test_cross_entropy for record in records], rtol=1e-12)
@@ -273,7 +278,7 @@ class TestNetworksFromElsewhere:
     def test_a_network_predicts_as_it_does_itself(self):
         network = GCN(8, (4,), 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64).eval()
         model = TrainedModel.from_network(network, GRAPH, scaling="none")
-        assert model.biases == ()
+        assert list(model.weights) == ["weights.0", "weights.1"]
         expected = network(GRAPH.features, renormalized(GRAPH.adjacency)).detach()
         np.testing.assert_allclose(model.logits()[:, 0], expected, atol=1e-13)
         other = make_graph(12, seed=4)

@@ -13,12 +13,12 @@ from fishergcn import Graph, fit
 from fishergcn.errors import DataFileError, InputError
 from fishergcn.execution import Listener
 from fishergcn.models import Selection, load_model
+from fishergcn.propagation import find_matrix
 from fishergcn.splits import Split
 from fishergcn.studies._candidates import PREPARATIONS, Score, best_candidate, preparations_of
 from fishergcn.studies._inner import inner_splits
 from fishergcn.studies._verdict import worth_of_links
 from fishergcn.training import TrainConfig
-from fishergcn.training._sizes import high_order_size
 
 QUICK = {"settings": {"max_epochs": 30, "hidden": 8}, "device": "cpu", "workers": 1}
 
@@ -93,7 +93,7 @@ def test_the_model_is_the_run_that_was_measured(split):
         planted(True), "gcn", split, config=TrainConfig.from_dict(model.record.config), device="cpu", keep_weights=True
     )
     assert again.test_accuracy == model.record.test_accuracy
-    np.testing.assert_array_equal(again.weights[0], model.weights[0][0].numpy())
+    np.testing.assert_array_equal(again.weights["weights.0"], model.weights["weights.0"][0].numpy())
 
 
 def test_a_saved_model_keeps_its_selection(split, tmp_path):
@@ -180,4 +180,6 @@ def test_the_size_of_the_high_order_matrix_is_estimated(threshold):
     graph = Graph.from_edges(np.argwhere(np.triu(rng.random((60, 60)) < 0.05, 1)), num_nodes=60)
     config = TrainConfig(threshold=threshold)
     exact = fishergcn.high_order(graph.adjacency, order=config.order, threshold=threshold).nnz
-    assert high_order_size(graph, config)[0] == pytest.approx(exact, rel=0.02)  # of 60 nodes all rows are sampled
+    assert find_matrix("high-order").sizes(graph, config)[0] == pytest.approx(
+        exact, rel=0.02
+    )  # of 60 nodes all rows are sampled

@@ -95,7 +95,9 @@ def test_the_same_chunk_twice_is_the_same_to_the_bit(graph, method):
         first, second = (train(graph, method, config=config, keep_weights=True) for _ in range(2))
         for left, right in zip(first, second, strict=True):
             assert_same_run(left, right, 0)
-            assert all(np.array_equal(*pair) for pair in zip(left.weights, right.weights, strict=True))
+            assert all(
+                np.array_equal(*pair) for pair in zip(left.weights.values(), right.weights.values(), strict=True)
+            )
 
 
 def test_finished_runs_leave_and_the_others_go_on(graph, monkeypatch):
@@ -130,7 +132,9 @@ def test_radius_zero_is_the_control(graph):
         for left, right in zip(ours, theirs, strict=True):
             assert_same_run(left, right, 0)
             assert left.shape == []
-            assert all(np.array_equal(*pair) for pair in zip(left.weights, right.weights, strict=True))
+            assert all(
+                np.array_equal(*pair) for pair in zip(left.weights.values(), right.weights.values(), strict=True)
+            )
 
 
 def test_a_small_radius_is_close_to_the_control(graph):
@@ -152,7 +156,7 @@ def test_a_run_that_diverges_harms_no_other(graph, monkeypatch, method, value):
     def spoil(self, epoch, noise=None):
         if epoch == 4:
             with torch.no_grad():
-                self.stack.weights[0][self.stack.keys == spoiled] = value
+                self.stack.weights["weights.0"][self.stack.keys == spoiled] = value
         return step(self, epoch, noise)
 
     monkeypatch.setattr(Trainer, "step", spoil)
@@ -197,7 +201,7 @@ def test_epochs_that_begin_before_the_last_one_is_read_change_nothing(graph, mon
         ]
         for left, right in zip(plain, ahead, strict=True):
             assert_same_run(left, right, 1e-10)
-            for pair in zip(left.weights, right.weights, strict=True):
+            for pair in zip(left.weights.values(), right.weights.values(), strict=True):
                 np.testing.assert_allclose(*pair, rtol=0, atol=1e-9)
 
 
@@ -218,7 +222,7 @@ def test_the_weights_that_are_tested(graph):
         assert lowest.val_loss == pytest.approx(min(curve), abs=1e-12)
         assert lowest.val_accuracy == pytest.approx(lowest.curves["val_accuracy"][np.argmin(curve)], abs=1e-12)
         for record in (final, lowest):
-            first, second = record.weights
+            first, second = record.weights.values()
             out = operator @ np.maximum(operator @ x @ first, 0) @ second
             decay = 0.5e-4 * ((first**2).sum() + (second**2).sum())
             for part in ("val", "test"):
@@ -321,7 +325,7 @@ def test_an_mlp_is_the_network_on_a_graph_without_links(graph, suffix, settings)
     alone = train(graph, f"mlp{suffix}", config=config, keep_weights=True)
     for left, right in zip(alone, train(bare, f"gcn{suffix}", config=config, keep_weights=True), strict=True):
         assert_same_run(left, right, 0)
-        assert all(np.array_equal(*pair) for pair in zip(left.weights, right.weights, strict=True))
+        assert all(np.array_equal(*pair) for pair in zip(left.weights.values(), right.weights.values(), strict=True))
     trainer = Trainer(prepare(graph, parse_method(f"mlp{suffix}"), config), RUNS, CPU)
     for view in (trainer.train_view, trainer.val_view):
         assert {type(each) for each in view.operators} == {IdentityOperator}  # no product with the links
@@ -331,13 +335,14 @@ def test_an_mlp_is_the_network_on_a_graph_without_links(graph, suffix, settings)
 def test_biases_train_without_weight_decay(graph, method):
     config = changed(bias=True, weight_decay=1e3, learning_rate=0.05)
     record = train(graph, method, config=config, keep_weights=True)[0]
-    assert [each.shape for each in record.weights] == [(12, 7), (7, CLASSES), (7,), (CLASSES,)]
+    assert [each.shape for each in record.weights.values()] == [(12, 7), (7, CLASSES), (7,), (CLASSES,)]
     trainer = Trainer(prepare(graph, parse_method(method), config), RUNS, CPU)
-    assert all((each == 0).all() for each in trainer.stack.biases)
-    for each in trainer.stack.biases:
+    biases = [trainer.stack.weights[f"biases.{layer}"] for layer in range(2)]
+    assert all((each == 0).all() for each in biases)
+    for each in biases:
         torch.nn.init.ones_(each)
     trainer.step(0)
-    gradient = trainer.stack.biases[-1].grad
+    gradient = biases[-1].grad
     # The gradient of an output bias is a mean of p - y: it sums to 0 over the classes, which decay would not.
     torch.testing.assert_close(gradient.sum(-1), torch.zeros(len(RUNS), dtype=torch.float64), rtol=0, atol=1e-12)
 

@@ -42,7 +42,7 @@ def test_the_same_chunk_gives_the_same_bits(cora, method):
         assert values.pop("seconds") > 0
         assert others.pop("seconds") > 0
         assert json.dumps(values) == json.dumps(others)
-        for weight, other in zip(ours.weights, theirs.weights, strict=True):
+        for weight, other in zip(ours.weights.values(), theirs.weights.values(), strict=True):
             assert np.array_equal(weight, other)
 
 
@@ -69,7 +69,7 @@ def test_recorded_epochs_give_the_bits_of_epochs_kernel_by_kernel(cora, method, 
     plain = trained(cora, method, **config)
     for one, other in zip(recorded, plain, strict=True):
         assert one.curves == other.curves
-        assert all(np.array_equal(*pair) for pair in zip(one.weights, other.weights, strict=True))
+        assert all(np.array_equal(*pair) for pair in zip(one.weights.values(), other.weights.values(), strict=True))
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -86,7 +86,7 @@ def test_the_same_network_without_the_links(name, samples, without):
     ("name", "base", "uses_graph", "trained"),
     [
         ("gcn-t", "gcn", True, True),
-        ("fishergcn-c", "fishergcn", True, True),
+        ("fishergcn-c", "gcn", True, True),
         ("mlp-x5", "mlp", False, True),
         ("lp", "lp", True, False),
         ("majority", "majority", False, False),

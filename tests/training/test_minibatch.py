@@ -11,7 +11,6 @@ from scipy import sparse
 
 from fishergcn import Graph, TrainConfig, renormalized, train
 from fishergcn.errors import InputError
-from fishergcn.nn import logits
 from fishergcn.nn._view import reach
 from fishergcn.perturbation import _adversary
 from fishergcn.splits import Split
@@ -66,7 +65,7 @@ class TestEqualsFullBatch:
             np.testing.assert_allclose(found.curves[name], values, rtol=1e-11, err_msg=name)
         for name in SCORES:
             assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-11)
-        for one, other in zip(found.weights, expected.weights, strict=True):
+        for one, other in zip(found.weights.values(), expected.weights.values(), strict=True):
             np.testing.assert_allclose(one, other, atol=1e-11)
         np.testing.assert_allclose(found.shape, expected.shape, rtol=1e-11)
         assert (found.identity, found.config) == (expected.identity, expected.config)
@@ -82,7 +81,7 @@ class TestEqualsFullBatch:
         found = train_batches(graph, method, split, config=config, batch_size=45, fanout=(-1, -1), keep_weights=True)
         for name, values in expected.curves.items():
             np.testing.assert_allclose(found.curves[name], values, rtol=1e-10, err_msg=name)
-        for one, other in zip(found.weights, expected.weights, strict=True):
+        for one, other in zip(found.weights.values(), expected.weights.values(), strict=True):
             np.testing.assert_allclose(one, other, atol=1e-10)
         [plain] = train(graph, method, split, config=TrainConfig.from_dict(config.to_dict() | {"radius": 0.0}))
         assert plain.curves["train_loss"] != expected.curves["train_loss"]
@@ -104,7 +103,7 @@ class TestEqualsFullBatch:
         [expected] = train(graph, "gcn-x3", split, config=config, keep_weights=True)
         found = train_batches(graph, "gcn-x3", split, config=config, batch_size=45, fanout=(-1, -1), keep_weights=True)
         np.testing.assert_allclose(found.curves["train_loss"], expected.curves["train_loss"], rtol=1e-10)
-        for one, other in zip(found.weights, expected.weights, strict=True):
+        for one, other in zip(found.weights.values(), expected.weights.values(), strict=True):
             np.testing.assert_allclose(one, other, atol=1e-10)
         for name in SCORES:
             assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-9)
@@ -164,11 +163,13 @@ class TestTraining:
         config = TrainConfig(hidden=(), dropout=0.0, dtype="float64")
         problem, basis = prepare_batches(graph, parse_method("gcn"), config)
         trainer = MiniBatchTrainer(problem, basis, Run(split, 0), BatchSettings(30, (2,)), torch.device("cpu"))
-        exact = logits(trainer.stack.weights, trainer._view_of("train", split.train)).detach()[:, 0]
+        exact = trainer.problem.logits(trainer.stack.weights, trainer._view_of("train", split.train)).detach()[:, 0]
         drawn = []
         for step in range(600):
             blocks = trainer.sampler.blocks(split.train, step)
-            drawn.append(logits(trainer.stack.weights, trainer.view(blocks, None)).detach()[:, 0].numpy())
+            drawn.append(
+                trainer.problem.logits(trainer.stack.weights, trainer.view(blocks, None)).detach()[:, 0].numpy()
+            )
         error = np.std(drawn, axis=0) / math.sqrt(len(drawn))
         assert np.all(np.abs(np.mean(drawn, axis=0) - exact.numpy()) < 4.5 * error + 1e-12)
 

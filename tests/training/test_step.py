@@ -96,7 +96,7 @@ class Dense:
 
     def __init__(self, graph, method, config, trainer):
         self.graph, self.method, self.config, self.trainer = graph, method, config, trainer
-        self.weights = [each.detach().clone().requires_grad_() for each in trainer.stack.weights]
+        self.weights = [each.detach().clone().requires_grad_() for each in trainer.stack.weights.values()]
         self.xi = None if trainer.stack.xi is None else trainer.stack.xi.detach().clone().requires_grad_()
         groups = [{"params": self.weights}] + ([] if self.xi is None else [{"params": [self.xi], "maximize": True}])
         self.optimizer = torch.optim.Adam(groups, lr=config.learning_rate, foreach=False, fused=False)
@@ -167,14 +167,14 @@ def test_a_step_equals_dense_autograd(graph, name, hidden):
         expected.sum().backward()
         loss, _ = trainer.step(epoch)
         torch.testing.assert_close(loss, expected.detach(), **FAR)
-        for ours, theirs in zip(trainer.stack.weights, dense.weights, strict=True):
+        for ours, theirs in zip(trainer.stack.weights.values(), dense.weights, strict=True):
             torch.testing.assert_close(ours.grad, theirs.grad, **FAR)
             assert theirs.grad.abs().max() > 1e-4
         if dense.xi is not None:
             torch.testing.assert_close(trainer.stack.xi.grad, dense.xi.grad, **FAR)
             assert dense.xi.grad.abs().max() > 1e-7
         dense.optimizer.step()
-        for ours, theirs in zip(trainer.stack.weights, dense.weights, strict=True):
+        for ours, theirs in zip(trainer.stack.weights.values(), dense.weights, strict=True):
             torch.testing.assert_close(ours.detach(), theirs.detach(), **FAR)
         if dense.xi is not None:
             torch.testing.assert_close(trainer.stack.xi.detach(), dense.xi.detach(), **FAR)
@@ -184,12 +184,13 @@ def test_weights_descend_and_the_adversary_ascends(graph):
     """The first step of Adam is lr times the sign of the gradient: down for the weights, up for ξ."""
     config = TrainConfig(hidden=(7,), rank=RANK, radius=2.0, dtype="float64")
     trainer = Trainer(prepare(graph, parse_method("fishergcn"), config), RUNS, CPU)
-    weight, xi = (each.detach().clone() for each in (trainer.stack.weights[0], trainer.stack.xi))
+    weight, xi = (each.detach().clone() for each in (trainer.stack.weights["weights.0"], trainer.stack.xi))
     trainer.step(0)
-    down, up = trainer.stack.weights[0].detach() - weight, trainer.stack.xi.detach() - xi
-    strong = trainer.stack.weights[0].grad.abs() > 1e-3
+    moved = trainer.stack.weights["weights.0"]
+    down, up = moved.detach() - weight, trainer.stack.xi.detach() - xi
+    strong = moved.grad.abs() > 1e-3
     assert strong.any()
-    torch.testing.assert_close(down[strong], -0.01 * trainer.stack.weights[0].grad[strong].sign(), rtol=0, atol=1e-6)
+    torch.testing.assert_close(down[strong], -0.01 * moved.grad[strong].sign(), rtol=0, atol=1e-6)
     strong = trainer.stack.xi.grad.abs() > 1e-5
     assert strong.any()
     torch.testing.assert_close(up[strong], 0.01 * trainer.stack.xi.grad[strong].sign(), rtol=0, atol=1e-4)
@@ -202,7 +203,7 @@ def test_accuracy_counts_all_samples(graph):
     operator = renormalized(graph.adjacency.toarray())
     raw = graph.features.toarray().astype(float)
     x = raw / np.maximum(raw.sum(1, keepdims=True), 1)
-    first, second = (each.detach().numpy() for each in trainer.stack.weights)
+    first, second = (each.detach().numpy() for each in trainer.stack.weights.values())
     expected = []
     for r, run in enumerate(RUNS):
         out = operator @ np.maximum(operator @ x @ first[r], 0) @ second[r]
@@ -219,7 +220,7 @@ def test_validation_is_plain_and_dense(graph):
     x = Dense(graph, parse_method("fishergcn-t"), config, trainer).x
     loss, accuracy = trainer.validate()
     for r, run in enumerate(RUNS):
-        first, second = (each.detach()[r] for each in trainer.stack.weights)
+        first, second = (each.detach()[r] for each in trainer.stack.weights.values())
         out = operator @ torch.relu(operator @ x @ first) @ second
         nodes = run.split.val.copy()
         labels = torch.tensor(graph.labels[nodes])

@@ -13,7 +13,7 @@ from fishergcn import Graph, TrainConfig, train
 from fishergcn.operators import SparseMatrix
 from fishergcn.propagation import normalized_adjacency
 from fishergcn.splits import Split
-from fishergcn.training import BatchSettings, log_probabilities, parse_method
+from fishergcn.training import BatchSettings, parse_method
 
 LP, MAJORITY = parse_method("lp"), parse_method("majority")
 NODES = 60
@@ -54,7 +54,7 @@ def test_label_propagation_is_its_closed_form(graph, split):
 
     operator = SparseMatrix.from_scipy(normalized_adjacency(graph.adjacency))
     others = [each.train for each in SPLITS]
-    found = log_probabilities(LP, operator, graph.labels, [split.train, *others], 3).exp()
+    found = LP.rule.log_probabilities(operator, graph.labels, [split.train, *others], 3).exp()
     np.testing.assert_allclose(found[:, 0], expected, atol=1e-4)  # 100 steps: 0.9^100 is 3e-5
     np.testing.assert_allclose(found.sum(-1), 1.0, rtol=1e-12)
     np.testing.assert_allclose(found[58:, 0], prior[58:], rtol=1e-12)  # nothing reaches them
@@ -64,7 +64,7 @@ def test_label_propagation_is_its_closed_form(graph, split):
 
 def test_the_most_frequent_class(graph):
     operator = SparseMatrix.from_scipy(normalized_adjacency(graph.adjacency))
-    found = log_probabilities(MAJORITY, operator, graph.labels, [split.train for split in SPLITS], 3).exp()
+    found = MAJORITY.rule.log_probabilities(operator, graph.labels, [split.train for split in SPLITS], 3).exp()
     for run, split in enumerate(SPLITS):
         np.testing.assert_allclose(found[:, run], np.tile(shares(graph.labels, split.train), (NODES, 1)))
     assert set(found[:, 1].argmax(-1).tolist()) == {0}
@@ -88,7 +88,7 @@ def test_they_are_runs_like_others(graph, batches, recwarn):
     expected = (graph.labels[SPLITS[1].test] == 0).mean()
     assert (majority.split, majority.test_accuracy) == ("uneven", pytest.approx(expected))
     assert majority.test_balanced_accuracy == pytest.approx(1 / 3)
-    np.testing.assert_array_equal(records[0].weights[0], SPLITS[0].train)
+    np.testing.assert_array_equal(records[0].weights["train"], SPLITS[0].train)
     assert records[0].test_accuracy == records[1].test_accuracy  # whatever the seed
 
 
@@ -117,4 +117,4 @@ def test_workers_give_the_same(graph):
     )
     for one, other in zip(alone, two, strict=True):
         assert (one.identity, one.test_loss, one.val_macro_f1) == (other.identity, other.test_loss, other.val_macro_f1)
-        np.testing.assert_array_equal(one.weights[0], other.weights[0])
+        np.testing.assert_array_equal(one.weights["train"], other.weights["train"])

@@ -13,6 +13,7 @@ Metric: TypeAlias = Literal["bures", "log-det", "frobenius"]
 
 # The network.
 Scaling: TypeAlias = Literal["rows", "none", "columns"]
+Norm: TypeAlias = Literal["none", "layer"]
 
 # Training.
 TrainingNoise: TypeAlias = Literal["uniform", "gaussian", "mean"]

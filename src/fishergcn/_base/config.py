@@ -16,6 +16,7 @@ from fishergcn._base.choices import (
     Congruence,
     Directions,
     Metric,
+    Norm,
     Perturbation,
     Precision,
     Scale,
@@ -64,6 +65,12 @@ class TrainConfig:
         record then holds ``"none"``.
     bias
         Add b^l after the propagation of each layer: it is 0 at first, and without weight decay.
+    own_weights
+        Give a node weights V^l of its own beside those of what the matrix says, Ã H W + H V, so that it can disagree
+        with its neighbors; ``sage`` always has them, and ``mlp`` has no use for them.
+    norm
+        ``"layer"``: bring the units of a hidden layer to mean 0 and variance 1 at each node, then scale and shift them
+        by learned numbers, which deep networks need.
     class_weight
         ``"balanced"``: in training the cross entropy of a node of class c weighs N/(C N_c), where N_c of the N training
         nodes have this class and C classes have any. Validation and test scores, and with them stopping, stay
@@ -108,6 +115,8 @@ class TrainConfig:
     test_at: TestAt = "last"
     scaling: Scaling = "rows"
     bias: bool = False
+    own_weights: bool = False
+    norm: Norm = "none"
     class_weight: ClassWeight = "none"
     samples: int = 5
     rank: int = 10
@@ -139,6 +148,8 @@ class TrainConfig:
         self._check(check_choice, "test_at", allowed=get_args(TestAt))
         self._check(check_choice, "scaling", allowed=get_args(Scaling))
         self._check(_check_flag, "bias")
+        self._check(_check_flag, "own_weights")
+        self._check(check_choice, "norm", allowed=get_args(Norm))
         self._check(check_choice, "class_weight", allowed=get_args(ClassWeight))
         self._check(check_integer, "samples", minimum=1, maximum=1024)
         self._check(check_integer, "rank", minimum=1)

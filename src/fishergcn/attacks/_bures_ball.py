@@ -19,7 +19,7 @@ from torch import Tensor
 from fishergcn._base.checks import check_integer, check_real
 from fishergcn._base.reprs import one_line
 from fishergcn.models import TrainedModel
-from fishergcn.nn import View, logits
+from fishergcn.nn import View
 from fishergcn.operators import SparsePlusLowRank
 from fishergcn.perturbation import Neighborhood
 from fishergcn.training import scores
@@ -185,7 +185,7 @@ def worst_in_ball(
     >>> bool(found.distance <= 0.1), bool(found.loss > plain.loss)
     (True, True)
     """
-    model.check_network(links=True, weights=True)
+    model.check_network(links=True, weights=True, symmetric=True)
     radius = check_real("radius", radius, minimum=0.0)
     restarts = check_integer("restarts", restarts, minimum=1)
     steps = check_integer("steps", steps, minimum=0)
@@ -255,12 +255,10 @@ class _Networks:
 
     def _logits(self, coefficients: Tensor) -> Tensor:
         """Return the logits (n, R * K, C) for coefficients of shape (R, K, k)."""
-        weights = self.model.weights
         deeper = SparsePlusLowRank(self.sparse, self.basis, coefficients.flatten(0, 1))
         first = _SharedInput(self.sparse, self.basis, coefficients)
-        operators = (first, *[deeper] * (len(weights) - 1))
-        view = View(self.model.features, operators, (None,) * len(weights))
-        return logits(weights, view, biases=self.model.biases)
+        operators = (first, *[deeper] * (self.model.depth - 1))
+        return self.model.over(View(self.model.features, operators, (None,) * self.model.depth))
 
 
 class _SharedInput(SparsePlusLowRank):

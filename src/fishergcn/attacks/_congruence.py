@@ -17,7 +17,7 @@ from torch import Tensor
 from fishergcn._base.checks import check_integer, check_real
 from fishergcn.attacks._bures_ball import Worst
 from fishergcn.models import TrainedModel
-from fishergcn.nn import full_view, logits
+from fishergcn.nn import full_view
 from fishergcn.perturbation import CongruenceNeighborhood, best_weights
 from fishergcn.training import scores
 
@@ -66,7 +66,7 @@ def worst_congruence(
     >>> bool(found.distance <= 0.2), bool(found.loss > plain.loss)
     (True, True)
     """
-    model.check_network(links=True, weights=True)
+    model.check_network(links=True, weights=True, symmetric=True)
     radius = check_real("radius", radius, minimum=0.0, below=math.sqrt(2.0))
     steps = check_integer("steps", steps, minimum=1)
     bound = None if bound is None else check_real("bound", bound, above=0.0)
@@ -86,8 +86,8 @@ def worst_congruence(
 def _measure(model: TrainedModel, around: CongruenceNeighborhood, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return loss and accuracy of each network on its own graph, both (R,), and the gradient of the loss, (R, k)."""
     x = x.detach().requires_grad_()
-    view = full_view(model.features, around.operator(x), len(model.weights))
-    loss, accuracy = scores(logits(model.weights, view, biases=model.biases), model.targets)
+    view = full_view(model.features, around.operator(x), model.depth)
+    loss, accuracy = scores(model.over(view), model.targets)
     (gradient,) = torch.autograd.grad(loss.sum(), x)
     return loss.detach(), accuracy, gradient.detach()
 

@@ -102,6 +102,10 @@ def prbcd_flips(
         warnings.simplefilter("ignore", UserWarning)
         contrib = require("torch_geometric.contrib.nn.models", extra="pyg", purpose="the PRBCD attack")
     model.check_network(links=True)
+    if model.method.matrix.name not in ("renormalized", "high-order"):
+        raise InputError(
+            f"PRBCD differentiates the renormalized or high-order graph, not that of {model.method.name!r}."
+        )
     model = model.only()
     adjacency = model.graph.adjacency
     upper = sparse.coo_array(sparse.triu(adjacency, 1))

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from fishergcn.errors import InputError
+from fishergcn.nn import Role
 from fishergcn.training import parse_method
 
 
@@ -60,15 +61,6 @@ _OUTLINES = {
     "d": (2, -90, 0.6),
 }
 _DASHES = {"perturbed": (), "control": (6.0, 3.0), "plain": (1.5, 2.5)}
-# (high-order graph, consistency term) -> color and marker of each role.
-_COLORS = {
-    (False, False): {"perturbed": ("#3091f2", "o"), "control": ("#2a5bd7", "s"), "plain": ("#808993", "^")},
-    (True, False): {"perturbed": ("#e5722e", "D"), "control": ("#a15310", "P"), "plain": ("#bf30ba", "v")},
-    (False, True): {"perturbed": ("#007347", "h"), "control": ("#40a16a", "X")},
-    (True, True): {"perturbed": ("#bf6099", "*"), "control": ("#d0259c", "p")},
-}
-# Without links, without features, without either.
-_SIMPLE = {"mlp": ("#b58d00", "<"), "lp": ("#008244", ">"), "majority": ("#9e3ffc", "d")}
 _OTHERS = ("#3091f2", "#e5722e", "#007347", "#bf6099", "#b58d00", "#2a5bd7", "#9e3ffc", "#808993")
 _OTHER_MARKERS = ("o", "D", "h", "v", "P", "s", "*", "^")
 
@@ -99,12 +91,11 @@ def _of_method(name: str) -> Look | None:
         method = parse_method(name)
     except InputError:
         return None
-    role = "perturbed" if method.perturbed else "plain" if method.samples == 1 else "control"
-    if method.base in _SIMPLE:
-        color, marker = _SIMPLE[method.base]
-        return Look(color, () if method.consistent else _DASHES[role], marker)
-    color, marker = _COLORS[method.high_order, method.consistent][role]
-    return Look(color, _DASHES[role], marker)
+    role: Role = "perturbed" if method.perturbed else "plain" if method.samples == 1 else "control"
+    found = method.described.look(high_order=method.high_order, consistent=method.consistent, role=role)
+    # A consistency term that has no color of its own shows in the dash.
+    plain = method.consistent and found == method.described.look(high_order=False, consistent=False, role=role)
+    return None if found is None else Look(found[0], () if plain else _DASHES[role], found[1])
 
 
 def _others() -> Iterator[Look]:

@@ -8,7 +8,7 @@ from fishergcn.execution._cost import Cost, Part, PartCost, cost_of
 from fishergcn.execution._devices import count_cores, find_device
 from fishergcn.execution._doctor import diagnose
 from fishergcn.execution._executors import LocalExecutor, StopWork
-from fishergcn.execution._jobs import Executor, Job, Measure
+from fishergcn.execution._jobs import Executor, Job, Measure, cut
 from fishergcn.execution._progress import Display, Listener
 from fishergcn.execution._sharing import shared_graph
 from fishergcn.execution._train import train
@@ -16,6 +16,6 @@ from fishergcn.execution._training import train_job
 
 __all__ = [
     "Cost", "Display", "Executor", "Job", "Listener", "LocalExecutor", "Measure", "Part", "PartCost", "StopWork",
-    "check_graph", "check_records", "choose_executor", "chosen_config", "cost_of", "count_cores", "diagnose",
+    "check_graph", "check_records", "choose_executor", "chosen_config", "cost_of", "count_cores", "cut", "diagnose",
     "find_device", "shared_graph", "train", "train_job",
 ]  # fmt: skip

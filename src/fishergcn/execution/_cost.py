@@ -282,7 +282,7 @@ def remedies(
             break
     # What mini-batches refuse: terms over all nodes, and matrices that they would have to hold.
     if batches is None and not part.method.consistent and not part.method.high_order:
-        settings = BatchSettings(512, (10,) * (len(part.config.hidden) + 1))
+        settings = BatchSettings(512, (10,) * part.method.network.depth(part.config))
         if fits(settings):
             found.append(f"mini-batches (--batch-size 512 --fanout {','.join(map(str, settings.fanout))})")
     return found

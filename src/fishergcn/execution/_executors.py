@@ -27,8 +27,8 @@ from fishergcn._base.tensors import one_thread
 from fishergcn._kernels.threads import many_rows
 from fishergcn.errors import FisherGCNError, reason
 from fishergcn.execution._devices import chunk_size
-from fishergcn.execution._jobs import Job, measure_name, problem_key, run_to_dict, save_problem
-from fishergcn.training import SCORES, Problem, Progress, RunRecord
+from fishergcn.execution._jobs import Job, measure_name, run_to_dict, save_problem
+from fishergcn.training import SCORES, Problem, Progress, RunRecord, problem_key
 
 _ATTEMPTS = 3
 # Jobs that wait for each worker that is busy, so that none is idle while results are consumed; on a GPU more, since a
@@ -331,5 +331,4 @@ def _how_it_died(status: int | None) -> str:
 
 
 def _with_weights(record: RunRecord, path: Path) -> RunRecord:
-    arrays = read_arrays(path)
-    return dataclasses.replace(record, weights=tuple(arrays[f"arr_{layer}"] for layer in range(len(arrays))))
+    return dataclasses.replace(record, weights=read_arrays(path))

@@ -7,30 +7,21 @@ name. Nothing is pickled.
 
 from __future__ import annotations
 
-import hashlib
 import importlib
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
-from scipy import sparse
 
 from fishergcn._base.mapped import read_mapped, write_files
-from fishergcn._base.npz import pack_json, unpack_json
 from fishergcn._base.reprs import one_line
-from fishergcn._base.types import AnyArray
 from fishergcn.errors import InputError
 from fishergcn.execution._training import train_job
-from fishergcn.graph import Graph
-from fishergcn.operators import SparseMatrix
-from fishergcn.perturbation import Neighborhood
-from fishergcn.spectrum import Spectrum
 from fishergcn.splits import Split
-from fishergcn.training import Problem, Progress, Run, RunRecord, TrainConfig, parse_method, prepare
+from fishergcn.training import Problem, Progress, Run, RunRecord, problem_arrays, problem_from_arrays
 
 
 class Measure(Protocol):
@@ -72,6 +63,7 @@ class Job:
     >>> from fishergcn import TrainConfig, datasets, splits
     >>> cora = datasets.load("cora")
     >>> runs = tuple(Run(splits.public(cora), seed) for seed in (1, 2))
+    >>> from fishergcn.training import parse_method, prepare
     >>> len(Job(prepare(cora, parse_method("gcn"), TrainConfig()), runs).runs)
     2
     """
@@ -130,77 +122,27 @@ class Executor(Protocol):
         """Stop and free what was started."""
 
 
-def problem_key(problem: Problem) -> str:
-    """Return a name for what all runs of a problem share: graph, method and settings."""
-    text = json.dumps([problem.graph.digest, problem.graph.name, problem.method.name, problem.config.to_dict()])
-    drawn_from = b"" if problem.moved is None else np.ascontiguousarray(problem.moved).tobytes()
-    return hashlib.sha256(text.encode() + drawn_from).hexdigest()[:32]
+def cut(
+    problem: Problem, runs: Sequence[Run], size: int, keep: Callable[[Run], bool] | None = None, **options: Any
+) -> Iterator[Job]:
+    """Yield runs of a problem as jobs of at most ``size`` runs; ``options`` are those of :class:`Job`.
 
+    The cuts do not depend on which runs are kept: taken up again, work has the same chunks, on which rounding depends.
 
-def problem_arrays(problem: Problem) -> dict[str, AnyArray]:
-    """Return a problem as arrays by name; those of the graph and of what was made of it share its memory."""
-    matrix = problem.propagation
-    facts: dict[str, Any] = {"method": problem.method.name, "config": problem.config.to_dict()}
-    found = {f"graph_{name}": array for name, array in problem.graph.to_arrays().items()}
-    found |= {"indptr": matrix.indptr, "indices": matrix.indices, "data": matrix.data}
-    found |= _ready_arrays(problem)
-    if isinstance(problem.neighborhood, Neighborhood):
-        spectrum = problem.neighborhood.spectrum
-        found |= {"eigenvalues": spectrum.eigenvalues, "eigenvectors": spectrum.eigenvectors}
-        facts["spectrum"] = {"trace": spectrum.trace, "residual": spectrum.residual, "solver": spectrum.solver}
-    if problem.moved is not None:
-        found["moved"] = problem.moved
-    return found | {"facts": pack_json(facts)}
-
-
-def problem_from_arrays(arrays: Mapping[str, AnyArray]) -> Problem:
-    """Undo :func:`problem_arrays`, on the memory of these arrays."""
-    facts = unpack_json(arrays["facts"])
-    nodes = len(arrays["indptr"]) - 1
-    spectrum = None
-    if "spectrum" in facts:
-        vectors = arrays["eigenvalues"], arrays["eigenvectors"]
-        spectrum = Spectrum(eigenvalues=vectors[0], eigenvectors=vectors[1], **facts["spectrum"])
-    parts = {name.removeprefix("graph_"): array for name, array in arrays.items() if name.startswith("graph_")}
-    matrix = sparse.csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=(nodes, nodes))
-    matrix.has_sorted_indices = matrix.has_canonical_format = True  # as it was
-    graph = Graph.from_arrays(parts)
-    single = arrays.get("single")
-    return prepare(
-        graph,
-        parse_method(facts["method"]),
-        TrainConfig.from_dict(facts["config"]),
-        propagation=matrix,
-        spectrum=spectrum,
-        moved=arrays.get("moved"),
-        operator=None if single is None else SparseMatrix.from_symmetric(matrix, single),
-        scaled=_scaled(graph, arrays),
-    )
-
-
-def _ready_arrays(problem: Problem) -> dict[str, AnyArray]:
-    """Return what each process would make for itself: X as it is scaled, and the values of Ã in float32."""
-    given, found, method = problem.graph.features, dict[str, AnyArray](), problem.method
-    number = np.float32 if problem.config.dtype == "float32" else np.float64
-    if method.trained and given is not None:
-        scaled: Any = problem.scaling.apply(given)
-        values: Any = scaled.data if isinstance(scaled, sparse.csr_array) else scaled
-        own: Any = given.data if isinstance(given, sparse.csr_array) else given
-        values = values.astype(number)
-        found["scaled"] = own if values.dtype == own.dtype and np.array_equal(values, own) else values
-    if method.uses_graph and method.trained and number == np.float32:
-        found["single"] = problem.propagation.data.astype(np.float32)
-    return found
-
-
-def _scaled(graph: Graph, arrays: Mapping[str, AnyArray]) -> Any:
-    """Return X as it is scaled, on the indices of the graph."""
-    given = graph.features
-    if "scaled" not in arrays or not isinstance(given, sparse.csr_array):
-        return arrays.get("scaled")
-    found = sparse.csr_array((arrays["scaled"], given.indices, given.indptr), shape=given.shape)
-    found.has_sorted_indices = found.has_canonical_format = True
-    return found
+    Examples
+    --------
+    >>> from fishergcn import TrainConfig, datasets, splits
+    >>> from fishergcn.training import parse_method, prepare
+    >>> cora = datasets.load("cora")
+    >>> runs = [Run(splits.public(cora), seed) for seed in range(5)]
+    >>> problem = prepare(cora, parse_method("gcn"), TrainConfig())
+    >>> [[run.seed for run in job.runs] for job in cut(problem, runs, 2, keep=lambda run: run.seed != 1)]
+    [[0], [2, 3], [4]]
+    """
+    for start in range(0, len(runs), size):
+        part = tuple(run for run in runs[start : start + size] if keep is None or keep(run))
+        if part:
+            yield Job(problem, part, **options)
 
 
 def save_problem(problem: Problem, folder: Path) -> None:

@@ -24,13 +24,10 @@ from fishergcn.execution._jobs import (
     Job,
     find_measure,
     measure_name,
-    problem_arrays,
-    problem_from_arrays,
-    problem_key,
     run_from_dict,
     run_to_dict,
 )
-from fishergcn.training import Problem, RunRecord
+from fishergcn.training import Problem, RunRecord, problem_arrays, problem_from_arrays, problem_key
 
 _RETRIES = 5  # how often a task may lose its machine
 _KEPT_PROBLEMS = 2

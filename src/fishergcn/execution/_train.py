@@ -19,12 +19,11 @@ from fishergcn.execution._arguments import check_graph, chosen_config
 from fishergcn.execution._choice import choose_executor
 from fishergcn.execution._cost import ERROR, Part, cost_of, memory_told
 from fishergcn.execution._devices import find_device
-from fishergcn.execution._jobs import Job
+from fishergcn.execution._jobs import Job, cut
 from fishergcn.execution._progress import Display, Listener
 from fishergcn.execution._sharing import forget_shared, shared_arrays
 from fishergcn.graph import Graph
 from fishergcn.perturbation import pool_weights
-from fishergcn.propagation import renormalized_into
 from fishergcn.splits import Split, choose
 from fishergcn.training import (
     BatchSettings,
@@ -42,7 +41,6 @@ from fishergcn.training import (
     prepare_batches,
     process_count,
     process_group,
-    propagation_of,
     train_prepared,
 )
 
@@ -132,7 +130,8 @@ def train(
     numbers = check_seeds(seeds)
     place = find_device(device)
     if batches is not None:
-        check_fanout(batches.fanout, len(config.hidden) + 1)
+        for each in methods:
+            check_fanout(batches.fanout, each.network.depth(config) if each.trained else None)
         if workers != 1:
             raise InputError("workers is for full-batch training; use torchrun for mini-batches.")
     elif process_count() > 1:
@@ -153,8 +152,7 @@ def train(
             with memory_told(graph, each, config, place):
                 problem = prepare(graph, each, config, moved=weights)
             check_runs(problem, runs)
-            size = executor.chunk_size(problem)
-            jobs = [Job(problem, tuple(runs[at : at + size]), keep_weights) for at in range(0, len(runs), size)]
+            jobs = list(cut(problem, runs, executor.chunk_size(problem), keep_weights=keep_weights))
             records: dict[int, list[RunRecord]] = {id(job): [] for job in jobs}
             for job, done in executor.run(_told(jobs, name, listener)):
                 records[id(job)] += done
@@ -200,23 +198,22 @@ def _in_batches(
 
 def _shared(graph: Graph, method: Method, config: TrainConfig) -> CSRArray | None:
     """Return Ã in files that are mapped, if it is shared with other processes or the graph is mapped too; else None."""
-    first_order = method.uses_graph and not method.high_order and method.base != "lp"
-    if (process_count() == 1 and not graph.mapped) or not (first_order or method.high_order):
+    matrix = method.matrix
+    if (process_count() == 1 and not graph.mapped) or not method.trained or not matrix.linked:
         return None
     # The files have no name any more once they are mapped, and no trace of them is left when this process ends.
     with tempfile.TemporaryDirectory(prefix="fishergcn-", ignore_cleanup_errors=True) as place:
 
         def make() -> dict[str, AnyArray]:
-            if first_order and graph.mapped:
-                matrix = renormalized_into(graph.adjacency, Path(place))
-            else:
-                matrix = propagation_of(graph, method, config)
-            return {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
+            into = matrix.into if graph.mapped else None
+            made = matrix.of(graph, config) if into is None else into(graph.adjacency, Path(place))
+            return {"data": made.data, "indices": made.indices, "indptr": made.indptr}
 
-        found = shared_arrays(f"{'high' if method.high_order else 'plain'}-{graph.digest[:16]}", make)
-    matrix = sparse.csr_array((found["data"], found["indices"], found["indptr"]), shape=(graph.num_nodes,) * 2)
-    matrix.has_sorted_indices = matrix.has_canonical_format = True
-    return matrix
+        key = "-".join(map(str, (*matrix.key(config), graph.digest[:16])))
+        found = shared_arrays(key, make)
+    shared = sparse.csr_array((found["data"], found["indices"], found["indptr"]), shape=(graph.num_nodes,) * 2)
+    shared.has_sorted_indices = shared.has_canonical_format = True
+    return shared
 
 
 def _refuse_what_cannot_fit(

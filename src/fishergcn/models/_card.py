@@ -13,13 +13,6 @@ from fishergcn.training import RunRecord, TrainConfig
 if TYPE_CHECKING:
     from fishergcn.models._trained import TrainedModel
 
-_WHAT = {
-    "gcn": "A graph convolutional network",
-    "fishergcn": "A graph convolutional network",
-    "mlp": "A network that uses features but no links",
-    "lp": "Label propagation, which uses links but no features,",
-    "majority": "The most frequent class of the training nodes",
-}
 _COLUMNS = {
     "accuracy": "accuracy",
     "balanced_accuracy": "balanced accuracy",
@@ -31,7 +24,7 @@ _COLUMNS = {
 
 def model_card(model: TrainedModel) -> str:
     """Return the card in Markdown."""
-    record, graph, sizes = model.record, model.graph, model.split_sizes
+    record, graph, sizes, title = model.record, model.graph, model.split_sizes, model.method.described.title
     size = f"{graph.num_nodes} nodes, {graph.num_links} links, {graph.num_features} features"
     parts = f"{sizes['train']} training, {sizes['val']} validation and {sizes['test']} test nodes"
     facts = [
@@ -55,7 +48,7 @@ def model_card(model: TrainedModel) -> str:
         [
             f"# {record.method} on {_cell(record.dataset)}",
             "",
-            f"{_WHAT[model.method.base]} that predicts the class of each node of a graph.",
+            f"{title[0].upper()}{title[1:]} that predicts the class of each node of a graph.",
             "",
             *_table(("", ""), facts),
             "",

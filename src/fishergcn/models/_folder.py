@@ -1,13 +1,12 @@
 """A model on disk: a folder of plain files from which predictions can be made again.
 
-``weights.safetensors`` (W^l as ``weights.l``, b^l as ``biases.l``, centers and scales of the columns of features as
-``scaling.center`` and ``scaling.scale``, as far as a model has them; of a method that trains nothing the nodes that it
-learned from as ``train``), ``model.json`` (all that is needed to rebuild the network, and what is known of its
-run), ``split.safetensors`` (the nodes for training, validation and test), ``README.md`` (the same for people),
-``predictions.csv``, ``runs.json`` (all runs from which this one was chosen) and, unless the graph ships with the
-package, ``graph.npz``. Models of several methods stand in
-folders named after them, beside one ``runs.json``. Loading runs no code from the folder, and nothing that the
-files say is used as a path.
+``weights.safetensors`` (the tensors of the network by name: W^l as ``weights.l``, b^l as ``biases.l``, …; centers and
+scales of the columns of features as ``scaling.center`` and ``scaling.scale``, as far as a model has them; of a method
+that trains nothing the nodes that it learned from as ``train``), ``model.json`` (all that is needed to rebuild the
+network, and what is known of its run), ``split.safetensors`` (the nodes for training, validation and test),
+``README.md`` (the same for people), ``predictions.csv``, ``runs.json`` (all runs from which this one was chosen) and,
+unless the graph ships with the package, ``graph.npz``. Models of several methods stand in folders named after them,
+beside one ``runs.json``. Loading runs no code from the folder, and nothing that the files say is used as a path.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +30,6 @@ from fishergcn.errors import DataFileError, InputError, reason
 from fishergcn.graph import Graph
 from fishergcn.models._facts import FORMAT, Facts, read_facts
 from fishergcn.models._weights import read_tensors, write_tensors
-from fishergcn.nn import layer_sizes
 from fishergcn.splits import Split
 from fishergcn.training import RunRecord, parse_method
 
@@ -125,11 +122,9 @@ def _shapes(graph: Graph, facts: Facts) -> dict[str, tuple[str, tuple[int, ...]]
     config = facts.config
     if not parse_method(facts.record.method).trained:
         return {"train": ("int64", (facts.split_sizes["train"],))}
-    sizes = layer_sizes(graph.num_features, config.hidden, graph.num_classes)
-    shapes = {f"weights.{layer}": (config.dtype, shape) for layer, shape in enumerate(pairwise(sizes))}
-    found: dict[str, tuple[str, tuple[int, ...]]] = {**shapes}
-    if config.bias:
-        found |= {f"biases.{layer}": (config.dtype, (size,)) for layer, size in enumerate(sizes[1:])}
+    network = parse_method(facts.record.method).network
+    tensors = network.tensors(graph.num_features, graph.num_classes, config)
+    found: dict[str, tuple[str, tuple[int, ...]]] = {name: (config.dtype, each.shape) for name, each in tensors.items()}
     if config.scaling == "columns":
         names = ("scale",) if sparse.issparse(graph.features) else ("center", "scale")
         found |= {f"scaling.{name}": ("float64", (graph.num_features,)) for name in names}
@@ -140,8 +135,7 @@ def _tensors(model: TrainedModel) -> dict[str, AnyArray]:
     """Return all that a model has learned, by name."""
     if not model.method.trained:
         return {"train": np.asarray(model._learned_from[0], dtype=np.int64)}
-    parts = {"weights": model.weights, "biases": model.biases}
-    found = {f"{name}.{at}": each[0].cpu().numpy() for name, part in parts.items() for at, each in enumerate(part)}
+    found = {name: each[0].cpu().numpy() for name, each in model.weights.items()}
     scaling = {"scaling.center": model.scaling.center, "scaling.scale": model.scaling.scale}
     return found | {name: each for name, each in scaling.items() if each is not None}
 

@@ -16,7 +16,7 @@ from fishergcn.errors import InputError
 from fishergcn.execution import check_graph, check_records
 from fishergcn.graph import Graph
 from fishergcn.models._matching import matched_features
-from fishergcn.nn import GCN
+from fishergcn.nn import GCN, by_layer
 from fishergcn.operators import Operator, SparseMatrix
 from fishergcn.splits import Split, choose
 from fishergcn.training import Run, RunRecord, TrainConfig, parse_method
@@ -45,7 +45,6 @@ def record_arguments(
         if record.weights is None:
             raise InputError("the record has no weights; train with keep_weights=True.")
     config, method = TrainConfig.from_dict(first.config), parse_method(first.method)
-    arrays = list(zip(*(record.weights or () for record in found), strict=True))
     runs = tuple(Run(named[record.split], record.seed) for record in found)
     known: dict[str, Any] = {
         "graph": graph,
@@ -56,11 +55,16 @@ def record_arguments(
         "_sizes": tuple({part: len(getattr(run.split, part)) for part in _PARTS} for run in runs),
     }
     if not method.trained:
-        return known | {"weights": (), "_learned_from": tuple(arrays[0])}
+        return known | {"weights": {}, "_learned_from": tuple((record.weights or {})["train"] for record in found)}
     options: dict[str, Any] = {"dtype": getattr(torch, config.dtype), "device": device}
-    tensors = tuple(torch.as_tensor(np.stack(each), **options) for each in arrays)
-    depth = len(config.hidden) + 1
-    return known | {"weights": tensors[:depth], "biases": tensors[depth:]}
+    wanted = method.network.tensors(graph.num_features, graph.num_classes, config)
+    weights = {}
+    for name, each in wanted.items():
+        arrays = [(record.weights or {}).get(name) for record in found]
+        if any(array is None or array.shape != each.shape for array in arrays):
+            raise InputError(f"the weights of a record must have {name!r} of shape {each.shape}.")
+        weights[name] = torch.as_tensor(np.stack([array for array in arrays if array is not None]), **options)
+    return known | {"weights": weights}
 
 
 def network_arguments(
@@ -73,21 +77,23 @@ def network_arguments(
     graph = check_graph(graph)
     if not callable(network):
         raise InputError(f"network must be a GCN or map an operator to logits, got {type(network).__name__}.")
-    layers = (network.weights, network.biases) if isinstance(network, GCN) else ((), ())
-    weights, biases = (tuple(each.detach().clone().unsqueeze(0) for each in part) for part in layers)
+    given = dict(network.named_parameters()) if isinstance(network, GCN) else {}
+    weights = {name: each.detach().clone().unsqueeze(0) for name, each in given.items()}
+    layers = by_layer(weights, "weights")
+    hidden, bias = tuple(each.shape[2] for each in layers[:-1]), "biases.0" in weights
     arguments: dict[str, Any] = {
         "graph": graph,
         "method": parse_method("gcn"),
-        "config": TrainConfig(scaling=scaling),
+        "config": TrainConfig(scaling=scaling, hidden=hidden, bias=bias) if layers else TrainConfig(scaling=scaling),
         "weights": weights,
-        "biases": biases,
+        "_outputs": layers[-1].shape[2] if layers else None,
         "_function": None if weights else network,
         "_matrix": None if propagation is None else _checked_matrix(graph, propagation),
         "_matrix_is_given": propagation is not None,
     }
     if weights:
-        matched_features(graph, graph, weights[0].shape[1])  # raises where they are too few or too many
-        if (known := weights[-1].shape[2]) < graph.num_classes:
+        matched_features(graph, graph, layers[0].shape[1])  # raises where they are too few or too many
+        if (known := layers[-1].shape[2]) < graph.num_classes:
             raise InputError(f"the network must fit the graph: it knows {known} classes, not {graph.num_classes}.")
     return arguments
 

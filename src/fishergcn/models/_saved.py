@@ -108,10 +108,11 @@ def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
     """
     facts, graph, arrays = read_folder(Path(folder))
     split = read_split(Path(folder), facts, graph)
-    weights, biases = (
-        tuple(torch.from_numpy(each.copy()).unsqueeze(0) for name, each in arrays.items() if name.startswith(part))
-        for part in ("weights.", "biases.")
-    )
+    weights = {
+        name: torch.from_numpy(each.copy()).unsqueeze(0)
+        for name, each in arrays.items()
+        if name != "train" and not name.startswith("scaling.")
+    }
     scale = arrays.get("scaling.scale")
     return TrainedModel(
         graph,
@@ -121,7 +122,6 @@ def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
         (facts.record,),
         () if split is None else (Run(split, facts.record.seed),),
         chosen_from=facts.chosen_from,
-        biases=biases,
         selection=facts.choice,
         _sizes=(facts.split_sizes,),
         _learned_from=(arrays["train"],) if "train" in arrays else (),

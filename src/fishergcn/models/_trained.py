@@ -1,9 +1,9 @@
 """A trained model: networks of one method, side by side, with the graph that they were trained on.
 
-    logits = Ã σ(… σ(Ã X W⁰ + b⁰) …) W^{L-1} + b^{L-1},   p = softmax(logits)
+    p = softmax(logits)
 
-on the graph itself, without perturbation and without dropout. A method that trains nothing is what it makes of the
-nodes that it learned from: its logits are log p.
+of the network on the graph itself, without perturbation and without dropout. A method that trains nothing is what it
+makes of the nodes that it learned from: its logits are log p.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ from fishergcn.models._matching import (
 )
 from fishergcn.models._predictions import prediction_rows, predictions_csv
 from fishergcn.models._selection import Selection
-from fishergcn.nn import GCN, Features, FeatureScaling, full_view, local_view, make_features
-from fishergcn.nn import logits as network_logits
+from fishergcn.nn import GCN, Features, FeatureScaling, View, by_layer, full_view, local_view, make_features
 from fishergcn.operators import Operator, SparseMatrix
 from fishergcn.splits import Split
 from fishergcn.training import (
@@ -51,9 +50,6 @@ from fishergcn.training import (
     RunRecord,
     Targets,
     TrainConfig,
-    joined_propagation,
-    log_probabilities,
-    propagation_of,
     scores,
 )
 
@@ -73,10 +69,9 @@ class TrainedModel:
         Which propagation matrix: that of the renormalized graph, or the high-order one.
     config : TrainConfig
         All settings. Of a network that was trained elsewhere only ``scaling`` is known.
-    weights : tuple of Tensor
-        W^l of each layer, shape (R, d_l, d_{l+1}); empty for a function, and for a method that trains nothing.
-    biases : tuple of Tensor
-        b^l of each layer, shape (R, d_{l+1}); empty for a network without.
+    weights : dict of Tensor
+        What the networks have learned, by name: W^l as ``weights.l``, shape (R, d_l, d_{l+1}), biases b^l as
+        ``biases.l``, …; empty for a function, and for a method that trains nothing.
     records : tuple of RunRecord
         What came out of training: scores, epochs, seconds, versions.
     runs : tuple of Run
@@ -107,11 +102,10 @@ class TrainedModel:
     graph: Graph
     method: Method
     config: TrainConfig
-    weights: tuple[Tensor, ...]
+    weights: Mapping[str, Tensor]
     records: tuple[RunRecord, ...] = ()
     runs: tuple[Run, ...] = ()
     chosen_from: int = 1
-    biases: tuple[Tensor, ...] = ()
     selection: Selection | None = None
     _learned_from: tuple[IntArray, ...] = ()  # the training nodes, for a method that trains nothing
     _scaling: FeatureScaling | None = None
@@ -119,6 +113,7 @@ class TrainedModel:
     _function: Callable[[Operator], Tensor] | None = None
     _matrix: CSRArray | None = None
     _matrix_is_given: bool = False
+    _outputs: int | None = None  # of a network trained elsewhere, which may know more classes than the graph has
 
     @classmethod
     def of(
@@ -166,7 +161,11 @@ class TrainedModel:
         return cls(**network_arguments(network, graph, propagation, scaling))
 
     def __len__(self) -> int:
-        return len(self.weights[0]) if self.weights else len(self._learned_from) or 1
+        return len(self._first) if self.weights else len(self._learned_from) or 1
+
+    @property
+    def _first(self) -> Tensor:
+        return next(iter(self.weights.values()))
 
     def __repr__(self) -> str:
         size = f"{self.graph.num_nodes} nodes, {self.num_classes} classes"
@@ -188,8 +187,7 @@ class TrainedModel:
         at = slice(run, check_integer("run", run, minimum=0, maximum=len(self) - 1) + 1)
         return dataclasses.replace(
             self,
-            weights=tuple(each[at] for each in self.weights),
-            biases=tuple(each[at] for each in self.biases),
+            weights={name: each[at] for name, each in self.weights.items()},
             _learned_from=self._learned_from[at],
             records=self.records[at],
             runs=self.runs[at],
@@ -201,23 +199,23 @@ class TrainedModel:
         """Return the model on a device, in a precision; features are prepared anew in it."""
         if (torch.device(device), dtype) == (self.device, self.dtype):
             return self
-        weights, biases = (tuple(each.to(device, dtype) for each in part) for part in (self.weights, self.biases))
-        return dataclasses.replace(self, weights=weights, biases=biases, _matrix=self.propagation)
+        weights = {name: each.to(device, dtype) for name, each in self.weights.items()}
+        return dataclasses.replace(self, weights=weights, _matrix=self.propagation)
 
     @property
     def device(self) -> torch.device:
         """Where the networks run."""
-        return self.weights[0].device if self.weights else torch.device("cpu")
+        return self._first.device if self.weights else torch.device("cpu")
 
     @property
     def dtype(self) -> torch.dtype:
         """Precision of the networks."""
-        return self.weights[0].dtype if self.weights else torch.float64
+        return self._first.dtype if self.weights else torch.float64
 
     @property
     def num_classes(self) -> int:
         """C."""
-        return self.weights[-1].shape[2] if self.weights else self.graph.num_classes
+        return self.graph.num_classes if self._outputs is None else self._outputs
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -244,7 +242,7 @@ class TrainedModel:
     @cached_property
     def propagation(self) -> CSRArray:
         """Ã, computed from the graph at the first use."""
-        return propagation_of(self.graph, self.method, self.config) if self._matrix is None else self._matrix
+        return self.method.matrix.of(self.graph, self.config) if self._matrix is None else self._matrix
 
     @cached_property
     def operator(self) -> SparseMatrix:
@@ -278,7 +276,7 @@ class TrainedModel:
     def operator_of(self, graph: Graph) -> SparseMatrix:
         """Return Ã of another graph, by the method and the settings of the model, where the networks run."""
         self._check_for_other_graphs()
-        matrix = propagation_of(graph, self.method, self.config)
+        matrix = self.method.matrix.of(graph, self.config)
         return SparseMatrix.from_scipy(matrix, device=self.device, dtype=self.dtype)
 
     def _check_for_other_graphs(self) -> None:
@@ -293,7 +291,7 @@ class TrainedModel:
     def features_of(self, graph: Graph) -> Features:
         """Return the features of another graph as the networks want them, in the columns of training."""
         self._check_for_other_graphs()
-        return self.prepare_features(matched_features(self.graph, graph, self.weights[0].shape[1]))
+        return self.prepare_features(matched_features(self.graph, graph, self.graph.num_features))
 
     def logits(self, operator: Operator | None = None, features: Features | None = None) -> Tensor:
         """Return the logits (n, R, C), over another operator than Ã or of other features if they are given.
@@ -307,15 +305,24 @@ class TrainedModel:
     def _logits(self, operator: Operator | None, features: Features | None) -> Tensor:
         operator = self.operator if operator is None else operator
         if not self.method.trained:
-            return log_probabilities(self.method, operator, *self._known_labels(self.graph), self.num_classes)
+            return self.method.rule.log_probabilities(operator, *self._known_labels(self.graph), self.num_classes)
         if self._function is None:
-            view = full_view(self.features if features is None else features, operator, len(self.weights))
-            return network_logits(self.weights, view, biases=self.biases)
+            return self.over(full_view(self.features if features is None else features, operator, self.depth))
         out, nodes = self._function(operator), self.graph.num_nodes
         if not isinstance(out, Tensor) or out.ndim != 2 or out.shape[0] != nodes:
             got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
             raise InputError(f"network must return logits of shape ({nodes}, C), got {got}.")
         return out.unsqueeze(1)
+
+    @property
+    def depth(self) -> int:
+        """The number of products with the graph in a network of known weights."""
+        return self.method.network.depth(self.config)
+
+    def over(self, view: View, weights: Mapping[str, Tensor] | None = None) -> Tensor:
+        """Return the logits (p, R, C) over a view of a graph, with other weights of the same names if given."""
+        self.check_network(weights=True)
+        return self.method.network.logits(self.weights if weights is None else weights, view, self.config)
 
     @torch.no_grad()
     def logits_of_new(self, links: MatrixLike, features: MatrixLike) -> Tensor:
@@ -334,15 +341,16 @@ class TrainedModel:
         self._check_for_other_graphs()
         given: Any = features if sparse.issparse(features) else np.asarray(features)
         matrix = check_links(links, (given.shape[0], self.graph.num_nodes))
-        operator = joined_propagation(self.graph, matrix, self.method, self.config, self.propagation)
+        operator = self.method.matrix.joined(self.graph, matrix, self.config, self.propagation)
         nodes = np.arange(self.graph.num_nodes, operator.shape[0])
         if not self.method.trained:
             labels, learned = self._known_labels(self.graph)
             whole = SparseMatrix.from_scipy(operator, device=self.device, dtype=self.dtype)
-            return log_probabilities(self.method, whole, labels, learned, self.num_classes)[nodes]
+            return self.method.rule.log_probabilities(whole, labels, learned, self.num_classes)[nodes]
         both = self.prepare_features(stacked_features(self.graph, given))
-        view = local_view(both, operator, nodes, len(self.weights), device=self.device, dtype=self.dtype)
-        return network_logits(self.weights, view, biases=self.biases)
+        itself = self.method.network.sees_itself(self.config)
+        place: dict[str, Any] = {"device": self.device, "dtype": self.dtype, "itself": itself}
+        return self.over(local_view(both, operator, nodes, self.depth, **place))
 
     @torch.no_grad()
     def test(self, operator: Operator | None = None, features: Features | None = None) -> tuple[Tensor, Tensor]:
@@ -371,7 +379,7 @@ class TrainedModel:
             out = one._logits(one.operator_of(graph), features)
         else:
             known = one._known_labels(check_graph(graph))
-            out = log_probabilities(one.method, one.operator_of(graph), *known, one.num_classes)
+            out = one.method.rule.log_probabilities(one.operator_of(graph), *known, one.num_classes)
         checked = check_outputs(out, node_names_of(place).__getitem__)
         found: FloatArray = torch.softmax(checked[:, 0].double(), dim=1).cpu().numpy()
         return found
@@ -400,23 +408,34 @@ class TrainedModel:
         return prediction_rows(node_names_of(self.graph if graph is None else graph), self.class_names, found)
 
     def network(self) -> GCN:
-        """Return the only network as a module of torch, ready to predict."""
+        """Return the only network as a module of torch, ready to predict: one with W and b alone."""
         self.check_network(weights=True)
         one = self.only()
-        hidden = [each.shape[2] for each in one.weights[:-1]]
+        others = sorted({name.partition(".")[0] for name in one.weights} - {"weights", "biases"})
+        if others:
+            raise InputError(
+                f"a fishergcn.GCN has weights and biases alone, and the network has {', '.join(others)} too."
+            )
+        layers = by_layer(one.weights, "weights")
+        hidden = [each.shape[2] for each in layers[:-1]]
         # The initial weights are replaced below; a generator of their own leaves the user's alone.
-        options: dict[str, Any] = {"generator": torch.Generator(), "dtype": self.dtype, "bias": bool(self.biases)}
-        made = GCN(one.weights[0].shape[1], hidden, self.num_classes, self.config.dropout, **options)
-        parts = {"weights": one.weights, "biases": one.biases}
-        made.load_state_dict({f"{name}.{at}": each[0] for name, part in parts.items() for at, each in enumerate(part)})
+        bias = "biases.0" in one.weights
+        options: dict[str, Any] = {"generator": torch.Generator(), "dtype": self.dtype, "bias": bias}
+        made = GCN(layers[0].shape[1], hidden, self.num_classes, self.config.dropout, **options)
+        made.load_state_dict({name: each[0] for name, each in one.weights.items()})
         return made.to(self.device).eval()
 
-    def check_network(self, *, links: bool = False, weights: bool = False) -> None:
-        """Raise if there is no network, none that reads the links where they matter, or none of known weights."""
+    def check_network(self, *, links: bool = False, weights: bool = False, symmetric: bool = False) -> None:
+        """Raise if there is no network, or none with links, with a symmetric matrix, or of known weights."""
         if not self.method.trained:
             raise InputError(f"method {self.method.name!r} trains no network, which is needed here; gcn does.")
         if links and not self.method.uses_graph:
             raise InputError(f"method {self.method.name!r} does not read the links, which is needed here; gcn does.")
+        if symmetric and not self.method.matrix.symmetric:
+            raise InputError(
+                f"method {self.method.name!r} multiplies with {self.method.matrix.title}, but a symmetric matrix is "
+                "needed here; gcn has one."
+            )
         if weights and not self.weights:
             raise InputError("the network must be a fishergcn.GCN here: the weights of a function are not known.")
 
@@ -447,6 +466,6 @@ class TrainedModel:
         labels, nodes = self.graph.labels, self._learned_from
         if labels is None:
             raise AssertionError("prepare() refuses graphs without labels")
-        if graph is self.graph or self.method.base == "majority":
+        if graph is self.graph or not self.method.uses_graph:
             return labels, nodes
         return moved_labels(labels, self.node_names, graph, nodes)

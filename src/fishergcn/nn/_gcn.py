@@ -1,8 +1,9 @@
-"""The graph convolutional network, written once for every operator, device and number of runs.
+"""The forward pass of the family of networks, written once for every operator, device and number of runs.
 
-    H⁰ = X,   H^{l+1} = σ(Ã H^l W^l + b^l),   logits = Ã H^{L-1} W^{L-1} + b^{L-1}
+    Z^l = P H^l W^l + H^l V^l + b^l,   H⁰ = X,   H^{l+1} = σ(norm(Z^l)),   logits = Z^{L-1}
 
-with ReLU σ, dropout on the input of every layer, and biases b^l that may be left out, as the paper does.
+with ReLU σ, dropout on the input of every layer, and V^l (own weights), b^l (biases) and norm that may be left out. The
+paper's graph convolutional network has none of them, and P = Ã.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ def logits(
     dropout: Dropout | None = None,
     *,
     biases: Sequence[Tensor] = (),
+    own: Sequence[Tensor] = (),
+    norms: Sequence[tuple[Tensor, Tensor]] = (),
     once: bool = False,
 ) -> Tensor:
     """Run R networks with M samples each over one view of the graph.
@@ -48,6 +51,11 @@ def logits(
         Masks for training, or None for prediction (then M = 1, unless the operators are a larger batch).
     biases
         b^l for each layer, shape (R, d_{l+1}); none by default.
+    own
+        V^l for each layer, of the shapes of W^l: what a node says of itself; none by default.
+    norms
+        Scale and shift, two of shape (R, d_{l+1}), of each hidden layer, whose units are brought to mean 0 and
+        variance 1 at each node before; none by default.
     once
         Whether no derivative of a derivative will be asked for, which makes the first one faster on a GPU.
 
@@ -66,35 +74,47 @@ def logits(
     torch.Size([3, 5, 2])
     """
     samples, rate = (dropout.samples, dropout.rate) if dropout else (1, 0.0)
-    nodes = view.features.shape[0]
+    if own:
+        weights = [torch.cat(pair, dim=2) for pair in zip(weights, own, strict=True)]
+    nodes, product = view.features.shape[0], None
     words = dropout.words(0, view.features.mask_words) if dropout else None
-    product = half_first_product(view, weights[0], words, samples, rate, once=once) if len(weights) > 1 else None
+    if len(weights) > 1 and not own:
+        product = half_first_product(view, weights[0], words, samples, rate, once=once)
     if product is None:
         hidden = view.features.times(weights[0], words, samples, rate)
         if words is None and samples > 1:  # samples that differ in the operator alone
             hidden = hidden.repeat_interleave(samples, dim=1)
     for layer, weight in enumerate(weights[1:], start=1):
         words = dropout.words(layer, nodes * words_per_node(weight.shape[1])) if dropout else None
-        bias = biases[layer - 1] if biases else None
-        then = partial(_activate, bias=bias, words=words, rate=rate, weight=weight, once=once)
+        bias, norm = biases[layer - 1] if biases else None, norms[layer - 1] if norms else None
+        then = partial(_activate, bias=bias, norm=norm, words=words, rate=rate, weight=weight, once=once)
         if layer == 1 and product is not None:
             hidden = then(product, view.rows[0])
         else:
-            hidden = view.propagate(layer - 1, hidden, then)
-    return _shifted(view.operators[-1].propagate(hidden), biases[-1] if biases else None)
+            hidden = view.propagate(layer - 1, hidden, then, own=bool(own))
+    return view.propagate(-1, hidden, partial(_output, bias=biases[-1] if biases else None), own=bool(own))
 
 
 def _activate(
     values: Tensor,
     rows: Tensor | None,
     bias: Tensor | None,
+    norm: tuple[Tensor, Tensor] | None,
     words: Tensor | None,
     rate: float,
     weight: Tensor,
     once: bool,
 ) -> Tensor:
     """Return H^l W^l of what a layer's product made, for these rows."""
-    return activated_times_weight(_shifted(values, bias), rows, words, rate, weight, once=once)
+    values = _shifted(values, bias)
+    if norm is not None:
+        scale, shift = (each.repeat_interleave(values.shape[1] // len(each), dim=0) for each in norm)
+        values = torch.nn.functional.layer_norm(values, values.shape[-1:]) * scale + shift
+    return activated_times_weight(values, rows, words, rate, weight, once=once)
+
+
+def _output(values: Tensor, _: Tensor | None, bias: Tensor | None) -> Tensor:
+    return _shifted(values, bias)
 
 
 def _shifted(values: Tensor, bias: Tensor | None) -> Tensor:

@@ -40,6 +40,9 @@ class View:
         What each layer multiplies with, first layer first.
     rows
         The nodes that each layer outputs, or None for all nodes in order.
+    itself
+        Where the nodes that each layer outputs stand among those that enter it, or None for the same in the same
+        order. For networks that read a node beside what the matrix says of it.
 
     Examples
     --------
@@ -57,6 +60,7 @@ class View:
     features: Features | FeatureBlocks
     operators: tuple[Operator, ...]
     rows: tuple[Tensor | None, ...]
+    itself: tuple[Tensor | None, ...] = ()
 
     __repr__ = one_line
 
@@ -65,12 +69,34 @@ class View:
         last = self.rows[-1]
         return nodes if last is None else np.searchsorted(last.cpu().numpy(), nodes)
 
-    def propagate(self, layer: int, dense: Tensor, then: Callable[[Tensor, Tensor | None], Tensor]) -> Tensor:
-        """Return what ``then`` makes of a layer's product and of the nodes of its rows."""
-        operator = self.operators[layer]
+    def propagate(
+        self, layer: int, dense: Tensor, then: Callable[[Tensor, Tensor | None], Tensor], *, own: bool = False
+    ) -> Tensor:
+        """Return what ``then`` makes of a layer's product and of the nodes of its rows.
+
+        With ``own``, the first half of the columns is propagated, and the second half of a node itself is added to it.
+        """
+        operator, mine = self.operators[layer], None
+        if own:
+            width = dense.shape[2] // 2
+            place = self.itself[layer] if self.itself else None
+            mine = dense[..., width:] if place is None else dense[place, ..., width:]
+            dense = dense[..., :width].contiguous()
         if isinstance(operator, RowBlocks):  # block by block: the whole product need not fit in memory
-            return torch.cat([then(block, None) for block in operator.each(dense)])
-        return then(operator.propagate(dense), self.rows[layer])
+            found, first = [], 0
+            for block in operator.each(dense):
+                last = first + len(block)
+                found.append(then(_plus(block, None if mine is None else mine[first:last]), None))
+                first = last
+            return torch.cat(found)
+        return then(_plus(operator.propagate(dense), mine), self.rows[layer])
+
+
+def _plus(product: Tensor, mine: Tensor | None) -> Tensor:
+    """Add what nodes say of themselves, shape (p, B, d), to a product that may have several samples of each of them."""
+    if mine is None:
+        return product
+    return product + mine.repeat_interleave(product.shape[1] // mine.shape[1], dim=1)
 
 
 def full_view(features: Features, operator: Operator, depth: int) -> View:
@@ -96,6 +122,7 @@ def local_view(
     device: torch.device | str,
     dtype: torch.dtype,
     whole: Callable[[], Operator] | None = None,
+    itself: bool = False,
 ) -> View:
     """Return the view of some nodes: each layer only outputs what the next one needs.
 
@@ -114,6 +141,8 @@ def local_view(
     whole
         Returns Ã as an operator that is there already. It takes the place of blocks that are nearly as large, so that
         several views hold it once.
+    itself
+        Whether each layer also reads the nodes that it outputs.
 
     Examples
     --------
@@ -127,7 +156,7 @@ def local_view(
     >>> view.operators
     (SparseMatrix(1 × 2, 2 entries, torch.float32, cpu),)
     """
-    reached, total = reach(propagation, nodes, depth), propagation.shape[1]
+    reached, total = reach(propagation, nodes, depth, itself=itself), propagation.shape[1]
     if whole is not None:
         reached = _rounded_up(reached, total)
     operators: list[Operator] = []
@@ -140,7 +169,7 @@ def local_view(
         block = row_block(propagation, rows, number, len(columns))
         operators.append(as_operator(block, device=device, dtype=dtype))
     entering, *outputs = _row_tensors(reached, device)
-    return View(features.restrict(entering), tuple(operators), tuple(outputs))
+    return View(features.restrict(entering), tuple(operators), tuple(outputs), _places(reached, device, itself))
 
 
 def _rounded_up(reached: list[IntArray], total: int) -> list[IntArray]:
@@ -159,6 +188,7 @@ def blockwise_view(
     device: torch.device | str,
     dtype: torch.dtype,
     rows_at_once: int = ROWS_AT_ONCE,
+    itself: bool = False,
 ) -> View:
     """Return the view of some nodes of a large graph, for prediction: it is walked in blocks of rows.
 
@@ -168,7 +198,7 @@ def blockwise_view(
     ----------
     prepare
         Makes some rows of the features ready, for example ``lambda rows: make_features(X[rows])``.
-    propagation, nodes, depth, device, dtype
+    propagation, nodes, depth, device, dtype, itself
         As for :func:`local_view`.
     rows_at_once
         How many rows a block has.
@@ -184,16 +214,19 @@ def blockwise_view(
     >>> logits([torch.ones(1, 3, 2)], view).shape
     torch.Size([3, 1, 2])
     """
-    reached = reach(propagation, nodes, depth, rows_at_once)
+    reached = reach(propagation, nodes, depth, rows_at_once, itself=itself)
     operators = tuple(
         RowBlocks(propagation, rows, columns, rows_at_once, torch.device(device), dtype)
         for columns, rows in pairwise(reached)
     )
     outputs = _row_tensors(reached[1:], device)
-    return View(FeatureBlocks(prepare, reached[0], rows_at_once), operators, tuple(outputs))
+    features = FeatureBlocks(prepare, reached[0], rows_at_once)
+    return View(features, operators, tuple(outputs), _places(reached, device, itself))
 
 
-def reach(propagation: CSRArray, nodes: IntArray, depth: int, rows_at_once: int = ROWS_AT_ONCE) -> list[IntArray]:
+def reach(
+    propagation: CSRArray, nodes: IntArray, depth: int, rows_at_once: int = ROWS_AT_ONCE, *, itself: bool = False
+) -> list[IntArray]:
     """Return the nodes that enter each layer, first layer first, and last those wanted, ascending.
 
     Examples
@@ -206,6 +239,7 @@ def reach(propagation: CSRArray, nodes: IntArray, depth: int, rows_at_once: int 
     found = [np.unique(nodes)]
     for _ in range(depth):
         entering = np.zeros(propagation.shape[1], dtype=np.bool_)
+        entering[found[-1]] = itself
         for rows in pieces(found[-1], rows_at_once):
             starts = propagation.indptr[rows]
             entering[propagation.indices[ranges(starts, propagation.indptr[rows + 1] - starts)]] = True
@@ -215,3 +249,13 @@ def reach(propagation: CSRArray, nodes: IntArray, depth: int, rows_at_once: int 
 
 def _row_tensors(reached: Sequence[IntArray], device: torch.device | str) -> list[Tensor]:
     return [torch.as_tensor(rows, dtype=torch.int32, device=device) for rows in reached]
+
+
+def _places(reached: Sequence[IntArray], device: torch.device | str, itself: bool) -> tuple[Tensor | None, ...]:
+    """Return where the outputs of each layer stand among its inputs, if a network asks for it."""
+    if not itself:
+        return ()
+    return tuple(
+        None if len(rows) == len(columns) else torch.as_tensor(np.searchsorted(columns, rows), device=device)
+        for columns, rows in pairwise(reached)
+    )

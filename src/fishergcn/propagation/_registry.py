@@ -106,10 +106,11 @@ class Matrix:
     def _checked(self, found: Any, nodes: int) -> CSRArray:
         """Refuse what is not what the entry says: compiled kernels and gradients rely on it."""
         what = f"the matrix {self.name!r}"
-        if not sparse.issparse(found) or found.shape != (nodes, nodes):
-            got = f"shape {found.shape}" if hasattr(found, "shape") else type(found).__name__
+        shape = getattr(found, "shape", None)
+        if not sparse.issparse(found) or shape != (nodes, nodes):
+            got = type(found).__name__ if shape is None else f"{type(found).__name__} of shape {shape}"
             raise InputError(f"{what} must be sparse with {nodes} rows and columns, got {got}.")
-        made: CSRArray = sparse.csr_array(found, dtype=np.float64)
+        made: CSRArray = sparse.csr_array(found, dtype=np.float64)  # type: ignore[call-overload]
         made.sum_duplicates()
         if not np.isfinite(made.data).all():
             raise InputError(f"{what} must hold finite numbers, got NaN or infinity.")

@@ -42,11 +42,7 @@ def describe(name: str) -> str:
     'a graph convolutional network that also looks at distant neighbors, trained with 5 dropout samples per step'
     """
     method = parse_method(name)
-    words = {
-        "mlp": "the same kind of network without the links",
-        "lp": "label propagation, which passes known classes along the links",
-        "majority": "the most frequent class for every node",
-    }.get(method.base, "a graph convolutional network")
+    words = method.described.summary
     words += " that also looks at distant neighbors" * method.high_order
     if method.perturbed:
         words += ", trained on slightly changed versions of the graph"

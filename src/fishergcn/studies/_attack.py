@@ -28,14 +28,14 @@ from fishergcn.attacks import (
     toggle_links,
     worst_in_ball,
 )
-from fishergcn.execution import Job, LocalExecutor
+from fishergcn.execution import Job, LocalExecutor, cut
 from fishergcn.graph import Graph
 from fishergcn.models import TrainedModel
 from fishergcn.nn import Features
 from fishergcn.operators import Operator
 from fishergcn.perturbation import Neighborhood
 from fishergcn.streams import run_key
-from fishergcn.training import SCORES, Problem, Progress, RunRecord, prepare, propagation_of
+from fishergcn.training import SCORES, Problem, Progress, RunRecord, prepare
 
 Scores = tuple[float, Sequence[Sequence[float]]]  # size of the change; accuracy and cross entropy of each run
 Options = Mapping[str, Any]
@@ -70,8 +70,7 @@ class _Attacked:
         return self._train(self.problem)
 
     def _train(self, problem: Problem) -> list[RunRecord]:
-        size, runs = self.job.task["side_by_side"], self.job.runs
-        jobs = [Job(problem, runs[start : start + size], keep_weights=True) for start in range(0, len(runs), size)]
+        jobs = cut(problem, self.job.runs, self.job.task["side_by_side"], keep_weights=True)
         return [record for _, part in LocalExecutor(self.device, self.on_epoch).run(jobs) for record in part]
 
     @cached_property
@@ -186,7 +185,7 @@ class _Attacked:
         graph, method, config = self.graph, self.problem.method, self.problem.config
         # The name stays: initial weights and dropout are those of the runs on the plain graph.
         noisy = Graph(adjacency, graph.features, graph.labels, name=graph.name, standard_split=graph.standard_split)
-        return prepare(noisy, method, config, propagation=propagation_of(noisy, method, config))
+        return prepare(noisy, method, config)
 
     def _seed(self, attack: str, draw: int) -> int:
         """Return a seed that depends on what is drawn and on nothing else."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 import time
@@ -12,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from fishergcn.errors import FisherGCNError, InputError
-from fishergcn.execution import Listener, train
+from fishergcn.errors import InputError
+from fishergcn.execution import Listener
 from fishergcn.graph import Graph
 from fishergcn.models import Candidate, Selection, TrainedModel
 from fishergcn.splits import Split
@@ -32,8 +31,7 @@ from fishergcn.studies._decisions import Decisions
 from fishergcn.studies._inner import inner_splits
 from fishergcn.studies._plan import Cell, Plan
 from fishergcn.studies._planning import splits_digest
-from fishergcn.studies._runner import run
-from fishergcn.studies._stages import Stage, kept_model
+from fishergcn.studies._runner import kept_weights, run
 from fishergcn.studies._verdict import known_homophily, sentences, worth_of_links
 from fishergcn.training import RunRecord, TrainConfig, graph_free_of, parse_method
 
@@ -74,7 +72,8 @@ class Choice:
         self.budget = Budget(graph, split, general, device, workers, limit, self.decisions)
         self.left_out: dict[str, str] = {}
         self.records: dict[Key, list[RunRecord]] = {}
-        self.places: dict[Key, Path] = {}  # the stage in which a candidate was trained on the split itself
+        self.plans: dict[str, Plan] = {}  # of the stages
+        self.places: dict[Key, str] = {}  # the stage in which a candidate was trained on the split itself
 
     def made(self) -> TrainedModel:
         """Go through the stages and return the model."""
@@ -213,16 +212,17 @@ class Choice:
             own_splits={dataset: tuple(splits)},
         )
         place = self.folder / stage
-        told = Stage(self.listener, place, self.split.name)
         alone = self.budget.cores * len(splits) * sum(self.budget.seconds(name) for name, _ in keys)
         # Other processes take some seconds to start: less work than that is done in this one.
         workers = self.decisions.made(f"workers of {stage}", lambda: 1 if alone < _SMALL else self.workers)
-        with run(plan, place, device=self.device, workers=workers, listener=told, keep_weights=True) as runs:
+        options: dict[str, Any] = {"device": self.device, "workers": workers, "listener": self.listener}
+        with run(plan, place, **options, keep_weights=[self.split.name]) as runs:
+            self.plans[stage] = plan
             return {key: list(runs.of_cell(cell)) for key, cell in cells.items()}
 
     def _keep(self, key: Key, records: Sequence[RunRecord], stage: str) -> None:
         self.records[key] = list(records)
-        self.places[key] = self.folder / stage
+        self.places[key] = stage
 
     # What came out
 
@@ -248,12 +248,14 @@ class Choice:
         return leaders(scores, 1)[0] if scores else None
 
     def _model(self, key: Key) -> TrainedModel:
-        """Return the chosen model on the split itself: its weights were kept, or it is trained again."""
-        with contextlib.suppress(FisherGCNError, OSError, ValueError):
-            return kept_model(self.places[key], _name(key), self.graph, self.split)
-        config = self._prepared(key, self.general)
-        records = train(self.graph, key[0], self.split, [self.seed], config, self.device, keep_weights=True)
-        return TrainedModel.from_records(self.graph, records, self.split)
+        """Return the chosen model on the split itself, whose weights its stage has kept."""
+        stage = self.places[key]
+        [cell] = [each for each in self.plans[stage].cells if each.name == _name(key)]
+        [record] = [each for each in self.records[key] if each.split == self.split.name]
+        weights = None
+        if record.status == "ok":
+            weights = kept_weights(self.folder / stage, self.plans[stage], cell, self.split.name, self.seed)
+        return TrainedModel.from_records(self.graph, [dataclasses.replace(record, weights=weights)], self.split)
 
     def _selection(self, best: Key) -> Selection:
         candidates = []

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 from fishergcn import datasets, splits
 from fishergcn._base.types import CSRArray
 from fishergcn.errors import InputError
-from fishergcn.execution import Executor, Job, Listener, Measure
+from fishergcn.execution import Executor, Job, Listener, Measure, cut
 from fishergcn.graph import Graph
 from fishergcn.perturbation import Neighborhood
 from fishergcn.spectrum import Spectrum
@@ -110,17 +110,14 @@ class Jobs:
                 for cell, keys in missing.items()
                 if keys
             ]
-            yield self._job(problem, runs, {"cells": open_, "side_by_side": size}, missing)
+            task = {"cells": open_, "side_by_side": size}
+            yield self._noted(Job(problem, tuple(runs), self.keep_weights, self.measure, task), missing)
             return
-        # Chunks are cut before finished runs are left out: they are the same however often we start again.
-        for start in range(0, len(runs), size):
-            part = [run for run in runs[start : start + size] if (run.split.name, run.seed) in missing[first]]
-            if part:
-                keys = {(run.split.name, run.seed) for run in part}
-                yield self._job(problem, part, {"options": dict(first.options)}, {first: keys})
+        options = {"keep_weights": self.keep_weights, "measure": self.measure, "task": {"options": dict(first.options)}}
+        for job in cut(problem, runs, size, lambda run: (run.split.name, run.seed) in missing[first], **options):
+            yield self._noted(job, {first: {(run.split.name, run.seed) for run in job.runs}})
 
-    def _job(self, problem: Problem, runs: Sequence[Run], task: dict[str, object], missing: Missing) -> Job:
-        job = Job(problem, tuple(runs), self.keep_weights, measure=self.measure, task=task)
+    def _noted(self, job: Job, missing: Missing) -> Job:
         self._cells[job] = [cell for cell, keys in missing.items() if keys]
         for cell, keys in missing.items():
             if keys:
@@ -175,7 +172,7 @@ class _Shared:
     def problem(self, cell: Cell) -> Problem:
         """Return the problem of a cell, computing only what no cell before it had."""
         method, config = parse_method(cell.method), cell.config
-        matrix = self.plan.matrix(cell)
+        matrix = method.matrix.key(config)
         spectrum = (matrix, config.rank, config.directions)
         problem = prepare(
             self.graph,

@@ -190,11 +190,10 @@ class Plan:
 
     def matrix(self, cell: Cell) -> str:
         """Return a name for the propagation matrix of a cell among those on its data set."""
-        method = parse_method(cell.method)
-        if not method.high_order:
-            return "labels" if method.base == "lp" else "renormalized" if method.uses_graph else "identity"
-        order, usual = ((each.config.order, each.config.threshold) for each in (cell, self.cells[0]))
-        return "high-order" if order == usual else f"high-order {order[0]} {order[1]:g}"
+        matrix = parse_method(cell.method).matrix
+        name, *settings = matrix.key(cell.config)
+        usual = matrix.key(self.cells[0].config) == (name, *settings)
+        return name if usual else " ".join([name, *(f"{each:g}" for each in settings)])
 
     def cost(self, device: str = "auto", workers: int | None = None) -> Cost:
         """Return what the study will take here, in seconds and bytes, from the sizes of its graphs.

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
 from fishergcn._base.checks import check_choice
 from fishergcn._base.files import make_folder
+from fishergcn._base.npz import read_arrays, write_arrays
+from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError, reason
 from fishergcn.execution import Executor, Job, Listener, Measure, choose_executor, train_job
 from fishergcn.studies._attack import measure_attacks
 from fishergcn.studies._folders import check_free
 from fishergcn.studies._jobs import Form, Jobs
 from fishergcn.studies._lock import folder_lock
-from fishergcn.studies._plan import Plan
+from fishergcn.studies._plan import Cell, Plan
 from fishergcn.studies._runs import Runs
 from fishergcn.studies._signals import Signals
 from fishergcn.studies._store import RunStore, open_runs
@@ -37,7 +39,7 @@ def run(
     listener: Listener | None = None,
     command: str = "",
     measure: Measure | None = None,
-    keep_weights: bool = False,
+    keep_weights: Iterable[str] = (),
 ) -> Runs:
     """Run what is missing of a plan and keep it in ``folder/runs.sqlite``.
 
@@ -63,7 +65,7 @@ def run(
         What makes the records, where ``plan.measure`` is a name of your own: a function on the top level of a module.
         Its jobs have one run each and the options of their cell in ``job.task``; ``workers`` may share a GPU.
     keep_weights
-        Whether the records that the listener is told of hold their weights; the database never does.
+        The splits whose runs' weights are written to ``folder/weights``, where :func:`kept_weights` finds them.
 
     Returns
     -------
@@ -89,6 +91,7 @@ def run(
     form: Form = "run"
     if measure is None:
         measure, form = _MEASURES[check_choice("plan.measure", plan.measure, tuple(_MEASURES))]
+    kept = frozenset(keep_weights)
     curves = None if tensorboard is None else CurveWriter(tensorboard)
     executor = choose_executor(device, workers, cluster, on_epoch=listener.epoch, keep_going=True, shared=True)
     # Signals after the executor: a library that it starts may bring handlers of its own.
@@ -96,16 +99,30 @@ def run(
         store.begin(plan, command=command, created=datetime.now(timezone.utc).isoformat(timespec="seconds"))
         planned = {(cell.dataset, cell.name): len(plan.runs(cell)) for cell in plan.cells}
         listener.begin(plan.preset, planned, (((record.dataset, name), record) for name, record in store.entries()))
-        jobs = Jobs(plan, store, measure, executor, listener, form, keep_weights)
+        jobs = Jobs(plan, store, measure, executor, listener, form, bool(kept))
         with contextlib.closing(_run(executor, jobs)) as results:
             for job, records in results:
                 for cell, part in jobs.sort(job, records):
                     with signals.held():
+                        for record in part:  # before the record, so that no finished run lacks them
+                            if record.split in kept and record.status == "ok" and record.weights is not None:
+                                path = _weights_file(folder, plan, cell, record.split, record.seed)
+                                make_folder(path.parent)
+                                write_arrays(path, record.weights)
                         store.add(cell, part)
                     listener.finished((cell.dataset, cell.name), part)
                     if curves is not None:
                         curves.write(cell, part)
     return open_runs(folder)
+
+
+def kept_weights(folder: Path, plan: Plan, cell: Cell, split: str, seed: int) -> dict[str, AnyArray]:
+    """Read the weights that :func:`run` kept of a run."""
+    return read_arrays(_weights_file(folder, plan, cell, split, seed))
+
+
+def _weights_file(folder: Path, plan: Plan, cell: Cell, split: str, seed: int) -> Path:
+    return folder / "weights" / f"{plan.cells.index(cell)}-{plan.runs(cell).index((split, seed))}.npz"
 
 
 @contextlib.contextmanager

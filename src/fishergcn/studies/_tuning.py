@@ -16,7 +16,7 @@ from fishergcn._base.checks import check_integer
 from fishergcn._base.choices import Scaling, Settings
 from fishergcn._base.imports import require
 from fishergcn._base.seeds import FIRST_SEED, check_seeds
-from fishergcn.execution import Executor, Job, Listener, choose_executor, chosen_config
+from fishergcn.execution import Executor, Listener, choose_executor, chosen_config, cut
 from fishergcn.graph import Graph
 from fishergcn.perturbation import Neighborhood
 from fishergcn.splits import Split, choose
@@ -33,7 +33,7 @@ from fishergcn.studies._search import (
     without_test,
 )
 from fishergcn.studies._tuned import Trial, Tuning, write_tuning
-from fishergcn.training import Problem, Run, RunRecord, TrainConfig, check_runs, prepare
+from fishergcn.training import Problem, Run, TrainConfig, check_runs, prepare
 
 
 def tune(
@@ -143,11 +143,8 @@ class _Objective:
             spectrum = last.neighborhood.spectrum if isinstance(last.neighborhood, Neighborhood) else None
             known = {"propagation": last.propagation, "spectrum": spectrum}
         problem = self.last = prepare(last.graph, last.method, config, **known)
-        size = self.executor.chunk_size(problem)
-        parts = [tuple(self.runs[start : start + size]) for start in range(0, len(self.runs), size)]
-        records: list[RunRecord] = []
-        for _, found in self.executor.run([Job(problem, part, False) for part in parts]):
-            records += found
+        jobs = cut(problem, self.runs, self.executor.chunk_size(problem))
+        records = [record for _, found in self.executor.run(jobs) for record in found]
         good = [record for record in records if record.status == "ok"]
         accuracy = sum(record.val_accuracy for record in good) / len(records)
         return accuracy, float(np.mean([record.val_loss for record in good])) if good else None

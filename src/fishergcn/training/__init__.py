@@ -14,21 +14,20 @@ from fishergcn.training._problem import (
     Problem,
     Run,
     check_runs,
-    joined_propagation,
     learnable,
     prepare,
-    propagation_of,
 )
 from fishergcn.training._records import SCORES, RunRecord
 from fishergcn.training._sampling import BatchSettings, check_fanout
 from fishergcn.training._sizes import Sizes
-from fishergcn.training._untrained import log_probabilities
+from fishergcn.training._travel import problem_arrays, problem_from_arrays, problem_key
 from fishergcn.training._work import held_bytes, usual_epochs
 
 __all__ = [
     "METHODS", "SCORES", "BatchSettings", "Method", "Pace", "Problem", "Progress", "Run", "RunRecord", "Sizes",
     "Targets", "TrainConfig", "check_fanout", "check_runs", "control_of", "graph_free_of", "held_bytes",
-    "is_first_process", "joined_propagation", "learnable", "log_probabilities", "pace_of", "parse_method", "prepare",
-    "prepare_batches", "process_count", "process_group", "propagation_of", "samples_of", "scores", "train_chunk",
+    "is_first_process", "learnable", "pace_of", "parse_method", "prepare",
+    "prepare_batches", "problem_arrays", "problem_from_arrays", "problem_key", "process_count",
+    "process_group", "samples_of", "scores", "train_chunk",
     "train_prepared", "usual_epochs",
 ]  # fmt: skip

@@ -65,7 +65,7 @@ def prepare_batches(
             f"high-order matrix would not fit in memory; use {method.name.replace('-t', '')!r}."
         )
     # Of the unperturbed method: the neighborhood below is another one.
-    plain = dataclasses.replace(method, base="gcn") if method.perturbed else method
+    plain = dataclasses.replace(method, perturbed=False)
     problem = prepare(graph, plain, config, propagation=propagation)
     if not method.perturbed or config.radius == 0:
         return dataclasses.replace(problem, method=method), None

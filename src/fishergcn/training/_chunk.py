@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -26,7 +26,6 @@ from fishergcn.training._problem import Problem, Run
 from fishergcn.training._records import SCORES, RunRecord
 from fishergcn.training._stack import Stack
 from fishergcn.training._stopping import should_stop
-from fishergcn.training._untrained import log_probabilities
 
 _LEAVE_SHARE = 0.2  # the stack is rebuilt when this share of it has stopped; on a GPU its epoch is then recorded anew
 
@@ -83,7 +82,7 @@ class Epochs(Protocol):
     def keep(self, runs: Tensor) -> None:
         """Let the other runs leave the stack."""
 
-    def final_scores(self, network: Sequence[Tensor], part: str) -> dict[str, FloatArray]:
+    def final_scores(self, weights: Mapping[str, Tensor], part: str) -> dict[str, FloatArray]:
         """Return the scores of all runs on val or test nodes by name, each of shape (R,), NaN without any nodes."""
 
 
@@ -226,26 +225,26 @@ class _Finals:
 
     def __init__(self, trainer: Epochs) -> None:
         self.trainer = trainer
-        self.network = [each.detach().clone() for each in trainer.stack.network]
+        self.weights = _copy(trainer.stack.weights)
         self.shape = trainer.stack.shape
         self.best = np.full(len(trainer.runs), math.inf)
-        self._before: tuple[list[Tensor], Tensor | None] = [], None
+        self._before: tuple[Mapping[str, Tensor], Tensor | None] = {}, None
 
     def remember(self) -> None:
         """Copy the state of the whole stack, before the next epoch changes it."""
         stack = self.trainer.stack
-        self._before = [each.detach().clone() for each in stack.network], stack.shape
+        self._before = _copy(stack.weights), stack.shape
 
     def store(self, runs: IntArray, rows: IntArray, *, before: bool) -> None:
         """Copy the state of stack rows ``rows`` as that of ``runs``: now, or before the last epoch that has begun."""
         if not len(runs):
             return
         stack = self.trainer.stack
-        network, shape = self._before if before else (stack.network, stack.shape)
+        weights, shape = self._before if before else (stack.weights, stack.shape)
         target = torch.as_tensor(runs, device=self.trainer.device)
         source = torch.as_tensor(rows, device=self.trainer.device)
-        for kept, current in zip(self.network, network, strict=True):
-            kept[target] = current.detach()[source]
+        for name, kept in self.weights.items():
+            kept[target] = weights[name].detach()[source]
         if self.shape is not None and shape is not None:
             self.shape[target] = shape[source]
 
@@ -255,10 +254,10 @@ class _Finals:
         found = {
             f"{part}_{name}": values
             for part in ("val", "test")
-            for name, values in trainer.final_scores(self.network, part).items()
+            for name, values in trainer.final_scores(self.weights, part).items()
         }
         shapes = None if self.shape is None else self.shape.cpu().numpy()
-        arrays = [each.cpu().numpy() for each in self.network] if keep_weights else []
+        arrays = {name: each.cpu().numpy() for name, each in self.weights.items()} if keep_weights else {}
         return [
             _record(
                 trainer.problem,
@@ -270,10 +269,14 @@ class _Finals:
                 epochs=int(history.epochs[at]),
                 curves=history.curves(at),
                 shape=[] if shapes is None else shapes[at].tolist(),
-                weights=tuple(each[at].copy() for each in arrays) or None,
+                weights={name: each[at].copy() for name, each in arrays.items()} or None,
             )
             for at, (run, broken) in enumerate(zip(trainer.runs, history.diverged, strict=True))
         ]
+
+
+def _copy(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: each.detach().clone() for name, each in weights.items()}
 
 
 @torch.no_grad()
@@ -286,7 +289,7 @@ def untrained(
         raise AssertionError("prepare() refuses graphs without labels")
     operator = as_operator(problem.propagation, device=device, dtype=torch.float64)
     nodes = {part: [getattr(run.split, part) for run in runs] for part in ("train", "val", "test")}
-    out = log_probabilities(problem.method, operator, labels, nodes["train"], problem.graph.num_classes)
+    out = problem.method.rule.log_probabilities(operator, labels, nodes["train"], problem.graph.num_classes)
     found: dict[str, FloatArray] = {}
     for part in ("val", "test"):
         targets = Targets.of(nodes[part], labels, None, device, torch.float64)
@@ -301,7 +304,7 @@ def untrained(
             {name: float(values[at]) for name, values in found.items()},
             device,
             seconds,
-            weights=(run.split.train,) if keep_weights else None,
+            weights={"train": run.split.train} if keep_weights else None,
         )
         for at, run in enumerate(runs)
     ]

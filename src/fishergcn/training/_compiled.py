@@ -35,17 +35,17 @@ class CompiledStep:
         """Whether there is dropout, no bias, a perturbation of low rank if any, and a loss at labeled nodes alone."""
         config, stack = trainer.problem.config, trainer.stack
         return (
-            not stack.biases
+            trainer.problem.method.network.has_compiled_step(config)
             and trainer.links is None
             and (stack.adversary is None or isinstance(stack.adversary.neighborhood, Neighborhood))
             and not (trainer.problem.method.consistent and config.consistency > 0)
             and config.dropout > 0
-            and all(CompiledNetwork.fits(view, stack.weights) for view in (trainer.train_view, trainer.val_view))
+            and all(CompiledNetwork.fits(view, stack.layers) for view in (trainer.train_view, trainer.val_view))
         )
 
     def validate(self, trainer: Trainer) -> tuple[Tensor, Tensor]:
         """Return validation loss and accuracy of each run."""
-        loss, accuracy, _ = measured_scores(self.val.forward(trainer.stack.weights), trainer.val_targets)
+        loss, accuracy, _ = measured_scores(self.val.forward(trainer.stack.layers), trainer.val_targets)
         return loss + _penalty(trainer), accuracy
 
     @torch.no_grad()
@@ -59,13 +59,14 @@ class CompiledStep:
         stack, config = trainer.stack, trainer.problem.config
         dropout = Dropout(stack.keys, trainer.problem.samples, epoch, config.dropout)
         loss = _Loss(trainer.train_targets, trainer.problem.samples, self._places)
-        slopes = [each.detach() * config.weight_decay for each in stack.weights]
-        found = self.train.gradients(stack.weights, slopes, dropout, loss.slope, operator)
-        for parameter, each in zip(stack.weights, slopes, strict=True):
+        layers = stack.layers
+        slopes = [each.detach() * config.weight_decay for each in layers]
+        found = self.train.gradients(layers, slopes, dropout, loss.slope, operator)
+        for parameter, each in zip(layers, slopes, strict=True):
             parameter.grad = each
         if adversary is not None and stack.xi is not None and noise is not None and phi is not None:
             stack.xi.grad = adversary.xi_gradient(found.view(phi.shape), noise, phi)
-        return loss.total(stack.weights[0].dtype) + _penalty(trainer), loss.accuracy()
+        return loss.total(layers[0].dtype) + _penalty(trainer), loss.accuracy()
 
 
 class _Loss:
@@ -112,6 +113,7 @@ def _labeled_view(trainer: Trainer) -> tuple[View, AnyArray | None]:
 
 def _penalty(trainer: Trainer) -> Tensor:
     """Return what ``penalty`` does, as plain products: autograd's functions take longer than these."""
-    arrays = [each.detach().numpy() for each in trainer.stack.weights]
+    layers = trainer.stack.layers
+    arrays = [each.detach().numpy() for each in layers]
     norms = [float(sum(np.vdot(each[run], each[run]) for each in arrays)) for run in range(len(arrays[0]))]
-    return torch.tensor(norms, dtype=trainer.stack.weights[0].dtype) * (0.5 * trainer.problem.config.weight_decay)
+    return torch.tensor(norms, dtype=layers[0].dtype) * (0.5 * trainer.problem.config.weight_decay)

@@ -6,7 +6,7 @@ weights, random streams, labeled nodes and moment to stop. Runs that have stoppe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fishergcn._base.backend import backend_of
 from fishergcn._base.types import FloatArray, IntArray
-from fishergcn.nn import Dropout, View, full_view, local_view, logits
+from fishergcn.nn import Dropout, View, full_view, local_view
 from fishergcn.operators import Operator, as_operator
 from fishergcn.perturbation import CongruenceNeighborhood, GraphPool, LinkNoise, Neighborhood
 from fishergcn.training._compiled import CompiledStep
@@ -52,7 +52,7 @@ class Trainer:
     def _recordable(self) -> bool:
         """Whether an epoch is the same sequence of kernels each time, which a GPU can be told at once."""
         by_links = self.links is not None or self.problem.config.directions == "links"
-        return backend_of(self.stack.weights[0]) == "triton" and not by_links
+        return backend_of(next(iter(self.stack.weights.values()))) == "triton" and not by_links
 
     def _link_noise(self) -> LinkNoise | GraphPool | None:
         config, moved = self.problem.config, self.problem.moved
@@ -85,6 +85,7 @@ class Trainer:
             device=self.device,
             dtype=problem.dtype,
             whole=lambda: self._whole,
+            itself=problem.method.network.sees_itself(problem.config),
         )
 
     @cached_property
@@ -132,9 +133,9 @@ class Trainer:
         dropout = Dropout(self.stack.keys, self.problem.samples, epoch, config.dropout)
         operator = self.operator(epoch, noise)
         view = self.train_view if operator is None else full_view(self.features, operator, self.problem.depth)
-        out = logits(self.stack.weights, view, dropout, biases=self.stack.biases, once=True)
+        out = self.problem.logits(self.stack.weights, view, dropout, once=True)
         cross_entropy, accuracy = scores(out, self.train_targets)
-        loss = cross_entropy + penalty(self.stack.weights, config.weight_decay)
+        loss = cross_entropy + self._penalty(self.stack.weights)
         if method.consistent and config.consistency > 0:
             loss = loss + config.consistency * consistency(out, len(self.stack), config.temperature)
         return loss, accuracy
@@ -179,9 +180,11 @@ class Trainer:
         """Return validation loss (with weight decay) and accuracy of each run, without noise or dropout."""
         if self.compiled is not None:
             return self.compiled.validate(self)
-        out = logits(self.stack.weights, self.val_view, biases=self.stack.biases)
-        cross_entropy, accuracy = scores(out, self.val_targets)
-        return cross_entropy + penalty(self.stack.weights, self.problem.config.weight_decay), accuracy
+        cross_entropy, accuracy = scores(self.problem.logits(self.stack.weights, self.val_view), self.val_targets)
+        return cross_entropy + self._penalty(self.stack.weights), accuracy
+
+    def _penalty(self, weights: Mapping[str, Tensor]) -> Tensor:
+        return penalty([weights[name] for name in self.stack.decays], self.problem.config.weight_decay)
 
     def keep(self, runs: Tensor) -> None:
         """Let the other runs leave the stack."""
@@ -191,13 +194,11 @@ class Trainer:
         self.train_targets, self.val_targets = self.train_targets.keep(runs), self.val_targets.keep(runs)
 
     @torch.inference_mode()
-    def final_scores(self, network: Sequence[Tensor], part: str) -> dict[str, FloatArray]:
+    def final_scores(self, weights: Mapping[str, Tensor], part: str) -> dict[str, FloatArray]:
         """Return the scores of all runs on val or test nodes by name, each of shape (R,), NaN without any nodes."""
         if not any(len(nodes) for nodes in self._nodes(part)):
             return dict.fromkeys(MEASURED, np.full(len(self.runs), np.nan))
         view = self._view(part)
-        weights, biases = network[: self.problem.depth], network[self.problem.depth :]
-        decay = penalty(weights, self.problem.config.weight_decay)
-        out, targets = logits(weights, view, biases=biases), self._targets(part, view)
-        found = measure(out, targets, decay)
+        out, targets = self.problem.logits(weights, view), self._targets(part, view)
+        found = measure(out, targets, self._penalty(weights))
         return found | ({"calibrated_cross_entropy": calibrated_cross_entropy(out, targets)} if part == "val" else {})

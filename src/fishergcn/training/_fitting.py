@@ -20,8 +20,8 @@ def check_fits(trainer: Trainer) -> None:
     problem, runs = trainer.problem, len(trainer.stack)
     bytes_each = PLAIN_BYTES if trainer.compiled is None else COMPILED_BYTES
     rows = max(operator.shape[1] for operator in trainer.train_view.operators)
-    number = (bytes_each["activations"] + bytes_each["outputs"] / 2) * trainer.stack.weights[0].element_size() / 4
-    width = max((weight.shape[2] for weight in trainer.stack.weights), default=1)
+    number = (bytes_each["activations"] + bytes_each["outputs"] / 2) * problem.dtype.itemsize / 4
+    width = max(problem.method.network.widths(problem.graph.num_classes, problem.config))
 
     def needed(samples: int, width: int) -> int:
         return int(number * rows * runs * samples * 2 * width)  # Z and H of the widest layer

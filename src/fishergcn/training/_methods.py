@@ -1,19 +1,18 @@
-"""The methods by name: which graph, how many samples, which extensions."""
+"""The methods by name: which network, which graph, how many samples, which extensions."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
 
 from fishergcn._base.config import TrainConfig
 from fishergcn.errors import InputError, suggestion
+from fishergcn.nn import Base, Network, Rule, bases, find_base, find_network
+from fishergcn.propagation import Matrix
 
-Base: TypeAlias = Literal["gcn", "fishergcn", "mlp", "lp", "majority"]
 #: The paper's methods and their controls, as :func:`fishergcn.train` takes them.
 METHODS = ("gcn", "gcn-x5", "fishergcn", "gcn-t", "gcn-t-x5", "fishergcn-t")
-_SUFFIXES = {"gcn": "txc", "fishergcn": "tc", "mlp": "xc", "lp": "", "majority": ""}  # -t, -xM, -c
-_PATTERN = re.compile(rf"(?P<base>{'|'.join(_SUFFIXES)})(?P<t>-t)?(-x(?P<x>[1-9][0-9]{{0,3}}))?(?P<c>-c)?")
+_PATTERN = re.compile(r"(?P<f>fisher)?(?P<base>[a-z][a-z0-9]*)(?P<t>-t)?(-x(?P<x>[1-9][0-9]{0,3}))?(?P<c>-c)?")
 
 
 @dataclass(frozen=True)
@@ -25,8 +24,9 @@ class Method:
     name
         The name itself.
     base
-        ``"gcn"``; ``"fishergcn"``, the same on graphs that are perturbed during training; ``"mlp"``, the same network
-        with the identity in place of Ã; ``"lp"``, label propagation; ``"majority"``, the most frequent class.
+        The name of its network, or of its rule if it trains nothing: see :func:`fishergcn.nn.bases`.
+    perturbed
+        Whether the graph is perturbed during training (``fisher…``).
     high_order
         Whether the propagation matrix is the high-order one (suffix ``-t``).
     samples
@@ -37,41 +37,60 @@ class Method:
     Examples
     --------
     >>> parse_method("fishergcn-t")
-    Method(name='fishergcn-t', base='fishergcn', high_order=True, samples=None, consistent=False)
+    Method(name='fishergcn-t', base='gcn', perturbed=True, high_order=True, samples=None, consistent=False)
     >>> mlp, propagation = parse_method("mlp-x5"), parse_method("lp")
     >>> mlp.uses_graph, mlp.trained, propagation.uses_graph, propagation.trained
     (False, True, True, False)
     """
 
     name: str
-    base: Base
+    base: str
+    perturbed: bool
     high_order: bool
     samples: int | None
     consistent: bool
 
     @property
-    def perturbed(self) -> bool:
-        """Whether the graph is perturbed during training."""
-        return self.base == "fishergcn"
+    def described(self) -> Base:
+        """What is known of the network or the rule."""
+        return find_base(self.base)
+
+    @property
+    def network(self) -> Network:
+        """The network; a method that trains none is refused."""
+        return find_network(self.base)
+
+    @property
+    def rule(self) -> Rule:
+        """How a method that trains nothing predicts."""
+        found = self.described
+        if not isinstance(found, Rule):
+            raise AssertionError(f"{self.name} trains a network")
+        return found
+
+    @property
+    def matrix(self) -> Matrix:
+        """The propagation matrix."""
+        return self.described.matrix_of(high_order=self.high_order)
 
     @property
     def uses_graph(self) -> bool:
         """Whether the links matter."""
-        return self.base not in ("mlp", "majority")
+        return self.matrix.linked
 
     @property
     def trained(self) -> bool:
         """Whether there is a network to train: one with weights, which reads features."""
-        return self.base not in ("lp", "majority")
+        return self.described.trained
 
 
 def parse_method(name: str) -> Method:
     """Read a method's name.
 
-    ``gcn``, ``fishergcn``, or ``mlp``, the network without the links; then, but for mlp, ``-t`` for the high-order
-    graph; then, but for fishergcn, ``-xM`` for M dropout samples (the control of fishergcn is ``gcn-x5``); then ``-c``
-    for consistency on unlabeled nodes, which needs two samples. Without a network: ``lp`` for label propagation,
-    ``majority`` for the most frequent class.
+    The name of a network or of a rule that trains nothing (:func:`fishergcn.nn.bases`), with what it admits around it:
+    ``fisher`` before it for a graph that is perturbed in training; ``-t`` for the high-order graph; then, unless it is
+    perturbed, ``-xM`` for M dropout samples (the control of ``fishergcn`` is ``gcn-x5``); then ``-c`` for consistency
+    on unlabeled nodes, which needs two samples.
 
     Examples
     --------
@@ -79,16 +98,28 @@ def parse_method(name: str) -> Method:
     5
     """
     found = _PATTERN.fullmatch(name) if isinstance(name, str) else None
-    if found is None or any(found[suffix] and suffix not in _SUFFIXES[found["base"]] for suffix in "txc"):
-        hint = suggestion(name, (*METHODS, *get_args(Base))) if isinstance(name, str) else ""
-        forms = "gcn-xM or gcn-t-xM for M dropout samples, mlp or mlp-xM, one of these with suffix -c, lp or majority"
-        raise InputError(f"method must be one of {', '.join(METHODS)}, {forms}, got {name!r}{hint}.")
-    base: Base = found["base"]  # type: ignore[assignment]
-    samples = None if base == "fishergcn" else int(found["x"] or 1)
+    try:
+        admitted = "" if found is None else find_base(found["base"]).suffixes
+    except InputError:
+        found, admitted = None, ""
+    given = "" if found is None else "".join(letter for letter in "ftxc" if found[letter])
+    if found is None or not set(given) <= set(admitted) or {"f", "x"} <= set(given):
+        known = [each.name for each in bases()]
+        hint = suggestion(name, dict.fromkeys((*METHODS, *known))) if isinstance(name, str) else ""
+        raise InputError(f"method must be {_forms()}, got {name!r}{hint}.")
+    samples = None if found["f"] else int(found["x"] or 1)
     if found["c"] and samples == 1:
-        instead = f"{base}{found['t'] or ''}-x5-c"
+        instead = f"{found['base']}{found['t'] or ''}-x5-c"
         raise InputError(f"method {name!r} needs at least two samples to compare: use {instead!r}.")
-    return Method(name, base, bool(found["t"]), samples, bool(found["c"]))
+    return Method(name, found["base"], bool(found["f"]), bool(found["t"]), samples, bool(found["c"]))
+
+
+def _forms() -> str:
+    """Return which names there are, in words made from what is registered."""
+    with_samples = [each.name for each in bases() if "x" in each.suffixes and each.name != "gcn"]
+    others = [each.name for each in bases() if not each.suffixes]
+    forms = ["gcn-xM or gcn-t-xM for M dropout samples", *(f"{name} or {name}-xM" for name in with_samples)]
+    return f"one of {', '.join(METHODS)}, {', '.join(forms)}, one of these with suffix -c, {' or '.join(others)}"
 
 
 def samples_of(method: Method, config: TrainConfig) -> int:
@@ -103,7 +134,7 @@ def samples_of(method: Method, config: TrainConfig) -> int:
 
 
 def control_of(method: str, config: TrainConfig) -> str | None:
-    """Return the method with the same graph and as many samples, without what is being studied.
+    """Return the method with the same graph and number of samples, without what is being studied.
 
     For a perturbed method that is the plain one with M dropout samples; for one with the consistency term,
     the same without it. Plain methods are controls themselves.
@@ -119,7 +150,7 @@ def control_of(method: str, config: TrainConfig) -> str | None:
     """
     parsed = parse_method(method)
     if parsed.perturbed:
-        return _plain("gcn", parsed, config, consistent=parsed.consistent)
+        return _plain(parsed.base, parsed, config, consistent=parsed.consistent)
     return _plain(parsed.base, parsed, config, consistent=False) if parsed.consistent else None
 
 
@@ -134,12 +165,12 @@ def graph_free_of(method: str, config: TrainConfig) -> str | None:
     True
     """
     parsed = parse_method(method)
-    if not parsed.trained or not parsed.uses_graph:
-        return None
-    return _plain("mlp", parsed, config, consistent=parsed.consistent)
+    partner = parsed.described.without_links
+    return None if partner is None else _plain(partner, parsed, config, consistent=parsed.consistent)
 
 
-def _plain(base: Base, method: Method, config: TrainConfig, *, consistent: bool) -> str:
-    """Return the name of an unperturbed method with the samples and, unless it has no graph, the order of another."""
-    samples = samples_of(method, config)
-    return base + "-t" * (method.high_order and base != "mlp") + f"-x{samples}" * (samples > 1) + "-c" * consistent
+def _plain(base: str, method: Method, config: TrainConfig, *, consistent: bool) -> str:
+    """Return the name of an unperturbed method with what another one has, as far as its network admits it."""
+    samples, admitted = samples_of(method, config), find_base(base).suffixes
+    order = "-t" * (method.high_order and "t" in admitted)
+    return base + order + f"-x{samples}" * (samples > 1 and "x" in admitted) + "-c" * (consistent and "c" in admitted)

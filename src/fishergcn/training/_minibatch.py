@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -28,7 +28,7 @@ from torch.nn import functional
 
 from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.errors import InputError
-from fishergcn.nn import Dropout, LocalDropout, View, blockwise_view, logits
+from fishergcn.nn import Dropout, LocalDropout, View, blockwise_view
 from fishergcn.operators import BlockOperator, NodeBlockOperator, Operator, SparseMatrix
 from fishergcn.perturbation import CongruenceNeighborhood
 from fishergcn.training._chunk import Progress, train_epochs, untrained
@@ -75,7 +75,8 @@ class MiniBatchTrainer:
             )
         self.stack = Stack(problem, self.runs, device)
         self.key = int(problem.keys(self.runs).numpy().view(np.uint64)[0])
-        self.sampler = NeighborSampler(problem.propagation, settings.fanout, self.key)
+        self.itself = problem.method.network.sees_itself(problem.config)
+        self.sampler = NeighborSampler(problem.propagation, settings.fanout, self.key, itself=self.itself)
         self.basis = None if basis is None else torch.tensor(basis, dtype=problem.dtype)
         self.labels = torch.from_numpy(np.array(problem.graph.labels))
         self.node_weights = self._node_weights()
@@ -102,7 +103,9 @@ class MiniBatchTrainer:
     def view(self, blocks: Sequence[Block], drawn: Tensor | NodeWeights | None) -> View:
         """Return what a batch sees of the graph, its nodes numbered within each layer."""
         operators = tuple(self._operator(block, drawn) for block in blocks)
-        return View(self.problem.features(self.device, blocks[0].columns), operators, (None,) * len(blocks))
+        features = self.problem.features(self.device, blocks[0].columns)
+        places = (torch.from_numpy(np.searchsorted(block.columns, block.rows)).to(self.device) for block in blocks)
+        return View(features, operators, (None,) * len(blocks), tuple(places) if self.itself else ())
 
     def _operator(self, block: Block, drawn: Tensor | NodeWeights | None) -> Operator:
         matrix = SparseMatrix.from_scipy(block.matrix, device=self.device, dtype=self.problem.dtype)
@@ -127,7 +130,8 @@ class MiniBatchTrainer:
         """Return the masks of a batch: those that the whole graph has at these nodes."""
         problem, config = self.problem, self.problem.config
         whole = Dropout(self.stack.keys, problem.samples, step, config.dropout)
-        hidden = ((block.rows, width) for block, width in zip(blocks, config.hidden, strict=False))
+        widths = problem.method.network.widths(1, config)[:-1]
+        hidden = ((block.rows, width) for block, width in zip(blocks, widths, strict=False))
         features: Any = problem.graph.features
         return LocalDropout.of(whole, features, blocks[0].columns, hidden)
 
@@ -136,13 +140,13 @@ class MiniBatchTrainer:
         nodes = np.sort(self.group.share(batch))
         blocks = self.sampler.blocks(nodes, step)
         view = self.view(blocks, self.draw(step))
-        out = logits(self.stack.weights, view, self.dropout(blocks, step), biases=self.stack.biases)
+        out = self.problem.logits(self.stack.weights, view, self.dropout(blocks, step))
         labels = self.labels[nodes].to(self.device).unsqueeze(1).expand(out.shape[:2])
         count = len(batch) * out.shape[1]
         errors = functional.cross_entropy(out.flatten(0, 1), labels.flatten(), reduction="none").view(labels.shape)
         cross_entropy = (errors.sum(1) * self.node_weights[nodes].to(self.device)).sum() / count
         hits = (out.detach().argmax(-1) == labels).sum().double() / count
-        decay = penalty(self.stack.weights, self.problem.config.weight_decay)[0] / self.group.size
+        decay = self._penalty(self.stack.weights) / self.group.size
         return cross_entropy + decay, cross_entropy.detach(), hits
 
     def step(self, batch: IntArray, step: int) -> tuple[float, float]:
@@ -178,7 +182,7 @@ class MiniBatchTrainer:
         for index, batch in enumerate(dealt):
             sums += len(batch) * np.array(self.step(batch, number * len(dealt) + index))
         loss, accuracy = torch.from_numpy(sums / len(nodes)).unsqueeze(1)
-        found = self.final_scores(self.stack.network, "val")
+        found = self.final_scores(self.stack.weights, "val")
         return loss, accuracy, torch.from_numpy(found["loss"]), torch.from_numpy(found["accuracy"])
 
     def keep(self, runs: Tensor) -> None:
@@ -186,13 +190,12 @@ class MiniBatchTrainer:
         self.stack.keep(runs)
 
     @torch.no_grad()
-    def final_scores(self, network: Sequence[Tensor], part: str) -> dict[str, FloatArray]:
+    def final_scores(self, weights: Mapping[str, Tensor], part: str) -> dict[str, FloatArray]:
         """Return the scores on val or test nodes by name, all neighbors read, each of shape (1,); NaN without nodes."""
-        nodes, depth = getattr(self.runs[0].split, part), self.problem.depth
+        nodes = getattr(self.runs[0].split, part)
         if len(nodes) == 0:
             return dict.fromkeys(MEASURED, np.array([math.nan]))
-        weights, biases = network[:depth], network[depth:]
-        out = logits(weights, self._view_of(part, nodes), biases=biases)[:, 0]
+        out = self.problem.logits(weights, self._view_of(part, nodes))[:, 0]
         labels = self.labels[self.group.share(np.sort(nodes))].to(self.device)
         loss_sum = functional.cross_entropy(out, labels, reduction="sum").double()
         classes = out.shape[1]
@@ -200,10 +203,13 @@ class MiniBatchTrainer:
         total, table = self.group.add([loss_sum, place.double()])
         counts = table.cpu().numpy()
         cross_entropy = float(total) / len(nodes)
-        decay = float(penalty(weights, self.problem.config.weight_decay)[0])
+        decay = float(self._penalty(weights))
         hits = np.trace(counts[0]) / len(nodes)
         values = (hits, *class_scores(counts), cross_entropy + decay, cross_entropy)
         return {name: np.array([value]).reshape(1) for name, value in zip(MEASURED, values, strict=True)}
+
+    def _penalty(self, weights: Mapping[str, Tensor]) -> Tensor:
+        return penalty([weights[name] for name in self.stack.decays], self.problem.config.weight_decay).sum()
 
     def _view_of(self, part: str, nodes: IntArray) -> View:
         """Return what this process's share of the nodes sees of the graph, without sampling."""
@@ -211,7 +217,13 @@ class MiniBatchTrainer:
             problem, own = self.problem, self.group.share(np.sort(nodes))
             prepare = partial(problem.features, self.device)
             self._views[part] = blockwise_view(
-                prepare, problem.propagation, own, problem.depth, device=self.device, dtype=problem.dtype
+                prepare,
+                problem.propagation,
+                own,
+                problem.depth,
+                device=self.device,
+                dtype=problem.dtype,
+                itself=self.itself,
             )
         return self._views[part]
 

@@ -235,7 +235,9 @@ def _gradient(logits: Tensor, targets: Targets, grad: Tensor) -> Tensor:
 
 
 def penalty(weights: Sequence[Tensor], weight_decay: float) -> Tensor:
-    """Return (wd/2) Σ_l ‖W_r^l‖² of each run, shape (R,)."""
+    """Return (wd/2) Σ ‖W_r‖² of each run over the tensors that decay, shape (R,)."""
+    if not weights:
+        return torch.zeros(())
     return cast("Tensor", _Penalty.apply(weight_decay, *weights))  # type: ignore[no-untyped-call]
 
 
@@ -246,12 +248,13 @@ class _Penalty(torch.autograd.Function):
     def forward(ctx: Any, weight_decay: float, *weights: Tensor) -> Tensor:
         ctx.weight_decay = weight_decay
         ctx.save_for_backward(*weights)
-        norms = [torch.linalg.vector_norm(each, dim=(1, 2)).square() for each in weights]
+        norms = [torch.linalg.vector_norm(each, dim=tuple(range(1, each.ndim))).square() for each in weights]
         return 0.5 * weight_decay * torch.stack(norms).sum(0)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return None, *((ctx.weight_decay * grad)[:, None, None] * each for each in ctx.saved_tensors)
+        factor = ctx.weight_decay * grad
+        return None, *(factor.view(-1, *[1] * (each.ndim - 1)) * each for each in ctx.saved_tensors)
 
 
 def consistency(logits: Tensor, runs: int, temperature: float) -> Tensor:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -19,18 +18,9 @@ from fishergcn._base.reprs import one_line
 from fishergcn._base.types import AnyArray, CSRArray, FloatArray, IntArray
 from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
-from fishergcn.nn import Features, FeatureScaling, make_features, ready_features
+from fishergcn.nn import Dropout, Features, FeatureScaling, Parameter, View, make_features, ready_features
 from fishergcn.operators import SparseMatrix
 from fishergcn.perturbation import CongruenceNeighborhood, Neighborhood, PerturbationWarning
-from fishergcn.propagation import (
-    high_order,
-    high_order_rows,
-    joined,
-    normalized_adjacency,
-    normalized_rows,
-    renormalized,
-    renormalized_rows,
-)
 from fishergcn.splits import Split
 from fishergcn.streams import keys_of
 from fishergcn.training._methods import samples_of
@@ -105,7 +95,21 @@ class Problem:
     @property
     def depth(self) -> int:
         """The number of layers."""
-        return len(self.config.hidden) + 1
+        return self.method.network.depth(self.config)
+
+    @property
+    def tensors(self) -> dict[str, Parameter]:
+        """What a run learns, by name."""
+        return self.method.network.tensors(self.graph.num_features, self.graph.num_classes, self.config)
+
+    def logits(
+        self, weights: Mapping[str, Tensor], view: View, dropout: Dropout | None = None, *, once: bool = False
+    ) -> Tensor:
+        """Run the networks of these weights over a view: see :meth:`fishergcn.nn.Network.logits`."""
+        network = self.method.network
+        out = network.logits(weights, view, self.config, dropout, once=once)
+        runs, samples = len(next(iter(weights.values()))), dropout.samples if dropout else 1
+        return network.check_logits(out, view.operators[-1].shape[0], runs * samples, self.graph.num_classes)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -136,78 +140,6 @@ class Problem:
         """How the features are scaled, learned from all nodes."""
         given: Any = self.graph.features
         return FeatureScaling.learn(given, self.config.scaling)
-
-
-def propagation_of(graph: Graph, method: Method, config: TrainConfig) -> CSRArray:
-    """Return Ã of a method on a graph: renormalized, or of high order (suffix ``-t``).
-
-    That of ``lp`` is D^-1/2 A D^-1/2, in which a node does not answer to itself; that of methods which do not use the
-    links is the identity.
-
-    Examples
-    --------
-    >>> import fishergcn
-    >>> from fishergcn.training import parse_method
-    >>> pair = fishergcn.Graph.from_edges([(0, 1)])
-    >>> propagation_of(pair, parse_method("gcn"), fishergcn.TrainConfig()).toarray()
-    array([[0.5, 0.5],
-           [0.5, 0.5]])
-    """
-    known = _MATRICES.setdefault(graph, {})
-    key = ("high", config.order, config.threshold) if method.high_order else (method.base == "lp", method.uses_graph)
-    if key not in known:
-        known[key] = _propagation(graph, method, config)
-    return known[key]
-
-
-# Ã of graphs that are in use: a high-order matrix takes as long as some hundred epochs.
-_MATRICES: WeakKeyDictionary[Graph, dict[object, CSRArray]] = WeakKeyDictionary()
-
-
-def _propagation(graph: Graph, method: Method, config: TrainConfig) -> CSRArray:
-    if method.high_order:
-        return high_order(graph.adjacency, order=config.order, threshold=config.threshold)
-    if method.base == "lp":
-        return normalized_adjacency(graph.adjacency)
-    return renormalized(graph.adjacency) if method.uses_graph else sparse.eye_array(graph.num_nodes, format="csr")
-
-
-def joined_propagation(
-    graph: Graph, links: CSRArray, method: Method, config: TrainConfig, propagation: CSRArray
-) -> CSRArray:
-    """Return Ã of a graph with new nodes that join it one by one, n + m rows: the old nodes do not see them.
-
-    Parameters
-    ----------
-    graph
-        The graph, n nodes.
-    links
-        Weights of the links of m new nodes to its nodes, m x n.
-    method, config
-        Which Ã.
-    propagation
-        Ã of the graph itself: see :func:`propagation_of`.
-
-    Examples
-    --------
-    >>> import fishergcn
-    >>> from fishergcn.training import parse_method
-    >>> pair, gcn, config = fishergcn.Graph.from_edges([(0, 1)]), parse_method("gcn"), fishergcn.TrainConfig()
-    >>> old = propagation_of(pair, gcn, config)
-    >>> joined_propagation(pair, sparse.csr_array([[1.0, 0.0]]), gcn, config, old).toarray()
-    array([[0.5, 0.5, 0. ],
-           [0.5, 0.5, 0. ],
-           [0.5, 0. , 0.5]])
-    """
-    if method.high_order:
-        rows, own = high_order_rows(links, graph.adjacency, propagation, config.order, config.threshold)
-    elif method.base == "lp":
-        rows, own = normalized_rows(links, graph.adjacency)
-    elif method.uses_graph:
-        rows, own = renormalized_rows(links, graph.adjacency)
-    else:
-        rows, own = sparse.csr_array(links.shape), np.ones(links.shape[0])
-    return joined(propagation, rows, own)
 
 
 def learnable(graph: Graph, methods: Iterable[Method] = ()) -> Graph:
@@ -275,7 +207,7 @@ def prepare(
     if method.consistent and samples_of(method, config) < 2:
         raise InputError(f"method {method.name!r} needs samples to be at least 2, got {config.samples}.")
     by_links = method.perturbed and config.perturbation != "spectral"
-    if by_links and method.high_order:
+    if by_links and method.matrix.name != "renormalized":
         raise InputError(
             f"perturbation={config.perturbation!r} works on the renormalized graph, not with {method.name!r}."
         )
@@ -286,7 +218,7 @@ def prepare(
             "fishergcn.geometry.embedding.moved_graphs makes; studies make them by themselves."
         )
     if propagation is None:
-        propagation = propagation_of(graph, method, config)
+        propagation = method.matrix.of(graph, config)
     neighborhood = None
     if method.perturbed and not by_links and config.radius > 0:
         neighborhood = make_neighborhood(propagation, config, spectrum, operator)

@@ -57,8 +57,9 @@ class RunRecord:
     extra
         What a measure other than training adds, as plain values: of an attack its name, its level and its size.
     weights
-        What was tested, if it was asked for: W^l, one array per layer, then with a bias b^l, one per layer; of a
-        method that trains nothing the nodes that it learned from. Not part of the record's plain values.
+        What was tested, if it was asked for: the arrays of the network by name (W^l as ``weights.l``, a bias b^l as
+        ``biases.l``, …); of a method that trains nothing, as ``train``, the nodes that it learned from. Not part of the
+        record's plain values.
 
     Examples
     --------
@@ -97,7 +98,7 @@ class RunRecord:
     test_macro_f1: float = math.nan
     val_balanced_accuracy: float = math.nan
     val_macro_f1: float = math.nan
-    weights: tuple[AnyArray, ...] | None = field(default=None, repr=False, compare=False)
+    weights: Mapping[str, AnyArray] | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
         return (

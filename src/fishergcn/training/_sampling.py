@@ -84,6 +84,8 @@ class NeighborSampler:
         A node has itself beside them.
     key
         The random key of the run.
+    itself
+        Whether a layer reads the nodes that it outputs, even where the matrix does not lead to them.
 
     Examples
     --------
@@ -95,8 +97,8 @@ class NeighborSampler:
     3
     """
 
-    def __init__(self, propagation: CSRArray, fanout: Sequence[int], key: int) -> None:
-        self.propagation = propagation
+    def __init__(self, propagation: CSRArray, fanout: Sequence[int], key: int, *, itself: bool = False) -> None:
+        self.propagation, self.itself = propagation, itself
         self.fanout = check_fanout(fanout)
         self.key = key
         # Where the diagonal entry of each row stands; -1 where there is none. Ã may be mapped: a block at a time.
@@ -139,7 +141,8 @@ class NeighborSampler:
     def _assemble(self, rows: IntArray, entries: IntArray, factors: FloatArray, counts: IntArray) -> Block:
         matrix: Any = self.propagation
         indices = matrix.indices[entries]
-        columns, position = np.unique(indices, return_inverse=True)
+        columns = np.unique(np.concatenate([indices, rows]) if self.itself else indices)
+        position = np.searchsorted(columns, indices)
         pointers = np.concatenate([[0], np.cumsum(counts)])
         values = matrix.data[entries] * factors
         part: Any = sparse.csr_array((values, position, pointers), shape=(len(rows), len(columns)))

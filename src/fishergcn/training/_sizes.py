@@ -10,18 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
-from fishergcn._base.types import CSRArray, FloatArray
+from fishergcn._base.types import FloatArray
 from fishergcn._kernels.choice import FULL_ROW
-from fishergcn.propagation import transition_matrix
 
 if TYPE_CHECKING:
     from fishergcn._base.config import TrainConfig
     from fishergcn.graph import Graph
     from fishergcn.splits import Split
     from fishergcn.training._methods import Method
-
-_ROWS = 256  # sampled to estimate the size of the high-order matrix
-_MOST_WALKS = 50_000_000  # entries of sampled rows, whatever the graph
 
 
 @dataclass(frozen=True)
@@ -89,11 +85,10 @@ class Sizes:
         nodes, features, walks = graph.num_nodes, graph.features, 0.0
         counts: FloatArray = np.diff(graph.adjacency.indptr) + 1.0
         crowding = (counts**2).sum() / counts.sum()
-        if entries is None and method.high_order:
-            entries, walks = high_order_size(graph, config)
-        elif entries is None:
-            entries = graph.adjacency.nnz + nodes - graph.num_self_links if method.uses_graph else nodes
-        if method.high_order or not method.uses_graph:
+        matrix = method.matrix
+        if entries is None:
+            entries, walks = matrix.sizes(graph, config)
+        if matrix.clustered or not matrix.linked:
             crowding = entries / nodes
         return cls(
             nodes=nodes,
@@ -109,7 +104,7 @@ class Sizes:
             dense=features is not None and not sparse.issparse(features),
             crowding=float(crowding),
             walks=walks,
-            clustered=method.high_order,
+            clustered=matrix.clustered,
         )
 
     @property
@@ -137,33 +132,3 @@ class Sizes:
             rows += new
             found.append((rows, entries))
         return found[::-1]
-
-
-def high_order_size(graph: Graph, config: TrainConfig, seed: int = 0) -> tuple[float, float]:
-    """Estimate the entries of the high-order matrix of a graph and the multiply-adds to make it, from some rows.
-
-    Examples
-    --------
-    >>> from fishergcn import Graph, TrainConfig
-    >>> ring = Graph.from_edges([(node, (node + 1) % 40) for node in range(40)])
-    >>> high_order_size(ring, TrainConfig())[0]  # five steps to either side, and the node itself
-    440.0
-    """
-    nodes = graph.num_nodes
-    count = int(np.clip(_MOST_WALKS // nodes, 4, _ROWS))
-    chosen = np.random.default_rng(seed).permutation(nodes)[:count]
-    walk: CSRArray = transition_matrix(graph.adjacency)
-    power = total = walk[chosen]
-    lengths = np.diff(walk.indptr)
-    steps = 0
-    for _ in range(config.order - 1):
-        steps += int(lengths[power.indices].sum())
-        power = power @ walk
-        total = total + power
-    degrees: FloatArray = np.asarray(graph.adjacency.sum(axis=1)).ravel()
-    found = total.tocoo()
-    here, there = chosen[found.row], found.col
-    # By detailed balance the walk back is s_ji = s_ij d_i / d_j; either of the two keeps the entry.
-    share = found.data / config.order * np.maximum(1.0, degrees[here] / np.maximum(degrees[there], 1e-300))
-    kept = ((share > config.threshold) & (here != there)).sum()
-    return float(nodes * (kept / len(chosen) + 1.0)), float(nodes * steps / len(chosen))

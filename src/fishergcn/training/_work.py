@@ -337,7 +337,7 @@ def batch_work(
     )
     step = epoch_work(small, method, config, 1, cache, gpu=gpu)
     check = epoch_work(
-        dataclasses.replace(sizes, train=0), dataclasses.replace(method, base="gcn"), config, 1, cache, gpu=gpu
+        dataclasses.replace(sizes, train=0), dataclasses.replace(method, perturbed=False), config, 1, cache, gpu=gpu
     )
     calls = ("epoch", "perturbation", "masks", "parameters")
     found = {name: steps * step[name] + (0.0 if name in calls else check[name]) for name in whole}

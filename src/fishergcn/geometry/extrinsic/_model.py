@@ -22,7 +22,7 @@ def one_network(model: TrainedModel, *, links: bool = True) -> TrainedModel:
             f"model must be a TrainedModel, got {type(model).__name__}; "
             "TrainedModel.from_network(network, graph) makes one."
         )
-    model.check_network(links=links)
+    model.check_network(links=links, symmetric=links)
     return model.only().to("cpu", torch.float64)
 
 

@@ -18,8 +18,7 @@ from fishergcn.geometry.extrinsic._fisher import push_forward
 from fishergcn.geometry.extrinsic._model import check_nodes, one_network, targets
 from fishergcn.geometry.extrinsic._outputs import Kind, check_kind, output_metric
 from fishergcn.models import TrainedModel
-from fishergcn.nn import full_view
-from fishergcn.nn import logits as network_logits
+from fishergcn.nn import by_layer, full_view
 
 # A dense matrix costs two passes of the network a column: 134 MB and a minute on Cora at this size.
 DENSE_PARAMETERS = 4096
@@ -52,7 +51,7 @@ class WeightFisher(sparse_linalg.LinearOperator):
 
     def __init__(self, model: TrainedModel, layer: int, nodes: IntArray, kind: Kind, samples: int, seed: int) -> None:
         self._model, self._layer, self._rows = model, layer, torch.as_tensor(nodes)
-        self._weight = model.weights[layer][0].clone().requires_grad_()
+        self._weight = model.weights[f"weights.{layer}"][0].clone().requires_grad_()
         self._logits = self._function(self._weight)  # its graph serves all backward passes
         self._metric = output_metric(self._logits, kind, self._labels, samples, seed)
         self.weight_shape: tuple[int, int] = (self._weight.shape[0], self._weight.shape[1])
@@ -60,10 +59,9 @@ class WeightFisher(sparse_linalg.LinearOperator):
         super().__init__(np.dtype(np.float64), (size, size))  # type: ignore[call-arg]
 
     def _function(self, weight: Tensor) -> Tensor:
-        weights = list(self._model.weights)
-        weights[self._layer] = weight.unsqueeze(0)
-        view = full_view(self._model.features, self._model.operator, len(weights))
-        return network_logits(weights, view, biases=self._model.biases)[self._rows, 0]
+        weights = {**self._model.weights, f"weights.{self._layer}": weight.unsqueeze(0)}
+        view = full_view(self._model.features, self._model.operator, self._model.depth)
+        return self._model.over(view, weights)[self._rows, 0]
 
     def _labels(self) -> Tensor:
         return targets(self._model, self._logits, self._rows.numpy())
@@ -137,7 +135,7 @@ def weight_fisher(
     chosen = check_nodes(network, nodes, labeled=labeled)
     if not network.weights:
         raise InputError("model must be of a GCN, whose layers have weights, got a function.")
-    number = check_integer("layer", layer, minimum=0, maximum=len(network.weights) - 1)
+    number = check_integer("layer", layer, minimum=0, maximum=len(by_layer(network.weights, "weights")) - 1)
     return WeightFisher(network, number, chosen, kind, samples, seed)
 
 

@@ -214,7 +214,7 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
 
         [record] = self.model_.records
         self.selection_ = self.model_.selection
-        self.weights_ = [each[0].cpu().numpy() for each in self.model_.weights]
+        self.weights_ = {name: each[0].cpu().numpy() for name, each in self.model_.weights.items()}
         self.n_iter_ = record.epochs
         self.loss_curve_ = record.curves.get("train_loss", [])
         self.validation_curve_ = [] if self.validation_fraction is None else record.curves.get("val_accuracy", [])

@@ -1,0 +1,114 @@
+"""Problems as plain arrays, in which form they travel to other processes and machines. Nothing is pickled."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from fishergcn._base.config import TrainConfig
+from fishergcn._base.npz import pack_json, unpack_json
+from fishergcn._base.types import AnyArray
+from fishergcn.errors import InputError
+from fishergcn.graph import Graph
+from fishergcn.nn import outside_modules
+from fishergcn.operators import SparseMatrix
+from fishergcn.perturbation import Neighborhood
+from fishergcn.spectrum import Spectrum
+from fishergcn.training._methods import parse_method
+from fishergcn.training._problem import Problem, prepare
+
+
+def problem_key(problem: Problem) -> str:
+    """Return a name for what all runs of a problem share: graph, method and settings."""
+    text = json.dumps([problem.graph.digest, problem.graph.name, problem.method.name, problem.config.to_dict()])
+    drawn_from = b"" if problem.moved is None else np.ascontiguousarray(problem.moved).tobytes()
+    return hashlib.sha256(text.encode() + drawn_from).hexdigest()[:32]
+
+
+def problem_arrays(problem: Problem) -> dict[str, AnyArray]:
+    """Return a problem as arrays by name; those of the graph and of what was made of it share its memory."""
+    matrix = problem.propagation
+    facts: dict[str, Any] = {
+        "method": problem.method.name,
+        "config": problem.config.to_dict(),
+        "modules": _importable(outside_modules(), problem.method.name),
+    }
+    found = {f"graph_{name}": array for name, array in problem.graph.to_arrays().items()}
+    found |= {"indptr": matrix.indptr, "indices": matrix.indices, "data": matrix.data}
+    found |= _ready_arrays(problem)
+    if isinstance(problem.neighborhood, Neighborhood):
+        spectrum = problem.neighborhood.spectrum
+        found |= {"eigenvalues": spectrum.eigenvalues, "eigenvectors": spectrum.eigenvectors}
+        facts["spectrum"] = {"trace": spectrum.trace, "residual": spectrum.residual, "solver": spectrum.solver}
+    if problem.moved is not None:
+        found["moved"] = problem.moved
+    return found | {"facts": pack_json(facts)}
+
+
+def problem_from_arrays(arrays: Mapping[str, AnyArray]) -> Problem:
+    """Undo :func:`problem_arrays`, on the memory of these arrays."""
+    facts = unpack_json(arrays["facts"])
+    for module in facts["modules"]:  # which register networks and scores
+        importlib.import_module(module)
+    spectrum = None
+    if "spectrum" in facts:
+        vectors = arrays["eigenvalues"], arrays["eigenvectors"]
+        spectrum = Spectrum(eigenvalues=vectors[0], eigenvectors=vectors[1], **facts["spectrum"])
+    parts = {name.removeprefix("graph_"): array for name, array in arrays.items() if name.startswith("graph_")}
+    nodes, single = len(arrays["indptr"]) - 1, arrays.get("single")
+    matrix = _sorted((arrays["data"], arrays["indices"], arrays["indptr"]), (nodes, nodes))
+    graph = Graph.from_arrays(parts)
+    return prepare(
+        graph,
+        parse_method(facts["method"]),
+        TrainConfig.from_dict(facts["config"]),
+        propagation=matrix,
+        spectrum=spectrum,
+        moved=arrays.get("moved"),
+        operator=None if single is None else SparseMatrix.from_symmetric(matrix, single),
+        scaled=_scaled(graph, arrays),
+    )
+
+
+def _importable(modules: tuple[str, ...], method: str) -> list[str]:
+    if "__main__" in modules:
+        raise InputError(
+            f"{method} cannot be trained in other processes while the main program registers a network or a score, "
+            "which they could not import; put it in a module of its own, or use workers=1."
+        )
+    return list(modules)
+
+
+def _ready_arrays(problem: Problem) -> dict[str, AnyArray]:
+    """Return what each process would make for itself: X as it is scaled, and the values of Ã in float32."""
+    given, found, method = problem.graph.features, dict[str, AnyArray](), problem.method
+    number = np.float32 if problem.config.dtype == "float32" else np.float64
+    if method.trained and given is not None:
+        scaled: Any = problem.scaling.apply(given)
+        values: Any = scaled.data if isinstance(scaled, sparse.csr_array) else scaled
+        own: Any = given.data if isinstance(given, sparse.csr_array) else given
+        values = values.astype(number)
+        found["scaled"] = own if values.dtype == own.dtype and np.array_equal(values, own) else values
+    if method.matrix.linked and method.matrix.symmetric and method.trained and number == np.float32:
+        found["single"] = problem.propagation.data.astype(np.float32)
+    return found
+
+
+def _scaled(graph: Graph, arrays: Mapping[str, AnyArray]) -> Any:
+    """Return X as it is scaled, on the indices of the graph."""
+    given = graph.features
+    if "scaled" not in arrays or not isinstance(given, sparse.csr_array):
+        return arrays.get("scaled")
+    return _sorted((arrays["scaled"], given.indices, given.indptr), given.shape)
+
+
+def _sorted(parts: tuple[AnyArray, ...], shape: Any) -> Any:
+    found: Any = sparse.csr_array(parts, shape=shape)
+    found.has_sorted_indices = found.has_canonical_format = True  # as they were when they left
+    return found
