@@ -1,4 +1,4 @@
-"""The documentation says what is so: links resolve, code runs, commands exist, numbers come from results."""
+"""The documentation is correct: links resolve, code runs, commands exist, numbers come from results."""
 
 from __future__ import annotations
 
