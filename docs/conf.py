@@ -1,4 +1,4 @@
-"""Settings of the documentation. It is built and read without a network: all that a page loads is in the site."""
+"""Settings of the documentation. It is built and read without a network: pages load only files of the site."""
 
 import logging
 import os
@@ -8,8 +8,8 @@ from pathlib import Path
 
 from fishergcn import __version__
 
-# Notebooks run alike for everybody: the command of this environment, whether it is activated or not, tables of the same
-# width, and none of the user's own settings of IPython. Notices come without the line of a temporary file.
+# Notebooks run the same everywhere: with the command of this environment, activated or not, tables of the same width,
+# and without the user's IPython settings. Notices leave out the line of a temporary file.
 _SETTINGS = r"""
 c.IPKernelApp.log_level = "ERROR"
 c.IPKernelApp.exec_lines = [
@@ -26,7 +26,7 @@ os.environ |= {
     "PATH": os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")]),
     "COLUMNS": "100",
 }
-logging.getLogger("traitlets").setLevel(logging.WARNING)  # which tells of each notebook that it is being run
+logging.getLogger("traitlets").setLevel(logging.WARNING)  # it reports every notebook run
 
 project = "FisherGCN"
 author = "The FisherGCN developers"

@@ -1,4 +1,4 @@
-"""One callback for every epoch, to TensorBoard, MLflow or Weights & Biases; the library depends on none of them.
+"""Log every epoch to TensorBoard, MLflow or Weights & Biases with one callback; the library depends on none of them.
 
 The same function serves the library's own training and a loop of one's own.
 
@@ -55,7 +55,7 @@ def make_log(kind: str, folder: str) -> Log:
 
 
 class Epochs(Listener):
-    """Hands each epoch of ``fishergcn.train`` to a function."""
+    """Pass each epoch of ``fishergcn.train`` to a function."""
 
     def __init__(self, log: Log) -> None:
         self.log = log
@@ -65,7 +65,7 @@ class Epochs(Listener):
 
 
 def own_loop(graph: fishergcn.Graph, epochs: int, log: Log) -> None:
-    """A loop of one's own calls it itself, here with ϕ, the learned shape of the noise, too."""
+    """Call the logger from your own loop, here also with ϕ, the learned shape of the noise."""
     x = torch.as_tensor(graph.features.toarray(), dtype=torch.float32)
     labels, train = torch.as_tensor(graph.labels), torch.as_tensor(fishergcn.splits.public(graph).train)
     around = fishergcn.Neighborhood(fishergcn.renormalized(graph.adjacency), rank=10).to(dtype=torch.float32)

@@ -1,4 +1,4 @@
-"""A training loop of one's own with the parts of the library: network, neighborhood, operator and adversary.
+"""Your own training loop with the parts of the library: network, neighborhood, operator and adversary.
 
 python examples/own_loop.py --epochs 100
 """

@@ -25,7 +25,7 @@ def ring(nodes: int) -> torch.Tensor:
 
 
 def whole_graphs(epochs: int) -> list[float]:
-    """Rings and random graphs are told apart by the degrees of their nodes."""
+    """Distinguish rings from random graphs by the degrees of their nodes."""
     graphs = []
     for number in range(60):
         nodes = 8 + number % 7

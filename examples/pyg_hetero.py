@@ -61,7 +61,7 @@ def main() -> None:
         if epoch in (1, args.epochs):
             print(f"epoch {epoch:3d}  loss {loss.item():.4f}")
 
-    # The layers of a model from to_hetero each see one type of links, between other nodes: no graph has that spectrum.
+    # Each layer of a model from to_hetero sees one type of links, between different nodes: no graph has that spectrum.
     typed = to_hetero(Mean(), data.metadata())
     try:
         refused = BuresAdversary(whole, rank=5).attach(typed)

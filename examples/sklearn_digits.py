@@ -1,4 +1,4 @@
-"""Handwritten digits from five labels a class: FisherGCN next to scikit-learn's semi-supervised classifiers.
+"""Handwritten digits from five labels per class: FisherGCN and scikit-learn's semi-supervised classifiers.
 
 All methods get the same labels and predict the same remaining rows; differences are paired by the draw of labels.
 

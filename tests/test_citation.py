@@ -1,4 +1,4 @@
-"""CITATION.cff is valid and agrees with the package and with the page on citing.
+"""CITATION.cff is valid and agrees with the package and with the documentation.
 
 ``cff/schema-1.2.0.json`` is the schema of the Citation File Format 1.2.0 by Stephan Druskat and others, CC BY 4.0.
 """
@@ -40,7 +40,7 @@ def test_software_and_paper(citation):
 
 
 def test_the_version_is_the_same_everywhere(citation):
-    page = (ROOT / "docs" / "citing.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert str(citation["version"]) == fishergcn.__version__
     assert re.findall(r"version = \{(.*)\}", page) == [fishergcn.__version__]
@@ -48,7 +48,7 @@ def test_the_version_is_the_same_everywhere(citation):
 
 
 def test_the_page_cites_the_same_paper(citation):
-    page = (ROOT / "docs" / "citing.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     paper = citation["preferred-citation"]
     authors = " and ".join(f"{each['family-names']}, {each['given-names']}" for each in paper["authors"])
     for each in (paper["title"], authors, paper["url"], str(paper["year"]), paper["collection-title"]):

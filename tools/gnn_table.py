@@ -1,8 +1,8 @@
-"""Train five networks of PyTorch Geometric with and without the adversary, and write the table of docs/gnn_table.md.
+"""Train five networks of PyTorch Geometric with and without the adversary, and write the table of docs/reproduction.md.
 
     python tools/gnn_table.py --device cuda --processes 12 --out DIR
     fishergcn runs archive DIR --out results/gnn --curves none
-    python tools/gnn_table.py --table results/gnn --into docs/gnn_table.md
+    python tools/gnn_table.py --table results/gnn --into docs/reproduction.md
 
 The first command is a study with a measure of its own. It can be interrupted and repeated: what DIR/runs.sqlite holds
 is not trained again. One training loop keeps a GPU idle most of the time, waiting for the next small kernel, so several
@@ -41,7 +41,7 @@ def plan_of(options: argparse.Namespace) -> Plan:
         preset="networks",
         title="The add-on on other networks",
         source="Our own; the paper has the GCN alone",
-        notes=("Layers and weight decay of each network are those of docs/gnn_table.md, not of the configuration.",),
+        notes=("Layers and weight decay of each network are those of docs/reproduction.md, not of the configuration.",),
         cells=tuple(cells),
         splits=tuple(named(options.splits)),
         seeds=tuple(range(options.seeds)),

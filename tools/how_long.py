@@ -1,4 +1,4 @@
-"""Write docs/how_long.md's table from benchmarks/results: how long each thing takes, with the machine.
+"""Write docs/cost.md's table from benchmarks/results: how long each thing takes, with the machine.
 
 python tools/how_long.py            rewrite the marked blocks of the page
 python tools/how_long.py --check    write nothing; fail if a block is out of date
@@ -17,7 +17,7 @@ from _blocks import refresh
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-PAGE = ROOT / "docs" / "how_long.md"
+PAGE = ROOT / "docs" / "cost.md"
 RUN = 200  # epochs of a usual run, for which the time of one epoch is scaled up
 
 TABLE = "benchmarks/gpu.py --table"

@@ -187,7 +187,7 @@ def test_another_study_is_refused(tmp_path):
 
 
 def test_the_page_is_rewritten_between_its_marks(tmp_path):
-    text = (ROOT / "docs" / "gnn_table.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
     target = tmp_path / "page.md"
     target.write_text(text, encoding="utf-8")
     runs = write(tmp_path / "runs", made_up())
@@ -201,7 +201,7 @@ def test_the_page_is_rewritten_between_its_marks(tmp_path):
 
 
 def test_the_settings_on_the_page_are_those_of_the_code():
-    text = (ROOT / "docs" / "gnn_table.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
     assert page.settings_block() in text
 
 

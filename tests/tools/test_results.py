@@ -20,7 +20,7 @@ def test_the_pages_are_up_to_date(tool):
 
 def test_the_table_of_networks_is_up_to_date(tmp_path):
     pytest.importorskip("torch_geometric")
-    page = ROOT / "docs" / "gnn_table.md"
+    page = ROOT / "docs" / "reproduction.md"
     (tmp_path / "page.md").write_text(page.read_text(encoding="utf-8"), encoding="utf-8")
     command = [sys.executable, str(ROOT / "tools" / "gnn_table.py"), "--table", str(ROOT / "results" / "gnn")]
     subprocess.run([*command, "--into", str(tmp_path / "page.md")], check=True, timeout=600)
