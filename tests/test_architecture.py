@@ -16,7 +16,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "fishergcn"
 LAYERS = (
     ("errors", "_version"),
     ("_base",),
-    ("_kernels",),
+    ("_kernels", "_settings"),
     ("graph",),
     ("datasets",),
     ("splits",),
@@ -36,7 +36,7 @@ LAYERS = (
     ("integrations", "cli"),
 )
 #: Private packages of which every other one may import the modules: they are what all stand on.
-SHARED = ("_base", "_kernels", "_version")
+SHARED = ("_base", "_kernels", "_settings", "_version")
 #: What may be imported against the rule: (file, imported module): why.
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("__init__.py", "*"): "the package itself offers names of all layers",

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal, get_args
 
 import typer
 
-from fishergcn._base.choices import Settings as SettingsWord
-from fishergcn._base.config import TrainConfig
+from fishergcn._settings.choices import Settings as SettingsWord
+from fishergcn._settings.config import TrainConfig
 from fishergcn.errors import DataFileError
 
 DATA, RUNS, SEARCH = "Data", "Runs and results", "Search"

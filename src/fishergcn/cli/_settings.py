@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fishergcn._base.choices import Settings
 from fishergcn._base.text import plain_digits
+from fishergcn._settings.choices import Settings
 from fishergcn.errors import InputError, suggestion
 from fishergcn.training import BatchSettings, TrainConfig
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fishergcn._base.seeds import FIRST_SEED, check_seeds
+from fishergcn._settings.seeds import FIRST_SEED, check_seeds
 from fishergcn.cli import _options as shared
 from fishergcn.cli._common import warnings_as_notes
 from fishergcn.cli._tables import Tables, takes_tables

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fishergcn._base.checks import check_integer
-from fishergcn._base.seeds import FIRST_SEED, check_seeds
 from fishergcn._base.terminal import console, note
+from fishergcn._settings.seeds import FIRST_SEED, check_seeds
 from fishergcn.cli import _options as shared
 from fishergcn.cli._common import print_json, tell_of_report, told_when_stopped, warnings_as_notes
 from fishergcn.cli._tables import Tables, takes_tables

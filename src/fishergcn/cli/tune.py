@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fishergcn._base.seeds import FIRST_SEED, check_seeds
 from fishergcn._base.terminal import console, note, table
+from fishergcn._settings.seeds import FIRST_SEED, check_seeds
 from fishergcn.cli import _options as shared
 from fishergcn.cli._common import print_json, tell_of_report, this_command, told_when_stopped, warnings_as_notes
 from fishergcn.cli._tables import Tables, takes_tables

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from fishergcn._base.checks import check_choice, check_integer
-from fishergcn._base.seeds import check_seeds
 from fishergcn._base.warn import warn
+from fishergcn._settings.seeds import check_seeds
 from fishergcn.errors import InputError, suggestion
 from fishergcn.splits._protocols import held_out, mask, per_class, public, shuffled
 from fishergcn.splits._split import Split

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fishergcn._base.choices import Scaling
+from fishergcn._settings.choices import Scaling
 from fishergcn.graph import Graph
 
 #: The methods among which ``fit`` chooses, simplest first: of two that cannot be told apart the first is taken.

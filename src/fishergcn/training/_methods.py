@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
-from fishergcn._base.config import TrainConfig
+from fishergcn._settings.config import TrainConfig
 from fishergcn.errors import InputError, suggestion
 
 Base: TypeAlias = Literal["gcn", "fishergcn", "mlp", "lp", "majority"]

@@ -15,7 +15,7 @@ from fishergcn._kernels.choice import FULL_ROW
 from fishergcn.propagation import transition_matrix
 
 if TYPE_CHECKING:
-    from fishergcn._base.config import TrainConfig
+    from fishergcn._settings.config import TrainConfig
     from fishergcn.graph import Graph
     from fishergcn.splits import Split
     from fishergcn.training._methods import Method
