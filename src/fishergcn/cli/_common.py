@@ -55,8 +55,8 @@ def tell_of_report(out: Path) -> None:
 
 
 @contextlib.contextmanager
-def told_when_stopped(kept: str) -> Iterator[None]:
-    """End a command that a signal stops with one line that says what is ``kept``."""
+def exit_on_interrupt(kept: str) -> Iterator[None]:
+    """Exit with one line that says what is ``kept`` where a signal stops the command."""
     try:
         yield
     except KeyboardInterrupt:
