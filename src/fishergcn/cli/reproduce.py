@@ -93,7 +93,7 @@ def reproduce(
 def run_plan(plan: Plan, out: Path, machine: shared.StudyMachine, printed: shared.Printed) -> None:
     """Run what a plan still needs, showing progress, and print the results; or say what all of it would take."""
     from fishergcn import studies
-    from fishergcn.cli._cost import show_cost
+    from fishergcn.cli._dry_run import show_cost
     from fishergcn.cli.runs import print_results, results_of
     from fishergcn.execution import Display, Listener
 

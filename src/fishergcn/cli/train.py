@@ -125,7 +125,7 @@ class _Work:
 def _train_methods(work: _Work, saved: Saved, printed: shared.Printed) -> None:
     """Train given methods, show how they do, and save them; or say what it would take."""
     from fishergcn import execution
-    from fishergcn.cli._cost import show_cost
+    from fishergcn.cli._dry_run import show_cost
     from fishergcn.splits import choose
     from fishergcn.training import is_first_process, learnable, parse_method
 

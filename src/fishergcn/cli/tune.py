@@ -57,7 +57,7 @@ def tune(
     """
     from fishergcn import studies
     from fishergcn._base.imports import require
-    from fishergcn.cli._cost import show_cost
+    from fishergcn.cli._dry_run import show_cost
     from fishergcn.execution import Display, Listener
 
     require("optuna", extra="tune", purpose="fishergcn tune")

@@ -18,7 +18,7 @@ from fishergcn.graph._formats._headers import FirstLines, header_kinds
 from fishergcn.graph._formats._nodes import Nodes, read_nodes
 from fishergcn.graph._formats._records import Records, records_of
 from fishergcn.graph._formats._splits import split_arguments
-from fishergcn.graph._links import Directed, PairError, link_matrix
+from fishergcn.graph._pairs import Directed, PairError, link_matrix
 
 _WEIGHT_REMEDY = "; source= and target=, or --source and --target, leave other columns out"
 _UNKNOWN_CLASS = ("", "-1")
