@@ -17,6 +17,7 @@ from fishergcn.cli._help import Command, Group
 if TYPE_CHECKING:
     from fishergcn.graph import Graph
 
+_TITLES = {"share": "density", "share_high_order": "density, high-order"}
 app = typer.Typer(cls=Group, help="List, describe and import graphs.", no_args_is_help=True)
 
 
@@ -65,7 +66,7 @@ def info(
     if json:
         print_json(facts)
         return
-    rows = [[key.replace("_", " "), _shown(value)] for key, value in facts.items()]
+    rows = [[_TITLES.get(key, key.replace("_", " ")), _shown(value)] for key, value in facts.items()]
     console().print(table(str(graph.name or name), ["", "value"], rows, justify="left"))
 
 
@@ -155,7 +156,7 @@ def _details(graph: Graph) -> dict[str, Any]:
 
 def _shown(value: Any) -> str:
     if isinstance(value, float):
-        return f"{value:.4%}"
+        return f"{100 * value:.4f} % of all pairs"
     if isinstance(value, list):
         return ", ".join(str(item) for item in value) or "-"
     return f"{value:,}" if isinstance(value, int) else "-" if value is None else str(value)

@@ -99,9 +99,7 @@ def _note_header(columns: Columns, table: Records, line: int | None, cells: Iter
     if line is not None:
         names = list(cells)
         shown = ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
-        columns.notes.append(
-            f"{table.at(line)} names the columns ({shown}); header=False or --header none would read it as data."
-        )
+        columns.notes.append(f"{table.at(line)} names the columns ({shown}); use header=False if it is data.")
 
 
 @dataclass(frozen=True)
