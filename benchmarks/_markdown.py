@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from functools import partial
 from typing import Any
+
+from fishergcn._base.text import markdown_table
 
 Record = dict[str, Any]
 
 
-def markdown(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    titles = list(header)
-    lines = [titles, ["---"] * len(titles), *([str(cell) for cell in row] for row in rows)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+markdown = partial(markdown_table, escape=False)
 
 
 def number(value: float) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from _blocks import fill
 from _gnn_networks import MODES, SETTINGS
 
+from fishergcn._base.text import markdown_table
 from fishergcn._base.text import signed_points as points
 from fishergcn.errors import InputError
 from fishergcn.studies import Comparison, Estimate, Runs, compare, open_runs, summarize
@@ -15,9 +16,7 @@ from fishergcn.studies import Comparison, Estimate, Runs, compare, open_runs, su
 DATASETS = {"cora": "Cora", "citeseer": "CiteSeer", "pubmed": "PubMed"}
 
 
-def markdown(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    titles = list(header)
-    return "\n".join(f"| {' | '.join(line)} |" for line in [titles, ["---"] * len(titles), *rows])
+markdown = partial(markdown_table, escape=False)
 
 
 def interval(difference: Estimate) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from fishergcn._base.files import write_text
-from fishergcn._base.text import signed_points
+from fishergcn._base.text import markdown_table, signed_points
 from fishergcn.drawing import Picture
 from fishergcn.studies import (
     CellSummary,
@@ -99,10 +99,7 @@ def study(name: str) -> Study:
     return Study(name)
 
 
-def markdown(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    titles = list(header)
-    lines = [titles, ["---"] * len(titles), *([str(cell) for cell in row] for row in rows)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+markdown = partial(markdown_table, escape=False)
 
 
 def interval(difference: Estimate, digits: int = 2) -> str:

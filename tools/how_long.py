@@ -15,6 +15,8 @@ from typing import Any
 
 from _blocks import refresh
 
+from fishergcn._base.text import duration, markdown_table
+
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "cost.md"
@@ -123,24 +125,12 @@ def machine_of(name: str) -> str:
     return " with ".join([*sorted(gpus), *sorted(said)])
 
 
-def time(seconds: float) -> str:
-    """Two digits are what such a number is worth.
-
-    Examples
-    --------
-    >>> [time(seconds).replace("\\xa0", " ") for seconds in (0.0042, 0.184, 2.394, 22.04, 119.6, 1081)]
-    ['4.2 ms', '180 ms', '2.4 s', '22 s', '2 min', '18 min']
-    """
-    unit, scale = ("ms", 1e-3) if seconds < 1 else ("s", 1.0) if seconds < 100 else ("min", 60.0)
-    return f"{float(f'{seconds / scale:.2g}'):g}\N{NO-BREAK SPACE}{unit}"
-
-
 def table(rows: Iterator[Row]) -> str:
-    lines = ["| what | time | machine | measured by |", "|---|---:|---|---|"]
+    cells = []
     for what, seconds, name in rows:
         command = COMMANDS.get(name, f"benchmarks/{name}.py")
-        lines.append(f"| {what} | {time(seconds)} | {machine_of(name)} | `{command}` |")
-    return "\n".join(lines)
+        cells.append([what, duration(seconds).replace(" ", "\N{NO-BREAK SPACE}"), machine_of(name), f"`{command}`"])
+    return markdown_table(["what", "time", "machine", "measured by"], cells, right=[1], escape=False)
 
 
 BLOCKS = {

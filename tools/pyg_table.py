@@ -16,6 +16,8 @@ from typing import Any
 
 from _blocks import refresh
 
+from fishergcn._base.text import markdown_table
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "guide_pyg.md"
 COSTS = ROOT / "benchmarks" / "results" / "pyg_adversary.json"
@@ -25,7 +27,7 @@ def rows(text: str) -> list[tuple[str, str, str]]:
     """Return name, verdict and deviation of each row of the page's table of uses."""
     block = text.partition("<!-- pyg uses -->")[2].partition("<!-- end -->")[0]
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in block.splitlines() if line[:2] == "| "]
-    return [(name, verdict, deviation) for name, verdict, deviation in lines[1:] if verdict]
+    return [(name, verdict, deviation) for name, verdict, deviation in lines[2:] if verdict]
 
 
 def bound(deviation: float) -> str:
@@ -36,27 +38,27 @@ def bound(deviation: float) -> str:
 def uses() -> str:
     from _pyg_uses import USES, verdict
 
-    lines = ["| what | result | largest deviation |", "|---|---|---|"]
+    rows = []
     for group, members in groupby(USES, key=lambda use: use.group):
-        lines.append(f"| *{group}* | | |")
+        rows.append([f"*{group}*", "", ""])
         for use in members:
             found, deviation = verdict(use)
             print(f"{use.name}: {found} {'' if deviation is None else deviation}")
             if found != use.verdict:
                 raise SystemExit(f"{use.name} must be {use.verdict}, got {found}.")
-            lines.append(f"| {use.name} | {found} | {'' if deviation is None else bound(deviation)} |")
-    return "\n".join(lines)
+            rows.append([use.name, found, "" if deviation is None else bound(deviation)])
+    return markdown_table(["what", "result", "largest deviation"], rows, escape=False)
 
 
 def costs() -> str:
     record: dict[str, Any] = json.loads(COSTS.read_text(encoding="utf-8"))
-    lines = ["| | seconds a step | times a plain step | peak memory, GB |", "|---|---|---|---|"]
+    rows = []
     for samples, name in (("0", "plain"), ("1", "M = 1"), ("5", "M = 5")):
         ratio = "" if samples == "0" else f"{record['time_ratios'][samples]:.2f}"
         peak = record["memory"][samples]["peak_mb"] / 1e3
-        lines.append(f"| {name} | {record['seconds'][samples]:.2f} | {ratio} | {peak:.2f} |")
+        rows.append([name, f"{record['seconds'][samples]:.2f}", ratio, f"{peak:.2f}"])
     facts = record["machine"]
-    return "\n".join(lines) + (
+    return markdown_table(["", "seconds a step", "times a plain step", "peak memory, GB"], rows) + (
         f"\n\nM = 5 needs {record['memory_ratio']:.2f} times the memory of M = 1 (at most "
         f"{record['required_memory_ratio']} is required). {record['nodes']:,} nodes, {record['links']:,} links, "
         f"{record['features']:,} sparse features, a GCN with {record['hidden']} hidden units; one thread of "

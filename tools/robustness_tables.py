@@ -112,10 +112,7 @@ def machine(records: Iterable[RunRecord]) -> str:
 
 def findings(points: list[AttackPoint]) -> str:
     """Count, attack by attack, where the interval of method minus control lies above, on or below zero."""
-    lines = [
-        "| attack | differences | interval above 0 | holds 0 | interval below 0 | mean difference, points |",
-        "|---|---:|---:|---:|---:|---:|",
-    ]
+    rows = []
     every = []
     titles = {point.attack: point.panel[0] for point in points}
     for attack in ATTACKS:
@@ -123,18 +120,20 @@ def findings(points: list[AttackPoint]) -> str:
         if gaps:
             above, below = outside(gaps)
             mean = 100 * sum(gap.mean for gap in gaps) / len(gaps)
-            counts = f"{len(gaps)} | {above} | {len(gaps) - above - below} | {below}"
-            lines.append(f"| {titles[attack]} | {counts} | {mean:+.2f} |")
+            rows.append([titles[attack], len(gaps), above, len(gaps) - above - below, below, f"{mean:+.2f}"])
             every += gaps
     above, below = outside(every)
     largest = max(abs(gap.mean) for gap in every)
-    lines += [
+    head = ["attack", "differences", "interval above 0", "holds 0", "interval below 0", "mean difference, points"]
+    lines = [
+        markdown(head, rows, right=range(1, 6)),
         "",
         f"Of {len(every)} intervals, {above + below} miss zero, {above} above it and {below} below; if the "
         f"perturbation did nothing, about {0.05 * len(every):.0f} would be expected to. No difference is larger than "
         f"{100 * largest:.2f} points, in either direction.",
+        "",
+        others(points),
     ]
-    lines += ["", others(points)]
     return "\n".join(lines)
 
 

@@ -20,6 +20,7 @@ from scipy import stats
 
 import fishergcn
 from fishergcn._base.files import write_text
+from fishergcn._base.text import markdown_table
 from fishergcn.geometry import extrinsic
 from fishergcn.nn._gcn import GCN
 from fishergcn.perturbation import Neighborhood
@@ -82,12 +83,12 @@ COLUMNS = (
 
 def show(rows: list[dict[str, Any]]) -> None:
     """Print means over seeds, one line for each method, set of nodes and distance."""
-    print("| method | nodes | distance | " + " | ".join(title for _, title, _ in COLUMNS) + " |")
-    print("|" + "---|" * (len(COLUMNS) + 3))
+    lines = []
     for key in dict.fromkeys((row["method"], row["nodes"], row["factor"]) for row in rows):
         group = [row for row in rows if (row["method"], row["nodes"], row["factor"]) == key]
         cells = [shape.format(np.mean([row[name] for row in group])) for name, _, shape in COLUMNS]
-        print(f"| {key[0]} | {key[1]} | {key[2]:g} x | " + " | ".join(cells) + " |")
+        lines.append([*key[:2], f"{key[2]:g} x", *cells])
+    print(markdown_table(["method", "nodes", "distance", *(title for _, title, _ in COLUMNS)], lines))
 
 
 def main() -> None:

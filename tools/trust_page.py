@@ -15,6 +15,8 @@ from pathlib import Path
 
 from _blocks import refresh
 
+from fishergcn._base.text import markdown_table
+
 ROOT = Path(__file__).resolve().parent.parent
 RECORDS = ROOT / "results" / "trust"
 PAGE = ROOT / "docs" / "trust.md"
@@ -71,23 +73,20 @@ FOUND = [
 
 def fuzzed() -> str:
     report = json.loads((RECORDS / "fuzz.json").read_text(encoding="utf-8"))
-    lines = [
-        "| reader | engine | inputs | first seed | accepted | refused | failures |",
-        "|---|---|---:|---:|---:|---:|---:|",
-    ]
+    rows = []
     for engine, readers in report.items():
         for name, counts in readers.items():
             failures = counts["failures"]
             seeds = "" if not failures else f" (seeds {', '.join(str(each['seed']) for each in failures)})"
             cells = (counts["inputs"], counts["first_seed"], counts.get("accepted", "–"), counts.get("refused", "–"))
-            shown = " | ".join(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in cells)
-            lines.append(f"| {WORDS[name]} | {engine} | {shown} | {len(failures)}{seeds} |")
-    return "\n".join(lines)
+            shown = (f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in cells)
+            rows.append([WORDS[name], engine, *shown, f"{len(failures)}{seeds}"])
+    head = ["reader", "engine", "inputs", "first seed", "accepted", "refused", "failures"]
+    return markdown_table(head, rows, right=range(2, 7), escape=False)
 
 
 def found() -> str:
-    lines = ["| reader | seeds | what |", "|---|---|---|"]
-    return "\n".join(lines + [f"| {reader} | {seeds} | {what} |" for reader, seeds, what in FOUND])
+    return markdown_table(["reader", "seeds", "what"], FOUND, escape=False)
 
 
 def killed() -> str:

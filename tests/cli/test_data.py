@@ -9,7 +9,6 @@ import pytest
 from typer.testing import CliRunner
 
 from fishergcn.cli import app
-from fishergcn.cli._own_data import parse_header
 from fishergcn.errors import DataFileError, InputError
 from fishergcn.graph import Graph
 
@@ -175,10 +174,3 @@ class TestImport:
         result = CliRunner().invoke(app, ["data", "import", "--out", "my.npz"])
         assert result.exit_code == 2
         assert "--edges" in result.stderr
-
-
-def test_parse_header():
-    assert parse_header(None) is None
-    assert parse_header("none") is False
-    assert parse_header("all") is True
-    assert parse_header("edges, labels") == ["edges", "labels"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import get_args
 
 import pytest
 import typer
@@ -96,7 +95,7 @@ def test_the_help_fits_80_columns(place):
 
 
 def test_attacks_are_those_of_the_library():
-    assert get_args(shared.AttackWord) == studies.ATTACKS
+    assert tuple(OPTIONS["--attack"]["robustness",].metavar.split("|\n")) == studies.ATTACKS
 
 
 def test_words_of_a_command_leave_out_its_defaults():
@@ -107,8 +106,7 @@ def test_words_of_a_command_leave_out_its_defaults():
 
 @pytest.mark.parametrize("text", ["1_0", "٣", "６４"])
 def test_numbers_of_options_are_of_plain_digits(text):
-    from fishergcn.cli._settings import given_settings
-
-    for given in ({"hidden": text}, {}):
-        with pytest.raises(InputError, match="must be"):
-            given_settings(given, None if given else [f"rank={text}"])
+    for option, value in (("--hidden", text), ("--set", f"rank={text}")):
+        done = CliRunner().invoke(app, ["train", "--dataset", "cora", "--method", "gcn", option, value])
+        assert isinstance(done.exception, InputError)
+        assert "must be" in str(done.exception)

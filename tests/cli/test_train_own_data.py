@@ -69,7 +69,7 @@ class TestOwnData:
     def test_from_files_to_predictions(self, files):
         options = ["--out", files / "model", "--epochs", 60, "--hidden", 8, "--lr", 0.05, "--rank", 4]
         told = own(files, *options).stderr
-        assert "3 of 15 labeled nodes are held out for validation" in told
+        assert "fishergcn: 3 of 15 labeled nodes are held out for validation" in told
         result = CliRunner().invoke(
             app, ["predict", str(files / "model"), "--out", str(files / "p.csv")], catch_exceptions=False
         )

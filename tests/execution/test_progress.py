@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from fishergcn import RunRecord, TrainConfig, datasets, train
+from fishergcn._base.text import duration
 from fishergcn.execution import Display, Listener
-from fishergcn.execution._progress import duration
 from fishergcn.training import Progress
 
 GCN = ("cora", "gcn")
@@ -126,6 +126,6 @@ def test_a_listener_is_told_everything_in_order(capsys):
     assert capsys.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(5.2, "5 s"), (600, "10 min"), (7200, "2.0 h")])
+@pytest.mark.parametrize(("seconds", "text"), [(5.2, "5.2 s"), (600, "10 min"), (7200, "2 h")])
 def test_durations(seconds, text):
     assert duration(seconds) == text

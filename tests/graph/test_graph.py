@@ -14,7 +14,7 @@ from scipy import sparse
 from fishergcn.errors import InputError
 from fishergcn.geometry.intrinsic import graph_laplacian
 from fishergcn.graph import Graph
-from fishergcn.graph._links import PairError
+from fishergcn.graph._pairs import PairError
 from fishergcn.propagation import high_order, renormalized
 
 PATH = np.array([[0, 1, 0], [1, 0, 2], [0, 2, 0]], dtype=float)

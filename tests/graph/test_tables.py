@@ -108,7 +108,7 @@ class TestLinks:
     def test_header_nobody_announced(self, file, content):
         path = file("e.csv", content)
         with pytest.warns(
-            Notice, match=rf"e.csv line {2 if content.startswith('#') else 1} names the columns \(.*none"
+            Notice, match=rf"e.csv line {2 if content.startswith('#') else 1} names the columns \(.*header=False if"
         ):
             graph = Graph.from_files(path)
         rows = content.splitlines()[1 + content.startswith("#") :]

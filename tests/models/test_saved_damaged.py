@@ -173,7 +173,7 @@ class TestAlteredDescription:
         [
             (lambda v: v.update(format="other"), "format must be 'fishergcn-model'"),
             (lambda v: v.update(version=2), "version 2 of the model format, written by fishergcn .*: update fishergcn"),
-            (lambda v: v.pop("run"), "'run' is missing"),
+            (lambda v: v.pop("run"), "'run' of the model is missing"),
             (lambda v: v["run"].pop("seed"), "wrong fields"),
             (lambda v: v["run"].update(more=1), "wrong fields"),
             (lambda v: v["run"].update(method="gnc"), "did you mean 'gcn'"),
@@ -184,14 +184,14 @@ class TestAlteredDescription:
             (lambda v: v["run"]["config"].update(dtype="float16"), "dtype must be one of"),
             (lambda v: v["run"].update(seed="1"), "seed must be int, got '1'"),
             (lambda v: v["run"].update(epochs=True), "epochs must be int, got True"),
-            (lambda v: v.update(graph="../../secret.npz"), "graph must be 'embedded' or 'graph.npz'"),
+            (lambda v: v.update(graph="../../secret.npz"), "graph must be one of 'embedded', 'graph.npz'"),
             (lambda v: v.update(graph="embedded"), "'mine' is not an embedded data set"),
             (lambda v: v.update(class_names=["a", "b"]), "classes of the graph are not those"),
-            (lambda v: v.update(class_names=[1, 2, 3]), "class_names must be str"),
+            (lambda v: v.update(class_names=[1, 2, 3]), "'class_names' of the model must be text, got 1"),
             (lambda v: v.update(num_features=7), "has 6 features, the model 7"),
             (lambda v: v["run"].update(graph_digest="0"), "its digest differs"),
             (lambda v: v["sha256"].clear(), "graph.npz is damaged or was altered"),
-            (lambda v: v["split_sizes"].pop("val"), "'val' is missing"),
+            (lambda v: v["split_sizes"].pop("val"), "'val' of 'split_sizes' of the model is missing"),
         ],
     )
     def test_entry(self, folder, edit, message):

@@ -54,7 +54,9 @@ def markdown(text: object) -> str:
     a\|b ![x]\(http://y) \<b\>
     """
     line = printable(" ".join(str(text).split()))
-    return re.sub(r"([\\|<>`*_])", r"\\\1", line).replace("](", "]\\(").replace("][", "]\\[")
+    # An underscore within a word is no markup.
+    escaped = re.sub(r"([\\|<>`*]|(?<![^\W_])_|_(?![^\W_]))", r"\\\1", line)
+    return escaped.replace("](", "]\\(").replace("][", "]\\[")
 
 
 def json_printable(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 
 def plain(value: Any) -> Any:
-    """Replace numbers that JSON does not know, NaN and infinity, by None, in objects and lists too.
+    """Replace numbers that JSON does not know, NaN and infinity, by None, and tuples by lists, at any depth.
 
     Examples
     --------
@@ -19,7 +19,7 @@ def plain(value: Any) -> Any:
         return None
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
-    return [plain(item) for item in value] if isinstance(value, list) else value
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def parse_json(text: str | bytes) -> Any:

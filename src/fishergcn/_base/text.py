@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from fishergcn._base.foreign import for_spreadsheet
+from fishergcn._base.foreign import for_spreadsheet, markdown
 
 
 def csv_text(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
@@ -30,6 +30,47 @@ def _cell(value: Any) -> Any:
     if value is None or value != value:
         return ""
     return for_spreadsheet(value) if isinstance(value, str) else value
+
+
+def markdown_table(
+    head: Sequence[str], rows: Iterable[Iterable[object]], *, right: Collection[int] = (), escape: bool = True
+) -> str:
+    r"""Return a table in Markdown, without a line end after it.
+
+    Parameters
+    ----------
+    head
+        The titles of the columns.
+    rows
+        The cells, which may be text from anywhere.
+    right
+        The columns that are aligned to the right.
+    escape
+        Escape the cells; False where they hold markup of ours.
+
+    Examples
+    --------
+    >>> print(markdown_table(["name", "share"], [["a|b", "3%"]], right=[1]))
+    | name | share |
+    | --- | ---: |
+    | a\|b | 3% |
+    """
+    rule = ["---:" if place in right else "---" for place in range(len(head))]
+    cells = [[markdown(cell) if escape else str(cell) for cell in row] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *cells))
+
+
+def duration(seconds: float) -> str:
+    """Return a time span in words, with two digits.
+
+    Examples
+    --------
+    >>> [duration(seconds) for seconds in (0.0042, 5.04, 72.4, 600, 3725, 7200, 360000)]
+    ['4.2 ms', '5 s', '72 s', '10 min', '62 min', '2 h', '100 h']
+    """
+    units = (("ms", 1e-3, 1.0), ("s", 1.0, 100.0), ("min", 60.0, 6000.0))
+    unit, scale = next(((unit, scale) for unit, scale, end in units if seconds < end), ("h", 3600.0))
+    return f"{float(f'{seconds / scale:.2g}'):g} {unit}"
 
 
 def plain_digits(text: str) -> str:

@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import math
-import shlex
-import sys
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fishergcn._base.terminal import console, note, table
-from fishergcn.cli._common import print_json, tell_of_report, told_when_stopped, warnings_as_notes
+from fishergcn.cli._common import exit_on_interrupt, print_json, tell_of_report, this_command, warnings_as_notes
 from fishergcn.errors import InputError
 
 if TYPE_CHECKING:
-    from fishergcn.cli._own_data import Source
+    from fishergcn.cli import _options as shared
+    from fishergcn.cli._data import Data
+    from fishergcn.cli.train import Saved
     from fishergcn.models import TrainedModel
 
 
 def choose_models(
-    source: Source,
-    wanted: Sequence[str] | None,
+    data: Data,
     settings: Mapping[str, Any],
-    device: str,
-    workers: int | None,
+    machine: shared.Machine,
     seed: int,
-    out: Path | None,
-    overwrite: bool,
-    quiet: bool,
-    as_json: bool,
+    saved: Saved,
+    printed: shared.Printed,
     time_limit: float | None,
 ) -> None:
     """Choose a model for every graph and split, show how, and save it."""
@@ -38,42 +33,47 @@ def choose_models(
 
     found: list[TrainedModel] = []
     with warnings_as_notes():
-        graphs = {name: learnable(graph) for name, graph in source.load().items()}
-        places = [(name, split) for name, graph in graphs.items() for split in choose(graph, wanted or None)]
+        graphs = {name: learnable(graph) for name, graph in data.load().items()}
+        places = [(name, split) for name, graph in graphs.items() for split in choose(graph, data.splits or None)]
         if len({(name, split.name) for name, split in places}) < len(places):
             raise InputError("splits must have distinct names, but one was given twice.")
         for name, split in places:
             alone = len(places) == 1
-            target = None if out is None else out if alone else out / f"{name} {split.name}".replace(":", "-")
+            target = (
+                None
+                if saved.out is None
+                else saved.out
+                if alone
+                else saved.out / f"{name} {split.name}".replace(":", "-")
+            )
             search = None if target is None else target.with_name(f"{target.name}-search")
-            kept = "nothing was saved." if search is None else f"finished runs are in {search}; {again()}"
-            with told_when_stopped(kept):
+            kept = (
+                "nothing was saved."
+                if search is None
+                else f"finished runs are in {search}; continue with: {this_command()}"
+            )
+            with exit_on_interrupt(kept):
                 model = fit(
                     graphs[name],
                     split,
-                    device,
+                    machine.device,
                     settings=settings,
-                    workers=workers,
+                    workers=machine.workers,
                     time_limit=time_limit,
                     folder=search,
-                    progress=not quiet,
+                    progress=not printed.quiet,
                     seed=seed,
                 )
             found.append(model)
-            if not as_json:
+            if not printed.json:
                 _show(model)
             if target is not None:
-                model.save(target, overwrite=overwrite)
+                model.save(target, overwrite=saved.overwrite)
                 note(f"saved {target}; the runs it was chosen from are in {search}.")
-    if as_json:
+    if printed.json:
         print_json([_facts(model) for model in found])
-    elif out is not None:
-        tell_of_report(out)
-
-
-def again() -> str:
-    """Return the command that continues."""
-    return f"continue with: {shlex.join(['fishergcn', *sys.argv[1:]])}"
+    elif saved.out is not None:
+        tell_of_report(saved.out)
 
 
 def _facts(model: TrainedModel) -> dict[str, Any]:

@@ -29,13 +29,14 @@ def print_json(value: Any) -> None:
 
 @contextlib.contextmanager
 def warnings_as_notes() -> Iterator[None]:
-    """Show warnings as notes instead of with a line of source code, each text once."""
-    told: set[str] = set()
+    """Show warnings as notes instead of with a line of source code, each text once, with options in place of code."""
+    shown: set[str] = set()
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        if str(message) not in told:
-            told.add(str(message))
-            note(f"{'' if isinstance(message, Notice) else 'warning: '}{message}")
+        text = str(message).replace("header=False", "--header none")
+        if text not in shown:
+            shown.add(text)
+            note(f"{'' if isinstance(message, Notice) else 'warning: '}{text}")
 
     with warnings.catch_warnings():
         warnings.showwarning = show
@@ -55,8 +56,8 @@ def tell_of_report(out: Path) -> None:
 
 
 @contextlib.contextmanager
-def told_when_stopped(kept: str) -> Iterator[None]:
-    """End a command that a signal stops with one line that says what is ``kept``."""
+def exit_on_interrupt(kept: str) -> Iterator[None]:
+    """Exit with one line that says what is ``kept`` where a signal stops the command."""
     try:
         yield
     except KeyboardInterrupt:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,12 +11,13 @@ import typer
 from fishergcn._base.terminal import console, table
 from fishergcn.cli import _options as shared
 from fishergcn.cli._common import load_graph, print_json, warnings_as_notes
+from fishergcn.cli._data import LINKS, Tables, data_option
 from fishergcn.cli._help import Command, Group
-from fishergcn.cli._tables import Tables, takes_tables
 
 if TYPE_CHECKING:
     from fishergcn.graph import Graph
 
+_TITLES = {"share": "density", "share_high_order": "density, high-order"}
 app = typer.Typer(cls=Group, help="List, describe and import graphs.", no_args_is_help=True)
 
 
@@ -64,45 +66,50 @@ def info(
     if json:
         print_json(facts)
         return
-    rows = [[key.replace("_", " "), _shown(value)] for key, value in facts.items()]
+    rows = [[_TITLES.get(key, key.replace("_", " ")), _shown(value)] for key, value in facts.items()]
     console().print(table(str(graph.name or name), ["", "value"], rows, justify="left"))
 
 
+@dataclass(frozen=True)
+class Files:
+    """What is read."""
+
+    edges: Path = data_option(LINKS, default=shared.REQUIRED)
+    tables: Tables = field(default_factory=Tables)
+    name: str | None = data_option("A name for the graph; by default that of --out.")
+
+
+@dataclass(frozen=True)
+class GraphFile:
+    """What is written."""
+
+    out: Path = shared.option("The graph file to write (.npz), or with --mapped a new folder.", default=shared.REQUIRED)
+    mapped: bool = shared.option(
+        "Write a folder of arrays that are mapped, not loaded: for graphs that several processes share, or that do not "
+        "fit in memory.",
+        "--mapped",
+        default=False,
+    )
+    overwrite: shared.Overwrite = False
+    json: shared.Json = False
+
+
 @app.command(name="import", cls=Command)
-@takes_tables()
-def import_(
-    *,
-    edges: shared.RequiredEdges,
-    out: Annotated[Path, typer.Option(help="The graph file to write (.npz), or with --mapped a new folder.")],
-    tables: Tables,
-    name: Annotated[
-        str | None, typer.Option(help="A name for the graph; by default that of --out.", rich_help_panel=shared.DATA)
-    ] = None,
-    mapped: Annotated[
-        bool,
-        typer.Option(
-            "--mapped",
-            help="Write a folder of arrays that are mapped, not loaded: for graphs that several processes share, or "
-            "that do not fit in memory.",
-        ),
-    ] = False,
-    overwrite: shared.Overwrite = False,
-    json: shared.Json = False,
-) -> None:
+@shared.takes_options()
+def import_(*, files: Files, written: GraphFile) -> None:
     """Convert files of links, features and labels to one graph file."""
-    from fishergcn.cli._own_data import Source
     from fishergcn.errors import InputError
 
+    out, mapped = written.out, written.mapped
     if out.suffix != ".npz" and not mapped:
         raise InputError(f"--out must end in .npz, got {out.name!r}; with --mapped it is a folder.")
-    if mapped and (out.suffix == ".npz" or overwrite):
+    if mapped and (out.suffix == ".npz" or written.overwrite):
         raise InputError("--mapped writes a new folder: --out must not end in .npz, and nothing is overwritten.")
-    shared.check_new_file(out, overwrite=overwrite)
-    data = Source(None, None, edges, name or out.stem, tables)
+    shared.check_new_file(out, overwrite=written.overwrite)
     with warnings_as_notes():
-        graph = data.from_files(edges)
+        graph = files.tables.read(files.edges, files.name or out.stem)
     graph.save(out, mapped=mapped)
-    if json:
+    if written.json:
         print_json(_facts(graph, high_order=False) | _details(graph))
         return
     console().print(f"{out}: {graph!r}", soft_wrap=True)
@@ -149,7 +156,7 @@ def _details(graph: Graph) -> dict[str, Any]:
 
 def _shown(value: Any) -> str:
     if isinstance(value, float):
-        return f"{value:.4%}"
+        return f"{100 * value:.4f} % of all pairs"
     if isinstance(value, list):
         return ", ".join(str(item) for item in value) or "-"
     return f"{value:,}" if isinstance(value, int) else "-" if value is None else str(value)

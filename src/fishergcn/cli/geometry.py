@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import typer
 
 from fishergcn._base.terminal import console, table
+from fishergcn._settings.choices import Noise
 from fishergcn.cli import _options as shared
 from fishergcn.cli import geometry_distance, geometry_embed, geometry_fisher, geometry_links
 from fishergcn.cli._common import load_graph, print_json
@@ -27,36 +29,42 @@ app.command(name="embed", cls=Command)(geometry_embed.embed)
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
+@dataclass(frozen=True)
+class NeighborhoodOptions:
+    """Which neighborhood is sampled."""
+
+    rank: int = shared.option("Number of directions k.", default=10)
+    radius: float = shared.option("Radius ε of the perturbation.", default=0.1)
+    samples: int = shared.option("How many perturbations to sample.", default=1000)
+    noise: Noise = shared.option("Distribution of the perturbations.", default="uniform")
+    high_order: bool = shared.option("Use the high-order propagation matrix.", "--high-order", default=False)
+    seed: int = shared.option("Seed of the samples and of the eigensolver.", default=0)
+    plot: shared.Plot = None
+    json: shared.Json = False
+
+
 @app.command(cls=Command)
-def neighborhood(
-    name: shared.GraphName,
-    rank: Annotated[int, typer.Option(help="Number of directions k.")] = 10,
-    radius: Annotated[float, typer.Option(help="Radius ε of the perturbation.")] = 0.1,
-    samples: Annotated[int, typer.Option(help="How many perturbations to sample.")] = 1000,
-    noise: Annotated[
-        Literal["uniform", "gaussian"], typer.Option(help="Distribution of the perturbations.")
-    ] = "uniform",
-    high_order: Annotated[bool, typer.Option("--high-order", help="Use the high-order propagation matrix.")] = False,
-    seed: Annotated[int, typer.Option(help="Seed of the samples and of the eigensolver.")] = 0,
-    plot: shared.Plot = None,
-    json: shared.Json = False,
-) -> None:
+@shared.takes_options()
+def neighborhood(name: shared.GraphName, options: NeighborhoodOptions) -> None:
     """Sample perturbations of a graph and show how far they move it."""
     from fishergcn import propagation
     from fishergcn.drawing import check_picture, draw_distances
     from fishergcn.perturbation import Neighborhood
 
-    check_picture(plot)
+    check_picture(options.plot)
     graph = load_graph(name)
-    propagate = propagation.high_order if high_order else propagation.renormalized
-    around = Neighborhood(propagate(graph.adjacency), rank=rank, radius=radius, noise=noise, seed=seed)
-    phi = around.sample(samples)
+    propagate = propagation.high_order if options.high_order else propagation.renormalized
+    around = Neighborhood(
+        propagate(graph.adjacency), rank=options.rank, radius=options.radius, noise=options.noise, seed=options.seed
+    )
+    phi = around.sample(options.samples)
     distances: FloatArray = around.distance(phi).numpy()
     facts = _neighborhood_facts(around, distances, around.perturbed_eigenvalues(phi).numpy())
-    title = f"{graph.name or name}, {'high-order' if high_order else 'renormalized'}, k = {rank}, ε = {radius:g}"
-    if plot is not None:
-        draw_distances(title, distances).save(plot)
-    if json:
+    kind = "high-order" if options.high_order else "renormalized"
+    title = f"{graph.name or name}, {kind}, k = {options.rank}, ε = {options.radius:g}"
+    if options.plot is not None:
+        draw_distances(title, distances).save(options.plot)
+    if options.json:
         print_json(facts)
         return
     out = console()
@@ -65,8 +73,8 @@ def neighborhood(
     out.print("Bures distance between the perturbed and the original graph:")
     for line in histogram_lines(distances):
         out.print(line)
-    if plot is not None:
-        out.print(f"plot: {plot}")
+    if options.plot is not None:
+        out.print(f"plot: {options.plot}")
 
 
 def histogram_lines(values: FloatArray, bins: int = 16, width: int = 50) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -16,22 +17,28 @@ if TYPE_CHECKING:
     from fishergcn.graph import Graph
 
 
+@dataclass(frozen=True)
+class DistanceOptions:
+    """How two graphs are compared."""
+
+    laplacian: Literal["renormalized", "high-order", "normalized", "combinatorial"] = shared.option(
+        "Which Laplacian to use.", default="renormalized"
+    )
+    rank: int = shared.option("How many of the largest eigenvalues to compare.", default=10)
+    compute: Literal["auto", "exact", "estimate"] = shared.option(
+        "exact uses dense matrices; estimate gives an error bar; auto is exact up to 6000 nodes.", default="auto"
+    )
+    unit: int = shared.option(
+        "How many single links to remove to express the distance in links; 0 to skip.", default=60
+    )
+    json: shared.Json = False
+
+
+@shared.takes_options()
 def distance(
     a: shared.GraphName,
     b: Annotated[str, typer.Argument(help="Another graph on the same nodes.", metavar="OTHER")],
-    laplacian: Annotated[
-        Literal["renormalized", "high-order", "normalized", "combinatorial"],
-        typer.Option(help="Which Laplacian to use."),
-    ] = "renormalized",
-    rank: Annotated[int, typer.Option(help="How many of the largest eigenvalues to compare.")] = 10,
-    compute: Annotated[
-        Literal["auto", "exact", "estimate"],
-        typer.Option(help="exact uses dense matrices; estimate gives an error bar; auto is exact up to 6000 nodes."),
-    ] = "auto",
-    unit: Annotated[
-        int, typer.Option(help="How many single links to remove to express the distance in links; 0 to skip.")
-    ] = 60,
-    json: shared.Json = False,
+    options: DistanceOptions,
 ) -> None:
     """Compare two graphs on the same nodes: Bures distance, entropies, largest eigenvalues."""
     from fishergcn._base.checks import check_integer
@@ -39,31 +46,32 @@ def distance(
 
     graphs = [load_graph(a), load_graph(b)]
     _check_same_nodes(graphs, [a, b])
-    check_integer("rank", rank, minimum=1, maximum=graphs[0].num_nodes)
-    check_integer("unit", unit, minimum=0)
-    laplacians = [intrinsic.graph_laplacian(graph.adjacency, laplacian) for graph in graphs]
-    estimated = compute == "estimate" or (compute == "auto" and graphs[0].num_nodes > intrinsic.DENSE_LIMIT)
+    check_integer("rank", options.rank, minimum=1, maximum=graphs[0].num_nodes)
+    check_integer("unit", options.unit, minimum=0)
+    laplacians = [intrinsic.graph_laplacian(graph.adjacency, options.laplacian) for graph in graphs]
+    large = graphs[0].num_nodes > intrinsic.DENSE_LIMIT
+    estimated = options.compute == "estimate" or (options.compute == "auto" and large)
     densities = [intrinsic.density_matrix(matrix) for matrix in laplacians]
     if estimated:
-        found = intrinsic.estimate_fidelity(graphs[0].adjacency, graphs[1].adjacency, laplacian)
-        facts = _estimated(found, laplacians, densities, rank)
+        found = intrinsic.estimate_fidelity(graphs[0].adjacency, graphs[1].adjacency, options.laplacian)
+        facts = _estimated(found, laplacians, densities, options.rank)
     else:
-        facts = _exact(densities, rank)
+        facts = _exact(densities, options.rank)
     traces = [float(matrix.trace()) for matrix in laplacians]
     facts["top_eigenvalues"] = [
         [trace * value for value in values] for trace, values in zip(traces, facts["top_eigenvalues"], strict=True)
     ]
     facts = {
-        "laplacian": laplacian,
+        "laplacian": options.laplacian,
         "links": [graph.num_links for graph in graphs],
         "components": [graph.num_components for graph in graphs],
         "trace": traces,
         **facts,
     }
-    if unit and laplacian != "high-order" and graphs[0].num_links > 1:
-        facts["link_distance"] = intrinsic.link_distance(graphs[0].adjacency, laplacian, links=unit)
+    if options.unit and options.laplacian != "high-order" and graphs[0].num_links > 1:
+        facts["link_distance"] = intrinsic.link_distance(graphs[0].adjacency, options.laplacian, links=options.unit)
         facts["distance_in_links"] = facts["distance"] / facts["link_distance"]
-    if json:
+    if options.json:
         print_json(facts)
     else:
         _show(a, b, facts)

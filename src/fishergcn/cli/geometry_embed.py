@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from fishergcn._base.terminal import console, table
 from fishergcn.cli import _options as shared
@@ -18,18 +17,23 @@ if TYPE_CHECKING:
     from fishergcn.graph import Graph
 
 
-def embed(
-    name: shared.GraphName,
-    dim: Annotated[int, typer.Option(help="Number of coordinates.")] = 2,
-    order: Annotated[int, typer.Option(help="Length T of the longest random walk in the similarities.")] = 5,
-    threshold: Annotated[float, typer.Option(help="Drop similarities up to this value.")] = 1e-4,
-    restarts: Annotated[int, typer.Option(help="How many random starts; the best is kept.")] = 1,
-    tolerance: Annotated[float, typer.Option(help="Largest relative gradient to accept.")] = 1e-5,
-    seed: Annotated[int, typer.Option(help="Seed of the random starts.")] = 0,
-    plot: shared.Plot = None,
-    out: Annotated[Path | None, typer.Option(help="Write the coordinates to this CSV file.")] = None,
-    json: shared.Json = False,
-) -> None:
+@dataclass(frozen=True)
+class EmbedOptions:
+    """How a graph is embedded, and what is written."""
+
+    dim: int = shared.option("Number of coordinates.", default=2)
+    order: int = shared.option("Length T of the longest random walk in the similarities.", default=5)
+    threshold: float = shared.option("Drop similarities up to this value.", default=1e-4)
+    restarts: int = shared.option("How many random starts; the best is kept.", default=1)
+    tolerance: float = shared.option("Largest relative gradient to accept.", default=1e-5)
+    seed: int = shared.option("Seed of the random starts.", default=0)
+    plot: shared.Plot = None
+    out: Path | None = shared.option("Write the coordinates to this CSV file.")
+    json: shared.Json = False
+
+
+@shared.takes_options()
+def embed(name: shared.GraphName, options: EmbedOptions) -> None:
     """Embed the largest connected component of a graph and find its stiffest and softest motions."""
     import numpy as np
 
@@ -38,28 +42,28 @@ def embed(
     from fishergcn.geometry import embedding
     from fishergcn.graph import largest_component
 
-    check_picture(plot)
-    if plot is not None:
-        check_integer("--dim of a picture", dim, minimum=2)
-    if out is not None and out.suffix.lower() != ".csv":
-        raise InputError(f"--out must end in .csv, got {out.name!r}.")
+    check_picture(options.plot)
+    if options.plot is not None:
+        check_integer("--dim of a picture", options.dim, minimum=2)
+    if options.out is not None and options.out.suffix.lower() != ".csv":
+        raise InputError(f"--out must end in .csv, got {options.out.name!r}.")
     graph = load_graph(name)
     nodes = np.flatnonzero(largest_component(graph.adjacency))
-    W = embedding.similarities(graph, order, threshold, nodes=nodes)
-    fitted = embedding.fit(W, dim, seed, restarts=restarts, tolerance=tolerance)
-    if out is not None:
-        _write(out, graph, nodes, fitted)
+    W = embedding.similarities(graph, options.order, options.threshold, nodes=nodes)
+    fitted = embedding.fit(W, options.dim, options.seed, restarts=options.restarts, tolerance=options.tolerance)
+    if options.out is not None:
+        _write(options.out, graph, nodes, fitted)
     motions = embedding.extreme_motions(W, fitted.embedding)
-    if plot is not None:
-        draw_embedding(graph.name or "graph", fitted, motions, _classes(graph, nodes)).save(plot)
+    if options.plot is not None:
+        draw_embedding(graph.name or "graph", fitted, motions, _classes(graph, nodes)).save(options.plot)
     facts = _facts(graph, nodes, fitted, motions)
-    if json:
+    if options.json:
         print_json(facts)
         return
     shown = console()
     rows = [[key.replace("_", " "), _text(value)] for key, value in facts.items()]
-    shown.print(table(f"embedding of {graph.name or name} in {dim} dimensions", ["", "value"], rows))
-    for written in (out, plot):
+    shown.print(table(f"embedding of {graph.name or name} in {options.dim} dimensions", ["", "value"], rows))
+    for written in (options.out, options.plot):
         if written is not None:
             shown.print(f"written: {written}")
 

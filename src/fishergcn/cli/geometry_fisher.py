@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-import typer
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from fishergcn._base.terminal import console, table
 from fishergcn.cli import _options as shared
@@ -18,50 +17,55 @@ if TYPE_CHECKING:
 _SHOWN = 10
 
 
-def fisher(
-    folder: shared.ModelFolder,
-    rank: Annotated[int | None, typer.Option(help="Number of directions k; by default as in training.")] = None,
-    kind: Annotated[
-        Literal["exact", "empirical", "monte-carlo"],
-        typer.Option(help="Average over all labels (exact), the true ones (empirical), or sampled ones (monte-carlo)."),
-    ] = "exact",
-    distance: Annotated[
-        float | None, typer.Option(help="Bures distance at which to compare losses; by default as in training.")
-    ] = None,
-    random: Annotated[int, typer.Option(help="How many random directions to compare with.")] = 100,
-    seed: Annotated[int, typer.Option(help="Seed of the random directions and sampled labels.")] = 0,
-    plot: shared.Plot = None,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Save MODEL/geometry.json, so that fishergcn report includes it.")
-    ] = False,
-    json: shared.Json = False,
-) -> None:
+@dataclass(frozen=True)
+class FisherOptions:
+    """Which changes of the graph are tried."""
+
+    rank: int | None = shared.option("Number of directions k; by default as in training.")
+    kind: Literal["exact", "empirical", "monte-carlo"] = shared.option(
+        "Average over all labels (exact), the true ones (empirical), or sampled ones (monte-carlo).", default="exact"
+    )
+    distance: float | None = shared.option("Bures distance at which to compare losses; by default as in training.")
+    random: int = shared.option("How many random directions to compare with.", default=100)
+    seed: int = shared.option("Seed of the random directions and sampled labels.", default=0)
+    plot: shared.Plot = None
+    keep: bool = shared.option(
+        "Save MODEL/geometry.json, so that fishergcn report includes it.", "--keep", default=False
+    )
+    json: shared.Json = False
+
+
+@shared.takes_options()
+def fisher(folder: shared.ModelFolder, options: FisherOptions) -> None:
     """Show how strongly a model responds to changes of its graph (Fisher information)."""
     from fishergcn.drawing import check_picture, draw_fisher
     from fishergcn.geometry import extrinsic
     from fishergcn.models import load_model
     from fishergcn.perturbation import Neighborhood
 
-    check_picture(plot)
+    check_picture(options.plot)
     saved = load_model(folder)
     config = saved.config
-    around = Neighborhood(saved.propagation, rank=config.rank if rank is None else rank, radius=config.radius or 0.1)
-    found = extrinsic.adversarial_direction(saved, around, kind, seed=seed)
-    grown = extrinsic.sharpness(saved, around, distance, directions=found.directions, random=random, seed=seed)
+    rank = config.rank if options.rank is None else options.rank
+    around = Neighborhood(saved.propagation, rank=rank, radius=config.radius or 0.1)
+    found = extrinsic.adversarial_direction(saved, around, options.kind, seed=options.seed)
+    grown = extrinsic.sharpness(
+        saved, around, options.distance, directions=found.directions, random=options.random, seed=options.seed
+    )
     links = extrinsic.link_sensitivity(saved, through_normalization=not saved.method.high_order, top=_SHOWN)
-    record = extrinsic.GeometryRecord.of(saved, found, grown) if keep or plot is not None else None
-    if record is not None and plot is not None:
-        draw_fisher(record).save(plot)
-    if record is not None and keep:
+    record = extrinsic.GeometryRecord.of(saved, found, grown) if options.keep or options.plot is not None else None
+    if record is not None and options.plot is not None:
+        draw_fisher(record).save(options.plot)
+    if record is not None and options.keep:
         record.save(folder / "geometry.json")
     facts = _facts(saved, found, grown, links)
-    if json:
+    if options.json:
         print_json(facts)
     else:
         _show(saved, facts)
-        if plot is not None:
-            console().print(f"plot: {plot}")
-        if keep:
+        if options.plot is not None:
+            console().print(f"plot: {options.plot}")
+        if options.keep:
             console().print(f"saved: {folder / 'geometry.json'}")
 
 

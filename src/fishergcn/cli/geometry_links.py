@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
-
-import typer
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from fishergcn._base.terminal import console, table
 from fishergcn.cli import _options as shared
@@ -13,20 +12,22 @@ from fishergcn.cli.geometry_fisher import link_rows
 from fishergcn.errors import InputError, suggestion
 
 
-def links(
-    folder: shared.ModelFolder,
-    node: Annotated[str, typer.Option(help="Id of the node.")],
-    label: Annotated[
-        str | None, typer.Option("--class", help="The class to explain; by default the predicted one.")
-    ] = None,
-    which: Annotated[
-        Literal["present", "absent", "all"],
-        typer.Option("--links", help="Existing links (present), pairs without a link (absent), or both (all)."),
-    ] = "present",
-    top: Annotated[int, typer.Option(help="How many links to list.")] = 10,
-    plot: shared.Plot = None,
-    json: shared.Json = False,
-) -> None:
+@dataclass(frozen=True)
+class LinksOptions:
+    """Which links of which node are listed."""
+
+    node: str = shared.option("Id of the node.", default=shared.REQUIRED)
+    label: str | None = shared.option("The class to explain; by default the predicted one.", "--class")
+    which: Literal["present", "absent", "all"] = shared.option(
+        "Existing links (present), pairs without a link (absent), or both (all).", "--links", default="present"
+    )
+    top: int = shared.option("How many links to list.", default=10)
+    plot: shared.Plot = None
+    json: shared.Json = False
+
+
+@shared.takes_options()
+def links(folder: shared.ModelFolder, options: LinksOptions) -> None:
     """List the links that a node's prediction depends on most.
 
     Each link is shown with the derivative of the log-probability with respect to its weight or, for high-order models,
@@ -37,21 +38,21 @@ def links(
     from fishergcn.geometry.extrinsic import node_links
     from fishergcn.models import load_model
 
-    check_picture(plot)
-    count = check_integer("--top", top, minimum=1)
+    check_picture(options.plot)
+    count = check_integer("--top", options.top, minimum=1)
     saved = load_model(folder)
-    position = _position("node", node, list(saved.node_names))
-    chosen = None if label is None else _position("class", label, list(saved.class_names))
-    found = node_links(saved, position, chosen, which, max(count, 120))
-    if plot is not None:
-        draw_links(found).save(plot)
+    position = _position("node", options.node, list(saved.node_names))
+    chosen = None if options.label is None else _position("class", options.label, list(saved.class_names))
+    found = node_links(saved, position, chosen, options.which, max(count, 120))
+    if options.plot is not None:
+        draw_links(found).save(options.plot)
     facts: dict[str, Any] = {
-        "node": node,
+        "node": options.node,
         "class": found.label,
         "probability": found.probability,
         "links": link_rows(found.links[:count]),
     }
-    if json:
+    if options.json:
         print_json(facts)
         return
     out = console()
@@ -59,16 +60,14 @@ def links(
         [" - ".join(row["link"]), "yes" if row["present"] else "no", f"{row['derivative']:+.4g}"]
         for row in facts["links"]
     ]
+    title = f"node {options.node} is {facts['class']} with probability {facts['probability']:.4f}"
     if not rows:
-        out.print(
-            f"Node {node} is {facts['class']} with probability {facts['probability']:.4f}. No such links affect it."
-        )
+        out.print(f"N{title[1:]}. No such links affect it.")
         return
     what = "its entry of the propagation matrix" if saved.method.high_order else "its weight"
-    title = f"node {node} is {facts['class']} with probability {facts['probability']:.4f}"
     out.print(table(title, ["pair", "a link", f"change of log p per unit of {what}"], rows))
-    if plot is not None:
-        out.print(f"plot: {plot}")
+    if options.plot is not None:
+        out.print(f"plot: {options.plot}")
 
 
 def _position(what: str, name: str, names: list[str]) -> int:

@@ -3,41 +3,41 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from fishergcn._base.foreign import printable
 from fishergcn._base.terminal import note
 from fishergcn.cli import _options as shared
 from fishergcn.cli._common import print_json, warnings_as_notes
-from fishergcn.cli._tables import Tables, takes_tables
+from fishergcn.cli._data import Edges, Tables, data_option
 
 
-@takes_tables(without=("labels", "label", "parts"))
-def predict(
-    *,
-    folder: shared.ModelFolder,
-    graph: Annotated[
-        Path | None,
-        typer.Option(
-            help="Predict for the nodes of this graph file (.npz); by default for the graph used in training.",
-            rich_help_panel=shared.DATA,
-        ),
-    ] = None,
-    edges: shared.Edges = None,
-    tables: Tables,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="CSV file to write, with names unchanged. By default predictions go to standard output, with control "
-            "characters escaped."
-        ),
-    ] = None,
-    overwrite: shared.Overwrite = False,
-    json: shared.Json = False,
-) -> None:
+@dataclass(frozen=True)
+class NewData:
+    """Which nodes are predicted."""
+
+    graph: Path | None = data_option(
+        "Predict for the nodes of this graph file (.npz); by default for the graph used in training."
+    )
+    edges: Edges = None
+    tables: Tables = field(default_factory=Tables)
+
+
+@dataclass(frozen=True)
+class Written:
+    """Where predictions go."""
+
+    out: Path | None = shared.option(
+        "CSV file to write, with names unchanged. By default predictions go to standard output, with control "
+        "characters escaped."
+    )
+    overwrite: shared.Overwrite = False
+    json: shared.Json = False
+
+
+@shared.takes_options(without=("labels", "label", "parts"))
+def predict(*, folder: shared.ModelFolder, data: NewData, written: Written) -> None:
     """Predict the class of every node, with probabilities, as CSV.
 
     To predict for new nodes, pass the files of the whole graph as it is now: fishergcn predict model --edges links.csv
@@ -45,27 +45,26 @@ def predict(
     files and those used for training have headers, otherwise by position.
     """
     from fishergcn._base.files import write_text
-    from fishergcn.cli._own_data import Source
     from fishergcn.errors import InputError
     from fishergcn.graph import Graph
     from fishergcn.models import load_model
 
-    if graph is not None and edges is not None:
+    out, edges = written.out, data.edges
+    if data.graph is not None and edges is not None:
         raise InputError("--graph and --edges cannot be used together.")
-    for option in ("features", "source", "target", "weight", "id_", "drop"):
-        if edges is None and getattr(tables, option):
-            raise InputError(f"--{option.rstrip('_')} needs --edges.")
+    if edges is None and data.tables.needing_edges():
+        raise InputError(f"{data.tables.needing_edges()[0]} needs --edges.")
     if out is not None:
-        shared.check_new_file(out, overwrite=overwrite)
+        shared.check_new_file(out, overwrite=written.overwrite)
     model = load_model(folder)
     with warnings_as_notes():
         place = model.graph
         if edges is not None:
-            place = Source(None, None, edges, None, tables).from_files(edges, fill_from=model.graph)
-        elif graph is not None:
-            place = Graph.load(graph)
+            place = data.tables.read(edges, fill_from=model.graph)
+        elif data.graph is not None:
+            place = Graph.load(data.graph)
         asked = None if place is model.graph else place
-        if json and out is None:
+        if written.json and out is None:
             print_json(model.prediction_rows(asked))
             return
         answer = model.predictions_csv(asked)
@@ -75,7 +74,7 @@ def predict(
         sys.stdout.write(printable(answer, keep="\n"))
         return
     write_text(out, answer)
-    if json:
+    if written.json:
         print_json({"out": str(out), "nodes": place.num_nodes, "classes": len(model.class_names)})
         return
     note(f"{out}: {place.num_nodes} nodes, {len(model.class_names)} classes.")

@@ -2,28 +2,68 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fishergcn._base.terminal import console, note
 from fishergcn.cli import _options as shared
 from fishergcn.cli._common import (
+    exit_on_interrupt,
     load_graph,
     print_json,
     tell_of_report,
     this_command,
-    told_when_stopped,
     warnings_as_notes,
 )
+from fishergcn.cli._settings import SAMPLES, setting
 from fishergcn.errors import InputError
 
 if TYPE_CHECKING:
     from fishergcn.studies import Plan, Preset
 
 
+@dataclass(frozen=True)
+class PresetRuns:
+    """Which runs of a preset there are, and where they are kept."""
+
+    out: shared.StudyOut
+    dataset: shared.Dataset = None
+    splits: shared.Splits = None
+    method: shared.Methods = None
+    attack: list[str] | None = shared.run_option(  # Typer knows no list of literals: the library checks them
+        "How to change the graph; may be repeated. By default all of the preset's attacks.",
+        "--attack",
+        metavar="links-added|\nlinks-removed|\nbures-ball|\nprbcd|\nfeatures|\ntraining-links",
+    )
+    seeds: int | None = shared.run_option(
+        "How many seeds (initializations) to run on each split; by default the preset's."
+    )
+    epochs: int | None = shared.run_option("Maximum number of epochs; by default the preset's.")
+    samples: int | None = setting("samples", SAMPLES)
+
+    def plan(self, preset: str | Preset) -> Plan:
+        """Return the plan of these runs."""
+        from fishergcn import studies
+
+        with warnings_as_notes():
+            return studies.make_plan(
+                preset,
+                datasets=None if self.dataset is None else [load_graph(name) for name in dict.fromkeys(self.dataset)],
+                methods=self.method,
+                attacks=self.attack,
+                splits=self.splits,
+                seeds=self.seeds,
+                epochs=self.epochs,
+                samples=self.samples,
+            )
+
+
+@shared.takes_options(without=("attack", "samples"))
 def reproduce(
+    *,
     preset: Annotated[
         str,
         typer.Argument(
@@ -32,61 +72,47 @@ def reproduce(
             metavar="PRESET",
         ),
     ],
-    out: shared.StudyOut,
-    dataset: shared.Dataset = None,
-    splits: shared.Splits = None,
-    method: shared.Methods = None,
-    seeds: shared.PresetSeeds = None,
-    epochs: shared.PresetEpochs = None,
-    device: shared.Device = "auto",
-    workers: shared.Workers = None,
-    cluster: shared.Cluster = None,
-    tensorboard: shared.TensorBoard = None,
-    dry_run: shared.DryRun = False,
-    quiet: shared.Quiet = False,
-    json: shared.Json = False,
+    runs: PresetRuns,
+    machine: shared.StudyMachine,
+    printed: shared.Printed,
 ) -> None:
     """Repeat an experiment from the paper.
 
     Each run is saved to DIR/runs.sqlite as soon as it finishes. You can stop at any time, even with kill -9; the same
     command continues where it stopped. The plain GCN and each method's control are always included.
     """
-    from fishergcn import studies
+    from fishergcn.studies import load_preset
 
-    chosen = studies.load_preset(preset)
+    chosen = load_preset(preset)
     if chosen.kind == "data":
-        _data_table(chosen, out, as_json=json)
+        _data_table(chosen, runs.out, as_json=printed.json)
         return
-    graphs = None if dataset is None else [load_graph(name) for name in dict.fromkeys(dataset)]
-    with warnings_as_notes():
-        plan = studies.make_plan(chosen, datasets=graphs, methods=method, splits=splits, seeds=seeds, epochs=epochs)
-    options = {"device": device, "workers": workers, "cluster": cluster, "tensorboard": tensorboard}
-    run_plan(plan, out, dry_run=dry_run, quiet=quiet, as_json=json, **options)
+    run_plan(runs.plan(chosen), runs.out, machine, printed)
 
 
-def run_plan(plan: Plan, out: Path, *, dry_run: bool, quiet: bool, as_json: bool, **options: Any) -> None:
+def run_plan(plan: Plan, out: Path, machine: shared.StudyMachine, printed: shared.Printed) -> None:
     """Run what a plan still needs, showing progress, and print the results; or say what all of it would take."""
     from fishergcn import studies
-    from fishergcn.cli._cost import show_cost
+    from fishergcn.cli._dry_run import show_cost
     from fishergcn.cli.runs import print_results, results_of
     from fishergcn.execution import Display, Listener
 
-    if dry_run:
-        if options.get("cluster") is not None:
+    if printed.dry_run:
+        if machine.cluster is not None:
             raise InputError("--dry-run predicts the time on this machine, so it cannot be used with --cluster.")
         if plan.measure != "training":
             note("only the training is predicted; what is measured of the trained networks comes on top.")
-        show_cost(plan.cost(options["device"], options["workers"]), as_json=as_json)
+        show_cost(plan.cost(machine.device, machine.workers), as_json=printed.json)
         return
     command = this_command()
     with (
-        told_when_stopped(f"finished runs are kept; continue with: {command}"),
+        exit_on_interrupt(f"finished runs are kept; continue with: {command}"),
         warnings_as_notes(),
-        Listener() if quiet else Display() as listener,
+        Listener() if printed.quiet else Display() as listener,
     ):
-        runs = studies.run(plan, out, listener=listener, command=command, **options)
+        runs = studies.run(plan, out, listener=listener, command=command, **vars(machine))
     with runs:
-        if as_json:
+        if printed.json:
             print_json(results_of(runs))
         else:
             print_results(runs)
@@ -95,7 +121,7 @@ def run_plan(plan: Plan, out: Path, *, dry_run: bool, quiet: bool, as_json: bool
         note(f"{cell} on {record.dataset}, split {record.split}, seed {record.seed}: {record.status}")
     if failed:
         note(f"{len(failed)} runs failed; run the same command to try them again.")
-    if not as_json:
+    if not printed.json:
         tell_of_report(out)
     if failed:
         raise typer.Exit(1)

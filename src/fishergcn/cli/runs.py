@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -85,7 +86,20 @@ def export(
     console().print(f"{out}: {count} runs", soft_wrap=True)
 
 
+@dataclass(frozen=True)
+class ArchiveOptions:
+    """What is kept."""
+
+    out: Path = shared.option("The folder to write.", default=shared.REQUIRED)
+    curves: Literal["mean", "none", "all"] = shared.option(
+        "Which learning curves to keep: mean and band of each method, none, or all.", default="mean"
+    )
+    epochs: int = shared.option("How many epochs of the curves to keep.", default=100)
+    json: shared.Json = False
+
+
 @app.command(cls=Command)
+@shared.takes_options()
 def archive(
     folders: Annotated[
         list[Path],
@@ -94,13 +108,7 @@ def archive(
             metavar="DIR",
         ),
     ],
-    out: Annotated[Path, typer.Option(help="The folder to write.")],
-    curves: Annotated[
-        Literal["mean", "none", "all"],
-        typer.Option(help="Which learning curves to keep: mean and band of each method, none, or all."),
-    ] = "mean",
-    epochs: Annotated[int, typer.Option(help="How many epochs of the curves to keep.")] = 100,
-    json: shared.Json = False,
+    options: ArchiveOptions,
 ) -> None:
     """Write a small text copy of the results that report and runs show can read.
 
@@ -109,9 +117,10 @@ def archive(
     from fishergcn.studies import join, open_runs, write_archive
 
     with join([open_runs(folder) for folder in folders]) as runs:
-        write_archive(out, runs, curves=curves, epochs=epochs)
+        write_archive(options.out, runs, curves=options.curves, epochs=options.epochs)
+    out = options.out
     size = sum(path.stat().st_size for path in out.iterdir())
-    if json:
+    if options.json:
         print_json({"out": str(out), "bytes": size})
         return
     console().print(f"{out}: {size / 1000:.0f} kB", soft_wrap=True)

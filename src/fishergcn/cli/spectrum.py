@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-import typer
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from fishergcn._base.terminal import console, table
 from fishergcn.cli import _options as shared
@@ -14,36 +13,40 @@ if TYPE_CHECKING:
     from fishergcn.spectrum import Spectrum
 
 
-def spectrum(
-    graph: shared.GraphName,
-    rank: Annotated[int, typer.Option(help="How many eigenpairs to compute.")] = 10,
-    high_order: Annotated[bool, typer.Option("--high-order", help="Use the high-order propagation matrix.")] = False,
-    order: Annotated[int, typer.Option(help="Longest walk T of the high-order matrix.")] = 5,
-    threshold: Annotated[float, typer.Option(help="Threshold ν of the high-order matrix.")] = 1e-4,
-    component: Annotated[
-        Literal["largest", "all"], typer.Option(help="The largest connected component, or all of them.")
-    ] = "largest",
-    seed: Annotated[int, typer.Option(help="Seed of the solver's starting vector.")] = 0,
-    plot: shared.Plot = None,
-    json: shared.Json = False,
-) -> None:
+@dataclass(frozen=True)
+class SpectrumOptions:
+    """Which part of which spectrum is computed."""
+
+    rank: int = shared.option("How many eigenpairs to compute.", default=10)
+    high_order: bool = shared.option("Use the high-order propagation matrix.", "--high-order", default=False)
+    order: int = shared.option("Longest walk T of the high-order matrix.", default=5)
+    threshold: float = shared.option("Threshold ν of the high-order matrix.", default=1e-4)
+    component: Literal["largest", "all"] = shared.option(
+        "The largest connected component, or all of them.", default="largest"
+    )
+    seed: int = shared.option("Seed of the solver's starting vector.", default=0)
+    plot: shared.Plot = None
+    json: shared.Json = False
+
+
+@shared.takes_options()
+def spectrum(graph: shared.GraphName, options: SpectrumOptions) -> None:
     """Show the largest eigenvalues of the Laplacian L = I - Ã and their share of its trace."""
     from fishergcn.drawing import check_picture, draw_spectrum
-    from fishergcn.propagation import high_order as high_order_of
-    from fishergcn.propagation import renormalized
+    from fishergcn.propagation import high_order, renormalized
     from fishergcn.spectrum import top_spectrum
 
-    check_picture(plot)
+    check_picture(options.plot)
     loaded = load_graph(graph)
-    if high_order:
-        propagation = high_order_of(loaded.adjacency, order=order, threshold=threshold)
+    if options.high_order:
+        propagation = high_order(loaded.adjacency, order=options.order, threshold=options.threshold)
     else:
         propagation = renormalized(loaded.adjacency)
-    found = top_spectrum(propagation, rank=rank, seed=seed, component=component)
-    title = f"{loaded.name or graph}, {'high-order' if high_order else 'renormalized'} propagation"
-    if plot is not None:
-        draw_spectrum(title, found.eigenvalues).save(plot)
-    if json:
+    found = top_spectrum(propagation, rank=options.rank, seed=options.seed, component=options.component)
+    title = f"{loaded.name or graph}, {'high-order' if options.high_order else 'renormalized'} propagation"
+    if options.plot is not None:
+        draw_spectrum(title, found.eigenvalues).save(options.plot)
+    if options.json:
         print_json(_facts(found))
         return
     shares = found.eigenvalues / found.eigenvalues.sum()
@@ -56,8 +59,8 @@ def spectrum(
     out.print(
         f"trace of L {found.trace:.6f}, captured mass {found.captured_mass:.6f}, relative residual {found.residual:.1e}"
     )
-    if plot is not None:
-        out.print(f"plot: {plot}")
+    if options.plot is not None:
+        out.print(f"plot: {options.plot}")
 
 
 def _facts(found: Spectrum) -> dict[str, Any]:

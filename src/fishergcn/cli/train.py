@@ -2,69 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from fishergcn._base.checks import check_integer
-from fishergcn._base.seeds import FIRST_SEED, check_seeds
 from fishergcn._base.terminal import console, note
 from fishergcn.cli import _options as shared
-from fishergcn.cli._common import print_json, tell_of_report, told_when_stopped, warnings_as_notes
-from fishergcn.cli._tables import Tables, takes_tables
+from fishergcn.cli._common import exit_on_interrupt, print_json, tell_of_report, warnings_as_notes
+from fishergcn.cli._data import Data
+from fishergcn.cli._settings import AllSettings, Batches
+from fishergcn.errors import InputError
 
 if TYPE_CHECKING:
-    from fishergcn.training import RunRecord, TrainConfig
+    from fishergcn.execution import Cost
+    from fishergcn.graph import Graph
+    from fishergcn.splits import Split
+    from fishergcn.training import BatchSettings, RunRecord, TrainConfig
 
-    Results = dict[str, dict[str, list[RunRecord]]]  # of each data set, of each method
+    Results1 = dict[str, list[RunRecord]]  # of each method
+    Results = dict[str, Results1]  # of each data set
 
 
-@takes_tables()
-@told_when_stopped("nothing was saved.")
+@dataclass(frozen=True)
+class Saved:
+    """Where models are saved."""
+
+    out: Path | None = shared.run_option(
+        "Save the model and its predictions to this new folder, or each model of several to a folder in it."
+    )
+    overwrite: shared.Overwrite = False
+
+
+@dataclass(frozen=True)
+class Search:
+    """How a method is chosen where none is given."""
+
+    time_limit: float | None = shared.run_option(
+        "How many seconds choosing a method may take; by default about two minutes."
+    )
+
+
+@shared.takes_options()
+@exit_on_interrupt("nothing was saved.")
 def train(
     *,
-    dataset: shared.Dataset = None,
-    graph: shared.Graph = None,
-    edges: shared.Edges = None,
-    tables: Tables,
-    name: shared.Name = None,
-    splits: shared.Splits = None,
-    method: shared.Methods = None,
-    seeds: shared.Seeds = 1,
-    first_seed: shared.FirstSeed = FIRST_SEED,
-    device: shared.Device = "auto",
-    workers: shared.Workers = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Save the model and its predictions to this new folder, or each model of several to a folder in it.",
-            rich_help_panel=shared.RUNS,
-        ),
-    ] = None,
-    overwrite: shared.Overwrite = False,
-    dry_run: shared.DryRun = False,
-    quiet: shared.Quiet = False,
-    json: shared.Json = False,
-    settings: shared.Settings = "general",
-    epochs: shared.Epochs = None,
-    hidden: shared.Hidden = None,
-    lr: shared.LearningRate = None,
-    dropout: shared.Dropout = None,
-    weight_decay: shared.WeightDecay = None,
-    stopping: shared.Stopping = None,
-    patience: shared.Patience = None,
-    test_at: shared.TestAt = None,
-    scaling: shared.Scaling = None,
-    bias: shared.Bias = None,
-    class_weight: shared.ClassWeight = None,
-    samples: shared.Samples = None,
-    rank: shared.Rank = None,
-    radius: shared.Radius = None,
-    set_: shared.OtherSettings = None,
-    time_limit: shared.TimeLimit = None,
-    batch_size: shared.BatchSize = None,
-    fanout: shared.Fanout = None,
+    data: Data,
+    runs: shared.Runs,
+    machine: shared.Machine,
+    saved: Saved,
+    printed: shared.Printed,
+    settings: AllSettings,
+    search: Search,
+    batches: Batches,
 ) -> None:
     """Train a model on a data set or on your own files.
 
@@ -74,107 +65,111 @@ def train(
     Your own data in one command:
     fishergcn train --edges links.csv --features nodes.csv --labels labels.csv --out model
     """
-    from fishergcn import execution
     from fishergcn.cli._auto import choose_models
-    from fishergcn.cli._cost import show_cost
-    from fishergcn.cli._own_data import Source
-    from fishergcn.cli._settings import given_settings, make_config, parse_batches
-    from fishergcn.errors import InputError
-    from fishergcn.models import check_model_target, save_models
-    from fishergcn.splits import choose
-    from fishergcn.training import Sizes, is_first_process, learnable, parse_method
+    from fishergcn.execution import find_device
+    from fishergcn.models import check_model_target
+    from fishergcn.training import parse_method
 
     # All that can be wrong with the options is found before the work begins.
-    methods = [parse_method(each).name for each in method or ()]
-    execution.find_device(device)
-    batches = parse_batches(batch_size, fanout)
-    numbers = check_seeds(seeds, first_seed)
-    options = {
-        "max_epochs": epochs,
-        "hidden": hidden,
-        "learning_rate": lr,
-        "dropout": dropout,
-        "weight_decay": weight_decay,
-        "stopping": stopping,
-        "patience": patience,
-        "test_at": test_at,
-        "scaling": scaling,
-        "bias": bias,
-        "class_weight": class_weight,
-        "samples": samples,
-        "rank": rank,
-        "radius": radius,
-    }
-    config = make_config(settings, options, set_)
-    if workers is not None:
-        check_integer("workers", workers, minimum=1)
-    if time_limit is not None and methods:
+    methods = [parse_method(each).name for each in runs.method or ()]
+    find_device(machine.device)
+    batch_settings = batches.settings()
+    seeds, config = runs.numbers, settings.config()
+    if machine.workers is not None:
+        check_integer("workers", machine.workers, minimum=1)
+    if search.time_limit is not None and methods:
         raise InputError("--time-limit limits the search for a method, so it cannot be used with --method.")
-    if batches is not None and not methods:
+    if batch_settings is not None and not methods:
         raise InputError("--batch-size needs a --method, such as gcn: the search for a method works on whole graphs.")
-    if dry_run and not methods:
+    if printed.dry_run and not methods:
         raise InputError("--dry-run needs a --method, such as gcn; the search for one takes what --time-limit says.")
-    if out is not None:
-        check_model_target(out, overwrite=overwrite)
-    data = Source(dataset, graph, edges, name, tables)
-    if not methods:
-        choose_models(
-            data,
-            splits,
-            given_settings(options, set_),
-            device,
-            workers,
-            first_seed,
-            out,
-            overwrite,
-            quiet,
-            json,
-            time_limit,
-        )
-        return
-    with warnings_as_notes():
-        loaded = data.load()
-        graphs = {each: learnable(found, map(parse_method, methods)) for each, found in loaded.items()}
-        chosen = {each: choose(found, splits) for each, found in graphs.items()}
-        costs = [
-            execution.Part(
-                each, one, Sizes.of(found, parse_method(one), config, chosen[each]), parse_method(one), config,
-                len(chosen[each]) * len(numbers),
+    if saved.out is not None:
+        check_model_target(saved.out, overwrite=saved.overwrite)
+    if methods:
+        _train_methods(_Work(data, methods, seeds, config, machine, batch_settings), saved, printed)
+    else:
+        choose_models(data, settings.given(), machine, runs.first_seed, saved, printed, search.time_limit)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What is to be trained, once it is known that it can be."""
+
+    data: Data
+    methods: list[str]
+    seeds: list[int]
+    config: TrainConfig
+    machine: shared.Machine
+    batches: BatchSettings | None
+
+    def cost(self, graphs: Mapping[str, Graph], splits: Mapping[str, Sequence[Split]]) -> Cost:
+        """Return what it would take."""
+        from fishergcn.execution import Part, cost_of
+        from fishergcn.training import Sizes, parse_method
+
+        parts = [
+            Part(
+                name,
+                each,
+                Sizes.of(graph, parse_method(each), self.config, splits[name]),
+                parse_method(each),
+                self.config,
+                len(splits[name]) * len(self.seeds),
             )
-            for each, found in graphs.items()
-            for one in methods
-        ] if dry_run else []  # fmt: skip
-        if dry_run:
-            show_cost(execution.cost_of(costs, device, workers, batches=batches), as_json=json)
+            for name, graph in graphs.items()
+            for each in self.methods
+        ]
+        return cost_of(parts, self.machine.device, self.machine.workers, batches=self.batches)
+
+
+def _train_methods(work: _Work, saved: Saved, printed: shared.Printed) -> None:
+    """Train given methods, show how they do, and save them; or say what it would take."""
+    from fishergcn import execution
+    from fishergcn.cli._dry_run import show_cost
+    from fishergcn.splits import choose
+    from fishergcn.training import is_first_process, learnable, parse_method
+
+    methods, machine = work.methods, work.machine
+    with warnings_as_notes():
+        graphs = {name: learnable(found, map(parse_method, methods)) for name, found in work.data.load().items()}
+        splits = {name: choose(found, work.data.splits) for name, found in graphs.items()}
+        if printed.dry_run:
+            show_cost(work.cost(graphs, splits), as_json=printed.json)
             return
         results: Results = {}
-        for each, found in graphs.items():
+        for name, found in graphs.items():
             records = execution.train(
                 found,
                 methods,
-                chosen[each],
-                numbers,
-                config,
-                device,
-                1 if batches is not None and workers is None else workers,
-                not quiet,
-                keep_weights=out is not None,
-                batches=batches,
+                splits[name],
+                work.seeds,
+                work.config,
+                machine.device,
+                1 if work.batches is not None and machine.workers is None else machine.workers,
+                not printed.quiet,
+                keep_weights=saved.out is not None,
+                batches=work.batches,
             )
-            results[each] = {one: [record for record in records if record.method == one] for one in methods}
+            results[name] = {each: [record for record in records if record.method == each] for each in methods}
     if not is_first_process():
         return
-    _show(results, config, as_json=json)
-    if out is not None:
-        for each, found in graphs.items():
-            place = out / each if len(graphs) > 1 else out
-            every = [record for records in results[each].values() for record in records]
-            for folder, model in save_models(place, found, every, chosen[each], overwrite=overwrite).items():
-                best, runs = model.record, model.chosen_from
-                rule = f", the best of {runs} by validation accuracy" if runs > 1 else ""
-                note(f"saved {folder}: {best.method}, split {best.split}, seed {best.seed}{rule}.")
-        if not json:
-            tell_of_report(out)
+    _show(results, work.config, as_json=printed.json)
+    if saved.out is not None:
+        for name, found in graphs.items():
+            place = saved.out / name if len(graphs) > 1 else saved.out
+            _save(place, found, results[name], splits[name], overwrite=saved.overwrite)
+        if not printed.json:
+            tell_of_report(saved.out)
+
+
+def _save(place: Path, graph: Graph, results: Results1, splits: Sequence[Split], *, overwrite: bool) -> None:
+    from fishergcn.models import save_models
+
+    every = [record for records in results.values() for record in records]
+    for folder, model in save_models(place, graph, every, splits, overwrite=overwrite).items():
+        best, runs = model.record, model.chosen_from
+        rule = f", the best of {runs} by validation accuracy" if runs > 1 else ""
+        note(f"saved {folder}: {best.method}, split {best.split}, seed {best.seed}{rule}.")
 
 
 def _show(results: Results, config: TrainConfig, *, as_json: bool) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fishergcn import datasets
-from fishergcn._base.choices import Settings
+from fishergcn._settings.choices import Settings
 from fishergcn.errors import InputError
 from fishergcn.graph import Graph
 from fishergcn.training import RunRecord, TrainConfig

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 
 from fishergcn._base.memory import free_memory, lacks_memory
+from fishergcn._base.text import duration
 from fishergcn.errors import InputError
 from fishergcn.execution._devices import count_cores, find_device, runs_side_by_side
-from fishergcn.execution._progress import duration
 from fishergcn.graph import Graph
 from fishergcn.training import (
     BatchSettings,

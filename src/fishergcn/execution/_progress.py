@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fishergcn._base.terminal import console, note, table
+from fishergcn._base.text import duration
 from fishergcn.training import Progress, RunRecord
 
 _LINE_EVERY = 10.0  # seconds between plain lines, unless a twentieth of the runs ended
@@ -204,10 +205,3 @@ class Display(Listener):
         # The table last: where the terminal is too low, its end is what is cut off.
         shown = table("", ["data set", "method", "runs", "mean accuracy"], rows)
         return Group(self._line() + self._epoch, bar, shown)
-
-
-def duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes / 60:.1f} h"

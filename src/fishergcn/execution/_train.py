@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from scipy import sparse
 
-from fishergcn._base.choices import Settings
-from fishergcn._base.seeds import FIRST_SEED, check_seeds
 from fishergcn._base.types import AnyArray, CSRArray, MatrixLike
+from fishergcn._settings.choices import Settings
+from fishergcn._settings.seeds import FIRST_SEED, check_seeds
 from fishergcn.errors import InputError
 from fishergcn.execution._arguments import check_graph, chosen_config
 from fishergcn.execution._choice import choose_executor

@@ -21,7 +21,6 @@ from fishergcn.errors import InputError
 from fishergcn.graph._components import components
 from fishergcn.graph._digest import graph_digest
 from fishergcn.graph._formats._columns import Columns, Empty, Means, Text
-from fishergcn.graph._links import Directed, link_matrix, symmetrized, without_self_links
 from fishergcn.graph._node_data import (
     check_classes,
     check_features,
@@ -31,6 +30,7 @@ from fishergcn.graph._node_data import (
     check_split,
     frozen,
 )
+from fishergcn.graph._pairs import Directed, link_matrix, symmetrized, without_self_links
 
 if TYPE_CHECKING:
     import networkx
@@ -560,7 +560,7 @@ class Graph:
         """
         from fishergcn.graph._formats._arrays import graph_from_arrays
 
-        return graph_from_arrays(arrays)
+        return graph_from_arrays(cls, arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Graph:
@@ -583,7 +583,7 @@ class Graph:
         """
         from fishergcn.graph._formats._archive import load_folder, load_graph
 
-        return load_folder(path) if os.path.isdir(path) else load_graph(path)
+        return load_folder(cls, path) if os.path.isdir(path) else load_graph(cls, path)
 
 
 def _means_of(graph: Graph | None, empty: Empty) -> Means | None:

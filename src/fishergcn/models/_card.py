@@ -6,7 +6,8 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
-from fishergcn._base.foreign import printable
+from fishergcn._base.foreign import markdown
+from fishergcn._base.text import markdown_table
 from fishergcn.models._facts import SELECTION
 from fishergcn.training import RunRecord, TrainConfig
 
@@ -46,15 +47,15 @@ def model_card(model: TrainedModel) -> str:
     )
     return "\n".join(
         [
-            f"# {record.method} on {_cell(record.dataset)}",
+            f"# {record.method} on {markdown(record.dataset)}",
             "",
             f"{title[0].upper()}{title[1:]} that predicts the class of each node of a graph.",
             "",
-            *_table(("", ""), facts),
+            markdown_table(("", ""), facts),
             "",
             "## Scores",
             "",
-            *_table(("nodes", *_COLUMNS.values()), scores),
+            markdown_table(("nodes", *_COLUMNS.values()), scores),
             "",
             "Balanced accuracy and macro F1 average over classes, so rare ones count as much as common ones.",
             "",
@@ -63,7 +64,7 @@ def model_card(model: TrainedModel) -> str:
             *_selection(model),
             "## Settings",
             "",
-            *_table(("setting", "value", "default"), _settings(model.config)),
+            markdown_table(("setting", "value", "default"), _settings(model.config)),
             "",
             "## Use",
             "",
@@ -83,8 +84,8 @@ def _selection(model: TrainedModel) -> list[str]:
         return []
     rows = [
         (
-            f"**{each.name}**" if each.name == model.selection.chosen else each.name,
-            ", ".join(f"{name} {value}" for name, value in each.settings.items()),
+            f"**{markdown(each.name)}**" if each.name == model.selection.chosen else markdown(each.name),
+            markdown(", ".join(f"{name} {value}" for name, value in each.settings.items())),
             f"{each.val_accuracy:.2%}" if each.tried else "-",
             f"{each.val_cross_entropy:.4f}" if each.tried else "-",
             each.runs,
@@ -92,7 +93,7 @@ def _selection(model: TrainedModel) -> list[str]:
         for each in model.selection.candidates
     ]
     heads = ("candidate", "settings", "validation accuracy", "cross entropy", "runs")
-    return ["## How it was chosen", "", *model.selection.sentences, "", *_table(heads, rows), ""]
+    return ["## How it was chosen", "", *model.selection.sentences, "", markdown_table(heads, rows, escape=False), ""]
 
 
 def _caution(tested: int, chosen_from: int) -> str:
@@ -113,14 +114,3 @@ def _scores(record: RunRecord, title: str, part: str) -> tuple[str, ...]:
     values = {name: getattr(record, f"{part}_{name}") for name in _COLUMNS}
     forms = {name: ".4f" if name in ("cross_entropy", "loss") else ".2%" for name in _COLUMNS}
     return title, *("-" if math.isnan(value) else format(value, forms[name]) for name, value in values.items())
-
-
-def _table(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> list[str]:
-    lines = [head, ("---",) * len(head), *rows]
-    return ["| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines]
-
-
-def _cell(value: Any) -> str:
-    """Return text that cannot break out of a Markdown table, nor load anything, nor hide what is beside it."""
-    text = printable(" ".join(str(value).split())).replace("\\", "\\\\")
-    return text.replace("|", "\\|").replace("<", "&lt;").replace("](", "]\\(")

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fishergcn._base.checks import check_choice
+from fishergcn._base.entries import Entries
 from fishergcn._base.files import read_bytes
 from fishergcn._base.json import parse_json
 from fishergcn._version import __version__
@@ -85,8 +87,6 @@ def read_facts(folder: Path) -> Facts:
         raise error if str(path) in str(error) else DataFileError(f"{path}: {error}") from None
     except InputError as error:  # a setting or a method that there is not
         raise DataFileError(f"{path}: {error}") from None
-    except KeyError as error:
-        raise DataFileError(f"{path}: the entry {error} is missing.") from None
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise DataFileError(f"{path} is not valid JSON of a model ({reason(error)}).") from None
 
@@ -104,20 +104,17 @@ def _facts(values: Any) -> Facts:
             f"version {values.get('version')!r:.20} of the model format, written by {_writer(values)}, cannot be read "
             f"by fishergcn {__version__}, which reads version {_VERSION}: update fishergcn, or train the model again."
         )
-    graph = _typed("graph", values["graph"], str)
-    if graph not in ("embedded", "graph.npz"):
-        raise DataFileError(f"graph must be 'embedded' or 'graph.npz', got {graph!r}.")
-    sizes = _typed("split_sizes", values["split_sizes"], dict)
-    sums = _typed("sha256", values["sha256"], dict)
-    names = _typed("class_names", values["class_names"], list)
+    found = Entries(values, "the model")
+    graph, sizes = check_choice("graph", found.text("graph"), ("embedded", "graph.npz")), found.inside("split_sizes")
+    sums = found.inside("sha256")
     return Facts(
-        record=_record(_typed("run", values["run"], dict)),
-        split_sizes={part: _typed(part, sizes[part], int) for part in ("train", "val", "test")},
-        chosen_from=_typed("runs", _typed("selection", values["selection"], dict)["runs"], int),
+        record=_record(found.table("run")),
+        split_sizes={part: sizes.whole(part) for part in ("train", "val", "test")},
+        chosen_from=found.inside("selection").whole("runs"),
         embedded=graph == "embedded",
-        class_names=tuple(_typed("class_names", name, str) for name in names),
-        num_features=_typed("num_features", values["num_features"], int),
-        sums={name: _typed(name, each, str) for name, each in sums.items()},
+        class_names=found.texts("class_names"),
+        num_features=found.whole("num_features"),
+        sums={name: sums.text(name) for name in sums.values},
         choice=Selection.from_dict(values["choice"]) if "choice" in values else None,
     )
 
@@ -130,14 +127,8 @@ def _writer(values: dict[str, Any]) -> str:
     return f"fishergcn {' '.join(found.split()):.40}" if isinstance(found, str) else "an unknown version of fishergcn"
 
 
-def _record(values: dict[str, Any]) -> RunRecord:
+def _record(values: Mapping[str, Any]) -> RunRecord:
     record = RunRecord.from_dict(values)
     parse_method(record.method)
     TrainConfig.from_dict(record.config)
     return record
-
-
-def _typed(name: str, value: Any, kind: type) -> Any:
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise DataFileError(f"{name} must be {kind.__name__}, got {value!r:.80}.")
-    return value

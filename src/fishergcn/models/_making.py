@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fishergcn._base.choices import Scaling
 from fishergcn._base.matrices import as_square_csr
 from fishergcn._base.types import CSRArray, MatrixLike
+from fishergcn._settings.choices import Scaling
 from fishergcn.errors import InputError
 from fishergcn.execution import check_graph, check_records
 from fishergcn.graph import Graph

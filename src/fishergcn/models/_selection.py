@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fishergcn._base.entries import Entries
+from fishergcn._base.json import plain
 from fishergcn._base.reprs import one_line
-from fishergcn.errors import DataFileError
+from fishergcn.errors import DataFileError, InputError
 
 
 @dataclass(frozen=True)
@@ -93,47 +95,35 @@ class Selection:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON; NaN becomes None."""
-        plain: dict[str, Any] = _plain(dataclasses.asdict(self))
-        return plain
+        values: dict[str, Any] = plain(dataclasses.asdict(self))
+        return values
 
     @classmethod
     def from_dict(cls, values: Any) -> Selection:
         """Undo :meth:`to_dict`, of values that may come from anywhere."""
         try:
-            known = {each.name: values[each.name] for each in dataclasses.fields(cls)}
-            known["candidates"] = tuple(_candidate(each) for each in known["candidates"])
-            known["sentences"] = tuple(_text(each) for each in known["sentences"])
-            for name in ("homophily", "gain", "low", "high", "seconds"):
-                known[name] = _number(known[name])
-            return cls(**known | {"chosen": _text(known["chosen"])})
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise DataFileError(f"the selection of a model has the wrong form ({error}).") from error
+            found = Entries(values, "the selection of a model")
+            return cls(
+                candidates=tuple(_candidate(each) for each in found.tables("candidates")),
+                chosen=found.text("chosen"),
+                sentences=found.texts("sentences"),
+                **{name: found.number(name) for name in ("homophily", "gain", "low", "high", "seconds")},
+            )
+        except DataFileError:
+            raise
+        except InputError as error:
+            raise DataFileError(str(error)) from None
 
 
-def _candidate(values: Any) -> Candidate:
-    known = {each.name: values[each.name] for each in dataclasses.fields(Candidate)}
-    for name in ("val_accuracy", "val_cross_entropy", "seconds"):
-        known[name] = _number(known[name])
-    for name in ("name", "method", "left_out"):
-        known[name] = _text(known[name])
-    return Candidate(**known | {"settings": dict(known["settings"]), "runs": int(known["runs"])})
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _number(value: Any) -> float:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-        raise ValueError(f"{value!r:.80} is not a number")
-    return math.nan if value is None else float(value)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{value!r:.80} is not a text")
-    return value
+def _candidate(values: Mapping[str, Any]) -> Candidate:
+    found = Entries(values, "a candidate")
+    return Candidate(
+        found.text("name"),
+        found.text("method"),
+        dict(found.table("settings")),
+        found.number("val_accuracy"),
+        found.number("val_cross_entropy"),
+        found.whole("runs"),
+        found.number("seconds"),
+        found.text("left_out"),
+    )

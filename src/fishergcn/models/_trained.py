@@ -21,9 +21,9 @@ from scipy import sparse
 from torch import Tensor
 
 from fishergcn._base.checks import check_integer
-from fishergcn._base.choices import Scaling
 from fishergcn._base.tensors import check_outputs
 from fishergcn._base.types import CSRArray, FloatArray, IntArray, MatrixLike
+from fishergcn._settings.choices import Scaling
 from fishergcn.errors import InputError
 from fishergcn.execution import check_graph
 from fishergcn.graph import Graph

@@ -15,7 +15,7 @@ from fishergcn.nn._gcn import layer_sizes, logits
 from fishergcn.nn._network import Network, Parameter
 
 if TYPE_CHECKING:
-    from fishergcn._base.config import TrainConfig
+    from fishergcn._settings.config import TrainConfig
     from fishergcn.nn._dropout import Dropout
     from fishergcn.nn._view import View
 

@@ -22,9 +22,9 @@ from fishergcn._base.arrays import check_compressed
 from fishergcn._base.autograd import in_derivative, kernel
 from fishergcn._base.backend import backend_of
 from fishergcn._base.checks import check_choice
-from fishergcn._base.choices import Scaling
 from fishergcn._base.tensors import HALVES, tensor_ranges
 from fishergcn._base.types import AnyArray, MatrixLike
+from fishergcn._settings.choices import Scaling
 from fishergcn.errors import InputError
 from fishergcn.nn._scaling import FeatureScaling
 from fishergcn.streams import keep_probability, unpack

@@ -24,7 +24,7 @@ from fishergcn.propagation import Matrix, find_matrix
 from fishergcn.streams import initial_weights
 
 if TYPE_CHECKING:
-    from fishergcn._base.config import TrainConfig
+    from fishergcn._settings.config import TrainConfig
     from fishergcn.nn._dropout import Dropout
     from fishergcn.nn._view import View
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fishergcn._base.choices import Scaling
 from fishergcn._base.reprs import one_line
 from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
+from fishergcn._settings.choices import Scaling
 
 
 @dataclass(frozen=True, eq=False)

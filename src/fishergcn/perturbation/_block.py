@@ -12,10 +12,10 @@ from scipy import sparse
 from torch import Tensor
 
 from fishergcn._base.checks import check_choice, check_integer, check_real
-from fishergcn._base.choices import Noise
 from fishergcn._base.matrices import as_square_csr, check_propagation
 from fishergcn._base.tensors import ArrayOrTensor
 from fishergcn._base.types import CSRArray, MatrixLike
+from fishergcn._settings.choices import Noise
 from fishergcn.errors import InputError
 from fishergcn.graph import largest_component
 from fishergcn.operators import SparseMatrix, SparsePlusLowRank

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from fishergcn._base.checks import check_choice, check_integer, check_real
-from fishergcn._base.choices import Congruence, Noise
 from fishergcn._base.matrices import check_propagation
 from fishergcn._base.tensors import ArrayOrTensor
 from fishergcn._base.types import MatrixLike
+from fishergcn._settings.choices import Congruence, Noise
 from fishergcn.errors import InputError
 from fishergcn.operators import CongruenceOperator, Operator, SparseMatrix
 from fishergcn.perturbation._bound import largest_eigenvalue

@@ -6,8 +6,8 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import eigsh
 
-from fishergcn._base.choices import Directions
 from fishergcn._base.types import CSRArray, FloatArray
+from fishergcn._settings.choices import Directions
 from fishergcn.errors import InputError
 from fishergcn.graph import largest_component
 from fishergcn.spectrum import Spectrum, bottom_spectrum, top_spectrum

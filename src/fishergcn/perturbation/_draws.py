@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from fishergcn._base.checks import check_integer
-from fishergcn._base.choices import Noise
 from fishergcn._base.tensors import ArrayOrTensor, as_tensor
+from fishergcn._settings.choices import Noise
 from fishergcn.errors import InputError
 
 

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from fishergcn._base.checks import check_choice, check_integer, check_real
-from fishergcn._base.choices import Directions, Metric, Noise, Scale
 from fishergcn._base.matrices import check_propagation
 from fishergcn._base.tensors import ArrayOrTensor
 from fishergcn._base.types import MatrixLike
 from fishergcn._base.warn import warn
+from fishergcn._settings.choices import Directions, Metric, Noise, Scale
 from fishergcn.errors import InputError
 from fishergcn.operators import SparseMatrix, SparsePlusLowRank
 from fishergcn.perturbation._bound import BOUND, ROUNDING, largest_eigenvalue

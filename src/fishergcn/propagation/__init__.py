@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fishergcn._base.config import MAX_ORDER
+from fishergcn._settings.config import MAX_ORDER
 from fishergcn.propagation._mapped import renormalized_into
 from fishergcn.propagation._matrices import (
     high_order,

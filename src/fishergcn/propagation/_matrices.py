@@ -8,9 +8,9 @@ import numpy as np
 from scipy import sparse
 
 from fishergcn._base.checks import check_integer, check_real
-from fishergcn._base.config import MAX_ORDER
 from fishergcn._base.matrices import check_adjacency
 from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
+from fishergcn._settings.config import MAX_ORDER
 from fishergcn.propagation._algorithm import assembled, cut_walks, normalized
 from fishergcn.propagation._walk import transition_matrix
 

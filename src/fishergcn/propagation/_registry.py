@@ -35,7 +35,7 @@ from fishergcn.propagation._new_nodes import (
 )
 
 if TYPE_CHECKING:
-    from fishergcn._base.config import TrainConfig
+    from fishergcn._settings.config import TrainConfig
 
 #: What new nodes take from the old ones, m x n, and from themselves, (m,).
 NewRows = tuple[CSRArray, FloatArray]

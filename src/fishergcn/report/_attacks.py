@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fishergcn._base.checks import check_choice, check_real
 from fishergcn._base.foreign import markdown
-from fishergcn._base.text import csv_text
+from fishergcn._base.text import csv_text, markdown_table
 from fishergcn.drawing import Html, Look, Picture, data_link, draw_panels, looks, tag
 from fishergcn.report import _captions as captions
 from fishergcn.report._chart import Chart, Series, chart_figure
@@ -198,21 +198,16 @@ def _markdown_table(points: Sequence[AttackPoint]) -> str:
     methods = list(dict.fromkeys(point.method for point in points))
     runs = sorted({point.accuracy.runs for point in points})
     unit = _reach(points) if points[0].attack == "bures-ball" else unit
-    lines = [
-        f"**{title[0].upper() + title[1:]}** ({unit}; {'–'.join(map(str, runs))} runs a point)\n",
-        f"| | {' | '.join(f'{level:.0%}' for level in levels)} |",
-        f"|---|{'---:|' * len(levels)}",
-    ]
-    for method in methods:
-        row = [_accuracy(found.get((method, level))) for level in levels]
-        lines.append(f"| {markdown(method)} | {' | '.join(row)} |")
+    rows = [[markdown(method), *(_accuracy(found.get((method, level))) for level in levels)] for method in methods]
     for method in methods:
         here = [found.get((method, level)) for level in levels]
         if any(point and point.difference for point in here):
             control = next(point.control for point in here if point)
             row = [points_text(point.difference) if point and point.difference else "–" for point in here]
-            lines.append(f"| *{markdown(method)} − {markdown(control)}* | {' | '.join(row)} |")
-    return "\n".join(lines) + "\n"
+            rows.append([f"*{markdown(method)} − {markdown(control)}*", *row])
+    made = f"**{title[0].upper() + title[1:]}** ({unit}; {'–'.join(map(str, runs))} runs a point)"
+    head = ["", *(f"{level:.0%}" for level in levels)]
+    return f"{made}\n\n{markdown_table(head, rows, right=range(1, len(head)), escape=False)}\n"
 
 
 def _reach(points: Sequence[AttackPoint]) -> str:

@@ -7,10 +7,11 @@ import os
 import shlex
 from urllib.parse import quote
 
+from fishergcn._base.text import duration
 from fishergcn.drawing import Html, tag
 from fishergcn.execution import chosen_config
 from fishergcn.report._markup import Section, command
-from fishergcn.report._protocol import duration, entries
+from fishergcn.report._protocol import entries
 from fishergcn.report._subject import Subject
 
 _FILES = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from fishergcn._base.text import duration
 from fishergcn.drawing import Html, tag
 from fishergcn.report._markup import command
 from fishergcn.report._outcome import Outcome
@@ -79,21 +80,6 @@ def number_ranges(numbers: Iterable[int]) -> str:
         else:
             spans.append([number, number])
     return ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in spans)
-
-
-def duration(seconds: float) -> str:
-    """Write a time span in the two largest units that matter.
-
-    Examples
-    --------
-    >>> duration(5.04), duration(3725)
-    ('5.0 s', '1 h 2 min')
-    """
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
 def _notes(notes: Sequence[str]) -> list[Html | str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from fishergcn import datasets
 from fishergcn._base.files import write_text
-from fishergcn._base.seeds import FIRST_SEED
+from fishergcn._settings.seeds import FIRST_SEED
 from fishergcn.drawing import Html, tag
 from fishergcn.execution import chosen_config
 from fishergcn.report._chart import BLUE, ORANGE, Chart, Panel, chart_figure, layer, spread

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from fishergcn._base.foreign import markdown
-from fishergcn._base.text import csv_text, signed_points
+from fishergcn._base.text import csv_text, markdown_table, signed_points
 from fishergcn.drawing import Html, Look, tag
 from fishergcn.report._chart import swatch
 from fishergcn.report._forest import points_text
@@ -105,9 +105,13 @@ def tables_markdown(outcome: Outcome) -> str:
     paired = ["data set", "method − reference", "reference is", "difference, points [95% interval]",
               "won / tied / lost", "Wilcoxon p"]  # fmt: skip
     differences = [_markdown_difference(comparison) for comparison in outcome.comparisons]
-    parts = [f"# {markdown(outcome.plan.title)}", "## Results", _markdown(heads, results, numbers_from=2)]
+    parts = [
+        f"# {markdown(outcome.plan.title)}",
+        "## Results",
+        markdown_table(heads, results, right=range(2, len(heads))),
+    ]
     if differences:
-        parts += ["## Paired differences", _markdown(paired, differences, numbers_from=3)]
+        parts += ["## Paired differences", markdown_table(paired, differences, right=range(3, len(paired)))]
     return "\n\n".join(parts) + "\n"
 
 
@@ -163,9 +167,3 @@ def _markdown_difference(comparison: Comparison) -> list[str]:
         f"{comparison.won} / {comparison.tied} / {comparison.lost}",
         f"{comparison.p_value:.2g}",
     ]
-
-
-def _markdown(heads: list[str], rows: list[list[str]], numbers_from: int) -> str:
-    rule = ["---" if place < numbers_from else "---:" for place in range(len(heads))]
-    lines = [heads, rule, *([markdown(cell) for cell in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from fishergcn._base.checks import check_choice, check_integer
-from fishergcn._base.seeds import check_seeds
 from fishergcn._base.warn import warn
-from fishergcn.errors import InputError, suggestion
+from fishergcn._settings.seeds import check_seeds
+from fishergcn.errors import InputError, Notice, suggestion
 from fishergcn.splits._protocols import held_out, mask, per_class, public, shuffled
 from fishergcn.splits._split import Split
 
@@ -171,7 +171,8 @@ def _default(graph: Graph) -> Split:
     held = held_out(graph)
     warn(
         f"{len(held.val)} of {len(held.train) + len(held.val)} labeled nodes are held out for validation "
-        "(20% of each class, at least one where it has two)."
+        "(20% of each class, at least one where it has two).",
+        Notice,
     )
     labels = graph.labels if graph.labels is not None else np.empty(0, dtype=np.int64)
     counts = np.bincount(labels[labels >= 0], minlength=graph.num_classes)

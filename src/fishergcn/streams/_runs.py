@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fishergcn._base.choices import Noise
 from fishergcn._base.types import FloatArray, IntArray
+from fishergcn._settings.choices import Noise
 from fishergcn.streams._masks import draw_words, unsigned_keys
 from fishergcn.streams._philox import normals, philox, run_key, stream_id, uniforms
 

@@ -9,11 +9,11 @@ from typing import Any, Literal, get_args
 from scipy import sparse
 
 from fishergcn._base.checks import check_choice, check_real
+from fishergcn._base.entries import Entries
 from fishergcn._base.imports import require
 from fishergcn.attacks import check_noise, count_links
 from fishergcn.errors import FisherGCNError, InputError
 from fishergcn.graph import Graph, largest_component
-from fishergcn.studies._entries import Entries
 
 Attack = Literal["links-added", "links-removed", "bures-ball", "prbcd", "features", "training-links"]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from fishergcn._base.checks import check_real
-from fishergcn._base.choices import Settings
-from fishergcn._base.seeds import FIRST_SEED
+from fishergcn._settings.choices import Settings
+from fishergcn._settings.seeds import FIRST_SEED
 from fishergcn.errors import InputError
 from fishergcn.execution import Display, Listener, check_graph, chosen_config, find_device
 from fishergcn.graph import Graph

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fishergcn._base.choices import Scaling
+from fishergcn._settings.choices import Scaling
 from fishergcn.graph import Graph
 
 #: The methods among which ``fit`` chooses, simplest first: of two that cannot be told apart the first is taken.
@@ -150,7 +150,8 @@ def words_for(preparation: Mapping[str, Any]) -> str:
     Examples
     --------
     >>> words_for({"scaling": "rows", "bias": False, "weight_decay": 5e-4})
-    'rows wd=0.0005 no-bias'
+    'features by row, weight decay 0.0005, no bias'
     """
-    bias = "" if preparation["bias"] else " no-bias"
-    return f"{preparation['scaling']} wd={preparation['weight_decay']:g}{bias}"
+    features = {"rows": "features by row", "none": "raw features", "columns": "standardized features"}
+    bias = "" if preparation["bias"] else ", no bias"
+    return f"{features[preparation['scaling']]}, weight decay {preparation['weight_decay']:g}{bias}"

@@ -9,7 +9,7 @@ from typing import Any
 from fishergcn import datasets
 from fishergcn._base.files import make_folder, write_text
 from fishergcn._base.foreign import markdown
-from fishergcn._base.text import csv_text
+from fishergcn._base.text import csv_text, markdown_table
 from fishergcn.graph import Graph
 from fishergcn.propagation import high_order, renormalized
 from fishergcn.studies._folders import check_free
@@ -57,8 +57,9 @@ def write_data_table(preset: Preset, folder: str | Path) -> list[dict[str, Any]]
     rows = [row for facts in preset.facts for row in _rows(preset, facts)]
     make_folder(folder)
     write_text(folder / f"{preset.name}.csv", csv_text(list(rows[0]), [list(row.values()) for row in rows]))
-    lines = [f"# {markdown(preset.title)}", "", "| data set | quantity | computed | published |", "|---|---|---:|---:|"]
-    lines += [f"| {' | '.join(markdown(cell) for cell in list(row.values())[:4])} |" for row in rows]
+    head = ["data set", "quantity", "computed", "published"]
+    shown = markdown_table(head, [list(row.values())[:4] for row in rows], right=(2, 3))
+    lines = [f"# {markdown(preset.title)}", "", shown]
     notes = ["", f"Published: {markdown(preset.source)}.", *map(markdown, preset.notes), ""]
     write_text(folder / f"{preset.name}.md", "\n".join(lines + notes))
     return rows

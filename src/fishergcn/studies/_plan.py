@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
+from fishergcn._base.entries import Entries
 from fishergcn._base.reprs import one_line
 from fishergcn.errors import DataFileError, FisherGCNError, InputError
 from fishergcn.execution import Cost
 from fishergcn.graph import Graph
 from fishergcn.splits import Split
-from fishergcn.studies._entries import Entries
 from fishergcn.studies._preset import Published
 from fishergcn.training import TrainConfig, control_of, graph_free_of, parse_method
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from fishergcn import datasets as data
 from fishergcn import splits as split_rules
-from fishergcn._base.choices import Settings
-from fishergcn._base.seeds import check_seeds
 from fishergcn._base.warn import warn
+from fishergcn._settings.choices import Settings
+from fishergcn._settings.seeds import check_seeds
 from fishergcn.errors import InputError
 from fishergcn.execution import chosen_config
 from fishergcn.graph import Graph

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from fishergcn._base.checks import check_choice, check_integer
+from fishergcn._base.entries import Entries
 from fishergcn._base.reprs import one_line
 from fishergcn.errors import DataFileError, FisherGCNError, InputError, reason, suggestion
 from fishergcn.splits import Rule
 from fishergcn.studies._attacks import check_attacks
-from fishergcn.studies._entries import Entries
 from fishergcn.training import TrainConfig, parse_method
 
 if sys.version_info >= (3, 11):

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from fishergcn._base.entries import Entries
 from fishergcn._base.reprs import one_line
 from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.errors import DataFileError, InputError
-from fishergcn.studies._entries import Entries
 from fishergcn.studies._plan import Cell, Plan
 from fishergcn.training import RunRecord
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fishergcn._base.checks import check_integer, check_real, check_text
+from fishergcn._base.entries import Entries
 from fishergcn._base.files import read_bytes, write_text
 from fishergcn._base.json import parse_json
 from fishergcn._base.reprs import one_line
@@ -108,34 +109,29 @@ def load_tuning(folder: str | os.PathLike[str]) -> Tuning:
     """
     path = Path(folder, "tuning.json")
     try:
-        values = parse_json(read_bytes(path, limit=_LARGEST))
-        if values["format"] != _FORMAT or values["version"] != 1:
+        found = Entries(parse_json(read_bytes(path, limit=_LARGEST)), "the search")
+        if found.text("format") != _FORMAT or found.whole("version") != 1:
             raise DataFileError(f"{path}: the format must be {_FORMAT!r} of version 1.")
-        runs = tuple(
-            (check_text("split", each["split"]), check_integer("seed", each["seed"])) for each in values["runs"]
-        )
-        dataset = values["dataset"] and check_text("dataset", values["dataset"])
-        trials = tuple(_trial(each) for each in values["trials"])
-        method, config = parse_method(values["method"]).name, TrainConfig.from_dict(values["config"])
+        pairs = [Entries(each, "a run") for each in found.tables("runs")]
+        runs = tuple((each.text("split"), each.whole("seed")) for each in pairs)
+        dataset = found.text("dataset") if found.values.get("dataset") else ""
+        trials = tuple(_trial(Entries(each, "a trial")) for each in found.tables("trials"))
+        method, config = parse_method(found.text("method")).name, TrainConfig.from_dict(found.table("config"))
     except DataFileError:
         raise
-    except (InputError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except (InputError, ValueError, RecursionError) as error:
         raise DataFileError(f"{path} cannot be read as a search by fishergcn tune ({reason(error)}).") from None
     if not trials:
         raise DataFileError(f"{path} has no finished trial.")
-    return Tuning(method, config, trials, dataset or "", runs)
+    return Tuning(method, config, trials, dataset, runs)
 
 
-def _trial(values: Any) -> Trial:
-    loss = values["val_loss"]
-    settings = {check_text("a setting", name): value for name, value in values["settings"].items()}
+def _trial(found: Entries) -> Trial:
+    settings = dict(found.table("settings"))
     if any(not isinstance(value, str | int | float) for value in settings.values()):
         raise InputError(f"settings must be numbers or words, got {settings!r:.80}.")
-    return Trial(
-        settings,
-        check_real("val_accuracy", values["val_accuracy"], minimum=0.0, maximum=1.0),
-        None if loss is None else check_real("val_loss", loss),
-    )
+    accuracy, loss = found.real("val_accuracy", maximum=1.0), found.number("val_loss")
+    return Trial(settings, accuracy, None if math.isnan(loss) else loss)
 
 
 def write_tuning(folder: Path, result: Tuning, graph: Graph) -> None:

@@ -13,9 +13,9 @@ from typing import Any, get_args
 import numpy as np
 
 from fishergcn._base.checks import check_integer
-from fishergcn._base.choices import Scaling, Settings
 from fishergcn._base.imports import require
-from fishergcn._base.seeds import FIRST_SEED, check_seeds
+from fishergcn._settings.choices import Scaling, Settings
+from fishergcn._settings.seeds import FIRST_SEED, check_seeds
 from fishergcn.execution import Executor, Listener, choose_executor, chosen_config, cut
 from fishergcn.graph import Graph
 from fishergcn.perturbation import Neighborhood

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from fishergcn._base.choices import Settings
-from fishergcn._base.seeds import FIRST_SEED, check_seeds
+from fishergcn._settings.choices import Settings
+from fishergcn._settings.seeds import FIRST_SEED, check_seeds
 from fishergcn.execution import Cost, Part, PartCost, chosen_config, cost_of
 from fishergcn.graph import Graph
 from fishergcn.splits import Split, choose

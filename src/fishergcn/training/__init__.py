@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fishergcn._base.config import TrainConfig
+from fishergcn._settings.config import TrainConfig
 from fishergcn.training._batch_problem import prepare_batches
 from fishergcn.training._chunk import Progress, train_chunk
 from fishergcn.training._distributed import is_first_process, process_count, process_group

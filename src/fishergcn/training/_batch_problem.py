@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from scipy import sparse
 
-from fishergcn._base.config import TrainConfig
 from fishergcn._base.types import CSRArray, FloatArray
+from fishergcn._settings.config import TrainConfig
 from fishergcn.errors import FisherGCNError, InputError
 from fishergcn.graph import Graph
 from fishergcn.perturbation import Neighborhood, choose_directions
@@ -19,7 +19,7 @@ from fishergcn.training._methods import Method
 from fishergcn.training._problem import Problem, make_neighborhood, prepare
 
 if TYPE_CHECKING:
-    from fishergcn._base.choices import Directions
+    from fishergcn._settings.choices import Directions
 
 _MOST_HIGH_ORDER = 100_000  # nodes; the matrix of higher order holds hundreds of entries a node and more
 

@@ -21,8 +21,8 @@ import torch
 from scipy import sparse
 
 from fishergcn._base.backend import usable
-from fishergcn._base.config import TrainConfig
 from fishergcn._base.memory import resident_memory
+from fishergcn._settings.config import TrainConfig
 from fishergcn.graph import Graph
 from fishergcn.spectrum import Spectrum, top_spectrum
 from fishergcn.splits import Split

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from fishergcn._base.config import TrainConfig
+from fishergcn._settings.config import TrainConfig
 from fishergcn.errors import InputError, suggestion
 from fishergcn.nn import Base, Network, Rule, bases, find_base, find_network
 from fishergcn.propagation import Matrix

@@ -18,9 +18,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from fishergcn._base.backend import backend_of
-from fishergcn._base.choices import ClassWeight
 from fishergcn._base.reprs import one_line
 from fishergcn._base.types import FloatArray, IntArray
+from fishergcn._settings.choices import ClassWeight
 from fishergcn.errors import InputError
 from fishergcn.nn import View
 from fishergcn.splits import Split

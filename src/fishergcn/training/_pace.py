@@ -35,7 +35,7 @@ from fishergcn.training._work import (
 )
 
 if TYPE_CHECKING:
-    from fishergcn._base.config import TrainConfig
+    from fishergcn._settings.config import TrainConfig
     from fishergcn.training._methods import Method
     from fishergcn.training._sampling import BatchSettings
     from fishergcn.training._sizes import Sizes

@@ -26,8 +26,8 @@ from fishergcn.streams import keys_of
 from fishergcn.training._methods import samples_of
 
 if TYPE_CHECKING:
-    from fishergcn._base.choices import Congruence, Directions
-    from fishergcn._base.config import TrainConfig
+    from fishergcn._settings.choices import Congruence, Directions
+    from fishergcn._settings.config import TrainConfig
     from fishergcn.graph import Graph
     from fishergcn.spectrum import Spectrum
     from fishergcn.training._methods import Method

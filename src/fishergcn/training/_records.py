@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fishergcn._base.entries import FITS, is_number, with_nan
 from fishergcn._base.json import plain
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError
@@ -128,47 +129,12 @@ class RunRecord:
             odd = ", ".join(sorted(set(values) ^ names))
             raise DataFileError(f"a run record has the wrong fields ({odd}).")
         for entry in dataclasses.fields(cls):
-            if entry.name in names and not _FITS[str(entry.type)](values[entry.name]):
+            if entry.name in names and not FITS[str(entry.type)](values[entry.name]):
                 raise DataFileError(f"{entry.name} must be {entry.type}, got {values[entry.name]!r:.80}.")
         for name, value in values["extra"].items():
-            if not isinstance(value, str) and not _is_number(value):
+            if not isinstance(value, str) and not is_number(value):
                 raise DataFileError(
                     f"extra of a run record must be numbers and text, got {value!r:.80} for {name!r:.80}."
                 )
         numbers = {"curves", "shape", "extra"} | {name for name in names if name.startswith(("test_", "val_"))}
-        return cls(**{name: _number(value) if name in numbers else value for name, value in values.items()})
-
-
-def _is_number(value: Any) -> bool:
-    """Accept numbers within float64, and None for one that JSON cannot say."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return abs(value) < 1 << 63
-    return value is None or isinstance(value, float)
-
-
-def _are_numbers(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_number, value))
-
-
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
-
-
-_FITS: dict[str, Callable[[Any], bool]] = {
-    "str": lambda value: isinstance(value, str),
-    "int": lambda value: isinstance(value, int) and _is_number(value),
-    "float": _is_number,
-    "list[float]": _are_numbers,
-    "dict[str, str]": _are_texts,
-    "dict[str, Any]": lambda value: isinstance(value, dict),
-    "dict[str, list[float]]": lambda value: isinstance(value, dict) and all(map(_are_numbers, value.values())),
-}
-
-
-def _number(value: Any) -> Any:
-    """Undo ``plain``: None was a number that JSON cannot say."""
-    if isinstance(value, dict):
-        return {key: _number(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_number(item) for item in value]
-    return math.nan if value is None else value
+        return cls(**{name: with_nan(value) if name in numbers else value for name, value in values.items()})

@@ -14,7 +14,7 @@ from fishergcn._base.types import FloatArray
 from fishergcn._kernels.choice import FULL_ROW
 
 if TYPE_CHECKING:
-    from fishergcn._base.config import TrainConfig
+    from fishergcn._settings.config import TrainConfig
     from fishergcn.graph import Graph
     from fishergcn.splits import Split
     from fishergcn.training._methods import Method

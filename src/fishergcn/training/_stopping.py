@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from fishergcn._base.choices import Stopping
 from fishergcn._base.types import FloatArray
+from fishergcn._settings.choices import Stopping
 
 _SHORT, _LONG, _FIRST = 10, 100, 102
 _TIE = 1e-12  # means of equal numbers differ by rounding, others by far more

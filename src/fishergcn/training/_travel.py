@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fishergcn._base.config import TrainConfig
 from fishergcn._base.npz import pack_json, unpack_json
 from fishergcn._base.types import AnyArray
+from fishergcn._settings.config import TrainConfig
 from fishergcn.errors import InputError
 from fishergcn.graph import Graph
 from fishergcn.nn import outside_modules

@@ -18,7 +18,7 @@ from fishergcn._kernels.choice import DENSE_SHARE, NEARLY_ALL
 from fishergcn.training._methods import samples_of
 
 if TYPE_CHECKING:
-    from fishergcn._base.config import TrainConfig
+    from fishergcn._settings.config import TrainConfig
     from fishergcn.training._methods import Method
     from fishergcn.training._sampling import BatchSettings
     from fishergcn.training._sizes import Sizes

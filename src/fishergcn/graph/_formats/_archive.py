@@ -14,14 +14,16 @@ from fishergcn._base.mapped import read_mapped
 from fishergcn._base.npz import pack_json, pack_values, read_arrays, smallest, unpack_json, unpack_values, write_arrays
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError, InputError, reason
-from fishergcn.graph._formats._plain import csr_matrix, is_plain, plain_arguments
 from fishergcn.graph._node_data import PARTS
+from fishergcn.graph._pairs import link_matrix
 
 if TYPE_CHECKING:
     from fishergcn.graph._graph import Graph
 
 _FORMAT = "fishergcn-graph"
 _VERSION = 1
+_LONGEST = 2**31 - 1
+_PLAIN_FEATURES = ("x_shape", "x_indptr", "x_indices", "x_data")
 
 
 def save_graph(graph: Graph, path: str | os.PathLike[str]) -> None:
@@ -49,18 +51,16 @@ def save_graph(graph: Graph, path: str | os.PathLike[str]) -> None:
     write_arrays(path, arrays | {"description": pack_json(description)})
 
 
-def load_graph(path: str | os.PathLike[str]) -> Graph:
+def load_graph(kind: type[Graph], path: str | os.PathLike[str]) -> Graph:
     """Read what :func:`save_graph` wrote, or plain arrays."""
-    from fishergcn.graph._graph import Graph  # which imports this module
-
     arrays, source = read_arrays(path), str(path)
-    if "description" not in arrays and not is_plain(arrays):
+    if "description" not in arrays and "edges" not in arrays:
         raise DataFileError(
             f"{source} is not a graph file: it has neither a description (was it written by Graph.save?) nor edges."
         )
     try:
         if "description" not in arrays:
-            return Graph(**plain_arguments(arrays), name=Path(path).stem)
+            return kind(**_plain_arguments(arrays), name=Path(path).stem)
         description = unpack_json(arrays["description"])
         if not isinstance(description, dict) or description.get("format") != _FORMAT:
             raise DataFileError("its description is not that of a graph")
@@ -74,7 +74,7 @@ def load_graph(path: str | os.PathLike[str]) -> Graph:
         features: Any = arrays.get("features")
         if features is None and "features_shape" in arrays:
             features = _unpack_csr("features", arrays)
-        return Graph(
+        return kind(
             upper + sparse.triu(upper, 1).T,
             features,
             arrays.get("labels"),
@@ -91,15 +91,13 @@ def load_graph(path: str | os.PathLike[str]) -> Graph:
         raise DataFileError(f"{source} is not a valid graph file: {reason(error)}.") from error
 
 
-def load_folder(folder: str | os.PathLike[str]) -> Graph:
+def load_folder(kind: type[Graph], folder: str | os.PathLike[str]) -> Graph:
     """Map a folder of arrays that ``Graph.save(..., mapped=True)`` wrote."""
-    from fishergcn.graph._graph import Graph  # which imports this module
-
     arrays = read_mapped(folder)
     if "description" not in arrays:
         raise DataFileError(f"{folder} is not a folder of a graph: Graph.save(..., mapped=True) makes one.")
     try:
-        return Graph.from_arrays(arrays)
+        return kind.from_arrays(arrays)
     except KeyError as error:
         raise DataFileError(f"{folder} is not a valid graph: {error} is missing.") from error
     except (InputError, ValueError, TypeError, OverflowError, IndexError) as error:
@@ -125,4 +123,43 @@ def _pack_csr(name: str, matrix: Any) -> dict[str, AnyArray]:
 
 def _unpack_csr(name: str, arrays: Mapping[str, AnyArray]) -> Any:
     counts, indices = arrays[f"{name}_counts"], arrays[f"{name}_indices"]
-    return csr_matrix(name, arrays[f"{name}_shape"], counts, indices, unpack_values(f"{name}_data", arrays))
+    return _csr_matrix(name, arrays[f"{name}_shape"], counts, indices, unpack_values(f"{name}_data", arrays))
+
+
+def _plain_arguments(arrays: Mapping[str, AnyArray]) -> dict[str, Any]:
+    """Return the arguments of ``Graph``; see ``Graph.load`` for the arrays. What is missing of a group is an error."""
+    features, labels = None, arrays.get("labels")
+    if any(name in arrays for name in _PLAIN_FEATURES):
+        shape, indptr, indices, data = (arrays[name] for name in _PLAIN_FEATURES)
+        if indptr.ndim != 1 or indptr.dtype.kind not in "iu" or indptr.size == 0 or indptr[0] != 0:
+            raise DataFileError("x_indptr must be a list of whole numbers from 0 on")
+        features = _csr_matrix("x", shape, np.diff(indptr), indices, data)
+    if features is None and labels is None:  # a link alone must not decide how much memory is taken
+        raise DataFileError("features or labels must be there to say how many nodes it has")
+    count = features.shape[0] if features is not None else labels.shape[0] if labels is not None and labels.ndim else 0
+    adjacency = link_matrix(arrays["edges"], count, None, "undirected")
+    masks = None
+    if any(f"{part}_masks" in arrays for part in PARTS):
+        masks = {part: arrays[f"{part}_masks"] for part in PARTS}
+    return {"adjacency": adjacency, "features": features, "labels": labels, "masks": masks}
+
+
+def _csr_matrix(name: str, shape: AnyArray, counts: AnyArray, indices: AnyArray, data: AnyArray) -> Any:
+    """Return a matrix with so many entries in each row, after checking all that SciPy's compiled code trusts."""
+    size = tuple(int(length) for length in shape)
+    if len(size) != 2 or any(part.ndim != 1 for part in (counts, indices, data)):
+        raise DataFileError(f"the arrays of {name} have the wrong number of dimensions")
+    if not all(np.issubdtype(part.dtype, np.integer) for part in (counts, indices)):
+        raise DataFileError(f"the indices of {name} are not integers")
+    if max(size) > _LONGEST:
+        raise DataFileError(f"the shape {size} of {name} is larger than {_LONGEST}")
+    within = counts.size == 0 or (counts.min() >= 0 and counts.max() <= indices.size)
+    if counts.size != size[0] or not within or int(counts.sum(dtype=np.int64)) != indices.size:
+        raise DataFileError(f"the arrays of {name} do not fit its shape {size}")
+    if data.size != indices.size:
+        raise DataFileError(f"{name} has {indices.size} entries but {data.size} values")
+    if indices.size and (indices.min() < 0 or indices.max() >= size[1]):
+        raise DataFileError(f"an index of {name} lies outside its shape {size}")
+    indptr = np.zeros(size[0] + 1, dtype=np.int64)
+    np.cumsum(counts, out=indptr[1:])
+    return sparse.csr_array((data, indices.astype(np.int64), indptr), shape=size)

@@ -40,14 +40,12 @@ def graph_arrays(graph: Graph) -> dict[str, AnyArray]:
     return found | {"description": pack_json({name: getattr(graph, name) for name in names})}
 
 
-def graph_from_arrays(arrays: Mapping[str, AnyArray]) -> Graph:
+def graph_from_arrays(kind: type[Graph], arrays: Mapping[str, AnyArray]) -> Graph:
     """Return the graph of arrays, without copies of the large ones; raise an InputError for anything else."""
-    from fishergcn.graph._graph import Graph  # which imports this module
-
     facts = unpack_json(arrays["description"]) if "description" in arrays else None
     if not isinstance(facts, dict):
         raise DataFileError("the arrays of a graph must have a description.")
-    graph = object.__new__(Graph)
+    graph = object.__new__(kind)
     adjacency = _matrix("adjacency", arrays, np.dtype(np.float64))
     nodes = adjacency.shape[0]
     if adjacency.shape[0] != adjacency.shape[1] or nodes < 2:

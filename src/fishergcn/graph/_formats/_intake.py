@@ -12,7 +12,7 @@ from fishergcn.graph._formats._columns import Columns
 from fishergcn.graph._formats._records import records_of
 from fishergcn.graph._formats._source import suffix_of
 from fishergcn.graph._formats._tables import table_arguments
-from fishergcn.graph._links import Directed
+from fishergcn.graph._pairs import Directed
 
 
 def file_arguments(

@@ -18,7 +18,7 @@ from fishergcn.graph._formats._headers import FirstLines, header_kinds
 from fishergcn.graph._formats._nodes import Nodes, read_nodes
 from fishergcn.graph._formats._records import Records, records_of
 from fishergcn.graph._formats._splits import split_arguments
-from fishergcn.graph._links import Directed, PairError, link_matrix
+from fishergcn.graph._pairs import Directed, PairError, link_matrix
 
 _WEIGHT_REMEDY = "; source= and target=, or --source and --target, leave other columns out"
 _UNKNOWN_CLASS = ("", "-1")
@@ -99,9 +99,7 @@ def _note_header(columns: Columns, table: Records, line: int | None, cells: Iter
     if line is not None:
         names = list(cells)
         shown = ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
-        columns.notes.append(
-            f"{table.at(line)} names the columns ({shown}); header=False or --header none would read it as data."
-        )
+        columns.notes.append(f"{table.at(line)} names the columns ({shown}); use header=False if it is data.")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fishergcn._base.checks import check_integer
-from fishergcn._base.choices import Noise
+from fishergcn._settings.choices import Noise
 from fishergcn.errors import InputError
 from fishergcn.integrations.pyg._attached import LayerAdversary
 from fishergcn.integrations.pyg._graph import (

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from fishergcn._base.averaging import MeanLoss
 from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
 from fishergcn.integrations.pyg._ascent import Ascent
+from fishergcn.integrations.pyg._averaging import MeanLoss
 from fishergcn.integrations.pyg._compare import difference
 from fishergcn.integrations.pyg._eagerly import eagerly
 from fishergcn.integrations.pyg._entry import Perturbation, enter, in_force, leave

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from fishergcn._base.averaging import MeanLoss
 from fishergcn._base.checks import check_integer, check_real
 from fishergcn.errors import InputError
+from fishergcn.integrations.pyg._averaging import MeanLoss
 from fishergcn.integrations.pyg._entry import current, in_force
 from fishergcn.integrations.pyg._statistics import RunningStatistics
 

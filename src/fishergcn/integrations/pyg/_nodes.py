@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fishergcn._base.choices import Noise
+from fishergcn._settings.choices import Noise
 from fishergcn.errors import InputError
 from fishergcn.integrations.pyg._attached import LayerAdversary
 from fishergcn.integrations.pyg._graph import AUTO, Reading, as_batch, device_of, propagation_of, read_links

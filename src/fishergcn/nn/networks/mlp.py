@@ -8,7 +8,7 @@ from fishergcn.nn._family import Family
 from fishergcn.nn._network import Look, Role, register
 
 if TYPE_CHECKING:
-    from fishergcn._base.config import TrainConfig
+    from fishergcn._settings.config import TrainConfig
 
 
 class Perceptron(Family):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from fishergcn._base.checks import check_choice, check_integer, check_real
-from fishergcn._base.choices import (
+from fishergcn._settings.choices import (
     ClassWeight,
     Congruence,
     Directions,

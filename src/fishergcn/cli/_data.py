@@ -1,0 +1,176 @@
+"""The options that say which graphs a command works on: embedded data sets, graph files, or tables of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+import typer
+
+from fishergcn.cli import _options as shared
+from fishergcn.cli._common import load_graph, load_graph_file
+from fishergcn.errors import InputError
+
+if TYPE_CHECKING:
+    from fishergcn.graph import Graph
+
+data_option = partial(shared.option, panel="Data")
+_column = partial(data_option, metavar="NAME|NUMBER")
+LINKS = (
+    "Links: two node ids and, optionally, a weight on each line of a text file (CSV, TSV, edge list, also .gz), in "
+    "Parquet or Feather; or a .graphml file with the nodes' attributes; - for standard input."
+)
+Edges = Annotated[Path | None, typer.Option(help=LINKS, rich_help_panel="Data")]
+# Options of tables that mean nothing without --edges.
+_NEED_EDGES = ("features", "labels", "source", "target", "weight", "id_", "label", "parts", "drop")
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The files beside --edges, and how all of them are read."""
+
+    features: Path | None = data_option(
+        "Features: a node id and numbers on each line, in the same formats, or .npz in node order. Without features, "
+        "each node gets one of its own."
+    )
+    labels: Path | None = data_option(
+        "Labels: a node id and a class name on each line, in the same formats; for unlabeled nodes leave out the line "
+        "or the class. Not needed if --label is a column of --features."
+    )
+    header: str | None = data_option(
+        "Which text files begin with a line of column names: all, some of edges,features,labels, or none. By default, "
+        "and for files not named, this is detected, and a note says so.",
+        metavar="FILES",
+    )
+    source: str | None = _column("Column of --edges: one end of a link.")
+    target: str | None = _column("Column of --edges: the other end.")
+    weight: str | None = _column("Column of --edges: the weight.")
+    id_: str | None = _column("Column of --features and --labels: the node ids; by default the first.", "--id")
+    label: str | None = _column("Column of --features or --labels: the classes; not used as a feature.")
+    parts: list[str] | None = data_option(
+        "Column of --features or --labels that says train, val, test or nothing, which becomes the public split. "
+        "Repeated, the columns become mask:0, mask:1, ... Or an .npz file of masks.",
+        metavar="NAME|NUMBER|FILE",
+    )
+    drop: list[str] | None = _column("Column of --features to leave out; may be repeated.")
+    text: Literal["refuse", "drop", "one-hot"] = data_option(
+        "What to do with text in --features: refuse it, drop the column, or make each text a feature.",
+        default="refuse",
+    )
+    empty: Literal["refuse", "drop", "fill"] = data_option(
+        "What to do with empty cells in --features: refuse them, drop the column, or fill in its mean (predict: the "
+        "mean in training).",
+        default="refuse",
+    )
+    directed: Literal["undirected", "symmetrize", "refuse"] = data_option(
+        "A line of --edges is a link (undirected), an arc to mirror (symmetrize), or one arc of two (refuse).",
+        default="undirected",
+    )
+    self_links: Literal["keep", "drop"] = data_option("What to do with links from a node to itself.", default="keep")
+
+    def needing_edges(self) -> list[str]:
+        """Return the options that were given and mean nothing without --edges."""
+        return [f"--{name.rstrip('_')}" for name in _NEED_EDGES if getattr(self, name)]
+
+    def read(self, edges: Path, name: str | None = None, *, fill_from: Graph | None = None) -> Graph:
+        """Read the graph of the files, whose empty cells get the means of ``fill_from`` if it is given."""
+        from fishergcn.graph import Graph
+
+        return Graph.from_files(
+            edges,
+            self.features,
+            self.labels,
+            header=_header(self.header),
+            directed=self.directed,
+            source=self.source,
+            target=self.target,
+            weight=self.weight,
+            id=self.id_,
+            label=self.label,
+            parts=self.parts or (),
+            drop=self.drop or (),
+            text=self.text,
+            empty=self.empty,
+            fill_from=fill_from,
+            self_links=self.self_links,
+            name=name or ("stdin" if str(edges) == "-" else Path(edges.name.removesuffix(".gz")).stem),
+        )
+
+
+@dataclass(frozen=True)
+class Data:
+    """Where graphs come from, ``dataset``, ``graph`` or ``edges`` with its tables, and how they are split."""
+
+    mixed: ClassVar[bool] = False  # whether graphs may come from several of the three
+
+    dataset: shared.Dataset = None
+    graph: Path | None = data_option("A graph file (.npz).")
+    edges: Edges = None
+    tables: Tables = field(default_factory=Tables)
+    name: str | None = data_option("A name for the graph of --edges; by default that of the file.")
+    splits: shared.Splits = None
+
+    @property
+    def files(self) -> list[Path]:
+        """The graph files."""
+        return [self.graph] if self.graph else []
+
+    def load(self) -> dict[str, Graph]:
+        """Read the graphs, by name."""
+        from fishergcn.execution import shared_graph
+
+        given = [f"--{option}" for option in ("dataset", "graph", "edges") if getattr(self, option)]
+        if not given or (len(given) > 1 and not self.mixed):
+            how = "at least" if self.mixed else "exactly"
+            got = " and ".join(given) or "none"
+            raise InputError(f"{how} one of --dataset, --graph and --edges must be given, got {got}.")
+        loads: list[Callable[[], Graph]] = [partial(load_graph, each) for each in self.dataset or ()]
+        loads += [partial(load_graph_file, each) for each in self.files]
+        if self.edges is not None:
+            if self.tables.labels is None and self.tables.label is None:
+                raise InputError(
+                    "--labels must be given with --edges: a file with a node id and a class name on each line; or "
+                    "--label, the column of --features that holds the classes."
+                )
+            loads.append(partial(self.tables.read, self.edges, self.name))
+        elif self.tables.needing_edges():
+            raise InputError(f"{self.tables.needing_edges()[0]} goes with --edges, not with {given[0]}.")
+        graphs = [shared_graph(f"graph-{at}", load) for at, load in enumerate(loads)]
+        found = {str(graph.name): graph for graph in graphs}
+        if len(found) != len(graphs):
+            remedy = "; fishergcn data import --name gives a graph another name" if self.files else ""
+            names = ", ".join(str(graph.name) for graph in graphs)
+            raise InputError(f"{' and '.join(given)} must name distinct graphs, got {names}{remedy}.")
+        return found
+
+
+@dataclass(frozen=True)
+class ManyGraphs(Data):
+    """Any number of graphs, from all three places."""
+
+    mixed: ClassVar[bool] = True
+
+    graph: list[Path] | None = data_option(  # type: ignore[assignment]
+        "A graph file (.npz); may be repeated.", "--graph"
+    )
+
+    @property
+    def files(self) -> list[Path]:
+        """The graph files."""
+        return self.graph or []
+
+
+def _header(header: str | None) -> bool | list[str] | None:
+    """Turn the option --header into the argument of ``Graph.from_files``.
+
+    Examples
+    --------
+    >>> _header(None), _header("none"), _header("all"), _header("edges, labels")
+    (None, False, True, ['edges', 'labels'])
+    """
+    if header is None or header in ("all", "none"):
+        return None if header is None else header == "all"
+    return [word.strip() for word in header.split(",")]
