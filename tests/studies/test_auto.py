@@ -18,7 +18,6 @@ from fishergcn.studies._candidates import PREPARATIONS, Score, best_candidate, p
 from fishergcn.studies._inner import inner_splits
 from fishergcn.studies._verdict import worth_of_links
 from fishergcn.training import TrainConfig
-from fishergcn.training._sizes import high_order_size
 
 QUICK = {"settings": {"max_epochs": 30, "hidden": 8}, "device": "cpu", "workers": 1}
 
@@ -172,12 +171,3 @@ def test_another_choice_in_the_same_folder_is_refused(split, tmp_path):
     fit(planted(True), split, **options)
     with pytest.raises(DataFileError, match="belongs to another model"):
         fit(planted(False), split, **options)
-
-
-@pytest.mark.parametrize("threshold", [1e-4, 1e-2])
-def test_the_size_of_the_high_order_matrix_is_estimated(threshold):
-    rng = np.random.default_rng(0)
-    graph = Graph.from_edges(np.argwhere(np.triu(rng.random((60, 60)) < 0.05, 1)), num_nodes=60)
-    config = TrainConfig(threshold=threshold)
-    exact = fishergcn.high_order(graph.adjacency, order=config.order, threshold=threshold).nnz
-    assert high_order_size(graph, config)[0] == pytest.approx(exact, rel=0.02)  # of 60 nodes all rows are sampled

@@ -232,7 +232,7 @@ StudyOut = Annotated[
 Plot = Annotated[Path | None, typer.Option(help="Save a plot to this file (.png, .svg or .pdf).")]
 DryRun = Annotated[
     bool,
-    _runs("--dry-run", help="Train nothing: print how much time and memory it would take on this machine."),
+    _runs("--dry-run", help="Train a few epochs only: print how much time and memory it would take on this machine."),
 ]
 Quiet = Annotated[bool, _runs("--quiet", help="Hide progress.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]

@@ -73,10 +73,12 @@ def run_plan(plan: Plan, out: Path, *, dry_run: bool, quiet: bool, as_json: bool
 
     if dry_run:
         if options.get("cluster") is not None:
-            raise InputError("--dry-run predicts the time on this machine, so it cannot be used with --cluster.")
+            raise InputError("--dry-run measures the time on this machine, so it cannot be used with --cluster.")
         if plan.measure != "training":
-            note("only the training is predicted; what is measured of the trained networks comes on top.")
-        show_cost(plan.cost(options["device"], options["workers"]), as_json=as_json)
+            note("only the training is counted; what is measured of the trained networks comes on top.")
+        with warnings_as_notes():
+            cost = plan.cost(options["device"], options["workers"])
+        show_cost(cost, as_json=as_json)
         return
     command = this_command()
     with (

@@ -82,7 +82,7 @@ def train(
     from fishergcn.errors import InputError
     from fishergcn.models import check_model_target, save_models
     from fishergcn.splits import choose
-    from fishergcn.training import Sizes, is_first_process, learnable, parse_method
+    from fishergcn.training import is_first_process, learnable, parse_method
 
     # All that can be wrong with the options is found before the work begins.
     methods = [parse_method(each).name for each in method or ()]
@@ -136,15 +136,12 @@ def train(
         loaded = data.load()
         graphs = {each: learnable(found, map(parse_method, methods)) for each, found in loaded.items()}
         chosen = {each: choose(found, splits) for each, found in graphs.items()}
-        costs = [
-            execution.Part(
-                each, one, Sizes.of(found, parse_method(one), config, chosen[each]), parse_method(one), config,
-                len(chosen[each]) * len(numbers),
-            )
-            for each, found in graphs.items()
-            for one in methods
-        ] if dry_run else []  # fmt: skip
         if dry_run:
+            costs = [
+                execution.Part.of(found, parse_method(one), config, picked, len(picked) * len(numbers), dataset=each)
+                for (each, found), picked in zip(graphs.items(), chosen.values(), strict=True)
+                for one in methods
+            ]
             show_cost(execution.cost_of(costs, device, workers, batches=batches), as_json=json)
             return
         results: Results = {}

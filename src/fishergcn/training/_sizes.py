@@ -1,4 +1,4 @@
-"""How large a training is: the numbers that its time and its memory depend on, and nothing else of the graph."""
+"""How large a training is: the numbers that its memory depends on, and nothing else of the graph."""
 
 from __future__ import annotations
 
@@ -10,18 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
-from fishergcn._base.types import CSRArray, FloatArray
+from fishergcn._base.types import FloatArray
 from fishergcn._kernels.choice import FULL_ROW
-from fishergcn.propagation import transition_matrix
+from fishergcn.propagation import find_matrix
 
 if TYPE_CHECKING:
     from fishergcn._base.config import TrainConfig
     from fishergcn.graph import Graph
     from fishergcn.splits import Split
     from fishergcn.training._methods import Method
-
-_ROWS = 256  # sampled to estimate the size of the high-order matrix
-_MOST_WALKS = 50_000_000  # entries of sampled rows, whatever the graph
 
 
 @dataclass(frozen=True)
@@ -43,8 +40,6 @@ class Sizes:
     crowding
         Entries in the row that an entry of Ã leads to, on average: Σ d² / Σ d. That is more than the mean row has
         where some nodes have many links.
-    walks
-        Multiply-adds that make the high-order matrix; 0 for others, and where its entries were given.
     clustered
         Whether entries stand together once the nodes are in a good order, as those of a high-order matrix do.
 
@@ -69,7 +64,6 @@ class Sizes:
     test: int
     dense: bool = False
     crowding: float = 0.0
-    walks: float = 0.0
     clustered: bool = False
 
     @classmethod
@@ -86,13 +80,13 @@ class Sizes:
 
         Without splits all nodes count as nodes of each part. ``entries`` are those of Ã, where they are known already.
         """
-        nodes, features, walks = graph.num_nodes, graph.features, 0.0
+        nodes, features = graph.num_nodes, graph.features
         counts: FloatArray = np.diff(graph.adjacency.indptr) + 1.0
         crowding = (counts**2).sum() / counts.sum()
-        if entries is None and method.high_order:
-            entries, walks = high_order_size(graph, config)
-        elif entries is None:
-            entries = graph.adjacency.nnz + nodes - graph.num_self_links if method.uses_graph else nodes
+        name = "high-order" if method.high_order else "renormalized" if method.uses_graph else "identity"
+        matrix = find_matrix(name)
+        if entries is None:
+            entries = matrix.entries(graph, config)
         if method.high_order or not method.uses_graph:
             crowding = entries / nodes
         return cls(
@@ -108,8 +102,7 @@ class Sizes:
             },
             dense=features is not None and not sparse.issparse(features),
             crowding=float(crowding),
-            walks=walks,
-            clustered=method.high_order,
+            clustered=matrix.clustered,
         )
 
     @property
@@ -137,33 +130,3 @@ class Sizes:
             rows += new
             found.append((rows, entries))
         return found[::-1]
-
-
-def high_order_size(graph: Graph, config: TrainConfig, seed: int = 0) -> tuple[float, float]:
-    """Estimate the entries of the high-order matrix of a graph and the multiply-adds to make it, from some rows.
-
-    Examples
-    --------
-    >>> from fishergcn import Graph, TrainConfig
-    >>> ring = Graph.from_edges([(node, (node + 1) % 40) for node in range(40)])
-    >>> high_order_size(ring, TrainConfig())[0]  # five steps to either side, and the node itself
-    440.0
-    """
-    nodes = graph.num_nodes
-    count = int(np.clip(_MOST_WALKS // nodes, 4, _ROWS))
-    chosen = np.random.default_rng(seed).permutation(nodes)[:count]
-    walk: CSRArray = transition_matrix(graph.adjacency)
-    power = total = walk[chosen]
-    lengths = np.diff(walk.indptr)
-    steps = 0
-    for _ in range(config.order - 1):
-        steps += int(lengths[power.indices].sum())
-        power = power @ walk
-        total = total + power
-    degrees: FloatArray = np.asarray(graph.adjacency.sum(axis=1)).ravel()
-    found = total.tocoo()
-    here, there = chosen[found.row], found.col
-    # By detailed balance the walk back is s_ji = s_ij d_i / d_j; either of the two keeps the entry.
-    share = found.data / config.order * np.maximum(1.0, degrees[here] / np.maximum(degrees[there], 1e-300))
-    kept = ((share > config.threshold) & (here != there)).sum()
-    return float(nodes * (kept / len(chosen) + 1.0)), float(nodes * steps / len(chosen))
