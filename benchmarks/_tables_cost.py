@@ -1,4 +1,4 @@
-"""The tables of what a command takes: its start, the time and memory that are predicted, the largest graphs."""
+"""The tables of what a command takes: its start, the memory that is predicted, the largest graphs."""
 
 from __future__ import annotations
 
@@ -24,19 +24,14 @@ def startup(record: Record) -> str:
 def cost(record: Record) -> str:
     rows = []
     for result in record["results"]:
-        ratio, measured = result["ratio"], result["measured"]
         data = f"{int(result['data']):,} nodes" if result["data"].isdigit() else result["data"]
         rows.append([
-            data, f"`{result['method']}`", result["settings"], f"{result['epochs']} × {result['runs']}",
-            number(measured["seconds"]), number(ratio["seconds"]), number(1e3 * measured["epoch"]),
-            number(ratio["epoch"]), number(measured["bytes"] / 1e9), number(ratio["bytes"]),
+            data, f"`{result['method']}`", result["settings"], str(result["runs"]), number(result["measured"] / 1e9),
+            number(result["ratio"]),
         ])  # fmt: skip
-    header = ["data", "method", "settings", "epochs × runs", "seconds", "predicted / measured", "epoch, ms",
-              "predicted / measured", "memory, GB", "predicted / measured"]  # fmt: skip
-    shares = record["share_within"]
-    names = {"seconds": "of all seconds", "epoch": "of the epochs", "bytes": "of memory"}
-    told = ", ".join(f"{shares[name]:.0%} {words}" for name, words in names.items())
-    return f"{markdown(header, rows)}\n\nWithin a factor of {record['factor']:g}, of {record['cases']} cases: {told}."
+    header = ["data", "method", "settings", "runs side by side", "memory, GB", "predicted / measured"]
+    share = f"{record['share_within']:.0%} are within a factor of {record['factor']:g}"
+    return f"{markdown(header, rows)}\n\nOf {record['cases']} predictions {share}."
 
 
 def cost_gpu(record: Record) -> str:
@@ -78,12 +73,11 @@ def extrapolation(record: Record) -> str:
     ]
     header = ["links", "nodes", "files on each machine, GB", "a process, GB", "epoch by 1 process, s"]
     second = markdown([*header, *(f"by {count}, s" for count in counts)], rows)
-    model, assumed = record["model"], record["assumed"]
+    assumed = record["assumed"]
     return (
         f"Measured, on {record['nodes']:,} nodes and {record['links']:,} links, `{record['method']}`, batches of "
-        f"{record['batch_size']:,}:\n\n{first}\n\nThe model says {number(model['epoch_seconds'])} s for one process, "
-        f"{number(model['ratio'])} times what it worked.\n\nNot measured, but extrapolated:\n\n{second}\n\nAssumed: an "
-        f"efficiency of {assumed['efficiency']:.0%} for any number of processes, as measured for the largest; "
-        f"{1e3 * assumed['latency_seconds']:g} ms and a byte in {1e9 / assumed['bytes_per_second']:g} ns for each "
-        "exchange between machines."
+        f"{record['batch_size']:,}:\n\n{first}\n\nNot measured, but extrapolated:\n\n{second}\n\nAssumed: a time that "
+        f"grows as the links do; an efficiency of {assumed['efficiency']:.0%} for any number of processes, as measured "
+        f"for the largest; {1e3 * assumed['latency_seconds']:g} ms and a byte in "
+        f"{1e9 / assumed['bytes_per_second']:g} ns for each exchange between machines."
     )

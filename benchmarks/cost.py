@@ -1,18 +1,15 @@
-"""Predicted against measured time and memory, for trainings of very different sizes.
+"""Predicted against measured memory, for trainings of very different sizes.
 
     python benchmarks/cost.py [--device cpu] [--largest 1000000] [--out FILE.json]
     python benchmarks/cost.py --device cuda --runs 32
 
-The machine is measured first, as ``fishergcn train --dry-run`` does it. Then each case is predicted from its sizes, and
-trained in a process of its own for some epochs: Cora, CiteSeer, PubMed and planted graphs of 10^3 to 10^6 nodes with 5
-links a node; plain, perturbed and high-order networks with 1 and 5 samples, by the compiled step (the paper's settings)
-and by autograd (the general ones). Time is that of preparation and training. On the CPU it is the time that one thread
-worked, which others who use the machine do not change much, and beside it the time on the wall; memory is the peak of
-what is resident. On a GPU, time is that on the wall, of ``--runs`` runs side by side, and memory what torch has
-allocated; what is imported was imported before. What counts is the share of predictions within a factor of 1.5.
+Each case is predicted from its sizes, as ``fishergcn train --dry-run`` does it, and trained in a process of its own for
+some epochs: Cora, CiteSeer, PubMed and planted graphs of 10^3 to 10^6 nodes with 5 links a node; plain, perturbed and
+high-order networks with 1 and 5 samples, by the compiled step (the paper's settings) and by autograd (the general
+ones). On the CPU memory is the peak of what is resident; on a GPU it is what torch has allocated for ``--runs`` runs
+side by side. What counts is the share of predictions within a factor of 1.5.
 
-At a million nodes directions are random, so that no minutes go by for a spectrum, whose time is measured by
-``benchmarks/spectrum.py``.
+At a million nodes directions are random, so that no minutes go by for a spectrum.
 """
 
 from __future__ import annotations
@@ -21,18 +18,14 @@ import argparse
 import json
 import multiprocessing
 import os
-import time
 from importlib.metadata import version
-from itertools import pairwise
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from _process import RESULTS, environment, measure_apart, peak_mb
 from _record import machine, write_record
 
 FACTOR = 1.5
-COUNTED = ("seconds", "epoch", "bytes")
 METHODS = ("gcn", "gcn-x5", "fishergcn", "fishergcn samples=1")
 DATASETS = ("cora", "citeseer", "pubmed")
 PLANTED = (1_000, 10_000, 100_000, 1_000_000)
@@ -81,48 +74,25 @@ def measure(case: dict[str, str], epochs: int, device: str, runs: int) -> dict[s
     """Predict, then prepare and train, in this process."""
     import torch
 
+    from fishergcn._base.provenance import device_name
     from fishergcn.execution import Part, cost_of
-    from fishergcn.training import Run, Sizes, prepare, train_chunk
+    from fishergcn.training import Run, prepare, train_chunk
 
     torch.set_num_threads(1)
     graph, split, method, config = load(case, epochs)
-    part = Part(case["data"], case["method"], Sizes.of(graph, method, config, [split]), method, config, runs)
-    cost = cost_of([part], device, workers=1)
-    [predicted] = cost.parts
-    gpu = device == "cuda"
-    clock = time.perf_counter if gpu else time.process_time
-    ends, walls = [clock()], [time.perf_counter()]
-
-    def on_epoch(_: Any) -> None:
-        ends.append(clock())
-
+    [predicted] = cost_of([Part.of(graph, method, config, [split], runs)], device, workers=1, timed=False).parts
     problem = prepare(graph, method, config)
-    prepared = clock() - ends[0]
-    ends = [clock()]
-    train_chunk(problem, [Run(split, 2019 + run) for run in range(runs)], torch.device(device), on_epoch=on_epoch)
-    trained = clock() - ends[0]
-    later = [after - before for before, after in pairwise(ends[1:])]
-    found = {
+    train_chunk(problem, [Run(split, 2019 + run) for run in range(runs)], torch.device(device))
+    measured = float(torch.cuda.max_memory_allocated()) if device == "cuda" else 1e6 * peak_mb()
+    return {
+        **case,
         "runs": runs,
         "epochs": epochs,
         "entries": int(problem.propagation.nnz),
-        "predicted": {
-            "seconds": cost.seconds,
-            "epoch": predicted.epoch * runs / predicted.side_by_side,
-            "bytes": predicted.bytes,
-        },
-        "measured": {
-            "seconds": prepared + trained,
-            "wall_seconds": time.perf_counter() - walls[0],
-            "preparation": prepared,
-            "epoch": median(later),
-            "bytes": float(torch.cuda.max_memory_allocated()) if gpu else 1e6 * peak_mb(),
-        },
-    }
-    return {
-        **case,
-        **found,
-        "ratio": {name: found["predicted"][name] / found["measured"][name] for name in COUNTED},
+        "predicted": predicted.bytes,
+        "measured": measured,
+        "ratio": predicted.bytes / measured,
+        "device": device_name(torch.device(device)),
     }
 
 
@@ -134,23 +104,22 @@ def measure_on_gpu(case: dict[str, str], epochs: int, runs: int) -> dict[str, An
         return pool.apply(measure, (case, epochs, "cuda", runs))
 
 
-def share_within(results: list[dict[str, Any]], name: str) -> float:
+def share_within(results: list[dict[str, Any]]) -> float:
     """Return the share of predictions within the factor."""
-    inside = [1 / FACTOR <= each["ratio"][name] <= FACTOR for each in results]
+    inside = [1 / FACTOR <= each["ratio"] <= FACTOR for each in results]
     return sum(inside) / len(inside)
 
 
-def record(device: str, pace: Any, results: list[dict[str, Any]]) -> dict[str, Any]:
+def record(device: str, results: list[dict[str, Any]]) -> dict[str, Any]:
     """Return what is kept of the cases so far."""
     return {
         "benchmark": "cost",
         "device": device,
         "factor": FACTOR,
         "cases": len(results),
-        "share_within": {name: share_within(results, name) for name in COUNTED},
-        "pace": dict(vars(pace)),
+        "share_within": share_within(results),
         "results": results,
-        "machine": machine() | {"torch": version("torch"), "device": pace.machine["device"]},
+        "machine": machine() | {"torch": version("torch"), "device": results[0]["device"]},
     }
 
 
@@ -170,12 +139,7 @@ def main() -> None:
         print(json.dumps(measure(case, epochs, "cpu", runs)))
         return
 
-    import torch
-
-    from fishergcn.training import pace_of
-
     os.environ.update(environment(1))  # of processes that begin with it
-    pace = pace_of(torch.device(options.device))
     out = options.out or RESULTS / ("cost.json" if options.device == "cpu" else "cost_gpu.json")
     results: list[dict[str, Any]] = []
     for case in cases(options.largest):
@@ -188,16 +152,13 @@ def main() -> None:
         else:
             found = measure_on_gpu(case, epochs, min(runs, 4) if nodes >= 100_000 else runs)
         results.append(found)
-        ratio, measured = found["ratio"], found["measured"]
         print(
-            f"{found['data']:>8} {found['method']:20} {found['settings']:8} {measured['seconds']:8.2f} s "
-            f"x{ratio['seconds']:.2f}, epoch {1e3 * measured['epoch']:9.2f} ms x{ratio['epoch']:.2f}, "
-            f"{measured['bytes'] / 1e9:6.2f} GB x{ratio['bytes']:.2f}",
+            f"{found['data']:>8} {found['method']:20} {found['settings']:8} {found['measured'] / 1e9:6.2f} GB "
+            f"x{found['ratio']:.2f}",
             flush=True,
         )
-        write_record(out, record(options.device, pace, results))
-    shares = {name: share_within(results, name) for name in COUNTED}
-    print(", ".join(f"{name}: {share:.0%} within {FACTOR:g}" for name, share in shares.items()))
+        write_record(out, record(options.device, results))
+    print(f"{share_within(results):.0%} within {FACTOR:g}")
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
     python benchmarks/largest.py [--gigabytes 20] [--method fishergcn] [--ways full batches mapped] [--out FILE.json]
 
-The cost model (``fishergcn train --dry-run``) is bisected for the largest planted graph, with 5 links a node, that
-should fit. That graph is generated and written in one process, and trained for some epochs in another, whose peak is
-noted; if it is beyond the limit, or less than nine tenths of it, the size is corrected by what was found and tried
+The memory that is counted (``fishergcn train --dry-run``) is bisected for the largest planted graph, with 5 links a
+node, that should fit. That graph is generated and written in one process, and trained for some epochs in another,
+whose peak is noted; if it is beyond the limit, or less than nine tenths of it, the size is corrected by what was found and tried
 again, up to three times. Each way is written down as soon as it is found; other ways and limits that the file has
 already are kept. What counts is the peak of
 resident memory, all libraries included, in units of 10^9 bytes. A mapped graph need not be in memory: of it, only
@@ -39,11 +39,10 @@ def settings_of(options: argparse.Namespace) -> Any:
 
 
 def predicted_bytes(nodes: int, way: str, options: argparse.Namespace) -> float:
-    """Return what the cost model says of a planted graph."""
-    import torch
+    """Return what is predicted for a planted graph."""
     from _planted import CLASSES, COLUMNS, ENTRIES, planted_split
 
-    from fishergcn.training import BatchSettings, Sizes, pace_of, parse_method
+    from fishergcn.training import Sizes, held_bytes, parse_method
 
     split, links = planted_split(min(nodes, 10_000)), 2 * LINKS * nodes
     scale = nodes / min(nodes, 10_000)
@@ -51,9 +50,8 @@ def predicted_bytes(nodes: int, way: str, options: argparse.Namespace) -> float:
     sizes = Sizes(
         nodes, links, float(links + nodes), COLUMNS, ENTRIES * nodes, CLASSES, **parts, crowding=2 * LINKS + 2
     )
-    batches = None if way == "full" else BatchSettings(options.batch_size, (10, 10))
     method = parse_method(options.method)
-    return pace_of(torch.device("cpu")).bytes(sizes, method, settings_of(options), 1, batches)
+    return held_bytes(sizes, method, settings_of(options), 1, batches=way != "full")
 
 
 def largest(way: str, options: argparse.Namespace, limit: float) -> int:

@@ -11,7 +11,7 @@ from fishergcn._version import __version__
 
 __all__ = [
     "GCN", "METHODS", "Graph", "Neighborhood", "RunRecord", "SparsePlusLowRank", "SpectralAdversary", "Spectrum",
-    "TrainConfig", "TrainedModel", "__version__", "best_run", "datasets", "fit", "high_order", "load_model",
+    "TrainConfig", "TrainedModel", "__version__", "backend", "best_run", "datasets", "fit", "high_order", "load_model",
     "renormalized", "save_models", "splits", "top_spectrum", "train",
 ]  # fmt: skip
 
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from fishergcn.training import METHODS as METHODS
     from fishergcn.training import RunRecord as RunRecord
     from fishergcn.training import TrainConfig as TrainConfig
+    from fishergcn.training import backend as backend
 else:
     # Hidden from type checkers, for which any misspelled name would be a module otherwise. All comes at its first
     # use, so that neither ``import fishergcn`` nor the command's help waits for torch.
@@ -72,7 +73,7 @@ else:
             "propagation": ("high_order", "renormalized"),
             "spectrum": ("Spectrum", "top_spectrum"),
             "studies": ("fit",),
-            "training": ("METHODS", "RunRecord", "TrainConfig"),
+            "training": ("METHODS", "RunRecord", "TrainConfig", "backend"),
         }.items()
         for name in names
     }

@@ -15,6 +15,7 @@ from fishergcn import __version__
 from fishergcn._base.backend import usable
 from fishergcn.cli import app
 from fishergcn.execution import _doctor, diagnose
+from fishergcn.training import TrainConfig, parse_method, plan_step
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
@@ -36,6 +37,7 @@ def test_as_json_and_as_text(tmp_path, monkeypatch):
     assert done.exit_code == (1 if found["problems"] else 0)
     assert found["versions"]["fishergcn"] == __version__
     assert found["devices"][0]["device"] == "cpu"
+    assert found["devices"][0]["step"] == plan_step(parse_method("gcn"), TrainConfig(), gpu=False).kind
     assert sum(each["auto"] for each in found["devices"]) == 1
     assert found["write_access"][0] == {"use": "results", "folder": str(tmp_path), "reason": None}
     text = run().stdout
@@ -50,6 +52,7 @@ def test_without_numba_and_extras(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name in gone else real(name, *rest))
     found = diagnose()
     assert found["devices"][0]["kernels"] == "reference"
+    assert found["devices"][0]["step"] == "autograd"
     assert found["problems"] == ["numba is not installed, so plain torch is used on cpu, which is slower."]
     [tune] = [each for each in found["extras"] if each["extra"] == "tune"]
     assert (tune["installed"], tune["packages"]) == (False, {"optuna": None})

@@ -13,7 +13,6 @@ from fishergcn import Graph, fit
 from fishergcn.errors import DataFileError, InputError
 from fishergcn.execution import Listener
 from fishergcn.models import Selection, load_model
-from fishergcn.propagation import find_matrix
 from fishergcn.splits import Split
 from fishergcn.studies._candidates import PREPARATIONS, Score, best_candidate, preparations_of
 from fishergcn.studies._inner import inner_splits
@@ -172,14 +171,3 @@ def test_another_choice_in_the_same_folder_is_refused(split, tmp_path):
     fit(planted(True), split, **options)
     with pytest.raises(DataFileError, match="belongs to another model"):
         fit(planted(False), split, **options)
-
-
-@pytest.mark.parametrize("threshold", [1e-4, 1e-2])
-def test_the_size_of_the_high_order_matrix_is_estimated(threshold):
-    rng = np.random.default_rng(0)
-    graph = Graph.from_edges(np.argwhere(np.triu(rng.random((60, 60)) < 0.05, 1)), num_nodes=60)
-    config = TrainConfig(threshold=threshold)
-    exact = fishergcn.high_order(graph.adjacency, order=config.order, threshold=threshold).nnz
-    assert find_matrix("high-order").sizes(graph, config)[0] == pytest.approx(
-        exact, rel=0.02
-    )  # of 60 nodes all rows are sampled

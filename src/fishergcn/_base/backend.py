@@ -2,14 +2,65 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
+import os
+from collections.abc import Iterator
 from functools import cache
+from typing import Literal, TypeAlias, get_args
 
 import torch
 from torch import Tensor
 
+from fishergcn._base.checks import check_choice
 from fishergcn._base.warn import warn
+
+Backend: TypeAlias = Literal["auto", "compiled", "recorded", "autograd", "reference"]
+_VARIABLE = "FISHERGCN_BACKEND"
+_chosen = os.environ.get(_VARIABLE, "auto")
+
+
+@contextlib.contextmanager
+def backend(name: Backend) -> Iterator[None]:
+    """Choose how the steps of a training run, for as long as a ``with`` block lasts.
+
+    The choice is that of this process and of workers that it starts meanwhile. The environment variable
+    ``FISHERGCN_BACKEND`` makes it for a whole command; machines of a cluster follow their own.
+
+    Parameters
+    ----------
+    name
+        ``"auto"``: the fastest that can run; ``"compiled"``: forward and backward pass as compiled kernels, on the CPU;
+        ``"recorded"``: a whole epoch as one CUDA graph; ``"autograd"``: torch's, over our kernels; ``"reference"``:
+        torch's, over plain torch. A training that cannot run so is refused.
+
+    Examples
+    --------
+    >>> import fishergcn
+    >>> cora, config = fishergcn.datasets.load("cora"), fishergcn.TrainConfig(max_epochs=2)
+    >>> [fast] = fishergcn.train(cora, "gcn", "public", config=config, device="cpu")
+    >>> with fishergcn.backend("autograd"):
+    ...     [plain] = fishergcn.train(cora, "gcn", "public", config=config, device="cpu")
+    >>> abs(fast.val_loss - plain.val_loss) < 1e-5
+    True
+    """
+    global _chosen
+    check_choice("backend", name, get_args(Backend))
+    before, variable = _chosen, os.environ.get(_VARIABLE)
+    _chosen = os.environ[_VARIABLE] = name
+    try:
+        yield
+    finally:
+        _chosen = before
+        os.environ.pop(_VARIABLE)
+        if variable is not None:
+            os.environ[_VARIABLE] = variable
+
+
+def chosen_backend() -> str:
+    """Return what :func:`backend` or the environment chose."""
+    return check_choice(_VARIABLE, _chosen, get_args(Backend))
 
 
 @cache
@@ -31,6 +82,17 @@ def usable(package: str) -> bool:
     return True
 
 
+def kernels_on(device: str, dtype: torch.dtype) -> str:
+    """Return ``"numba"``, ``"triton"`` or ``"reference"`` for tensors on ``"cpu"`` or ``"cuda"``."""
+    if _chosen == "reference" or dtype not in (torch.float32, torch.float64):
+        return "reference"
+    if device == "cuda" and dtype == torch.float32 and usable("triton"):
+        return "triton"
+    if device == "cpu" and usable("numba"):
+        return "numba"
+    return "reference"
+
+
 def backend_of(tensor: Tensor) -> str:
     """Return ``"numba"``, ``"triton"`` or ``"reference"`` for kernels that work on this tensor.
 
@@ -40,10 +102,4 @@ def backend_of(tensor: Tensor) -> str:
     >>> backend_of(torch.zeros(1, dtype=torch.float16))
     'reference'
     """
-    if tensor.dtype not in (torch.float32, torch.float64):
-        return "reference"
-    if tensor.is_cuda and tensor.dtype == torch.float32 and usable("triton"):
-        return "triton"
-    if tensor.device.type == "cpu" and usable("numba"):
-        return "numba"
-    return "reference"
+    return kernels_on(tensor.device.type, tensor.dtype)

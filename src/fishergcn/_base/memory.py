@@ -83,21 +83,8 @@ def check_memory(what: str, needed: int) -> None:
         raise InputError(f"{what} needs about {needed / 1e9:.0f} GB of memory, and {there / 1e9:.0f} GB are free.")
 
 
-def resident_memory() -> int | None:
-    """Return how many bytes of memory this process has now, or None where the system does not say.
-
-    Examples
-    --------
-    >>> found = resident_memory()
-    >>> found is None or found > 2**20
-    True
-    """
-    lines = _lines("/proc/self/status")
-    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("VmRSS:")), None)
-
-
 def lacks_memory(error: BaseException) -> bool:
-    """Say whether an error means that memory was asked for in vain: by Python, NumPy or torch, on the CPU or a GPU.
+    """Say whether an error means that an allocation failed: by Python, NumPy or torch, on the CPU or a GPU.
 
     Examples
     --------

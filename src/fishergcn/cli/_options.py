@@ -171,7 +171,9 @@ class Printed:
     """What a command that trains prints."""
 
     dry_run: bool = run_option(
-        "Train nothing: print how much time and memory it would take on this machine.", "--dry-run", default=False
+        "Train a few epochs only: print how much time and memory it would take on this machine.",
+        "--dry-run",
+        default=False,
     )
     quiet: bool = run_option("Hide progress.", "--quiet", default=False)
     json: Json = False

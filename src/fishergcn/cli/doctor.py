@@ -37,7 +37,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
     for each in found["devices"]:
         kernels = "plain torch" if each["kernels"] == "reference" else f"{each['kernels']} kernels"
         usual = " (the default)" if each["auto"] else ""
-        lines.append(f"  {each['device']:10} {each['processor']}, {kernels}{usual}")
+        lines.append(f"  {each['device']:10} {each['processor']}, {kernels}, {each['step']} steps{usual}")
     lines += ["", "Write access"]
     lines += [f"  {each['reason'] or 'ok':10} {each['folder']} ({each['use']})" for each in found["write_access"]]
     lines += ["", "Extras"]

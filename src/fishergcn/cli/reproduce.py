@@ -99,10 +99,12 @@ def run_plan(plan: Plan, out: Path, machine: shared.StudyMachine, printed: share
 
     if printed.dry_run:
         if machine.cluster is not None:
-            raise InputError("--dry-run predicts the time on this machine, so it cannot be used with --cluster.")
+            raise InputError("--dry-run measures the time on this machine, so it cannot be used with --cluster.")
         if plan.measure != "training":
-            note("only the training is predicted; what is measured of the trained networks comes on top.")
-        show_cost(plan.cost(machine.device, machine.workers), as_json=printed.json)
+            note("only the training is counted; what is measured of the trained networks comes on top.")
+        with warnings_as_notes():
+            cost = plan.cost(machine.device, machine.workers)
+        show_cost(cost, as_json=printed.json)
         return
     command = this_command()
     with (

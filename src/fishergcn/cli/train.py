@@ -105,16 +105,16 @@ class _Work:
     def cost(self, graphs: Mapping[str, Graph], splits: Mapping[str, Sequence[Split]]) -> Cost:
         """Return what it would take."""
         from fishergcn.execution import Part, cost_of
-        from fishergcn.training import Sizes, parse_method
+        from fishergcn.training import parse_method
 
         parts = [
-            Part(
-                name,
-                each,
-                Sizes.of(graph, parse_method(each), self.config, splits[name]),
+            Part.of(
+                graph,
                 parse_method(each),
                 self.config,
+                splits[name],
                 len(splits[name]) * len(self.seeds),
+                dataset=name,
             )
             for name, graph in graphs.items()
             for each in self.methods

@@ -1,10 +1,12 @@
-"""What a study will take before it is started: seconds and memory, from sizes and the pace of the machine."""
+"""What a study will take before it is started: time by a few real epochs, memory by counting."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,22 +14,32 @@ from typing import Any
 import torch
 
 from fishergcn._base.memory import free_memory, lacks_memory
+from fishergcn._base.tensors import one_thread
 from fishergcn._base.text import duration
+from fishergcn._base.types import FloatArray
+from fishergcn._kernels.threads import many_rows
+from fishergcn._settings.seeds import FIRST_SEED
 from fishergcn.errors import InputError
 from fishergcn.execution._devices import count_cores, find_device, runs_side_by_side
 from fishergcn.graph import Graph
+from fishergcn.perturbation import Neighborhood, pool_weights
+from fishergcn.spectrum import Spectrum
+from fishergcn.splits import Split
 from fishergcn.training import (
     BatchSettings,
     Method,
-    Pace,
+    Problem,
+    Run,
     Sizes,
     TrainConfig,
-    pace_of,
+    held_bytes,
+    prepare,
+    prepare_batches,
     samples_of,
-    usual_epochs,
+    time_epochs,
 )
 
-ERROR = 1.5  # the factor by which a prediction may err
+ERROR = 1.5  # the factor by which predicted memory may err
 _SMALLEST = 4  # hidden units that are proposed
 
 
@@ -41,6 +53,8 @@ class Part:
         What they are called.
     sizes, method, config, runs
         What is trained, and how often.
+    graph, splits
+        On what; without a graph memory is counted and no time is measured.
 
     Examples
     --------
@@ -56,43 +70,74 @@ class Part:
     method: Method
     config: TrainConfig
     runs: int
+    graph: Graph | None = None
+    splits: Sequence[Split] = ()
+
+    @classmethod
+    def of(
+        cls,
+        graph: Graph,
+        method: Method,
+        config: TrainConfig,
+        splits: Sequence[Split],
+        runs: int,
+        *,
+        dataset: str = "",
+        name: str = "",
+    ) -> Part:
+        """Return runs of a method on splits of a graph."""
+        words = dataset or graph.name or "the graph", name or method.name
+        return cls(*words, Sizes.of(graph, method, config, splits), method, config, runs, graph, splits)
 
 
 @dataclass(frozen=True)
 class PartCost:
-    """What one part takes.
+    """What one part takes; what was not timed is NaN.
 
     Attributes
     ----------
     part
         Which.
-    preparation, epoch, run
-        Seconds of what its runs share, of an epoch, and of a whole run with the usual number of epochs; ``epoch`` is
-        that of ``side_by_side`` runs, and ``run`` a share of theirs.
+    preparation
+        Seconds of what its runs share: the propagation matrix and the spectrum, unless a part before it had them.
+    epoch, timed
+        Seconds of an epoch of ``side_by_side`` runs, the median of ``timed`` real ones.
     longest
         Seconds of a run that is not stopped before its last epoch.
     side_by_side
         Runs that are trained together: 1 on the CPU.
     bytes
-        Memory of the process that trains, or of the GPU, at its peak.
+        Memory of the process that trains, or of the GPU, at its peak, counted from sizes.
 
     Examples
     --------
-    >>> from fishergcn.training import Pace, parse_method
-    >>> million = Sizes(10**6, 10**7, 1.1e7, 100, 10**7, 10, train=10**4, val=5000, test=5000)
-    >>> part = Part("web", "gcn", million, parse_method("gcn"), TrainConfig(), runs=10)
-    >>> [found] = cost_of([part], "cpu", pace=Pace.usual(torch.device("cpu"))).parts
-    >>> found.epoch < found.run < found.longest
+    >>> from fishergcn import datasets, splits
+    >>> from fishergcn.training import parse_method
+    >>> cora, gcn = datasets.load("cora"), parse_method("gcn")
+    >>> part = Part.of(cora, gcn, TrainConfig(), [splits.public(cora)], runs=10)
+    >>> [found] = cost_of([part], "cpu", workers=1).parts
+    >>> 0 < found.epoch < found.longest
     True
+    >>> print(found)  # doctest: +ELLIPSIS
+    an epoch takes ... ms, measured over ...; at most 500 epochs
     """
 
     part: Part
     preparation: float
     epoch: float
-    run: float
+    timed: int
     longest: float
     side_by_side: int
     bytes: float
+
+    def __str__(self) -> str:
+        if math.isnan(self.longest):
+            return "not timed"
+        if not self.part.method.trained:
+            return f"a run takes {_short(self.longest)}, measured once"
+        many = f" of {self.side_by_side} runs side by side" if self.side_by_side > 1 else ""
+        takes = f"an epoch{many} takes {_short(self.epoch)}, measured over {self.timed}"
+        return f"{takes}; at most {self.part.config.max_epochs} epochs"
 
 
 @dataclass(frozen=True)
@@ -105,44 +150,36 @@ class Cost:
         What each method takes on each graph.
     device, workers
         Where, and in how many processes.
-    start
-        Seconds until processes can work.
     free
         Bytes that are free there; None where the system does not say.
     batches
         Mini-batches, if any.
     searched
-        Whether it is a search for settings, which cannot be told to take fewer hidden units or mini-batches.
+        Whether it is a search for settings, in which fewer hidden units or mini-batches cannot be proposed.
 
     Examples
     --------
     >>> from fishergcn.studies import make_plan
     >>> cost = make_plan("quick", splits=2, seeds=1).cost("cpu", workers=1)
-    >>> cost.seconds <= cost.most_seconds, cost.bytes > 10**8, len(cost.parts)
+    >>> cost.most_seconds > 0, cost.bytes > 10**8, len(cost.parts)
     (True, True, 3)
     """
 
     parts: tuple[PartCost, ...]
     device: str
     workers: int
-    start: float
     free: int | None
     batches: BatchSettings | None = None
     searched: bool = False
 
     @property
-    def seconds(self) -> float:
-        """How long all runs usually take."""
-        return self._total("run")
-
-    @property
     def most_seconds(self) -> float:
-        """How long they take if none is stopped before its last epoch."""
-        return self._total("longest")
+        """How long all runs take if none is stopped before its last epoch; NaN if some part was not timed.
 
-    def _total(self, kind: str) -> float:
-        alone: float = sum(each.part.runs * getattr(each, kind) for each in self.parts)
-        return self.start + sum(each.preparation for each in self.parts) + alone / self.workers
+        Other processes take some seconds to start, and memory that they share makes them slower; neither is counted.
+        """
+        alone: float = sum(each.part.runs * each.longest for each in self.parts)
+        return sum(each.preparation for each in self.parts) + alone / self.workers
 
     @cached_property
     def bytes(self) -> float:
@@ -167,37 +204,51 @@ class Cost:
         )
 
     def __str__(self) -> str:
-        usual, most = duration(self.seconds), duration(self.most_seconds)
-        time = f"about {usual}" if usual == most else f"about {usual}, at most {most} if no run stops early"
+        most = self.most_seconds
+        time = "not timed" if math.isnan(most) else f"at most {duration(most)} if no run stops early"
         many = f" in {self.workers} processes" if self.workers > 1 else ""
         free = "" if self.free is None else f" of {self.free / 1e9:.1f} GB that are free"
-        return f"{time}{many} on {self.device}; about {self.bytes / 1e9:.2f} GB of memory{free}"
+        return f"{time},{many} on {self.device}; about {self.bytes / 1e9:.2f} GB of memory{free}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
+        """Return plain values, for JSON; None for what was not timed."""
         parts = [
             {
                 "dataset": each.part.dataset,
                 "name": each.part.name,
                 "runs": each.part.runs,
-                "preparation_seconds": each.preparation,
-                "epoch_seconds": each.epoch,
-                "run_seconds": each.run,
-                "longest_run_seconds": each.longest,
+                "preparation_seconds": _known(each.preparation),
+                "epoch_seconds": _known(each.epoch),
+                "epochs_timed": each.timed,
+                "longest_run_seconds": _known(each.longest),
                 "runs_side_by_side": each.side_by_side,
                 "memory_bytes": round(each.bytes),
+                "measured": str(each),
             }
             for each in self.parts
         ]
         return {
             "device": self.device,
             "workers": self.workers,
-            "seconds": self.seconds,
-            "most_seconds": self.most_seconds,
+            "most_seconds": _known(self.most_seconds),
             "memory_bytes": round(self.bytes),
             "free_bytes": self.free,
             "parts": parts,
         }
+
+
+def _short(seconds: float) -> str:
+    return (
+        f"{seconds:.1f} s"
+        if seconds >= 1
+        else f"{1e3 * seconds:.2g} ms"
+        if seconds < 0.1
+        else f"{1e3 * seconds:.0f} ms"
+    )
+
+
+def _known(seconds: float) -> float | None:
+    return None if math.isnan(seconds) else seconds
 
 
 def cost_of(
@@ -206,9 +257,13 @@ def cost_of(
     workers: int | None = None,
     *,
     batches: BatchSettings | None = None,
-    pace: Pace | None = None,
+    timed: bool = True,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Cost:
-    """Return what parts of a study take here.
+    """Return what parts of a study take here: memory is counted, and of what fits a few epochs are trained and timed.
+
+    A graph and a method are timed once, for about a second, whatever the settings that do not change the work of an
+    epoch; with the threads that the training itself will have.
 
     Parameters
     ----------
@@ -218,8 +273,8 @@ def cost_of(
         As in :func:`fishergcn.train`.
     batches
         Mini-batches, if any; then one process trains.
-    pace
-        Of a machine that was measured before; by default of this one, which is measured if it has not been yet.
+    timed, clock
+        Whether epochs are timed at all, and by what.
 
     Examples
     --------
@@ -230,44 +285,91 @@ def cost_of(
     True
     """
     place = find_device(device)
-    pace = pace_of(place) if pace is None else pace
-    runs = sum(each.runs for each in parts)
+    gpu, free = place.type == "cuda", _free(place)
     most = max(each.runs for each in parts)
-    gpu = place.type == "cuda"
     count = 1 if gpu or batches is not None else min(count_cores() if workers is None else workers, most)
-    free = _free(place)
-    threads = torch.get_num_threads() if count == 1 and not gpu and batches is None else 1
-    found = tuple(_cost(each, pace, free, batches, threads) for each in parts)
-    start = pace.kernels + (pace.process if count > 1 else 0.0) if runs else 0.0
-    return Cost(found, str(place), count, start, free, batches)
+    watch, found = _Stopwatch(place, count, batches, clock), list[PartCost]()
+    for part in parts:
+        together = part.runs if not part.method.trained else 1
+        if gpu and batches is None and free is not None and part.method.trained:
+            together = min(part.runs, runs_side_by_side(part.sizes, part.method, part.config, free))
+        used = _peak(part, place, together, batches)
+        fits = free is None or count * used <= free
+        known = watch.measured(part, together) if timed and fits and part.graph is not None else None
+        preparation, epoch, epochs = known or (math.nan, math.nan, 0)
+        longest = epoch * (part.config.max_epochs / together if part.method.trained else 1.0)
+        found.append(PartCost(part, preparation, epoch, epochs, longest, together, used))
+    return Cost(tuple(found), str(place), count, free, batches)
 
 
-def _cost(part: Part, pace: Pace, free: int | None, batches: BatchSettings | None, threads: int) -> PartCost:
-    sizes, method, config = part.sizes, part.method, part.config
-    preparation = pace.preparation(sizes, method, config)
-    if not method.trained:  # one product or a few with the graph
-        return PartCost(part, preparation, 0.0, 0.0, 0.0, part.runs, pace.base + 60.0 * sizes.entries)
-    together = 1
-    if pace.gpu and batches is None and free is not None:
-        together = min(part.runs, runs_side_by_side(sizes, method, config, free))
-    epoch = pace.epoch(sizes, method, config, together, batches, threads)
-    chunk = pace.chunk(sizes, method, config)
-    usual, longest = (
-        (chunk + epochs * epoch) / together for epochs in (usual_epochs(config), float(config.max_epochs))
-    )
-    used = pace.bytes(sizes, method, config, together, batches)
-    return PartCost(part, preparation, epoch, usual, longest, together, used)
+def _peak(part: Part, place: torch.device, together: int, batches: BatchSettings | None) -> float:
+    chosen = {"batches": batches is not None, "gpu": place.type == "cuda"}
+    return held_bytes(part.sizes, part.method, part.config, together, **chosen)
+
+
+class _Stopwatch:
+    """Prepares and trains parts for a moment; what they share is done once, as in a study."""
+
+    def __init__(
+        self, place: torch.device, workers: int, batches: BatchSettings | None, clock: Callable[[], float]
+    ) -> None:
+        self.place, self.workers, self.batches, self.clock = place, workers, batches, clock
+        self._epochs: dict[object, tuple[float, int]] = {}
+        self._spectra: dict[object, Spectrum] = {}
+
+    def measured(self, part: Part, together: int) -> tuple[float, float, int]:
+        """Return the seconds of the preparation that is new in a part and of an epoch, and how many were timed."""
+        key = (id(part.graph), part.method, _same_work(part.config), together)
+        if key in self._epochs:
+            return 0.0, *self._epochs[key]
+        began = self.clock()
+        problem, basis = self._prepared(part)
+        preparation = self.clock() - began
+        splits = part.splits
+        runs = [
+            Run(splits[at % len(splits)], FIRST_SEED + at // len(splits))
+            for at in range(together if part.method.trained else 1)
+        ]
+        small = not many_rows(problem.graph.num_nodes)
+        alone = self.place.type == "cpu" and self.batches is None and (self.workers > 1 or small)
+        with one_thread(alone):
+            self._epochs[key] = time_epochs(
+                problem, runs, self.place, batches=self.batches, basis=basis, clock=self.clock
+            )
+        return preparation, *self._epochs[key]
+
+    def _prepared(self, part: Part) -> tuple[Problem, FloatArray | None]:
+        graph, method, config = part.graph, part.method, part.config
+        if graph is None:
+            raise AssertionError("cost_of() times parts with a graph only")
+        if self.batches is not None:
+            return prepare_batches(graph, method, config)
+        matrix = (id(graph), method.high_order, config.order, config.threshold, config.rank, config.directions)
+        spatial = method.perturbed and config.perturbation == "spatial"
+        moved = pool_weights(graph.adjacency, [graph.adjacency]) if spatial else None  # any graph takes as long
+        problem = prepare(graph, method, config, spectrum=self._spectra.get(matrix), moved=moved)
+        if isinstance(problem.neighborhood, Neighborhood):
+            self._spectra[matrix] = problem.neighborhood.spectrum
+        return problem, None
+
+
+def _same_work(config: TrainConfig) -> TrainConfig:
+    """Return settings that are the same for all with the same work in an epoch."""
+    usual = TrainConfig()
+    same = ["learning_rate", "weight_decay", "max_epochs", "stopping", "patience", "temperature"]
+    same += [name for name in ("dropout", "radius", "consistency") if getattr(config, name) > 0]
+    return dataclasses.replace(config, **{name: getattr(usual, name) for name in same})
 
 
 def remedies(
     part: Part, device: torch.device, free: float, batches: BatchSettings | None = None, *, searched: bool = False
 ) -> list[str]:
-    """Return settings with which a part would fit into so many bytes; see :class:`Cost` for ``searched``."""
-    pace, found = Pace.usual(device), list[str]()
+    """Return settings with which a part would fit into ``free`` bytes; see :class:`Cost` for ``searched``."""
+    found = list[str]()
 
     def fits(settings: BatchSettings | None = batches, **changes: Any) -> bool:
-        config = dataclasses.replace(part.config, **changes)
-        return pace.bytes(part.sizes, part.method, config, 1, settings) <= free
+        changed = dataclasses.replace(part, config=dataclasses.replace(part.config, **changes))
+        return _peak(changed, device, 1, settings) <= free
 
     if part.method.samples is None and samples_of(part.method, part.config) > 1:
         fewer = [number for number in range(1, part.config.samples) if fits(samples=number)]
@@ -292,7 +394,7 @@ def remedies(
 def memory_told(
     graph: Graph, method: Method, config: TrainConfig, device: torch.device, batches: BatchSettings | None = None
 ) -> Iterator[None]:
-    """End a lack of memory inside in one sentence, with the settings that would fit."""
+    """Turn out-of-memory errors into an InputError that names settings that would fit."""
     try:
         yield
         return
@@ -309,8 +411,8 @@ def _lack(
     name = graph.name or "the graph"
     entries = float(graph.adjacency.nnz + graph.num_nodes)  # a high-order matrix has more, and is not estimated now
     part = Part(name, method.name, Sizes.of(graph, method, config, entries=entries), method, config, 1)
-    # What was asked for in vain is more than there is, whatever the system says is free.
-    needed = Pace.usual(device).bytes(part.sizes, method, config, 1, batches)
+    # The allocation that failed is more than there is, whatever the system says is free.
+    needed = _peak(part, device, 1, batches)
     fits = _would_fit(remedies(part, device, min(_free(device) or needed, 0.8 * needed), batches))
     return f"there is not enough memory to train {method.name} on {name}{fits}."
 

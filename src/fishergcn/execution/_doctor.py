@@ -19,6 +19,7 @@ from fishergcn._base.memory import free_memory
 from fishergcn._base.provenance import device_name, versions
 from fishergcn.errors import reason
 from fishergcn.execution._devices import count_cores, find_device
+from fishergcn.training import TrainConfig, parse_method, plan_step
 
 # Of each extra: what it adds, and its packages, by the name under which each is imported.
 EXTRAS: dict[str, tuple[str, dict[str, str]]] = {
@@ -48,7 +49,8 @@ def diagnose(folder: str | os.PathLike[str] = ".") -> dict[str, Any]:
     -------
     dict
         ``versions``; ``machine``: system, cores, free memory; ``devices``: each with its processor, the kernels in
-        use on it (``"numba"``, ``"triton"`` or ``"reference"``, plain torch) and whether ``--device auto`` takes it;
+        use on it (``"numba"``, ``"triton"`` or ``"reference"``, plain torch), the step that ``gcn`` takes there with
+        the paper's settings (see :func:`fishergcn.backend`) and whether ``--device auto`` takes it;
         ``write_access``: folders, each with the reason if it cannot be written to; ``extras``: what each adds, its
         packages with their versions, None where missing; ``problems``: sentences, none if all is well.
 
@@ -92,7 +94,8 @@ def _devices() -> list[dict[str, Any]]:
         usual = device.type == taken.type and not device.index  # "cuda" is the first GPU
         kernels = backend_of(torch.zeros(1, device=device))
         processor = device_name(device).partition(" (")[2].removesuffix(")")
-        found.append({"device": name, "processor": processor, "kernels": kernels, "auto": usual})
+        step = plan_step(parse_method("gcn"), TrainConfig(), gpu=device.type == "cuda").kind
+        found.append({"device": name, "processor": processor, "kernels": kernels, "step": step, "auto": usual})
     return found
 
 

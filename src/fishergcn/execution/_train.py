@@ -28,10 +28,8 @@ from fishergcn.splits import Split, choose
 from fishergcn.training import (
     BatchSettings,
     Method,
-    Pace,
     Run,
     RunRecord,
-    Sizes,
     TrainConfig,
     check_fanout,
     check_runs,
@@ -228,11 +226,8 @@ def _refuse_what_cannot_fit(
     """Raise before the work begins if it needs more memory than there is, by more than the prediction may err."""
     splits = list({id(run.split): run.split for run in runs}.values())
     if splits:
-        name = graph.name or "the graph"
-        parts = [
-            Part(name, each.name, Sizes.of(graph, each, config, splits), each, config, len(runs)) for each in methods
-        ]
-        cost_of(parts, str(device), workers, batches=batches, pace=Pace.usual(device)).check(ERROR)
+        parts = [Part.of(graph, each, config, splits, len(runs)) for each in methods]
+        cost_of(parts, str(device), workers, batches=batches, timed=False).check(ERROR)
 
 
 def _begin(listener: Listener, graph: Graph, methods: Sequence[Method], runs: Sequence[Run]) -> None:

@@ -187,13 +187,13 @@ def checked_walk(adjacency: MatrixLike, order: int, threshold: float) -> tuple[C
     )
 
 
-def high_order_size(adjacency: CSRArray, order: int, threshold: float) -> tuple[float, float]:
-    """Estimate the entries of the high-order matrix of a graph and the multiply-adds to make it, from some rows.
+def high_order_size(adjacency: CSRArray, order: int, threshold: float) -> float:
+    """Estimate the entries of the high-order matrix of a graph from some of its rows.
 
     Examples
     --------
     >>> ring = sparse.csr_array(np.roll(np.eye(40), 1, axis=0) + np.roll(np.eye(40), -1, axis=0))
-    >>> high_order_size(ring, order=5, threshold=1e-4)[0]  # five steps to either side, and the node itself
+    >>> high_order_size(ring, order=5, threshold=1e-4)  # five steps to either side, and the node itself
     440.0
     """
     nodes = adjacency.shape[0]
@@ -201,10 +201,7 @@ def high_order_size(adjacency: CSRArray, order: int, threshold: float) -> tuple[
     chosen = np.random.default_rng(0).permutation(nodes)[:count]
     walk: Any = transition_matrix(adjacency)
     power = total = walk[chosen]
-    lengths = np.diff(walk.indptr)
-    steps = 0
     for _ in range(order - 1):
-        steps += int(lengths[power.indices].sum())
         power = power @ walk
         total = total + power
     degrees: FloatArray = np.asarray(adjacency.sum(axis=1)).ravel()
@@ -213,4 +210,4 @@ def high_order_size(adjacency: CSRArray, order: int, threshold: float) -> tuple[
     # By detailed balance the walk back is s_ji = s_ij d_i / d_j; either of the two keeps the entry.
     share = found.data / order * np.maximum(1.0, degrees[here] / np.maximum(degrees[there], 1e-300))
     kept = ((share > threshold) & (here != there)).sum()
-    return float(nodes * (kept / len(chosen) + 1.0)), float(nodes * steps / len(chosen))
+    return float(nodes * (kept / len(chosen) + 1.0))

@@ -63,8 +63,7 @@ class Matrix:
     into
         Maps A of a graph in mapped files, and a folder, to P in mapped files; None where it must fit in memory.
     size
-        Maps A and the settings by name to the number of entries that P will have, or about, and of the multiply-adds
-        that make it beyond those entries.
+        Maps A and the settings by name to the number of entries that P will have, or about.
     clustered
         Whether entries stand together once the nodes are in a good order.
 
@@ -84,7 +83,7 @@ class Matrix:
     symmetric: bool = True
     linked: bool = True
     into: Callable[[CSRArray, Path], CSRArray] | None = None
-    size: Callable[..., tuple[float, float]] = lambda adjacency: (float(adjacency.nnz), 0.0)
+    size: Callable[..., float] = lambda adjacency: float(adjacency.nnz)
     clustered: bool = False
 
     def _chosen(self, config: TrainConfig) -> dict[str, Any]:
@@ -136,8 +135,8 @@ class Matrix:
         """
         return joined(matrix, *self.new_rows(links, graph.adjacency, matrix, **self._chosen(config)))
 
-    def sizes(self, graph: Graph, config: TrainConfig) -> tuple[float, float]:
-        """Return about how many entries P of a graph has, and how many multiply-adds make it beyond those."""
+    def entries(self, graph: Graph, config: TrainConfig) -> float:
+        """Return about how many entries P of a graph has."""
         return self.size(graph.adjacency, **self._chosen(config))
 
 
@@ -189,8 +188,8 @@ def matrices() -> tuple[Matrix, ...]:
     return tuple(_MATRICES.values())
 
 
-def _with_itself(adjacency: CSRArray) -> tuple[float, float]:
-    return float(adjacency.nnz + adjacency.shape[0] - np.count_nonzero(adjacency.diagonal())), 0.0
+def _with_itself(adjacency: CSRArray) -> float:
+    return float(adjacency.nnz + adjacency.shape[0] - np.count_nonzero(adjacency.diagonal()))
 
 
 def _identity(adjacency: CSRArray) -> CSRArray:
@@ -238,7 +237,7 @@ for _each in (
         _identity,
         _identity_rows,
         linked=False,
-        size=lambda adjacency: (float(adjacency.shape[0]), 0.0),
+        size=lambda adjacency: float(adjacency.shape[0]),
     ),
 ):
     register_matrix(_each)

@@ -78,7 +78,6 @@ class Choice:
     def made(self) -> TrainedModel:
         """Go through the stages and return the model."""
         networks = [name for name in self.methods if parse_method(name).trained]
-        self.budget.measure(networks)
         self._try_candidates(self._try_preparations(networks))
         finalists = self._try_finalists()
         best = best_candidate(on_common_runs({key: self._scores(key) for key in self._simplest_first(finalists)}))

@@ -1,10 +1,11 @@
-"""What a plan costs: its cells as parts of known sizes."""
+"""What a plan costs: its cells as parts whose memory is counted and whose epochs are timed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from fishergcn.execution import Cost, Part, cost_of
+from fishergcn.graph import Graph
 from fishergcn.studies._jobs import graph_of, splits_of
 from fishergcn.studies._plan import Cell, Plan
 from fishergcn.training import Sizes, learnable, parse_method
@@ -17,14 +18,17 @@ def plan_cost(plan: Plan, device: str, workers: int | None) -> Cost:
 
 
 def _parts(plan: Plan, dataset: str) -> Iterator[Part]:
-    graph, known = graph_of(plan, dataset), dict[str, Sizes]()
+    graph, known, usable = graph_of(plan, dataset), dict[str, Sizes](), dict[bool, Graph]()
     splits = list(splits_of(plan, dataset, graph).values())
     for cell in _trained(plan, dataset):
         method, matrix = parse_method(cell.method), plan.matrix(cell)
+        if method.trained not in usable:
+            usable[method.trained] = learnable(graph, [method])
         if matrix not in known:
-            known[matrix] = Sizes.of(learnable(graph, [method]), method, cell.config, splits)
+            known[matrix] = Sizes.of(usable[method.trained], method, cell.config, splits)
         name = cell.name if plan.measure == "training" else f"{cell.method} {cell.variant}".strip()
-        yield Part(dataset, name, known[matrix], method, cell.config, len(plan.runs(cell)))
+        runs = len(plan.runs(cell))
+        yield Part(dataset, name, known[matrix], method, cell.config, runs, usable[method.trained], splits)
 
 
 def _trained(plan: Plan, dataset: str) -> list[Cell]:

@@ -196,10 +196,10 @@ class Plan:
         return name if usual else " ".join([name, *(f"{each:g}" for each in settings)])
 
     def cost(self, device: str = "auto", workers: int | None = None) -> Cost:
-        """Return what the study will take here, in seconds and bytes, from the sizes of its graphs.
+        """Return what the study will take here: bytes by counting, seconds by a few real epochs of each cell.
 
-        The machine is measured the first time, which takes some seconds. Attacks come on top of the training that they
-        need, and are not counted.
+        Cells whose epochs do the same work are timed once, for about a second after their preparation. Attacks come on
+        top of the training that they need, and are not counted.
 
         Parameters
         ----------

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from scipy import sparse
 from torch import Tensor
 
 from fishergcn._base.types import AnyArray
 from fishergcn.nn import CompiledNetwork, Dropout, View
-from fishergcn.operators import SparseMatrix
+from fishergcn.operators import IdentityOperator, SparseMatrix
 from fishergcn.perturbation import Neighborhood
 from fishergcn.training._objective import Targets, measured_scores
 
@@ -19,29 +20,18 @@ if TYPE_CHECKING:
 
 
 class CompiledStep:
-    """The steps of a trainer whose network, graph and loss the kernels know (see :meth:`fits`)."""
+    """The steps of a trainer whose plan (``plan_step``) is the compiled one."""
 
     def __init__(self, trainer: Trainer) -> None:
         # The trainer is given in each call: kept here, it would outlive its last use by a cycle of references.
-        view, nodes = _labeled_view(trainer)
-        self.train, self.val = CompiledNetwork(view), CompiledNetwork(trainer.val_view)
+        view, nodes = _labeled_view(_sparse_view(trainer.train_view), trainer)
+        self.train, self.val = CompiledNetwork(view), CompiledNetwork(_sparse_view(trainer.val_view))
+        if not all(CompiledNetwork.fits(each.view, trainer.stack.layers) for each in (self.train, self.val)):
+            raise AssertionError("plan_step() chose compiled kernels for arrays that they do not know")
         # Where rows of the trainer's view stand in that of the labeled nodes.
         self._places = None if nodes is None else np.zeros(trainer.problem.graph.num_nodes, dtype=np.int64)
         if nodes is not None and self._places is not None:
             self._places[nodes] = np.arange(len(nodes))
-
-    @staticmethod
-    def fits(trainer: Trainer) -> bool:
-        """Whether there is dropout, no bias, a perturbation of low rank if any, and a loss at labeled nodes alone."""
-        config, stack = trainer.problem.config, trainer.stack
-        return (
-            trainer.problem.method.network.has_compiled_step(config)
-            and trainer.links is None
-            and (stack.adversary is None or isinstance(stack.adversary.neighborhood, Neighborhood))
-            and not (trainer.problem.method.consistent and config.consistency > 0)
-            and config.dropout > 0
-            and all(CompiledNetwork.fits(view, stack.layers) for view in (trainer.train_view, trainer.val_view))
-        )
 
     def validate(self, trainer: Trainer) -> tuple[Tensor, Tensor]:
         """Return validation loss and accuracy of each run."""
@@ -98,14 +88,24 @@ class _Loss:
         return torch.from_numpy(self.hits / np.maximum((self.shares > 0).sum(1) * self.samples, 1))
 
 
-def _labeled_view(trainer: Trainer) -> tuple[View, AnyArray | None]:
-    """Return the trainer's view without the outputs that no loss looks at, and which are left if some are not."""
-    view = trainer.train_view
+def _sparse_view(view: View) -> View:
+    """Return a view whose identities, as nodes without links have them, are sparse matrices like the others."""
+    operators = tuple(
+        SparseMatrix.from_scipy(sparse.eye_array(each.shape[0], format="csr"), dtype=each.dtype)
+        if isinstance(each, IdentityOperator)
+        else each
+        for each in view.operators
+    )
+    return View(view.features, operators, view.rows)
+
+
+def _labeled_view(view: View, trainer: Trainer) -> tuple[View, AnyArray | None]:
+    """Return a view without the outputs that no loss looks at, and which are left if some are not."""
     if view.rows[-1] is not None:
         return view, None
     matrix, nodes = view.operators[-1], np.unique(np.concatenate([run.split.train for run in trainer.runs]))
     if not isinstance(matrix, SparseMatrix):
-        raise AssertionError("fits() lets sparse matrices pass only")
+        raise AssertionError("plan_step() chose compiled kernels for a matrix that they do not know")
     last = SparseMatrix.from_scipy(matrix.scipy[nodes], dtype=matrix.dtype)
     rows = (*view.rows[:-1], torch.as_tensor(nodes, dtype=torch.int32))
     return View(view.features, (*view.operators[:-1], last), rows), nodes

@@ -11,20 +11,21 @@ from functools import cached_property
 
 import numpy as np
 import torch
+from scipy import sparse
 from torch import Tensor
 
-from fishergcn._base.backend import backend_of
 from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.nn import Dropout, View, full_view, local_view
 from fishergcn.operators import Operator, as_operator
 from fishergcn.perturbation import CongruenceNeighborhood, GraphPool, LinkNoise, Neighborhood
 from fishergcn.training._compiled import CompiledStep
-from fishergcn.training._fitting import check_fits
+from fishergcn.training._memory import check_fits
 from fishergcn.training._metrics import MEASURED, calibrated_cross_entropy, measure
 from fishergcn.training._objective import Targets, consistency, penalty, scores, training_shares
 from fishergcn.training._problem import Problem, Run
 from fishergcn.training._recorder import Recorder
 from fishergcn.training._stack import Stack
+from fishergcn.training._steps import plan_step
 
 
 class Trainer:
@@ -40,19 +41,21 @@ class Trainer:
         self.train_targets = self._targets("train", self.train_view)
         self.val_view = self._view("val")
         self.val_targets = self._targets("val", self.val_view)
-        self.recorder = Recorder() if self._recordable() else None
-        self.compiled = CompiledStep(self) if CompiledStep.fits(self) else None
+        self.plan = plan_step(
+            problem.method,
+            problem.config,
+            gpu=device.type == "cuda",
+            dense=not sparse.issparse(problem.graph.features),
+            linked=problem.propagation.nnz > problem.graph.num_nodes,
+        )
+        self.recorder = Recorder() if self.plan.kind == "recorded" else None
+        self.compiled = CompiledStep(self) if self.plan.kind == "compiled" else None
         check_fits(self)
 
     @property
     def ahead(self) -> bool:
         """Whether an epoch may begin before the results of the one before it are read: a GPU does not wait then."""
         return self.recorder is not None
-
-    def _recordable(self) -> bool:
-        """Whether an epoch is the same sequence of kernels each time, which a GPU can be told at once."""
-        by_links = self.links is not None or self.problem.config.directions == "links"
-        return backend_of(next(iter(self.stack.weights.values()))) == "triton" and not by_links
 
     def _link_noise(self) -> LinkNoise | GraphPool | None:
         config, moved = self.problem.config, self.problem.moved

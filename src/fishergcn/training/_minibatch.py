@@ -39,6 +39,7 @@ from fishergcn.training._problem import Problem, Run, check_runs
 from fishergcn.training._records import RunRecord
 from fishergcn.training._sampling import BatchSettings, Block, NeighborSampler, batches, check_fanout
 from fishergcn.training._stack import Stack
+from fishergcn.training._steps import plan_step
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class MiniBatchTrainer:
         group: Group | None = None,
     ) -> None:
         check_fanout(settings.fanout, problem.depth)
+        plan_step(problem.method, problem.config, gpu=device.type == "cuda", batches=True)  # refuses what cannot run
         self.problem, self.runs, self.settings, self.device = problem, [run], settings, device
         self.group = Group() if group is None else group
         self.batch_count = -(-len(run.split.train) // settings.batch_size)

@@ -1,4 +1,4 @@
-"""How large a training is: the numbers that its time and its memory depend on, and nothing else of the graph."""
+"""How large a training is: the numbers that its memory depends on, and nothing else of the graph."""
 
 from __future__ import annotations
 
@@ -39,8 +39,6 @@ class Sizes:
     crowding
         Entries in the row that an entry of Ã leads to, on average: Σ d² / Σ d. That is more than the mean row has
         where some nodes have many links.
-    walks
-        Multiply-adds that make the high-order matrix; 0 for others, and where its entries were given.
     clustered
         Whether entries stand together once the nodes are in a good order, as those of a high-order matrix do.
 
@@ -65,7 +63,6 @@ class Sizes:
     test: int
     dense: bool = False
     crowding: float = 0.0
-    walks: float = 0.0
     clustered: bool = False
 
     @classmethod
@@ -82,12 +79,12 @@ class Sizes:
 
         Without splits all nodes count as nodes of each part. ``entries`` are those of Ã, where they are known already.
         """
-        nodes, features, walks = graph.num_nodes, graph.features, 0.0
+        nodes, features = graph.num_nodes, graph.features
         counts: FloatArray = np.diff(graph.adjacency.indptr) + 1.0
         crowding = (counts**2).sum() / counts.sum()
         matrix = method.matrix
         if entries is None:
-            entries, walks = matrix.sizes(graph, config)
+            entries = matrix.entries(graph, config)
         if matrix.clustered or not matrix.linked:
             crowding = entries / nodes
         return cls(
@@ -103,7 +100,6 @@ class Sizes:
             },
             dense=features is not None and not sparse.issparse(features),
             crowding=float(crowding),
-            walks=walks,
             clustered=matrix.clustered,
         )
 

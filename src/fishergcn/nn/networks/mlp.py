@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from fishergcn.nn._family import Family
 from fishergcn.nn._network import Look, Role, register
-
-if TYPE_CHECKING:
-    from fishergcn._settings.config import TrainConfig
 
 
 class Perceptron(Family):
@@ -23,10 +18,6 @@ class Perceptron(Family):
     def look(self, *, high_order: bool, consistent: bool, role: Role) -> Look | None:
         """Return color and marker in figures."""
         return "#b58d00", "<"
-
-    def has_compiled_step(self, config: TrainConfig) -> bool:
-        """Whether the compiled step knows these settings."""
-        return self.is_plain(config)
 
 
 register(Perceptron())
