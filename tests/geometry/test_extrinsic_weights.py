@@ -12,7 +12,7 @@ from fishergcn.errors import ConvergenceError, InputError
 from fishergcn.geometry.extrinsic import natural_gradient_step, weight_fisher
 from fishergcn.graph import Graph
 from fishergcn.models import TrainedModel
-from fishergcn.nn._gcn import GCN
+from fishergcn.nn import GCN
 
 on = TrainedModel.from_network
 

@@ -22,8 +22,7 @@ from fishergcn.geometry.embedding._descent import (
     starting_point,
     stationarity,
 )
-from fishergcn.geometry.embedding._model import MEMORY_LIMIT, Model
-from fishergcn.geometry.embedding._similarities import similarities
+from fishergcn.geometry.embedding._model import MEMORY_LIMIT, Model, similarities
 from fishergcn.graph import components, largest_component
 
 # The largest number of equal balls that touch one of their kind, where it is known; 3^d - 1 bounds it always.
@@ -32,30 +31,7 @@ KISSING_NUMBERS = {1: 2, 2: 6, 3: 12, 4: 24}
 
 @dataclass(frozen=True)
 class RestartSummary:
-    """How one start ended.
-
-    Attributes
-    ----------
-    start : str
-        ``"spectral"`` or ``"random"``.
-    divergence : float
-        KL(W : P(Y)) at the end.
-    gradient_norm : float
-        ‖4 L_sym(W - P) Y‖ / ‖4 L_sym(W) Y‖ at the end (Frobenius): the force that is left, relative to the
-        attraction that repulsion must balance. It does not change when Y is moved rigidly.
-    iterations : int
-        Iterations that it took.
-    converged : bool
-        Whether ``gradient_norm`` is within the tolerance.
-
-    Examples
-    --------
-    >>> from fishergcn.geometry.embedding import fit, similarities
-    >>> square = [[0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1], [1, 0, 1, 0]]
-    >>> found = fit(similarities(square, order=3), restarts=2)
-    >>> [(each.start, each.converged) for each in found.restarts]
-    [('spectral', True), ('random', True)]
-    """
+    """How one start ended; see :func:`fit`."""
 
     start: str
     divergence: float
@@ -66,31 +42,7 @@ class RestartSummary:
 
 @dataclass(frozen=True)
 class EmbeddingFit(RestartSummary):
-    """How the best of several starts ended, and a report on all of them.
-
-    Attributes
-    ----------
-    embedding : ndarray, shape (n, d)
-        Y*, with its mean at the origin and its principal axes along the coordinates.
-    minimizer_known : bool
-        True where a theorem promises that a minimizer exists (see the notes of :func:`fit`); where False, the
-        embedding may be one step of an endless expansion, with a gradient that fades.
-    restarts : tuple of RestartSummary
-        One entry for each start, in order.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fishergcn.geometry.embedding import fit, similarities
-    >>> ring = np.roll(np.eye(8), 1, axis=1)
-    >>> W = similarities(ring + ring.T, order=3)
-    >>> found = fit(W, restarts=2)
-    >>> found.converged, found.gradient_norm <= 1e-5
-    (True, True)
-    >>> radii = np.linalg.norm(found.embedding, axis=1)  # a ring again: all nodes are as far from the center
-    >>> bool(np.ptp(radii) < 1e-3 * radii.mean())
-    True
-    """
+    """How the best of several starts ended, and a report on all of them; see :func:`fit`."""
 
     embedding: FloatArray
     minimizer_known: bool
@@ -135,8 +87,12 @@ def fit(
     Returns
     -------
     EmbeddingFit
-        ``converged`` says whether a stationary point was reached; the problem is not convex, so
-        that no method can promise the lowest one.
+        ``embedding`` Y*, (n, d), with its mean at the origin and its principal axes along the coordinates; of the best
+        start, its kind ``start``, its ``divergence``, its ``iterations``, and its ``gradient_norm``
+        ‖4 L_sym(W - P) Y‖ / ‖4 L_sym(W) Y‖: the force that is left, relative to the attraction that repulsion must
+        balance. ``converged`` says whether that is within the tolerance; the problem is not convex, so that no method
+        can promise the lowest minimum. ``restarts`` has the same of each start. Where ``minimizer_known`` is False, the
+        embedding may be one step of an endless expansion, with a gradient that fades.
 
     Raises
     ------
@@ -160,8 +116,11 @@ def fit(
     >>> ring = np.roll(np.eye(12), 1, axis=1) + np.roll(np.eye(12), -1, axis=1)
     >>> W = (np.ones((12, 12)) - np.eye(12) + 20 * ring) / 51
     >>> found = fit(W, dim=2, restarts=2)
-    >>> found.converged, found.minimizer_known, found.embedding.shape
-    (True, True, (12, 2))
+    >>> found.converged, found.minimizer_known, [each.start for each in found.restarts]
+    (True, True, ['spectral', 'random'])
+    >>> radii = np.linalg.norm(found.embedding, axis=1)  # a ring again: all nodes are as far from the center
+    >>> bool(np.ptp(radii) < 1e-3 * radii.mean())
+    True
     """
     model = Model(W, check_integer("memory_limit", memory_limit, minimum=1))
     dim = check_integer("dim", dim, minimum=1)
@@ -224,7 +183,7 @@ def _canonical(Y: FloatArray) -> FloatArray:
 
 @contextmanager
 def _reporter(shown: bool, title: str) -> Iterator[Report]:
-    """Yield a function of (iteration, divergence, gradient norm); it draws only if asked to."""
+    """Yield a function of (iteration, divergence, gradient norm) that shows them, or does nothing."""
     if not shown:
         yield lambda iteration, divergence, norm: None
         return

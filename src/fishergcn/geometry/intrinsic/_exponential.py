@@ -8,7 +8,7 @@ import scipy.linalg
 from fishergcn._base.checks import check_real
 from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
 from fishergcn.errors import InputError
-from fishergcn.geometry.intrinsic._density import decompose, shape_of
+from fishergcn.geometry.intrinsic._density import check_same_shape, decompose, shape_of
 from fishergcn.geometry.intrinsic._moves import (
     Move,
     as_density,
@@ -92,9 +92,7 @@ def logarithmic_map(a: MatrixLike, b: MatrixLike) -> FloatArray:
     >>> logarithmic_map(np.diag([0.5, 0.5]), np.diag([0.9, 0.1])).diagonal().round(12)
     array([ 0.5, -0.5])
     """
-    one, other = shape_of(a, "a"), shape_of(b, "b")
-    if one != other:
-        raise InputError(f"a and b must have the same shape, got {one} and {other}.")
+    check_same_shape(a, b)
     (weights, basis), (values, vectors) = decompose("a", a), decompose("b", b)
     rank, reached = int(np.count_nonzero(weights)), int(np.count_nonzero(values))
     if reached > rank:
