@@ -37,7 +37,7 @@ def moved(around: Neighborhood, shapes: FloatArray, seed: int = 0) -> float:
 def without_link(adjacency: CSRArray, i: int, j: int) -> float:
     """Return D_B between the renormalized graph and itself without the link i, j."""
     gone = sparse.csr_array(([adjacency[i, j]] * 2, ([i, j], [j, i])), shape=adjacency.shape)
-    return graph_distance(adjacency, sparse.csr_array(adjacency - gone), method="estimate").distance
+    return graph_distance(adjacency, sparse.csr_array(adjacency - gone), compute="estimate").distance
 
 
 def main() -> None:

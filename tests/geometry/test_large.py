@@ -15,7 +15,7 @@ from fishergcn.graph import Graph
 
 #: The Laplacians that make a density matrix.
 DENSITIES = [kind for kind in intrinsic.LAPLACIANS if kind != "bethe-hessian"]
-estimated = partial(intrinsic.graph_distance, method="estimate")
+estimated = partial(intrinsic.graph_distance, compute="estimate")
 
 
 def random_graph(n, links, seed):
@@ -155,8 +155,8 @@ def test_the_unit_is_the_median_over_links():
 
 def test_the_exact_distance_is_taken_up_to_6000_nodes():
     other = rewired(DENSE, 100)
-    for method in ("auto", "exact"):
-        found = intrinsic.graph_distance(DENSE, other, method=method)
+    for compute in ("auto", "exact"):
+        found = intrinsic.graph_distance(DENSE, other, compute=compute)
         assert (found.method, found.standard_error, found.bias) == ("dense", 0.0, 0.0)
         assert found.distance == exact(DENSE, other, "renormalized")
         assert found.fidelity == 1 - found.distance**2 / 2
@@ -166,24 +166,24 @@ def test_the_exact_distance_is_taken_up_to_6000_nodes():
     fewer = rewired(large, 1)
     assert intrinsic.graph_distance(large, fewer) == estimated(large, fewer)
     with pytest.raises(InputError, match="at most 6000 rows"):
-        intrinsic.graph_distance(large, fewer, method="exact")
+        intrinsic.graph_distance(large, fewer, compute="exact")
 
 
-@pytest.mark.parametrize("method", ["exact", "estimate"])
-def test_a_comparison_has_all_of_both_graphs(method):
+@pytest.mark.parametrize("compute", ["exact", "estimate"])
+def test_a_comparison_has_all_of_both_graphs(compute):
     a, b = DENSE, rewired(DENSE, 100)
-    found = intrinsic.compare_graphs(a, b, "combinatorial", method=method, rank=3, links=5)
-    assert found.distance == intrinsic.graph_distance(a, b, "combinatorial", method=method)
+    found = intrinsic.compare_graphs(a, b, "combinatorial", compute=compute, rank=3, links=5)
+    assert found.distance == intrinsic.graph_distance(a, b, "combinatorial", compute=compute)
     assert found.link_distance == intrinsic.link_distance(a, "combinatorial", links=5)
     for graph, trace, entropy, top in zip((a, b), found.traces, found.entropies, found.eigenvalues, strict=True):
         laplacian = intrinsic.graph_laplacian(graph, "combinatorial")
         assert trace == laplacian.trace()
         assert entropy == pytest.approx(intrinsic.von_neumann_entropy(laplacian / trace), abs=0.02)
         np.testing.assert_allclose(top, np.linalg.eigvalsh(laplacian.toarray())[:-4:-1], rtol=1e-9)
-    assert intrinsic.compare_graphs(a, b, method=method, rank=1, links=0).link_distance is None
+    assert intrinsic.compare_graphs(a, b, compute=compute, rank=1, links=0).link_distance is None
     for arguments, words in (({"rank": 501}, "rank must be"), ({"links": -1}, "links must be")):
         with pytest.raises(InputError, match=words):
-            intrinsic.compare_graphs(a, b, method=method, **arguments)
+            intrinsic.compare_graphs(a, b, compute=compute, **arguments)
 
 
 def test_graphs_with_ids_must_have_the_same_ones():
@@ -209,8 +209,8 @@ def test_bad_input():
     for arguments in ({"probes": 1}, {"steps": 5}, {"seed": -1}):
         with pytest.raises(InputError, match=f"{next(iter(arguments))} must be"):
             estimated(pair, pair, **arguments)
-    with pytest.raises(InputError, match="method must be one of"):
-        intrinsic.graph_distance(pair, pair, method="guess")
+    with pytest.raises(InputError, match="compute must be one of"):
+        intrinsic.graph_distance(pair, pair, compute="guess")
     with pytest.raises(InputError, match=r"at least 2 links.*got 1"):
         intrinsic.link_distance(pair)
     with pytest.raises(InputError, match="laplacian must be one of 'renormalized', 'normalized', 'combinatorial'"):

@@ -32,7 +32,7 @@ def distance(
     from fishergcn.geometry import intrinsic
 
     graphs = (load_graph(a), load_graph(b))
-    found = intrinsic.compare_graphs(*graphs, laplacian, method=compute, rank=rank, links=unit)
+    found = intrinsic.compare_graphs(*graphs, laplacian, compute=compute, rank=rank, links=unit)
     facts: dict[str, Any] = {
         "laplacian": laplacian,
         "links": [graph.num_links for graph in graphs],

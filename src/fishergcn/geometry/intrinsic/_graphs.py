@@ -20,7 +20,7 @@ from fishergcn.geometry.intrinsic._large import FIRST_LOOK, low_rank_distance, p
 from fishergcn.geometry.intrinsic._projection import rank_projection
 from fishergcn.graph import Graph
 
-Method: TypeAlias = Literal["auto", "exact", "estimate"]
+Compute: TypeAlias = Literal["auto", "exact", "estimate"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def graph_distance(
     b: Graph | MatrixLike,
     laplacian: Density = "renormalized",
     *,
-    method: Method = "auto",
+    compute: Compute = "auto",
     probes: int = 20,
     steps: int = 160,
     seed: int = 0,
@@ -68,7 +68,7 @@ def graph_distance(
         Graphs, or their adjacency matrices, symmetric and non-negative. Nodes with ids must have the same ones.
     laplacian : {"renormalized", "high-order", "normalized", "combinatorial"}
         Which Laplacian stands for a graph, see :func:`graph_laplacian`.
-    method : {"auto", "exact", "estimate"}
+    compute : {"auto", "exact", "estimate"}
         "auto" is exact up to 6000 nodes and estimates beyond.
     probes : int
         Number of random vectors of an estimate, at least 2. The standard error falls as its square root; for one
@@ -94,11 +94,11 @@ def graph_distance(
     >>> ring = ring + ring.T
     >>> cut = ring.copy()
     >>> cut[3, 4] = cut[4, 3] = 0.0
-    >>> exact, found = graph_distance(ring, cut), graph_distance(ring, cut, method="estimate")
+    >>> exact, found = graph_distance(ring, cut), graph_distance(ring, cut, compute="estimate")
     >>> exact.method, found.method, bool(abs(found.distance - exact.distance) < 1e-5 * exact.distance)
     ('dense', 'low rank', True)
     >>> chords = np.roll(np.eye(200), 7, axis=1)
-    >>> found = graph_distance(ring, ring + chords + chords.T, method="estimate")
+    >>> found = graph_distance(ring, ring + chords + chords.T, compute="estimate")
     >>> low, high = found.distance_interval
     >>> found.method, low < found.distance < high
     ('probes', True)
@@ -109,7 +109,7 @@ def graph_distance(
     check_integer("seed", seed, minimum=0)
     graphs = _on_the_same_nodes(a, b)
     laplacians = [graph_laplacian(graph, laplacian) for graph in graphs]
-    if _is_exact(method, graphs[0].shape[0]):
+    if _is_exact(compute, graphs[0].shape[0]):
         chord = bures_distance(*(density_matrix(each) for each in laplacians))
         return GraphDistance(1 - chord**2 / 2, chord, 0.0, 0.0, "dense")
     for each in laplacians:
@@ -164,7 +164,7 @@ def link_distance(adjacency: MatrixLike, laplacian: Local = "renormalized", *, l
         gone = sparse.csr_array(([matrix[i, j]] * 2, ([i, j], [j, i])), shape=matrix.shape)
         # Never below zero: a number less itself is zero.
         fewer = sparse.csr_array(matrix - gone)
-        found.append(graph_distance(matrix, fewer, laplacian, method="estimate", seed=seed).distance)
+        found.append(graph_distance(matrix, fewer, laplacian, compute="estimate", seed=seed).distance)
     return float(np.median(found))
 
 
@@ -184,7 +184,7 @@ def compare_graphs(
     b: Graph | MatrixLike,
     laplacian: Density = "renormalized",
     *,
-    method: Method = "auto",
+    compute: Compute = "auto",
     rank: int = 10,
     links: int = 60,
 ) -> GraphComparison:
@@ -192,7 +192,7 @@ def compare_graphs(
 
     Parameters
     ----------
-    a, b, laplacian, method
+    a, b, laplacian, compute
         As in :func:`graph_distance`. Entropies and eigenvalues are exact or estimated as the distance is.
     rank : int
         How many of the largest eigenvalues.
@@ -220,9 +220,9 @@ def compare_graphs(
     graphs = _on_the_same_nodes(a, b)
     nodes = graphs[0].shape[0]
     check_integer("rank", rank, minimum=1, maximum=nodes)
-    distance = graph_distance(*graphs, laplacian, method=method)
+    distance = graph_distance(*graphs, laplacian, compute=compute)
     laplacians = [graph_laplacian(graph, laplacian) for graph in graphs]
-    if _is_exact(method, nodes):
+    if _is_exact(compute, nodes):
         spectra = [density_spectrum(density_matrix(each)) for each in laplacians]
         entropies = [entropy_of(spectrum) for spectrum in spectra]
         tops = [spectrum[:rank] for spectrum in spectra]
@@ -245,9 +245,9 @@ def _scaled(factor: float, values: list[float]) -> list[float]:
     return [factor * value for value in values]
 
 
-def _is_exact(method: Method, nodes: int) -> bool:
-    check_choice("method", method, get_args(Method))
-    return method == "exact" or (method == "auto" and nodes <= DENSE_LIMIT)
+def _is_exact(compute: Compute, nodes: int) -> bool:
+    check_choice("compute", compute, get_args(Compute))
+    return compute == "exact" or (compute == "auto" and nodes <= DENSE_LIMIT)
 
 
 def _estimate(squared: float, standard_error: float, bias: float, method: str) -> GraphDistance:
