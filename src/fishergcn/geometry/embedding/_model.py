@@ -243,12 +243,7 @@ def divergence(W: MatrixLike, Y: MatrixLike, *, memory_limit: int = MEMORY_LIMIT
 
 
 def gradient(W: MatrixLike, Y: MatrixLike, *, memory_limit: int = MEMORY_LIMIT) -> FloatArray:
-    """∂KL(W : P(Y))/∂Y = 4 L_sym(W - P(Y)) Y, of shape (n, d).
-
-    Parameters
-    ----------
-    W, Y, memory_limit
-        As in :func:`divergence`.
+    """∂KL(W : P(Y))/∂Y = 4 L_sym(W - P(Y)) Y, of shape (n, d). Arguments are those of :func:`divergence`.
 
     Examples
     --------
