@@ -49,7 +49,7 @@ def redrawn(adjacency: Any, share: float, seed: int) -> Any:
     return sparse.csr_array(half + half.T)
 
 
-def described(found: intrinsic.FidelityEstimate, seconds: float) -> dict[str, Any]:
+def described(found: intrinsic.GraphDistance, seconds: float) -> dict[str, Any]:
     return {
         "fidelity": found.fidelity,
         "distance": found.distance,
@@ -75,7 +75,7 @@ def pieces(nodes: int, links: int, probes: int, share: float) -> dict[str, Any]:
         sparse.block_diag([piece for i, piece in enumerate(side) for _ in range(times[i])], "csr")
         for side in (one, two)
     )
-    found, seconds = timed(intrinsic.estimate_fidelity, a, b, probes=probes)
+    found, seconds = timed(intrinsic.graph_distance, a, b, compute="estimate", probes=probes)
     return described(found, seconds) | {
         "exact_fidelity": exact,
         "error_percent": 100 * abs(found.fidelity - exact) / exact,
@@ -90,7 +90,7 @@ def cora() -> dict[str, Any]:
     other = redrawn(graph, 0.1, 0)
     densities = [intrinsic.density_matrix(intrinsic.graph_laplacian(each)) for each in (graph, other)]
     dense, seconds = timed(intrinsic.fidelity, *densities)
-    found, fast = timed(intrinsic.estimate_fidelity, graph, other)
+    found, fast = timed(intrinsic.graph_distance, graph, other, compute="estimate")
     return described(found, fast) | {
         "seconds": round(fast, 3),
         "exact_fidelity": dense,
@@ -134,7 +134,7 @@ def main() -> None:
     }
     for share in _SHARES:
         other = redrawn(graph, share, 2)
-        found, seconds = timed(intrinsic.estimate_fidelity, graph, other, probes=options.probes)
+        found, seconds = timed(intrinsic.graph_distance, graph, other, compute="estimate", probes=options.probes)
         record["redrawn"][str(share)] = described(found, seconds)
     del graph, other
     for share in _SHARES:

@@ -4,12 +4,11 @@
 
 The memory that is counted (``fishergcn train --dry-run``) is bisected for the largest planted graph, with 5 links a
 node, that should fit. That graph is generated and written in one process, and trained for some epochs in another,
-whose peak is noted; if it is beyond the limit, or less than nine tenths of it, the size is corrected by what was found
-and tried again, up to three times. Each way is written down as soon as it is found; other ways and limits that the file has
-already are kept. What counts is the peak of
-resident memory, all libraries included, in units of 10^9 bytes. A mapped graph need not be in memory: of it, only
-memory that is not that of a file counts, by what Linux says every 20 milliseconds. Directions are random, since an
-eigensolver is no part of the question.
+whose peak is noted; if it is beyond the limit, or less than nine tenths of it, the size is corrected by what was
+found and tried again, up to three times. Each way is written down as soon as it is found; other ways and limits that
+the file has already are kept. What counts is the peak of resident memory, all libraries included, in units of 10^9
+bytes. A mapped graph need not be in memory: of it, only memory that is not that of a file counts, by what Linux says
+every 20 milliseconds. Directions are random, since an eigensolver is no part of the question.
 """
 
 from __future__ import annotations

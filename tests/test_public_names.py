@@ -113,6 +113,27 @@ def test_modules_are_private_and_packages_list_what_they_export() -> None:
         assert list(module.__all__) == sorted(set(module.__all__), key=module.__all__.index)
 
 
+@pytest.mark.parametrize("name", [name for name in MODULES if name != "fishergcn"])  # which imports names at first use
+def test_what_a_package_exports_is_for_users_or_for_siblings(name: str) -> None:
+    """Users call what is in ``__all__``; ``SHARED`` has what only other packages need, or what functions return."""
+    try:
+        module = importlib.import_module(name)
+    except MissingExtraError:
+        return
+    shared = getattr(module, "SHARED", ())
+    assert list(shared) == sorted(set(shared) - set(module.__all__), key=list(shared).index)
+    assert [each for each in shared if each.startswith("_") or not hasattr(module, each)] == []
+    body = ast.parse(inspect.getsource(module)).body
+    imported = {
+        alias.asname or alias.name
+        for node in body
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("fishergcn")
+        for alias in node.names
+    }
+    if hasattr(module, "__path__"):
+        assert {each for each in imported if not each.startswith("_")} <= {*module.__all__, *shared}
+
+
 def test_nothing_is_in_the_reference_that_is_not_offered() -> None:
     assert [name for name, thing in SHOWN.items() if not any(thing is other for other in OFFERED.values())
             and not isinstance(thing, ModuleType)] == []  # fmt: skip

@@ -46,7 +46,7 @@ def public_classes() -> Iterator[type]:
     seen = set()
     for package in PACKAGES:
         module = importlib.import_module(package)
-        for name in module.__all__:
+        for name in (*module.__all__, *getattr(module, "SHARED", ())):
             found = getattr(module, name)
             if inspect.isclass(found) and found.__module__.startswith("fishergcn") and found not in seen:
                 seen.add(found)

@@ -21,7 +21,7 @@ from scipy import sparse
 from fishergcn import datasets, high_order, renormalized
 from fishergcn._base.files import make_folder, write_text
 from fishergcn._base.types import CSRArray, FloatArray
-from fishergcn.geometry.intrinsic import estimate_fidelity
+from fishergcn.geometry.intrinsic import graph_distance
 from fishergcn.perturbation import Neighborhood
 
 DRAWS = 5  # of each run, as many as in a step of training
@@ -37,7 +37,7 @@ def moved(around: Neighborhood, shapes: FloatArray, seed: int = 0) -> float:
 def without_link(adjacency: CSRArray, i: int, j: int) -> float:
     """Return D_B between the renormalized graph and itself without the link i, j."""
     gone = sparse.csr_array(([adjacency[i, j]] * 2, ([i, j], [j, i])), shape=adjacency.shape)
-    return estimate_fidelity(adjacency, sparse.csr_array(adjacency - gone)).distance
+    return graph_distance(adjacency, sparse.csr_array(adjacency - gone), compute="estimate").distance
 
 
 def main() -> None:

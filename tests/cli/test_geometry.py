@@ -88,7 +88,7 @@ def test_distance_of_a_graph_too_large_for_dense_matrices(tmp_path):
     Graph(fewer, node_ids=graph.node_ids).save(path)
     facts = json.loads(run("distance", "pubmed", path, "--rank", 2, "--unit", 3, "--json").stdout)
     assert facts["method"] == "low rank"
-    assert facts["distance"] == intrinsic.estimate_fidelity(graph.adjacency, fewer).distance
+    assert facts["distance"] == intrinsic.graph_distance(graph.adjacency, fewer).distance
     assert facts["link_distance"] == intrinsic.link_distance(graph.adjacency, links=3)
     assert facts["distance_in_links"] == pytest.approx(facts["distance"] / facts["link_distance"])
 

@@ -128,4 +128,4 @@ def test_bethe_hessian_options():
     with pytest.raises(InputError, match="r must be"):
         intrinsic.graph_laplacian(pair, "bethe-hessian", r=np.nan)
     with pytest.raises(InputError, match="laplacian must be one of"):
-        intrinsic.estimate_fidelity(pair, pair, "bethe-hessian")
+        intrinsic.graph_distance(pair, pair, "bethe-hessian")

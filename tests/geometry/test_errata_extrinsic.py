@@ -12,8 +12,8 @@ from fishergcn import renormalized
 from fishergcn.geometry.extrinsic import fisher_information, link_sensitivity, weight_fisher
 from fishergcn.graph import Graph
 from fishergcn.models import TrainedModel
-from fishergcn.nn._gcn import GCN
-from fishergcn.perturbation._neighborhood import Neighborhood
+from fishergcn.nn import GCN
+from fishergcn.perturbation import Neighborhood
 
 on = TrainedModel.from_network
 DEPTHS = {1: (), 2: (4,), 3: (4, 4)}

@@ -21,7 +21,7 @@ def test_which_part_carries_more_information_depends_on_the_coordinates():
     in_eigenvalues, in_logarithms = (
         float(np.trace(intrinsic.spectral_metric(spectrum, coordinates))) for coordinates in ("eigenvalue", "log")
     )
-    rotations = float(intrinsic.rotation_trace(spectrum).sum())
+    rotations = float(intrinsic.rotation_metric(spectrum).sum() / 2)
     assert in_eigenvalues == pytest.approx(3.64e6, rel=0.002)
     assert rotations == pytest.approx(450.0, abs=0.05)
     assert in_logarithms == pytest.approx(0.25, abs=1e-12)

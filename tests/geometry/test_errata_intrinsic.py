@@ -130,7 +130,7 @@ def test_half_of_a_rotation_is_booked_to_each_vector():
     costs = intrinsic.rotation_metric(values)
     # du_0 = u_1 Ω_10 and du_1 = u_0 Ω_01: the sum of du_iᵀ G(u_i) du_i over both is the whole cost.
     assert costs[0, 1] / 2 + costs[1, 0] / 2 == pytest.approx((0.6 - 0.3) ** 2 / 0.9, rel=1e-15)
-    np.testing.assert_allclose(intrinsic.rotation_trace(values), costs.sum(axis=1) / 2)
+    np.testing.assert_allclose(rotation_traces(values), costs.sum(axis=1) / 2)
 
 
 def test_log_coordinates_hold_on_the_tangent_of_the_simplex():
@@ -180,20 +180,31 @@ def test_on_a_disconnected_graph_the_trace_is_finite_and_counts_the_support(kind
     assert intrinsic.von_neumann_entropy(rho) <= np.log(support)
 
 
+def rotation_traces(values):
+    """tr G(u_i) = ½ Σ_j a_ij."""
+    return intrinsic.rotation_metric(values).sum(axis=1) / 2
+
+
+def tight_bounds(values):
+    """tr G(u_i) ≤ ½(1 + (n-2)λ_i) and tr G(U) ≤ n - 1/λ_max."""
+    n = len(values)
+    return (1 + (n - 2) * values) / 2, n - 1 / values.max()
+
+
 @pytest.mark.parametrize("n", [3, 4, 10, 100])
 def test_corollary_3_is_false_at_a_pure_state(n):
     values = np.eye(n)[0]
-    traces, bounds = intrinsic.rotation_trace(values), intrinsic.rotation_trace_bounds(values)
+    traces, (vectors, total) = rotation_traces(values), tight_bounds(values)
     assert traces[0] == (n - 1) / 2 > 0.5
     assert traces.sum() == n - 1 > n / 2
     # There the true bounds are attained.
-    np.testing.assert_array_equal(traces, bounds.vectors)
-    assert traces.sum() == bounds.total
+    np.testing.assert_array_equal(traces, vectors)
+    assert traces.sum() == total
 
 
 def test_corollary_3_is_right_for_two_nodes():
     for seed in range(20):
-        traces = intrinsic.rotation_trace(random_spectrum(2, seed))
+        traces = rotation_traces(random_spectrum(2, seed))
         assert traces.max() <= 0.5
         assert traces.sum() <= 1
 
@@ -202,29 +213,29 @@ def test_corollary_3_is_right_for_two_nodes():
 def test_tight_bounds_hold_and_the_total_has_its_closed_form(seed):
     n = 2 + seed % 9
     values = random_spectrum(n, seed)
-    traces, bounds = intrinsic.rotation_trace(values), intrinsic.rotation_trace_bounds(values)
-    assert (traces <= bounds.vectors + 1e-14).all()
-    assert (bounds.vectors <= (n - 1) / 2 + 1e-14).all() or n == 2
-    assert traces.sum() <= bounds.total + 1e-13
-    assert bounds.total <= n - 1 + 1e-13
+    traces, (vectors, total) = rotation_traces(values), tight_bounds(values)
+    assert (traces <= vectors + 1e-14).all()
+    assert (vectors <= (n - 1) / 2 + 1e-14).all() or n == 2
+    assert traces.sum() <= total + 1e-13
+    assert total <= n - 1 + 1e-13
     sums = values[:, None] + values[None, :]
     assert traces.sum() == pytest.approx(n - 2 * (np.outer(values, values) / sums).sum(), rel=1e-12)
 
 
 def test_total_bound_is_attained_by_the_flat_spectrum_too():
     values = np.full(5, 0.2)
-    assert intrinsic.rotation_trace(values).sum() == 0
-    assert intrinsic.rotation_trace_bounds(values).total == pytest.approx(0, abs=1e-14)
+    assert rotation_traces(values).sum() == 0
+    assert tight_bounds(values)[1] == pytest.approx(0, abs=1e-14)
 
 
 def test_corollary_3_is_false_on_cora(cora):
     rho = intrinsic.density_matrix(intrinsic.graph_laplacian(cora, "combinatorial"))
     values = scipy.linalg.eigvalsh(rho.toarray())
-    traces = intrinsic.rotation_trace(values)
+    traces = rotation_traces(values)
     assert traces.max() == pytest.approx(20.3, abs=0.05)
-    bounds = intrinsic.rotation_trace_bounds(values)
-    assert (traces <= bounds.vectors + 1e-12).all()
-    assert traces.sum() <= bounds.total
+    vectors, total = tight_bounds(values)
+    assert (traces <= vectors + 1e-12).all()
+    assert traces.sum() <= total
 
 
 # Scaling all weights ---------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from scipy import linalg
+from scipy import linalg, optimize
 
 from fishergcn import renormalized
 from fishergcn.errors import InputError
@@ -16,11 +16,10 @@ from fishergcn.geometry.extrinsic import (
     sharpness,
     typical_distance,
 )
-from fishergcn.geometry.extrinsic._sharpness import at_distance
 from fishergcn.graph import Graph
 from fishergcn.models import TrainedModel
-from fishergcn.nn._gcn import GCN
-from fishergcn.perturbation._neighborhood import Neighborhood, PerturbationWarning
+from fishergcn.nn import GCN
+from fishergcn.perturbation import Neighborhood, PerturbationWarning
 
 on = TrainedModel.from_network
 
@@ -97,16 +96,31 @@ def test_the_sign_and_the_solver_are_settled():
     assert (found.directions[np.abs(found.directions).argmax(axis=0), np.arange(4)] > 0).all()
 
 
+def at_distance(near, v, length):
+    """The point of the ray along v at a Bures distance, by another solver than the library's."""
+    time = optimize.brentq(lambda t: float(near.distance(t * v)) - length, 0, 700 / np.ptp(v), xtol=1e-14, rtol=1e-14)
+    return time * v
+
+
 @pytest.mark.parametrize("scale", [0.02, 0.3, 0.9])
 def test_points_at_a_distance_are_at_that_distance(scale):
-    near = around(random_graph())
-    v = np.random.default_rng(0).standard_normal((6, 5))
-    length = scale * float(near.distance(700 * v / np.ptp(v, axis=1, keepdims=True)).min())
-    points = at_distance(near, v, length)
-    np.testing.assert_allclose(near.distance(points).numpy(), length, rtol=1e-10)
-    shift = points / v
-    np.testing.assert_allclose(shift, shift[:, :1] * np.ones((1, 5)), rtol=1e-10)  # on the ray
-    assert (shift > 0).all()
+    """Whatever operators a network is asked about are on the rays, at the distance, in both directions."""
+    graph = random_graph()
+    near, seen = around(graph), []
+    X = torch.as_tensor(graph.features, dtype=torch.float64)[:, :3]
+
+    def network(operator):
+        product = operator @ X
+        seen.append(product.detach())
+        return product
+
+    v = np.random.default_rng(0).standard_normal((5, 6))
+    length = scale * float(near.distance(700 * v.T / np.ptp(v.T, axis=1, keepdims=True)).min())
+    sharpness(on(network, graph), near, length, directions=v, random=0)
+    for product, ray in zip(seen[-12:], np.stack([v.T, -v.T], axis=1).reshape(12, 5), strict=True):
+        point = at_distance(near, ray, length)
+        assert float(near.distance(point)) == pytest.approx(length, rel=1e-10)
+        torch.testing.assert_close(product, near.operator(point) @ X, rtol=1e-9, atol=1e-12)
 
 
 def test_sharpness_is_what_it_says():
@@ -127,7 +141,7 @@ def test_sharpness_is_what_it_says():
     assert found.loss == pytest.approx(-before[np.arange(4), graph.labels[nodes]].mean(), rel=1e-12)
     for d in (0, 2):
         for end, sign in enumerate((1, -1)):
-            after = log_p(at_distance(near, sign * v[:, d][None], 0.01)[0])
+            after = log_p(at_distance(near, sign * v[:, d], 0.01))
             growth = (before - after)[np.arange(4), graph.labels[nodes]].mean()
             assert found.adversarial[d, end] == pytest.approx(growth, abs=1e-13)
             change = (np.exp(before) * (before - after)).sum(axis=1).mean()

@@ -15,8 +15,8 @@ from fishergcn.errors import InputError
 from fishergcn.geometry.extrinsic import fisher_information
 from fishergcn.graph import Graph
 from fishergcn.models import TrainedModel
-from fishergcn.nn._gcn import GCN
-from fishergcn.perturbation._neighborhood import Neighborhood
+from fishergcn.nn import GCN
+from fishergcn.perturbation import Neighborhood
 
 on = TrainedModel.from_network
 

@@ -9,16 +9,14 @@ import sys
 import numpy as np
 import pytest
 import torch
-from scipy import sparse
 from torch.nn import functional
 
 from fishergcn import high_order, renormalized
 from fishergcn.errors import InputError
 from fishergcn.geometry.extrinsic import link_sensitivity
-from fishergcn.geometry.extrinsic._links import LinkScores, largest
 from fishergcn.graph import Graph
 from fishergcn.models import TrainedModel
-from fishergcn.nn._gcn import GCN
+from fishergcn.nn import GCN
 
 on = TrainedModel.from_network
 
@@ -193,18 +191,24 @@ def test_top_links_equal_brute_force_on_200_nodes(order, links, through):
 
 
 def test_ties_go_to_the_first_pairs_whatever_the_blocks():
-    same = LinkScores(np.ones((6, 1)), np.ones((6, 1)), np.ones(6))
+    """On a complete graph whose nodes are all alike every pair has the same score."""
+    alike = Graph(np.ones((6, 6)) - np.eye(6), labels=np.zeros(6, dtype=int))
+    model = on(lambda operator: operator @ torch.tensor([[1.0, -1.0]] * 6, dtype=torch.float64), alike)
     expected = [(0, 1), (0, 2), (0, 3), (0, 4), (0, 5), (1, 2), (1, 3)]
     for limit in (1, 40 * 6 * 2, 40 * 6 * 4, 2**20):
-        found, _ = largest(same, 7, "increase", None, limit)
-        assert [tuple(pair) for pair in found] == expected
+        found = link_sensitivity(model, None, False, links="all", top=7, order="increase", memory_limit=limit)
+        assert [tuple(pair) for pair in found.links] == expected
+        assert np.ptp(found.values) == 0 != found.values[0]
 
 
 def test_fewer_pairs_than_asked_for():
-    same = LinkScores(np.arange(4.0)[:, None], np.arange(4.0)[:, None], np.ones(4))
-    found, values = largest(same, 100, "magnitude", sparse.csr_array(np.eye(4, k=1)), 2**20)
-    assert [tuple(pair) for pair in found] == [(1, 3), (0, 2), (0, 3)]
-    assert values.tolist() == [3.0, 0.0, 0.0]
+    path = Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4), labels=[0, 1, 0, 2])
+    model = on(network(path), path)
+    found = link_sensitivity(model, links="absent", top=100)
+    assert sorted(map(tuple, found.links)) == [(0, 2), (0, 3), (1, 3)]
+    expected = link_sensitivity(model, links=[(0, 2), (0, 3), (1, 3)]).top(3)
+    np.testing.assert_array_equal(found.links, expected.links)
+    np.testing.assert_allclose(found.values, expected.values, rtol=1e-12)
 
 
 def test_top_of_given_links():
@@ -261,7 +265,7 @@ def test_the_renormalized_matrix_may_be_given():
 PUBMED = """
 import re, torch, fishergcn
 from fishergcn.geometry.extrinsic import link_sensitivity
-from fishergcn.nn._gcn import GCN
+from fishergcn.nn import GCN
 
 graph = fishergcn.datasets.load("pubmed")
 model = GCN(500, (16,), 3, generator=torch.Generator().manual_seed(0))

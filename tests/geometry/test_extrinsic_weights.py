@@ -12,7 +12,7 @@ from fishergcn.errors import ConvergenceError, InputError
 from fishergcn.geometry.extrinsic import natural_gradient_step, weight_fisher
 from fishergcn.graph import Graph
 from fishergcn.models import TrainedModel
-from fishergcn.nn._gcn import GCN
+from fishergcn.nn import GCN
 
 on = TrainedModel.from_network
 
@@ -235,7 +235,7 @@ def test_bad_input_is_one_sentence():
         natural_gradient_step(on(model, graph), -1)
     with pytest.raises(InputError, match=r"kind must be one of"):
         weight_fisher(on(model, graph), 0, kind="observed")
-    with pytest.raises(InputError, match=r"model must be of a GCN, whose layers have weights"):
+    with pytest.raises(InputError, match=r"model must be of a network whose layers have weights"):
         weight_fisher(on(lambda operator: torch.zeros(10, 3), graph), 0)
     with pytest.raises(InputError, match=r"damping must be greater than 0"):
         natural_gradient_step(on(model, graph), 0, damping=0.0)

@@ -126,7 +126,7 @@ def test_one_node():
     assert intrinsic.bures_distance([[1.0]], [[1.0]]) == 0
     assert intrinsic.von_neumann_entropy([[1.0]]) == 0
     assert intrinsic.rank_projection([[1.0]], 1).distance == 0
-    assert intrinsic.rotation_trace([1.0]) == 0
+    assert intrinsic.rotation_metric([1.0]) == 0
 
 
 # Metric ---------------------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def test_metric_equals_the_symmetric_logarithmic_derivative():
     # dρ = (ρS + Sρ)/2 is a Lyapunov equation.
     logarithmic = scipy.linalg.solve_continuous_lyapunov(rho, 2 * tangent)
     expected = np.trace(rho @ logarithmic @ logarithmic)
-    assert intrinsic.quantum_fisher(rho, tangent) == pytest.approx(expected, rel=1e-11)
+    assert intrinsic.quantum_fisher_matrix(rho, [tangent]) == pytest.approx(expected, rel=1e-11)
     assert intrinsic.bures_metric(rho, tangent) == pytest.approx(expected / 4, rel=1e-11)
 
 
@@ -197,13 +197,13 @@ def test_geodesic_between_pure_states_is_the_great_circle():
 def test_geodesic_between_equal_and_between_orthogonal_matrices():
     a = random_density(4, 4, seed=1)
     np.testing.assert_allclose(intrinsic.geodesic(a, a, 0.3), a, atol=1e-15)
-    halfway = intrinsic.midpoint(np.diag([0.5, 0.5, 0, 0]), np.diag([0, 0, 0.5, 0.5]))
+    halfway = intrinsic.geodesic(np.diag([0.5, 0.5, 0, 0]), np.diag([0, 0, 0.5, 0.5]), 0.5)
     assert intrinsic.bures_angle(halfway, np.diag([0.5, 0.5, 0, 0])) == pytest.approx(np.pi / 4, abs=1e-12)
 
 
 def test_midpoint_is_halfway():
     a, b = random_density(7, 7, seed=1), random_density(7, 7, seed=2)
-    middle = intrinsic.midpoint(a, b)
+    middle = intrinsic.geodesic(a, b, 0.5)
     half = intrinsic.bures_angle(a, b) / 2
     assert intrinsic.bures_angle(a, middle) == pytest.approx(half, abs=1e-12)
     assert intrinsic.bures_angle(middle, b) == pytest.approx(half, abs=1e-12)

@@ -98,7 +98,7 @@ def test_logarithmic_derivative_and_information_matrix():
     found = intrinsic.quantum_fisher_matrix(rho, tangents)
     by_definition = [[np.trace(rho @ (s @ t + t @ s)) / 2 for t in derivatives] for s in derivatives]
     np.testing.assert_allclose(found, by_definition, rtol=1e-9)
-    assert found[1, 1] == pytest.approx(intrinsic.quantum_fisher(rho, tangents[1]), rel=1e-12)
+    assert found[1, 1] == pytest.approx(4 * intrinsic.bures_metric(rho, tangents[1]), rel=1e-12)
 
 
 def test_bad_input():

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fishergcn.nn._activation import reference, relu_dropout, words_per_node
-from fishergcn.streams._masks import draw_words, keep_probability, unpack
+from fishergcn.streams import draw_words, keep_probability, unpack
 
 NODES = 13
 

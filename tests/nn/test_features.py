@@ -10,8 +10,9 @@ import torch
 from scipy import sparse
 
 from fishergcn.errors import InputError
-from fishergcn.nn._features import DenseFeatures, SparseFeatures, make_features, reference
-from fishergcn.streams._masks import draw_words, keep_probability, unpack
+from fishergcn.nn import make_features
+from fishergcn.nn._features import DenseFeatures, SparseFeatures, reference
+from fishergcn.streams import draw_words, keep_probability, unpack
 
 TOLERANCE = {torch.float64: {"rtol": 0, "atol": 1e-12}, torch.float32: {"rtol": 1e-5, "atol": 1e-5}}
 

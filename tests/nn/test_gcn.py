@@ -11,15 +11,11 @@ from scipy import sparse
 
 from fishergcn import renormalized
 from fishergcn.errors import InputError
+from fishergcn.nn import GCN, Dropout, full_view, logits, make_features
 from fishergcn.nn import _activation as activation
 from fishergcn.nn import _features as features
-from fishergcn.nn._dropout import Dropout
-from fishergcn.nn._features import make_features
-from fishergcn.nn._gcn import GCN, logits
-from fishergcn.nn._view import full_view
-from fishergcn.operators import SparsePlusLowRank
+from fishergcn.operators import SparseMatrix, SparsePlusLowRank
 from fishergcn.operators import _product as propagate
-from fishergcn.operators._sparse import SparseMatrix
 from fishergcn.perturbation import Neighborhood
 from fishergcn.streams import _masks as masks
 

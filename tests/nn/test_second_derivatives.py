@@ -8,9 +8,7 @@ import torch
 from scipy import sparse
 
 from fishergcn import renormalized
-from fishergcn.nn import GCN, full_view, make_features
-from fishergcn.nn._dropout import Dropout
-from fishergcn.nn._gcn import logits
+from fishergcn.nn import GCN, Dropout, full_view, logits, make_features
 from fishergcn.operators import SparseMatrix, SparsePlusLowRank
 from fishergcn.training import Targets, scores
 

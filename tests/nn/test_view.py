@@ -11,11 +11,9 @@ from scipy import sparse
 
 from fishergcn import renormalized
 from fishergcn.errors import InputError
-from fishergcn.nn._dropout import Dropout
-from fishergcn.nn._features import make_features
-from fishergcn.nn._gcn import logits
-from fishergcn.nn._view import blockwise_view, full_view, local_view, reach
-from fishergcn.operators._sparse import SparseMatrix
+from fishergcn.nn import Dropout, blockwise_view, full_view, local_view, logits, make_features
+from fishergcn.nn._view import reach
+from fishergcn.operators import SparseMatrix
 
 NODES, FEATURES = 40, 12
 KEYS = torch.tensor([4, 5], dtype=torch.int64)

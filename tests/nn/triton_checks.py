@@ -15,7 +15,7 @@ from fishergcn.nn._activation import words_per_node
 from fishergcn.nn._features import SparseFeatures
 from fishergcn.nn._features import reference as features_reference
 from fishergcn.operators import SparseMatrix, SparsePlusLowRank
-from fishergcn.streams._masks import keep_probability
+from fishergcn.streams import keep_probability
 from fishergcn.streams._philox import bernoulli_words, digits_of, stream_id
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

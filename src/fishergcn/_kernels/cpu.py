@@ -20,11 +20,10 @@ _EXACT = {"cache": True, "nogil": True}
 _EIGHT, _FOUR, _TWO, ONE, SMALL = (0,) * 8, (0,) * 4, (0,) * 2, (0,), (np.int32(0),)
 
 
-# So many lines of so many vectors stay in registers at once.
+# Lines, and vectors of a line, that stay in registers at once.
 TOGETHER = (0,) * 5
 WIDEST = _FOUR if VECTOR_BYTES == 64 else _TWO
-# Lines of a table beyond the caches are asked for so many terms before they are added, one part of memory after the
-# other; of wide lines the machine does so by itself.
+# Prefetch distance, in terms, for tables larger than the caches; wide lines are prefetched by the hardware.
 _FAR_BYTES, _WIDE_BYTES, _FETCHED_BYTES, _SOON = 2**24, 2**11, 64, 12
 
 

@@ -78,18 +78,8 @@ def _make_orthogonal(x, basis, count, parts):
 def extend(indptr, indices, values, basis, projected, parts, done):
     """Fill T and the rows of V from ``done`` on; return β, or -1 where the Krylov space has ended.
 
-    Parameters
-    ----------
-    indptr, indices, values
-        M in compressed rows, n x n.
-    basis : array of shape (width + 1, n)
-        V by rows.
-    projected : array of shape (width, width)
-        T.
-    parts : array of shape (width + 1,)
-        Room for coefficients.
-    done
-        How many rows are there already, beside the one that is next.
+    M is given in compressed rows, n x n; ``basis`` V has the shape (width + 1, n), ``projected`` T (width, width), and
+    ``parts`` (width + 1,) is room for coefficients. ``done`` rows are there already, beside the one that is next.
     """
     width, beta = projected.shape[0], 0.0
     for j in range(done, width):

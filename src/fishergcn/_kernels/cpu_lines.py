@@ -23,7 +23,7 @@ _LONG, _SHORT = ir.IntType(64), ir.IntType(32)
 
 
 class Lines:
-    """Code that adds up lines of so many vectors, in a function that numba compiles.
+    """Code that adds up lines of a number of vectors, in a function that numba compiles.
 
     Arrays of NumPy are aligned to their numbers, not to vectors.
     """

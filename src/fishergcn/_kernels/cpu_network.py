@@ -29,7 +29,7 @@ from fishergcn._kernels.cpu_lines import QUARTER, VECTOR_BYTES, moment_sums
 _FAST = {"cache": True, "nogil": True, "fastmath": {"contract", "nsz"}, "error_model": "numpy"}
 _SUMS = _FAST | {"fastmath": {"contract", "nsz", "reassoc"}}  # sums over a line, in any order
 _EXACT = {"cache": True, "nogil": True}
-_BLOCK = 64  # so many terms are added in the precision of the weights, and these sums in float64
+_BLOCK = 64  # terms added in the precision of the weights; these sums are added in float64
 
 # The usual widths of a hidden layer are compile-time constants, which saves the checks and remainders of a
 # loop of unknown length (a third of the time): `lanes` is a tuple of width / 16 zeros, whose length is part

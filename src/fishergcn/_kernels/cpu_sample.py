@@ -1,4 +1,4 @@
-"""A sample of a network of two layers, to the logits and back, in two calls: imported only where they run.
+"""Forward and backward pass of one sample of a two-layer network, in one call each: imported only where they run.
 
 On a graph of some thousand nodes calling a kernel and multiplying matrices of some hundred numbers takes as long as
 a third of the kernels' work. These two call the kernels of `cpu_network` in the order in which a network needs them.
@@ -25,7 +25,7 @@ def _weighted(out, coefficients, moments):
 
 
 @njit(**_FAST)
-def there(
+def forward(
     lanes, logits, hidden, inner, outer, first, entering, coefficients, matrix, last, bases, places, rows, words,
     weight, by_class, scale,
 ):  # fmt: skip
@@ -54,13 +54,13 @@ def there(
 
 
 @njit(**_FAST)
-def back(
+def backward(
     into, for_coefficients, first, hidden, slope, inner, outer, entering, coefficients, transposed, last, bases, places,
     by_class, scale,
 ):  # fmt: skip
     """Add the gradients of W to ``into`` (d, C) and of c to ``for_coefficients`` (k,); leave that of Z⁰ in ``first``.
 
-    From ``slope``, that of the logits, and what :func:`there` filled; ``hidden`` is used up. ``transposed`` has the
+    From ``slope``, that of the logits, and what :func:`forward` filled; ``hidden`` is used up. ``transposed`` has the
     arrays of Sᵀ.
     """
     rank, (classes, width) = coefficients.shape[0], by_class.shape

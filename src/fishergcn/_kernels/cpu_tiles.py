@@ -24,25 +24,13 @@ _MOST_VECTORS = 4  # by two rows these are 8 registers for sums, of the 16 that 
 
 
 class PairedRows(NamedTuple):
-    """A sparse matrix with its rows in pairs: an entry is a column, and its two values, one of which may be 0.
+    """A sparse matrix with its rows in pairs: an entry is a column, and its two values, one of which may be 0."""
 
-    Attributes
-    ----------
-    rows, columns
-        Which row and which column of the matrix stands where, (p,) and (n,).
-    pointers
-        Where the entries of a pair begin, (⌈p/2⌉ + 1,).
-    places
-        The columns of the entries, by their new numbers.
-    values
-        Two for each entry.
-    """
-
-    rows: AnyArray
-    columns: AnyArray
-    pointers: AnyArray
-    places: AnyArray
-    values: AnyArray
+    rows: AnyArray  # which row of the matrix stands where, (p,)
+    columns: AnyArray  # which column, (n,)
+    pointers: AnyArray  # where the entries of a pair begin, (⌈p/2⌉ + 1,)
+    places: AnyArray  # the columns of the entries, by their new numbers
+    values: AnyArray  # two for each entry
 
 
 def paired_rows(matrix: CSRArray) -> PairedRows:

@@ -251,21 +251,11 @@ def relu_dropout_backward(out: Tensor, grad: Tensor, result: Tensor, scale: floa
 
 
 class Active(NamedTuple):
-    """ReLU and dropout of what a layer multiplies with its weights: H[p, b, h] = scale · bit[b, i(p), h] max(V, 0).
+    """ReLU and dropout of what a layer multiplies with its weights: H[p, b, h] = scale · bit[b, i(p), h] max(V, 0)."""
 
-    Attributes
-    ----------
-    rows : Tensor of shape (p,)
-        i(p), the node of each row.
-    words : Tensor of shape (B, ≥ n * words per node)
-        Packed masks; None for ReLU alone.
-    scale
-        One over the probability to keep a unit.
-    """
-
-    rows: Tensor | None = None
-    words: Tensor | None = None
-    scale: float = 1.0
+    rows: Tensor | None = None  # i(p), the node of each row, (p,)
+    words: Tensor | None = None  # packed masks, (B, ≥ n * words per node); None for ReLU alone
+    scale: float = 1.0  # one over the probability to keep a unit
 
 
 @triton.jit

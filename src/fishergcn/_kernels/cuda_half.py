@@ -33,51 +33,23 @@ _GROUP = 4  # tiles of columns that take turns with all tiles of rows, so that e
 
 
 class HalfTiles(NamedTuple):
-    """A matrix as tiles of rows.
-
-    Attributes
-    ----------
-    shape
-        Of the matrix.
-    order : Tensor of shape (tiles * 128,)
-        Which row is where; the number of rows where there is none.
-    starts : Tensor of shape (tiles + 1,)
-        Where the columns of each tile begin.
-    columns : Tensor of shape (K,)
-        Columns of all tiles, one after the other, with zeros behind those of a tile up to a multiple of 64.
-    values : Tensor of shape (K, 128)
-        Entries times the scale: values[k, i] is that of the tile's row i in column k.
-    scale
-        A power of two.
-    row_sum
-        The largest sum of absolute entries in a row: the product is at most this much larger than the other factor.
-    """
+    """A matrix as tiles of 128 rows."""
 
     shape: tuple[int, int]
-    order: Tensor
-    starts: Tensor
-    columns: Tensor
-    values: Tensor
-    scale: float
-    row_sum: float
+    order: Tensor  # which row is where, (tiles * 128,); the number of rows where there is none
+    starts: Tensor  # where the columns of each tile begin, (tiles + 1,)
+    columns: Tensor  # of all tiles, (K,), with zeros behind those of a tile up to a multiple of 64
+    values: Tensor  # entries times the scale, (K, 128): values[k, i] is that of the tile's row i in column k
+    scale: float  # a power of two
+    row_sum: float  # the largest sum of absolute entries in a row, which bounds the growth by the product
 
 
 class HalfDense(NamedTuple):
-    """Node-major activations (n, B, d) in half precision.
-
-    Attributes
-    ----------
-    shape
-        n, B, d.
-    values : Tensor of shape (n, ≥ B * d)
-        Each batch entry times its scale; zeros up to a multiple of 128 columns.
-    scale : Tensor of shape (B,)
-        Powers of two.
-    """
+    """Node-major activations (n, B, d) in half precision."""
 
     shape: tuple[int, int, int]
-    values: Tensor
-    scale: Tensor
+    values: Tensor  # each batch entry times its scale, (n, ≥ B * d); zeros up to a multiple of 128 columns
+    scale: Tensor  # powers of two, (B,)
 
 
 def half_tiles(csr: Tensor) -> HalfTiles:

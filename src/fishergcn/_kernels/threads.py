@@ -17,24 +17,12 @@ _ROWS_FOR_THREADS = 65_536
 
 
 def many_rows(rows: int) -> bool:
-    """Whether an array is so large that its rows are dealt to threads.
-
-    Examples
-    --------
-    >>> many_rows(1000)
-    False
-    """
+    """Whether an array is so large that its rows are dealt to threads."""
     return rows >= 2 * _ROWS_FOR_THREADS
 
 
 def row_shares(rows: int) -> list[tuple[int, int]]:
-    """Return the first and last row, exclusive, of each thread: as many as torch has, if there are many rows.
-
-    Examples
-    --------
-    >>> row_shares(1000)
-    [(0, 1000)]
-    """
+    """Return the first and last row, exclusive, of each thread: as many as torch has, if there are many rows."""
     if not many_rows(rows):
         return [(0, rows)]
     threads = min(torch.get_num_threads(), rows // _ROWS_FOR_THREADS)

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from fishergcn._base.terminal import console, table
 from fishergcn.cli import _options as shared
 from fishergcn.cli._common import load_graph, print_json
-from fishergcn.errors import InputError
-
-if TYPE_CHECKING:
-    from fishergcn.geometry import intrinsic
-    from fishergcn.graph import Graph
 
 
 @dataclass(frozen=True)
@@ -41,87 +36,35 @@ def distance(
     options: DistanceOptions,
 ) -> None:
     """Compare two graphs on the same nodes: Bures distance, entropies, largest eigenvalues."""
-    from fishergcn._base.checks import check_integer
     from fishergcn.geometry import intrinsic
 
-    graphs = [load_graph(a), load_graph(b)]
-    _check_same_nodes(graphs, [a, b])
-    check_integer("rank", options.rank, minimum=1, maximum=graphs[0].num_nodes)
-    check_integer("unit", options.unit, minimum=0)
-    laplacians = [intrinsic.graph_laplacian(graph.adjacency, options.laplacian) for graph in graphs]
-    large = graphs[0].num_nodes > intrinsic.DENSE_LIMIT
-    estimated = options.compute == "estimate" or (options.compute == "auto" and large)
-    densities = [intrinsic.density_matrix(matrix) for matrix in laplacians]
-    if estimated:
-        found = intrinsic.estimate_fidelity(graphs[0].adjacency, graphs[1].adjacency, options.laplacian)
-        facts = _estimated(found, laplacians, densities, options.rank)
-    else:
-        facts = _exact(densities, options.rank)
-    traces = [float(matrix.trace()) for matrix in laplacians]
-    facts["top_eigenvalues"] = [
-        [trace * value for value in values] for trace, values in zip(traces, facts["top_eigenvalues"], strict=True)
-    ]
-    facts = {
+    graphs = (load_graph(a), load_graph(b))
+    wanted: dict[str, Any] = {"compute": options.compute, "rank": options.rank, "links": options.unit}
+    found = intrinsic.compare_graphs(*graphs, options.laplacian, **wanted)
+    facts: dict[str, Any] = {
         "laplacian": options.laplacian,
         "links": [graph.num_links for graph in graphs],
         "components": [graph.num_components for graph in graphs],
-        "trace": traces,
-        **facts,
+        "trace": found.traces,
+        "method": found.distance.method,
+        "distance": found.distance.distance,
+        "fidelity": found.distance.fidelity,
+        "entropy": found.entropies,
+        "top_eigenvalues": found.eigenvalues,
     }
-    if options.unit and options.laplacian != "high-order" and graphs[0].num_links > 1:
-        facts["link_distance"] = intrinsic.link_distance(graphs[0].adjacency, options.laplacian, links=options.unit)
-        facts["distance_in_links"] = facts["distance"] / facts["link_distance"]
+    if found.distance.method != "dense":
+        facts |= {
+            "distance_interval": found.distance.distance_interval,
+            "standard_error": found.distance.standard_error,
+            "bias": found.distance.bias,
+        }
+    if found.link_distance is not None:
+        facts["link_distance"] = found.link_distance
+        facts["distance_in_links"] = found.distance.distance / found.link_distance
     if options.json:
         print_json(facts)
     else:
         _show(a, b, facts)
-
-
-def _exact(densities: list[Any], rank: int) -> dict[str, Any]:
-    from fishergcn.geometry import intrinsic
-
-    chord = intrinsic.bures_distance(*densities)
-    return {
-        "method": "dense",
-        "distance": chord,
-        "fidelity": 1 - chord**2 / 2,
-        "entropy": [intrinsic.von_neumann_entropy(rho) for rho in densities],
-        "top_eigenvalues": [intrinsic.density_spectrum(rho)[:rank].tolist() for rho in densities],
-    }
-
-
-def _estimated(
-    found: intrinsic.FidelityEstimate, laplacians: list[Any], densities: list[Any], rank: int
-) -> dict[str, Any]:
-    from fishergcn.geometry import intrinsic
-
-    projections = [intrinsic.rank_projection(rho, rank) for rho in densities]
-    return {
-        "method": found.method,
-        "distance": found.distance,
-        "distance_interval": list(found.distance_interval),
-        "fidelity": found.fidelity,
-        "standard_error": found.standard_error,
-        "bias": found.bias,
-        "entropy": [intrinsic.estimate_entropy(matrix).value for matrix in laplacians],
-        "top_eigenvalues": [(each.captured_mass * each.eigenvalues).tolist() for each in projections],
-    }
-
-
-def _check_same_nodes(graphs: list[Graph], names: list[str]) -> None:
-    first, second = graphs
-    if first.num_nodes != second.num_nodes:
-        raise InputError(
-            f"A and B must be graphs on the same nodes, but {names[0]} has {first.num_nodes} "
-            f"and {names[1]} has {second.num_nodes}."
-        )
-    if first.node_ids is not None and second.node_ids is not None and first.node_ids != second.node_ids:
-        pairs = zip(first.node_ids, second.node_ids, strict=True)
-        position, (one, other) = next((i, pair) for i, pair in enumerate(pairs) if pair[0] != pair[1])
-        raise InputError(
-            f"A and B must be graphs on the same nodes in the same order, but node {position} is {one!r} "
-            f"in {names[0]} and {other!r} in {names[1]}."
-        )
 
 
 def _show(a: str, b: str, facts: dict[str, Any]) -> None:

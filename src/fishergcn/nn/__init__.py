@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fishergcn.nn import networks as _networks  # noqa: F401, registers those of this package
+from fishergcn.nn import networks as _networks
 from fishergcn.nn._compiled import CompiledNetwork
 from fishergcn.nn._dropout import Dropout, LocalDropout
 from fishergcn.nn._family import Family, by_layer

@@ -200,11 +200,11 @@ class Step:
         hidden = np.empty((len(self.bases[1]), width), dtype=self.kind)
         inner, outer = np.empty((len(c), width)), np.empty((len(c), classes))
         lanes, bases, places = _kernels().lanes_of(width), tuple(self.bases), self.last.places
-        there = (lanes, logits, hidden, inner, outer, first, entering, c, matrix.arrays(), last, bases, places)
-        cpu_sample.there(*there, self.rows[0], self.words[1][b], weight, by_class, self.scale)
+        forward = (lanes, logits, hidden, inner, outer, first, entering, c, matrix.arrays(), last, bases, places)
+        cpu_sample.forward(*forward, self.rows[0], self.words[1][b], weight, by_class, self.scale)
         slope = slope_of(b, logits)
-        back = (into[1][run], total, first, hidden, slope, inner, outer, entering, c, matrix.arrays(transposed=True))
-        cpu_sample.back(*back, last, bases, places, by_class, self.scale)
+        backward = (into[1][run], total, first, hidden, slope, inner, outer, entering, c)
+        cpu_sample.backward(*backward, matrix.arrays(transposed=True), last, bases, places, by_class, self.scale)
 
     def _places(self, layer: int, rows: int) -> AnyArray:
         """Return where the rows of a layer stand in what is computed of its product with the weights."""

@@ -14,12 +14,13 @@ p.s.d.-ness may be off by 1e-3, so that rounding in float32 and finite differenc
 
 from __future__ import annotations
 
-from fishergcn.geometry.differentiable._density import density_matrix, von_neumann_entropy
-from fishergcn.geometry.differentiable._distance import (
+from fishergcn.geometry.differentiable._functions import (
     bures_distance,
+    density_matrix,
     fidelity,
     geodesic,
     squared_bures_distance,
+    von_neumann_entropy,
 )
 
 __all__ = [

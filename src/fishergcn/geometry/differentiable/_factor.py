@@ -1,4 +1,4 @@
-"""Factors ρ = WWᵀ of singular matrices that can be differentiated twice, and the turn between two of them."""
+"""Factors ρ = WWᵀ of singular matrices that can be differentiated twice, the turn between two of them, and entropy."""
 
 from __future__ import annotations
 
@@ -167,3 +167,60 @@ class SquaredDistance(torch.autograd.Function):
         turn = polar(other.mT @ one)
         scale = 2 * gradient[..., None, None]
         return scale * (one - other @ turn), scale * (other - one @ turn.mT)
+
+
+class Entropy(torch.autograd.Function):
+    """-tr A log A of positive definite matrices; the gradient is -log A - I."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(matrix: Tensor) -> Tensor:
+        values = torch.linalg.eigvalsh(matrix)
+        entropy: Tensor = -torch.special.xlogy(values, values).sum(-1)
+        # A pure state would give -0.0, and rounding a value of the order of -eps.
+        return entropy.clamp(min=0.0)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[0])
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (matrix,) = ctx.saved_tensors
+        identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
+        logarithm: Tensor = _Logarithm.apply(matrix)[0]  # type: ignore[no-untyped-call]
+        return -gradient[..., None, None] * (logarithm + identity)
+
+
+class _Logarithm(torch.autograd.Function):
+    """log A of positive definite matrices, differentiated once by divided differences (Daleckii and Krein).
+
+    The eigenvalues and eigenvectors come along for the derivative; they have none themselves.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        values, vectors = torch.linalg.eigh(matrix)
+        values = values.clamp(min=torch.finfo(matrix.dtype).tiny)
+        return (vectors * values.log()[..., None, :]) @ vectors.mT, values, vectors
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: tuple[Tensor, Tensor, Tensor]) -> None:
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.save_for_backward(*output[1:])
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor, *_: Tensor) -> Tensor:
+        values, vectors = ctx.saved_tensors
+        larger = torch.maximum(values[..., :, None], values[..., None, :])
+        ratio = torch.minimum(values[..., :, None], values[..., None, :]) / larger - 1
+        # (log a - log b)/(a - b) = log1p(r)/(r·a) with r = b/a - 1, which is 1/a where a = b.
+        same = ratio == 0
+        safe = torch.where(same, 1.0, ratio)
+        slopes = torch.where(same, 1.0, torch.log1p(torch.where(same, 0.0, ratio)) / safe) / larger
+        slope: Tensor = vectors @ (slopes * (vectors.mT @ gradient @ vectors)) @ vectors.mT
+        return slope

@@ -19,13 +19,12 @@ from __future__ import annotations
 
 from fishergcn.geometry.embedding._fit import EmbeddingFit, RestartSummary, fit, spectral_embedding
 from fishergcn.geometry.embedding._information import FisherOperator, fisher_blocks, fisher_operator, length
-from fishergcn.geometry.embedding._model import divergence, gradient, model_similarities
-from fishergcn.geometry.embedding._motions import ExtremeMotions, extreme_motions, rigid_motions
-from fishergcn.geometry.embedding._moved import moved_graphs
-from fishergcn.geometry.embedding._similarities import similarities
+from fishergcn.geometry.embedding._model import divergence, gradient, model_similarities, similarities
+from fishergcn.geometry.embedding._motions import ExtremeMotions, extreme_motions, moved_graphs, rigid_motions
 
 __all__ = [
-    "EmbeddingFit", "ExtremeMotions", "FisherOperator", "RestartSummary", "divergence", "extreme_motions",
-    "fisher_blocks", "fisher_operator", "fit", "gradient", "length", "model_similarities", "moved_graphs",
-    "rigid_motions", "similarities", "spectral_embedding",
+    "divergence", "extreme_motions", "fisher_blocks", "fisher_operator", "fit", "gradient", "length",
+    "model_similarities", "moved_graphs", "rigid_motions", "similarities", "spectral_embedding",
 ]  # fmt: skip
+
+SHARED = ("EmbeddingFit", "ExtremeMotions", "FisherOperator", "RestartSummary")

@@ -2,60 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
-from scipy import sparse
+from scipy import linalg, optimize, sparse
+from scipy.sparse import linalg as sparse_linalg
 
 from fishergcn._base.checks import check_integer, check_real
 from fishergcn._base.matrices import check_adjacency
 from fishergcn._base.reprs import one_line
 from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
 from fishergcn.errors import InputError
-from fishergcn.geometry.embedding._descent import (
-    JITTER,
-    Conditioning,
-    Report,
-    descend,
-    starting_point,
-    stationarity,
-)
-from fishergcn.geometry.embedding._model import MEMORY_LIMIT, Model
-from fishergcn.geometry.embedding._similarities import similarities
+from fishergcn.geometry.embedding._model import MEMORY_LIMIT, Model, similarities
 from fishergcn.graph import components, largest_component
 
+Report: TypeAlias = Callable[[int, float, float], None]
+
+# Up to this many nodes the attraction 4 L_sym(W) is factorized (n² numbers) to condition the problem.
+DENSE_NODES = 6000
+# Share of the mean diagonal of 4 L_sym(W) added before it is factorized, as its kernel holds translations.
+DAMPING = 1e-2
+# Pairs of steps and gradient changes that L-BFGS remembers.
+MEMORY = 20
+# Sizes, in standard deviations along each axis, among which a start picks the best.
+SCALES = 2.0 ** np.arange(-8, 6)
+# Noise on the spectral start, which would leave nodes with equal links at equal positions for ever.
+JITTER = 1e-2
 # The largest number of equal balls that touch one of their kind, where it is known; 3^d - 1 bounds it always.
 KISSING_NUMBERS = {1: 2, 2: 6, 3: 12, 4: 24}
 
 
 @dataclass(frozen=True)
 class RestartSummary:
-    """How one start ended.
-
-    Attributes
-    ----------
-    start : str
-        ``"spectral"`` or ``"random"``.
-    divergence : float
-        KL(W : P(Y)) at the end.
-    gradient_norm : float
-        ‖4 L_sym(W - P) Y‖ / ‖4 L_sym(W) Y‖ at the end (Frobenius): the force that is left, relative to the
-        attraction that repulsion must balance. It does not change when Y is moved rigidly.
-    iterations : int
-        Iterations that it took.
-    converged : bool
-        Whether ``gradient_norm`` is within the tolerance.
-
-    Examples
-    --------
-    >>> from fishergcn.geometry.embedding import fit, similarities
-    >>> square = [[0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1], [1, 0, 1, 0]]
-    >>> found = fit(similarities(square, order=3), restarts=2)
-    >>> [(each.start, each.converged) for each in found.restarts]
-    [('spectral', True), ('random', True)]
-    """
+    """How one start ended; see :func:`fit`."""
 
     start: str
     divergence: float
@@ -66,31 +48,7 @@ class RestartSummary:
 
 @dataclass(frozen=True)
 class EmbeddingFit(RestartSummary):
-    """How the best of several starts ended, and a report on all of them.
-
-    Attributes
-    ----------
-    embedding : ndarray, shape (n, d)
-        Y*, with its mean at the origin and its principal axes along the coordinates.
-    minimizer_known : bool
-        True where a theorem promises that a minimizer exists (see the notes of :func:`fit`); where False, the
-        embedding may be one step of an endless expansion, with a gradient that fades.
-    restarts : tuple of RestartSummary
-        One entry for each start, in order.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fishergcn.geometry.embedding import fit, similarities
-    >>> ring = np.roll(np.eye(8), 1, axis=1)
-    >>> W = similarities(ring + ring.T, order=3)
-    >>> found = fit(W, restarts=2)
-    >>> found.converged, found.gradient_norm <= 1e-5
-    (True, True)
-    >>> radii = np.linalg.norm(found.embedding, axis=1)  # a ring again: all nodes are as far from the center
-    >>> bool(np.ptp(radii) < 1e-3 * radii.mean())
-    True
-    """
+    """How the best of several starts ended, and a report on all of them; see :func:`fit`."""
 
     embedding: FloatArray
     minimizer_known: bool
@@ -135,8 +93,12 @@ def fit(
     Returns
     -------
     EmbeddingFit
-        ``converged`` says whether a stationary point was reached; the problem is not convex, so
-        that no method can promise the lowest one.
+        ``embedding`` Y*, (n, d), with its mean at the origin and its principal axes along the coordinates; of the best
+        start, its kind ``start``, its ``divergence``, its ``iterations``, and its ``gradient_norm``
+        ‖4 L_sym(W - P) Y‖ / ‖4 L_sym(W) Y‖: the force that is left, relative to the attraction that repulsion must
+        balance. ``converged`` says whether that is within the tolerance; the problem is not convex, so that no method
+        can promise the lowest minimum. ``restarts`` has the same of each start. Where ``minimizer_known`` is False, the
+        embedding may be one step of an endless expansion, with a gradient that fades.
 
     Raises
     ------
@@ -160,8 +122,11 @@ def fit(
     >>> ring = np.roll(np.eye(12), 1, axis=1) + np.roll(np.eye(12), -1, axis=1)
     >>> W = (np.ones((12, 12)) - np.eye(12) + 20 * ring) / 51
     >>> found = fit(W, dim=2, restarts=2)
-    >>> found.converged, found.minimizer_known, found.embedding.shape
-    (True, True, (12, 2))
+    >>> found.converged, found.minimizer_known, [each.start for each in found.restarts]
+    (True, True, ['spectral', 'random'])
+    >>> radii = np.linalg.norm(found.embedding, axis=1)  # a ring again: all nodes are as far from the center
+    >>> bool(np.ptp(radii) < 1e-3 * radii.mean())
+    True
     """
     model = Model(W, check_integer("memory_limit", memory_limit, minimum=1))
     dim = check_integer("dim", dim, minimum=1)
@@ -170,14 +135,14 @@ def fit(
     tolerance = check_real("tolerance", tolerance, above=0)
     limit = check_integer("max_iterations", max_iterations, minimum=1)
     _check_connected(model.similarities)
-    coordinates = Conditioning(model)
+    coordinates = _Conditioning(model)
     found: list[tuple[FloatArray, RestartSummary]] = []
     for number in range(count):
         start = "random" if number else "spectral"
-        Y = starting_point(model, dim, start, np.random.default_rng([seed, number]))
+        Y = _starting_point(model, dim, start, np.random.default_rng([seed, number]))
         with _reporter(progress, f"start {number + 1} of {count} ({start})") as report:
-            Y, iterations = descend(model, coordinates, Y, tolerance, limit, report)
-        value, norm = stationarity(model, Y)
+            Y, iterations = _descend(model, coordinates, Y, tolerance, limit, report)
+        value, norm = _stationarity(model, Y)
         found.append((Y, RestartSummary(start, value, norm, iterations, norm <= tolerance)))
     Y, best = min(found, key=lambda pair: pair[1].divergence)
     return EmbeddingFit(
@@ -224,7 +189,7 @@ def _canonical(Y: FloatArray) -> FloatArray:
 
 @contextmanager
 def _reporter(shown: bool, title: str) -> Iterator[Report]:
-    """Yield a function of (iteration, divergence, gradient norm); it draws only if asked to."""
+    """Yield a function of (iteration, divergence, gradient norm) that shows them, or does nothing."""
     if not shown:
         yield lambda iteration, divergence, norm: None
         return
@@ -269,7 +234,121 @@ def spectral_embedding(adjacency: MatrixLike, dim: int = 2, seed: int = 0) -> Fl
     if matrix.nnz == 0:
         raise InputError("the graph must have a link at least, got none.")
     inside = np.flatnonzero(largest_component(matrix))
-    part = starting_point(Model(similarities(matrix[inside][:, inside])), dim, "spectral", rng)
+    part = _starting_point(Model(similarities(matrix[inside][:, inside])), dim, "spectral", rng)
     positions = JITTER * rng.standard_normal((matrix.shape[0], dim))
     positions[inside] = part - part.mean(axis=0)
     return positions
+
+
+class _Conditioning:
+    """The variables X = CᵀY, in which the attraction is round: CCᵀ = 4 L_sym(W) + μI.
+
+    Of graphs whose factor would not fit, C² is the diagonal of that matrix.
+    """
+
+    def __init__(self, model: Model) -> None:
+        diagonal = 4 * model.laplacian.diagonal()
+        damping = DAMPING * float(diagonal.mean())
+        self._triangle: FloatArray | None = None
+        self._scale: FloatArray = np.sqrt(diagonal + damping)[:, None]
+        if model.num_nodes <= DENSE_NODES:
+            matrix = 4 * model.laplacian.toarray()
+            matrix[np.diag_indices_from(matrix)] += damping
+            self._triangle = linalg.cholesky(matrix, lower=True, overwrite_a=True)
+
+    def variables(self, Y: FloatArray) -> FloatArray:
+        """Return CᵀY."""
+        return self._scale * Y if self._triangle is None else np.asarray(self._triangle.T @ Y)
+
+    def positions(self, X: FloatArray) -> FloatArray:
+        """Return C^-ᵀX."""
+        return self._solved(X, "T")
+
+    def pulled_back(self, gradient: FloatArray) -> FloatArray:
+        """Return C^-1 ∂/∂Y, the gradient with respect to X."""
+        return self._solved(gradient, "N")
+
+    def _solved(self, right: FloatArray, trans: str) -> FloatArray:
+        if self._triangle is None:
+            return right / self._scale
+        solve: Any = linalg.solve_triangular
+        return np.asarray(solve(self._triangle, right, lower=True, trans=trans, check_finite=False))
+
+
+def _stationarity(model: Model, Y: FloatArray) -> tuple[float, float]:
+    """Return the divergence and ‖4 L_sym(W - P) Y‖ / ‖4 L_sym(W) Y‖."""
+    value, gradient = model.divergence_and_gradient(Y)
+    return value, _relative_norm(model, Y, gradient)
+
+
+def _relative_norm(model: Model, Y: FloatArray, gradient: FloatArray) -> float:
+    attraction = float(np.linalg.norm(4 * (model.laplacian @ (Y - Y.mean(axis=0)))))
+    # All nodes at one point: both vanish, and there is no stationarity to speak of in a limit of 0/0.
+    return float(np.linalg.norm(gradient)) / attraction if attraction > 0 else np.inf
+
+
+def _descend(
+    model: Model, coordinates: _Conditioning, Y: FloatArray, tolerance: float, max_iterations: int, report: Report
+) -> tuple[FloatArray, int]:
+    """Run L-BFGS from Y until the relative gradient is within the tolerance; return Y and the iterations."""
+    shape = Y.shape
+    norm, iteration = np.inf, 0
+
+    def objective(x: FloatArray) -> tuple[float, FloatArray]:
+        nonlocal norm
+        positions = coordinates.positions(x.reshape(shape))
+        value, gradient = model.divergence_and_gradient(positions)
+        norm = _relative_norm(model, positions, gradient)
+        return value, coordinates.pulled_back(gradient).ravel()
+
+    def after_iteration(intermediate_result: optimize.OptimizeResult) -> None:
+        # The point accepted last is the one evaluated last, so that `norm` is its own.
+        nonlocal iteration
+        iteration += 1
+        report(iteration, float(intermediate_result.fun), norm)
+        if norm <= tolerance:
+            raise StopIteration
+
+    result = optimize.minimize(
+        objective,
+        coordinates.variables(Y).ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        callback=after_iteration,
+        # The rule above decides when to stop; the built-in ones, on other scales, are switched off.
+        options={
+            "maxiter": max_iterations,
+            "maxfun": 20 * max_iterations,
+            "ftol": 0.0,
+            "gtol": 0.0,
+            "maxcor": MEMORY,
+            "maxls": 40,
+        },
+    )
+    return coordinates.positions(result.x.reshape(shape)), iteration
+
+
+def _starting_point(model: Model, dim: int, kind: str, generator: np.random.Generator) -> FloatArray:
+    """Return a spectral or a random start, at the size of least divergence."""
+    Y = generator.standard_normal((model.num_nodes, dim))
+    if kind == "spectral":
+        vectors = _leading_eigenvectors(model, dim, generator)
+        vectors /= np.maximum(vectors.std(axis=0), np.finfo(float).tiny)
+        Y[:, : vectors.shape[1]] = vectors + JITTER * Y[:, : vectors.shape[1]]
+    values = [model.divergence_and_gradient(scale * Y)[0] for scale in SCALES]
+    return np.asarray(SCALES[int(np.argmin(values))] * Y)
+
+
+def _leading_eigenvectors(model: Model, dim: int, generator: np.random.Generator) -> FloatArray:
+    """Return D^-½u for the eigenvectors u that follow the first of D^-½ W̄ D^-½, W̄ = (W + Wᵀ)/2."""
+    degrees = model.laplacian.diagonal()
+    scale = sparse.diags_array(1 / np.sqrt(degrees))
+    walk = sparse.csr_array(scale @ (sparse.diags_array(degrees) - model.laplacian) @ scale)
+    count = min(dim + 1, model.num_nodes)
+    if count < model.num_nodes // 4:
+        start = generator.standard_normal(model.num_nodes)
+        values, vectors = sparse_linalg.eigsh(walk, k=count, which="LA", v0=start, tol=1e-4)
+    else:
+        values, vectors = np.linalg.eigh(walk.toarray())
+    order = np.argsort(-values)[1:count]
+    return np.asarray(vectors[:, order] / np.sqrt(degrees)[:, None])

@@ -1,4 +1,4 @@
-"""The generative model behind the embedding geometry, evaluated in row blocks.
+"""Node similarities, and the generative model of them behind the embedding geometry, evaluated in row blocks.
 
 Everything quadratic in the number of nodes passes through :meth:`Model.blocks`, so that one number bounds the
 memory of all of it.
@@ -11,16 +11,78 @@ from collections.abc import Iterator
 import numpy as np
 from scipy import sparse
 
+from fishergcn._base.arrays import check_indices
 from fishergcn._base.checks import check_integer
-from fishergcn._base.matrices import as_square_csr
-from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
+from fishergcn._base.matrices import as_square_csr, check_adjacency
+from fishergcn._base.types import AnyArray, CSRArray, FloatArray, MatrixLike
 from fishergcn.errors import InputError
+from fishergcn.graph import Graph
+from fishergcn.propagation import transition_matrix, walk_matrix
 
 # Bytes for the dense row blocks that are alive at one time.
 MEMORY_LIMIT = 64 * 2**20
 # Dense arrays of this shape that a block computation holds at once (P, a difference, and a product).
 ARRAYS_PER_BLOCK = 4
 ROW_SUM_TOLERANCE = 1e-8
+
+
+def similarities(
+    graph: Graph | MatrixLike,
+    order: int = 5,
+    threshold: float = 1e-4,
+    *,
+    nodes: AnyArray | None = None,
+    memory_limit: int = MEMORY_LIMIT,
+) -> CSRArray:
+    """Node similarities W: where random walks of up to T steps end.
+
+    S = (P + P² + … + P^T)/T with P = D^-1 A; the diagonal is set to zero, entries ≤ ν are dropped, and every
+    row that is not empty is divided by its sum. This is the matrix of Algorithm 1 before it is symmetrized.
+
+    Parameters
+    ----------
+    graph : Graph or adjacency matrix, shape (n, n)
+        Links and their weights.
+    order : int
+        T, the longest walk.
+    threshold : float
+        ν in [0, 1); entries of S up to this are dropped before normalization. 0 keeps all of them.
+    nodes : array of bool or integers, optional
+        Build W for the sub-graph of these nodes: a mask, or indices in the wanted order; by default for all nodes. A
+        disconnected graph has no best embedding (see :func:`fit`), so pass its
+        :func:`~fishergcn.graph.largest_component` there.
+    memory_limit : int
+        Bytes for the walks, as in :func:`fishergcn.high_order`.
+
+    Returns
+    -------
+    csr_array, shape (m, m)
+        Non-negative, zero diagonal; rows sum to 1. The row of a node without links to others, or with
+        similarities all below the threshold, is empty and carries no observation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> path = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+    >>> similarities(path, order=2).toarray()
+    array([[0.        , 0.66666667, 0.33333333],
+           [0.5       , 0.        , 0.5       ],
+           [0.33333333, 0.66666667, 0.        ]])
+    """
+    adjacency = graph.adjacency if isinstance(graph, Graph) else check_adjacency(graph)
+    walks = walk_matrix(_subgraph(adjacency, nodes), order, threshold, memory_limit=memory_limit)
+    return transition_matrix(walks)
+
+
+def _subgraph(adjacency: CSRArray, nodes: AnyArray | None) -> CSRArray:
+    if nodes is None:
+        return adjacency
+    mask, total = np.asarray(nodes), adjacency.shape[0]
+    is_mask = mask.dtype == bool and mask.shape == (total,)
+    index = check_indices("nodes", np.flatnonzero(mask) if is_mask else nodes, total)
+    if len(index) < 2 or len(np.unique(index)) < len(index):
+        raise InputError("nodes must be a mask or a list of at least two different node indices.")
+    return sparse.csr_array(adjacency[index][:, index])
 
 
 def check_embedding(Y: MatrixLike, num_nodes: int | None = None, name: str = "Y") -> FloatArray:
@@ -181,12 +243,7 @@ def divergence(W: MatrixLike, Y: MatrixLike, *, memory_limit: int = MEMORY_LIMIT
 
 
 def gradient(W: MatrixLike, Y: MatrixLike, *, memory_limit: int = MEMORY_LIMIT) -> FloatArray:
-    """∂KL(W : P(Y))/∂Y = 4 L_sym(W - P(Y)) Y, of shape (n, d).
-
-    Parameters
-    ----------
-    W, Y, memory_limit
-        As in :func:`divergence`.
+    """∂KL(W : P(Y))/∂Y = 4 L_sym(W - P(Y)) Y, of shape (n, d). Arguments are those of :func:`divergence`.
 
     Examples
     --------

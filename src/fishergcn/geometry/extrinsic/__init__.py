@@ -33,7 +33,11 @@ from fishergcn.geometry.extrinsic._weights import (
 )
 
 __all__ = [
-    "AdversarialDirection", "GeometryRecord", "LinkSensitivity", "NaturalGradient", "NaturalGradientStep", "NodeLinks",
-    "Sharpness", "WeightFisher", "adversarial_direction", "fisher_information", "intrinsic_metric", "link_sensitivity",
-    "natural_gradient_step", "node_links", "sharpness", "typical_distance", "weight_fisher",
+    "GeometryRecord", "NaturalGradient", "adversarial_direction", "fisher_information", "link_sensitivity",
+    "natural_gradient_step", "node_links", "sharpness", "weight_fisher",
 ]  # fmt: skip
+
+SHARED = (
+    "AdversarialDirection", "LinkSensitivity", "NaturalGradientStep", "NodeLinks", "Sharpness", "WeightFisher",
+    "intrinsic_metric", "typical_distance",
+)  # fmt: skip

@@ -11,44 +11,14 @@ from scipy import linalg
 from fishergcn._base.reprs import one_line
 from fishergcn._base.types import AnyArray, FloatArray, IntArray
 from fishergcn.errors import InputError
-from fishergcn.geometry.extrinsic._fisher import information
-from fishergcn.geometry.extrinsic._outputs import Kind
+from fishergcn.geometry.extrinsic._fisher import Kind, information
 from fishergcn.models import TrainedModel
 from fishergcn.perturbation import Neighborhood
 
 
 @dataclass(frozen=True)
 class AdversarialDirection:
-    """Solutions of G^E v = μ M v, M the Bures metric in the same coordinates.
-
-    Attributes
-    ----------
-    eigenvalues : ndarray, shape (k-1,)
-        μ, descending: 2 KL of the predictions per squared Bures distance, to second order.
-    directions : ndarray, shape (k, k-1)
-        v in its columns, vᵀMv = 1 (a unit of Bures distance a unit of time) and Σ_i λ̄_i v_i = 0. The sign,
-        which G^E does not fix, makes the largest entry positive.
-    fisher : ndarray, shape (k, k)
-        G^E(0).
-    nodes : ndarray, shape (N,)
-        The nodes that G^E averages over.
-    node_shares : ndarray, shape (N,)
-        How much of μ_1 each of them holds; non-negative, with sum 1 (zeros if μ_1 = 0).
-
-    Examples
-    --------
-    >>> import numpy as np, torch, fishergcn
-    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3), (0, 2)], features=np.eye(4), labels=[0, 0, 1, 1])
-    >>> network = fishergcn.GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
-    >>> model = fishergcn.TrainedModel.from_network(network, graph)
-    >>> around = fishergcn.Neighborhood(model.propagation, rank=3)
-    >>> found = adversarial_direction(model, around)
-    >>> v = found.direction
-    >>> round(float(v @ intrinsic_metric(around) @ v), 9)  # of unit speed in Bures distance
-    1.0
-    >>> bool(np.isclose(v @ found.fisher @ v, found.eigenvalues[0])), round(float(found.node_shares.sum()), 9)
-    (True, 1.0)
-    """
+    """Solutions of G^E v = μ M v, M the Bures metric in the same coordinates; see :func:`adversarial_direction`."""
 
     eigenvalues: FloatArray
     directions: FloatArray
@@ -65,23 +35,13 @@ class AdversarialDirection:
 
     @property
     def anisotropy(self) -> float:
-        """μ_1 over the mean of all μ: 1 where every direction counts the same, at most k - 1."""
+        """μ_1 over the mean of all μ."""
         mean = float(self.eigenvalues.mean())
         return float(self.eigenvalues[0]) / mean if mean > 0 else 1.0
 
 
 def intrinsic_metric(neighborhood: Neighborhood) -> FloatArray:
-    """M = (s/4)(diag λ̄ - λ̄ λ̄ᵀ), the Bures metric of ρ(φ) at φ = 0, shape (k, k); D_B² ≈ φᵀ M φ.
-
-    s is the captured mass and λ̄ the projected spectrum; M·1 = 0.
-
-    Examples
-    --------
-    >>> import fishergcn
-    >>> around = Neighborhood(fishergcn.renormalized([[0, 1, 1], [1, 0, 0], [1, 0, 0]]), rank=2)
-    >>> intrinsic_metric(around).sum(axis=1).round(12) + 0.0
-    array([0., 0.])
-    """
+    """M = (s/4)(diag λ̄ - λ̄ λ̄ᵀ), the Bures metric of ρ(φ) at φ = 0, shape (k, k): D_B² ≈ φᵀ M φ and M·1 = 0."""
     check_metric(neighborhood)
     spectrum = neighborhood.projected_spectrum.cpu().numpy()
     return np.asarray(neighborhood.captured_mass / 4 * (np.diag(spectrum) - np.outer(spectrum, spectrum)))
@@ -101,11 +61,8 @@ def check_metric(neighborhood: Neighborhood) -> None:
 
 
 def tangent_basis(neighborhood: Neighborhood) -> FloatArray:
-    """Return T, shape (k, k-1), with Tᵀ M T = I and Σ_i λ̄_i T_ia = 0: an orthonormal frame of the metric.
-
-    With φ = diag(λ̄)^-½ ψ the metric is (s/4)(I - √λ̄ √λ̄ᵀ), so that any orthonormal basis of the complement
-    of √λ̄ will do.
-    """
+    """Return T, shape (k, k-1), with Tᵀ M T = I and Σ_i λ̄_i T_ia = 0: an orthonormal frame of the metric."""
+    # With φ = diag(λ̄)^-½ ψ the metric is (s/4)(I - √λ̄ √λ̄ᵀ): any orthonormal basis of the complement of √λ̄ will do.
     root = np.sqrt(neighborhood.projected_spectrum.cpu().numpy())
     complement = linalg.null_space(root[None, :])
     return np.asarray(complement / root[:, None] * (2 / np.sqrt(neighborhood.captured_mass)))
@@ -122,8 +79,8 @@ def adversarial_direction(
 ) -> AdversarialDirection:
     """Maximize vᵀ G^E v / vᵀ M v over the k - 1 directions that move the graph; the most adversarial one comes first.
 
-    Both G^E and the Bures metric M = (s/4)(diag λ̄ - λ̄ λ̄ᵀ) have the null vector 1; on a frame T with
-    TᵀMT = I the generalized eigenproblem is the ordinary one of Tᵀ G^E T.
+    Both G^E and the Bures metric M = (s/4)(diag λ̄ - λ̄ λ̄ᵀ), s the captured mass and λ̄ the projected spectrum, have
+    the null vector 1; on a frame T with TᵀMT = I the generalized eigenproblem is the ordinary one of Tᵀ G^E T.
 
     Parameters
     ----------
@@ -131,14 +88,24 @@ def adversarial_direction(
         As in :func:`fisher_information`, at φ = 0. The neighborhood has rank at least 2, directions that are
         eigenvectors, and scale "projected".
 
+    Returns
+    -------
+    AdversarialDirection
+        ``eigenvalues`` μ, (k-1,), descending: 2 KL of the predictions per squared Bures distance, to second order.
+        ``directions`` v, (k, k-1), in columns with vᵀMv = 1 and Σ_i λ̄_i v_i = 0; the sign, which G^E does not fix,
+        makes the largest entry positive. ``direction`` is the first of them, ``fisher`` G^E(0), ``nodes`` those that it
+        averages over, ``node_shares`` how much of μ_1 each of them holds, with sum 1 (zeros if μ_1 = 0), and
+        ``anisotropy`` μ_1 over the mean of all μ: 1 where every direction counts the same, at most k - 1.
+
     Examples
     --------
     >>> import numpy as np, fishergcn
     >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)], features=np.eye(4))
     >>> model = fishergcn.TrainedModel.from_network(fishergcn.GCN(4, (3,), 2), graph)
     >>> found = adversarial_direction(model, Neighborhood(model.propagation, rank=3))
-    >>> found.eigenvalues.shape, bool(found.eigenvalues[0] >= found.eigenvalues[1])
-    ((2,), True)
+    >>> v = found.direction
+    >>> bool(np.isclose(v @ found.fisher @ v, found.eigenvalues[0])), round(float(found.node_shares.sum()), 9)
+    (True, 1.0)
     """
     check_metric(neighborhood)
     found = information(model, neighborhood, 0.0, kind, nodes, samples, seed)

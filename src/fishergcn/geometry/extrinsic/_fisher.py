@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.nn import functional
 
+from fishergcn._base.checks import check_choice, check_integer
 from fishergcn._base.types import AnyArray, FloatArray, IntArray
 from fishergcn.errors import InputError
-from fishergcn.geometry.extrinsic._model import check_nodes, in_neighborhood, targets
-from fishergcn.geometry.extrinsic._outputs import Kind, OutputMetric, check_kind, output_metric
+from fishergcn.geometry.extrinsic._model import check_nodes, in_neighborhood, logits, targets
 from fishergcn.models import TrainedModel
 from fishergcn.perturbation import Neighborhood
+
+Kind: TypeAlias = Literal["exact", "empirical", "monte-carlo"]
 
 
 def fisher_information(
@@ -72,7 +76,7 @@ def fisher_information(
     return information(model, neighborhood, phi, kind, nodes, samples, seed).mean()
 
 
-def point(neighborhood: Neighborhood, phi: float | Sequence[float] | AnyArray | Tensor) -> Tensor:
+def _point(neighborhood: Neighborhood, phi: float | Sequence[float] | AnyArray | Tensor) -> Tensor:
     """Return φ as a float64 vector of k entries; a number stands for all of them."""
     values = phi.detach().cpu().numpy() if isinstance(phi, Tensor) else np.asarray(phi, dtype=np.float64)
     if values.shape not in ((), (neighborhood.rank,)) or not np.isfinite(values).all():
@@ -97,18 +101,17 @@ def information(
     labeled = check_kind(kind)
     network, around = in_neighborhood(model, neighborhood)
     chosen = check_nodes(network, nodes, labeled=labeled)
-    logits, tangents = jacobian(network, around, point(around, phi), chosen)
-    return Information(
-        chosen, output_metric(logits, kind, lambda: targets(network, logits, chosen), samples, seed), tangents
-    )
+    outputs, tangents = _jacobian(network, around, _point(around, phi), chosen)
+    metric = output_metric(outputs, kind, lambda: targets(network, outputs, chosen), samples, seed)
+    return Information(chosen, metric, tangents)
 
 
-def jacobian(model: TrainedModel, neighborhood: Neighborhood, phi: Tensor, nodes: IntArray) -> tuple[Tensor, Tensor]:
+def _jacobian(model: TrainedModel, neighborhood: Neighborhood, phi: Tensor, nodes: IntArray) -> tuple[Tensor, Tensor]:
     """Return the logits (N, C) of the nodes and their derivatives ∂logits/∂φ, shape (N, C, k)."""
     rows = torch.as_tensor(nodes, device=neighborhood.device)
     columns = []
     for direction in torch.eye(neighborhood.rank, dtype=torch.float64, device=neighborhood.device):
-        value, tangent = push_forward(lambda dual: model.logits(neighborhood.operator(dual))[:, 0], phi, direction)
+        value, tangent = push_forward(lambda dual: logits(model, neighborhood.operator(dual)), phi, direction)
         columns.append(tangent[rows])
     return value[rows], torch.stack(columns, dim=-1)
 
@@ -119,6 +122,47 @@ def push_forward(function: Callable[[Tensor], Tensor], x: Tensor, direction: Ten
         dual = forward_ad.make_dual(x, direction)  # type: ignore[no-untyped-call]
         value, tangent = forward_ad.unpack_dual(function(dual))  # type: ignore[no-untyped-call]
         return value, torch.zeros_like(value) if tangent is None else tangent
+
+
+@dataclass(frozen=True)
+class OutputMetric:
+    """F = Σ_y f_y (p - e_y)(p - e_y)ᵀ = diag f - f pᵀ - p fᵀ + p pᵀ of each node, as what it does; p and f are (N, C).
+
+    The kinds of Fisher information differ in the frequencies f of labels alone: the network's own p (exact), the
+    observed label (empirical), shares among labels drawn from p (Monte Carlo).
+    """
+
+    probabilities: Tensor
+    frequencies: Tensor
+
+    def apply(self, tangents: Tensor) -> Tensor:
+        """Return F_i V_i for V of shape (N, C, k), at O(NCk)."""
+        p, f = self.probabilities.unsqueeze(-1), self.frequencies.unsqueeze(-1)
+        mean = (p * tangents).sum(1, keepdim=True)
+        return f * (tangents - mean) - p * ((f * tangents).sum(1, keepdim=True) - mean)
+
+
+def check_kind(kind: Kind) -> bool:
+    """Return whether a kind of Fisher information needs labels, or raise if there is no such kind."""
+    return check_choice("kind", kind, get_args(Kind)) == "empirical"
+
+
+def output_metric(
+    logits: Tensor, kind: Kind, observed: Callable[[], Tensor], samples: int = 100, seed: int = 0
+) -> OutputMetric:
+    """Return the metric of one kind at the logits (N, C); ``observed`` gives the labels, where they are needed."""
+    p = torch.softmax(logits.detach(), dim=1)
+    if kind == "exact":
+        return OutputMetric(p, p)
+    if kind == "empirical":
+        return OutputMetric(p, functional.one_hot(observed(), p.shape[1]).to(p))
+    draws = check_integer("samples", samples, minimum=1)
+    generator = torch.Generator().manual_seed(check_integer("seed", seed, minimum=0))
+    labels = torch.multinomial(p.cpu(), draws, replacement=True, generator=generator)
+    counts = torch.zeros(p.shape, dtype=torch.float64).scatter_add_(
+        1, labels, torch.ones(labels.shape, dtype=torch.float64)
+    )
+    return OutputMetric(p, (counts / draws).to(p))
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,25 @@
-"""What the extrinsic geometry asks of a model: one network in float64 on the CPU, nodes, labels, a loss."""
+"""What the extrinsic geometry asks of a model: one network in float64 on the CPU, nodes, labels, a loss.
+
+Whatever depends on how a network keeps its parameters and runs its forward pass is here: :func:`parameters`,
+:func:`layer_name` and :func:`logits`. The rest of the package knows a network as a function of an operator and of named
+tensors.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from fishergcn._base.checks import check_integer
 from fishergcn._base.types import AnyArray, IntArray
 from fishergcn.errors import InputError
 from fishergcn.models import TrainedModel
+from fishergcn.nn import by_layer, full_view
+from fishergcn.operators import Operator
 from fishergcn.perturbation import Neighborhood
 
 
@@ -34,7 +42,31 @@ def in_neighborhood(model: TrainedModel, neighborhood: Neighborhood) -> tuple[Tr
     nodes, rows = network.graph.num_nodes, neighborhood.propagation.shape[0]
     if nodes != rows:
         raise InputError(f"model and neighborhood must be on the same nodes, got {nodes} and {rows} nodes.")
-    return network, neighborhood.to("cpu", torch.float64) if network.weights else neighborhood
+    return network, neighborhood.to("cpu", torch.float64) if parameters(network) else neighborhood
+
+
+def parameters(model: TrainedModel) -> dict[str, Tensor]:
+    """Return the parameters of the one network of a model by name; none of a function."""
+    return {name: each[0] for name, each in model.weights.items()}
+
+
+def layer_name(model: TrainedModel, layer: int) -> str:
+    """Return the name of a layer's weights among the parameters, or refuse a layer that is not there."""
+    if not model.weights:
+        raise InputError("model must be of a network whose layers have weights, got a function.")
+    last = len(by_layer(model.weights, "weights")) - 1
+    return f"weights.{check_integer('layer', layer, minimum=0, maximum=last)}"
+
+
+def logits(
+    model: TrainedModel, operator: Operator | None = None, changed: Mapping[str, Tensor] | None = None
+) -> Tensor:
+    """Return the logits (n, C) on the model's graph, or with an operator in its place, some parameters changed."""
+    if changed is None:
+        return model.logits(operator)[:, 0]
+    weights = {**model.weights, **{name: each.unsqueeze(0) for name, each in changed.items()}}
+    view = full_view(model.features, model.operator if operator is None else operator, model.depth)
+    return model.over(view, weights)[:, 0]
 
 
 def loss(model: TrainedModel, logits: Tensor, nodes: IntArray) -> Tensor:

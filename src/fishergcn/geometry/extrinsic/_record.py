@@ -26,22 +26,7 @@ _FORMAT, _VERSION = "fishergcn-geometry", 1
 
 @dataclass(frozen=True)
 class NodeLinks:
-    """The links on which the prediction at one node depends.
-
-    Attributes
-    ----------
-    node, label, probability
-        Names of the node and of the class that is asked about, and the probability p of this class there.
-    links
-        (node, other node, whether it is a link of the graph, derivative of log p in its weight), strongest first.
-    classes
-        The predicted class of the node and of all others in ``links``, by name.
-
-    Examples
-    --------
-    >>> NodeLinks("a", "red", 0.9, (("a", "b", True, -0.25),), {"a": 0, "b": 1}).links[0]
-    ('a', 'b', True, -0.25)
-    """
+    """The links on which the prediction at one node depends; see :func:`node_links`."""
 
     node: str
     label: str
@@ -91,6 +76,13 @@ def node_links(
     top
         How many at most.
 
+    Returns
+    -------
+    NodeLinks
+        ``node``, ``label`` and ``probability``: names of the node and of the class that is asked about, and the
+        probability p of this class there. ``links`` are (node, other node, whether it is a link of the graph,
+        derivative of log p in its weight), strongest first; ``classes`` has the predicted class of all these nodes.
+
     Examples
     --------
     >>> import numpy as np, fishergcn
@@ -134,7 +126,7 @@ class GeometryRecord:
     growth, random_growth
         How much the loss grows at the worse end of each direction of ``eigenvalues``, and of random ones.
     links
-        Of the node that contributes most to μ_1.
+        Those of the node that contributes most to μ_1, as :func:`node_links` returns them.
 
     Examples
     --------

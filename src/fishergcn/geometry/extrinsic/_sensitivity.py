@@ -15,9 +15,16 @@ from fishergcn._base.checks import check_choice, check_integer
 from fishergcn._base.reprs import one_line
 from fishergcn._base.types import AnyArray, CSRArray, FloatArray, IntArray
 from fishergcn.errors import InputError
-from fishergcn.geometry.extrinsic._links import LinkScores, Order, entry_scores, largest, ranking, raw_scores
+from fishergcn.geometry.extrinsic._link_scores import (
+    LinkScores,
+    Order,
+    entry_scores,
+    graph_gradient,
+    largest,
+    ranking,
+    raw_scores,
+)
 from fishergcn.geometry.extrinsic._model import check_nodes, check_range, loss, one_network
-from fishergcn.geometry.extrinsic._tape import graph_gradient
 from fishergcn.models import TrainedModel
 from fishergcn.propagation import renormalized
 
@@ -28,32 +35,7 @@ MEMORY_LIMIT = 256 * 2**20
 
 @dataclass(frozen=True)
 class LinkSensitivity:
-    """Links and the derivative of a network's output in the weight of each.
-
-    Attributes
-    ----------
-    links : ndarray, shape (m, 2)
-        Pairs of nodes, i < j unless chosen otherwise.
-    values : ndarray, shape (m,)
-        The derivatives.
-    present : ndarray of bool, shape (m,)
-        Whether it is a link of the graph.
-
-    Examples
-    --------
-    >>> import torch, fishergcn
-    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], labels=[0, 0, 1, 1])
-    >>> ideal = torch.eye(2, dtype=torch.float64)[torch.tensor(graph.labels)]  # a node votes for its class
-    >>> model = fishergcn.TrainedModel.from_network(lambda operator: operator @ ideal, graph)
-    >>> found = link_sensitivity(model)
-    >>> for (i, j), value in zip(found.links, found.values, strict=True):
-    ...     print(f"{i}-{j}: {value:+.3f}")
-    0-1: -0.023
-    1-2: +0.090
-    2-3: -0.023
-    >>> found.top(1, "increase").links  # a heavier link between the classes harms most
-    array([[1, 2]])
-    """
+    """Links and the derivative of a network's output in the weight of each; see :func:`link_sensitivity`."""
 
     links: IntArray
     values: FloatArray
@@ -122,7 +104,9 @@ def link_sensitivity(
     Returns
     -------
     LinkSensitivity
-        In the order of the pairs, or, with ``top``, first in rank first.
+        ``links``, (m, 2), i < j unless chosen otherwise, in the order of the pairs or, with ``top``, first in rank
+        first; ``values``, their derivatives; ``present``, whether each is a link of the graph. ``found.top(count,
+        order)`` selects the first in rank, and ``found.named(names)`` lists all by the names of their ends.
 
     Raises
     ------
@@ -132,11 +116,15 @@ def link_sensitivity(
 
     Examples
     --------
-    >>> import numpy as np, fishergcn
-    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4), labels=[0, 0, 1, 1])
-    >>> model = fishergcn.TrainedModel.from_network(fishergcn.GCN(4, (3,), 2), graph)
-    >>> link_sensitivity(model).links.tolist()
-    [[0, 1], [1, 2], [2, 3]]
+    >>> import torch, fishergcn
+    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], labels=[0, 0, 1, 1])
+    >>> ideal = torch.eye(2, dtype=torch.float64)[torch.tensor(graph.labels)]  # a node votes for its class
+    >>> model = fishergcn.TrainedModel.from_network(lambda operator: operator @ ideal, graph)
+    >>> found = link_sensitivity(model)
+    >>> found.links.tolist(), found.values.round(3)
+    ([[0, 1], [1, 2], [2, 3]], array([-0.023,  0.09 , -0.023]))
+    >>> found.top(1, "increase").links  # a heavier link between the classes harms most
+    array([[1, 2]])
     >>> len(link_sensitivity(model, links="absent", top=2))
     2
     """

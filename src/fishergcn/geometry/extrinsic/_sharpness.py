@@ -14,39 +14,14 @@ from fishergcn._base.reprs import one_line
 from fishergcn._base.types import AnyArray, FloatArray
 from fishergcn.errors import InputError
 from fishergcn.geometry.extrinsic._direction import adversarial_direction, check_metric, intrinsic_metric, tangent_basis
-from fishergcn.geometry.extrinsic._model import check_nodes, in_neighborhood, loss
+from fishergcn.geometry.extrinsic._model import check_nodes, in_neighborhood, logits, loss
 from fishergcn.models import TrainedModel
 from fishergcn.perturbation import Neighborhood
 
 
 @dataclass(frozen=True)
 class Sharpness:
-    """What happens to a network at one Bures distance from its graph.
-
-    Attributes
-    ----------
-    distance : float
-        D_B of every graph that was tried, not squared.
-    loss : float
-        Mean -log p(y) on the graph itself.
-    adversarial, random : ndarray, shape (d, 2) and (r, 2)
-        Growth of that loss at the distance, forward and backward along each direction; negative where it
-        falls. A direction and its opposite are one direction of G^E.
-    adversarial_change, random_change : ndarray of the same shapes
-        Mean KL(p : p(φ)) of the predictions, which G^E foretells: ½ μ D_B² to second order.
-    foretold : ndarray, shape (d,)
-        ½ μ D_B² of the d directions.
-
-    Examples
-    --------
-    >>> import numpy as np, torch, fishergcn
-    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3), (0, 2)], features=np.eye(4), labels=[0, 0, 1, 1])
-    >>> network = fishergcn.GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
-    >>> model = fishergcn.TrainedModel.from_network(network, graph)
-    >>> found = sharpness(model, fishergcn.Neighborhood(model.propagation, rank=3), distance=1e-3, random=20)
-    >>> round(float(found.adversarial_change[0].mean() / found.foretold[0]), 2), found.rank_of_change
-    (1.0, 1.0)
-    """
+    """What happens to a network at one Bures distance from its graph; see :func:`sharpness`."""
 
     distance: float
     loss: float
@@ -70,17 +45,7 @@ class Sharpness:
 
 
 def typical_distance(neighborhood: Neighborhood) -> float:
-    """Root mean square Bures distance of draws of a neighborhood, ε sqrt(s (k-1) / 48), to leading order.
-
-    Examples
-    --------
-    >>> import fishergcn
-    >>> path = fishergcn.renormalized([[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 1], [0, 0, 1, 0]])
-    >>> around = fishergcn.Neighborhood(path, rank=3, radius=0.1)
-    >>> drawn = around.distance(around.sample(4000))
-    >>> round(typical_distance(around), 3), round(float(drawn.square().mean().sqrt()), 3)
-    (0.02, 0.02)
-    """
+    """Root mean square Bures distance of draws of a neighborhood, ε sqrt(s (k-1) / 48), to leading order."""
     check_metric(neighborhood)
     rank, mass = neighborhood.rank, neighborhood.captured_mass
     return float(neighborhood.radius * np.sqrt(mass * (rank - 1) / 48))
@@ -115,14 +80,27 @@ def sharpness(
     random, seed : int
         How many random directions, and their seed.
 
+    Returns
+    -------
+    Sharpness
+        ``distance``, D_B of every graph that was tried, and ``loss``, the mean -log p(y) on the graph itself.
+        ``adversarial``, (d, 2), and ``random``, (r, 2), are the growth of that loss at the distance, forward and
+        backward along each direction; ``adversarial_change`` and ``random_change`` the mean KL(p : p(φ)) of the
+        predictions there, and ``foretold``, (d,), what G^E predicts of it, ½ μ D_B². ``rank_of_loss`` is the share of
+        random directions whose worse end hurts less than that of the first direction, ``rank_of_change`` the share that
+        changes the predictions less (mean of both ends).
+
     Examples
     --------
-    >>> import numpy as np, fishergcn
+    >>> import numpy as np, torch, fishergcn
     >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3), (0, 2)], features=np.eye(4), labels=[0, 0, 1, 1])
-    >>> model = fishergcn.TrainedModel.from_network(fishergcn.GCN(4, (3,), 2), graph)
-    >>> found = sharpness(model, Neighborhood(model.propagation, rank=3), random=20)
+    >>> network = fishergcn.GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
+    >>> model = fishergcn.TrainedModel.from_network(network, graph)
+    >>> found = sharpness(model, Neighborhood(model.propagation, rank=3), distance=1e-3, random=20)
     >>> found.adversarial.shape, found.random.shape
     ((2, 2), (20, 2))
+    >>> round(float(found.adversarial_change[0].mean() / found.foretold[0]), 2), found.rank_of_change
+    (1.0, 1.0)
     """
     count = check_integer("random", random, minimum=0)
     network, neighborhood = in_neighborhood(model, neighborhood)
@@ -158,12 +136,9 @@ def sharpness(
 
 
 def at_distance(neighborhood: Neighborhood, directions: FloatArray, distance: float) -> FloatArray:
-    """Return t v for each row v, t > 0 such that the Bures distance of Ã(tv) from Ã is ``distance``.
-
-    Along a line Σ_i sqrt(λ̄_i q_i) = Z(t/2)/sqrt(Z(t)) with log Z convex, so that D_B grows with t and
-    bisection finds the point. Its limit is that of all mass on the direction's largest entries.
-    """
+    """Return t v for each row v, t > 0 such that the Bures distance of Ã(tv) from Ã is ``distance``."""
     check_metric(neighborhood)
+    # Along a line Σ_i sqrt(λ̄_i q_i) = Z(t/2)/sqrt(Z(t)) with log Z convex: D_B grows with t, and bisection finds it.
     scale = np.ptp(directions, axis=1, keepdims=True)
     if (scale <= 1e-12 * np.abs(directions).max(axis=1, keepdims=True)).any():
         raise InputError("directions must move the graph, got one whose entries are all equal.")
@@ -191,7 +166,7 @@ def _check_directions(directions: AnyArray, neighborhood: Neighborhood) -> Float
 
 @torch.no_grad()
 def _logits(model: TrainedModel, neighborhood: Neighborhood, phi: FloatArray) -> Tensor:
-    return model.logits(neighborhood.operator(phi))[:, 0]
+    return logits(model, neighborhood.operator(phi))
 
 
 def _divergence(before: Tensor, after: Tensor) -> float:

@@ -14,44 +14,24 @@ from fishergcn._base.checks import check_integer, check_real
 from fishergcn._base.reprs import one_line
 from fishergcn._base.types import AnyArray, FloatArray, IntArray
 from fishergcn.errors import ConvergenceError, InputError
-from fishergcn.geometry.extrinsic._fisher import push_forward
-from fishergcn.geometry.extrinsic._model import check_nodes, one_network, targets
-from fishergcn.geometry.extrinsic._outputs import Kind, check_kind, output_metric
+from fishergcn.geometry.extrinsic._fisher import Kind, check_kind, output_metric, push_forward
+from fishergcn.geometry.extrinsic._model import check_nodes, layer_name, logits, one_network, parameters, targets
 from fishergcn.models import TrainedModel
-from fishergcn.nn import by_layer, full_view
 
 # A dense matrix costs two passes of the network a column: 134 MB and a minute on Cora at this size.
 DENSE_PARAMETERS = 4096
 
 
 class WeightFisher(sparse_linalg.LinearOperator):
-    """G = (1/N) Σ_i J_iᵀ F_i J_i with J_i = ∂logits_i/∂vec W^l, as products.
+    """G = (1/N) Σ_i J_iᵀ F_i J_i with J_i = ∂logits_i/∂vec W^l, as products; see :func:`weight_fisher`.
 
     ``G @ v`` is one forward-mode pass (J v), the metric of the outputs (F), and one backward pass (Jᵀ): a
-    Gauss-Newton product. vec runs through W^l row by row, as ``numpy.ravel`` does. Made by :func:`weight_fisher`.
-
-    Attributes
-    ----------
-    shape : (P, P)
-        P is the number of weights of the layer.
-    weight_shape : (d_l, d_{l+1})
-        The shape of W^l.
-
-    Examples
-    --------
-    >>> import numpy as np, fishergcn
-    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3), (0, 2)], features=np.eye(4))
-    >>> G = weight_fisher(fishergcn.TrainedModel.from_network(fishergcn.GCN(4, (3,), 2), graph), layer=1)
-    >>> G.shape, G.weight_shape
-    ((6, 6), (3, 2))
-    >>> step = np.full(G.weight_shape, 0.1).ravel()
-    >>> bool(np.abs(G @ step).max() < 1e-12)  # both columns of W grow alike: all predictions stay
-    True
+    Gauss-Newton product.
     """
 
-    def __init__(self, model: TrainedModel, layer: int, nodes: IntArray, kind: Kind, samples: int, seed: int) -> None:
+    def __init__(self, model: TrainedModel, layer: str, nodes: IntArray, kind: Kind, samples: int, seed: int) -> None:
         self._model, self._layer, self._rows = model, layer, torch.as_tensor(nodes)
-        self._weight = model.weights[f"weights.{layer}"][0].clone().requires_grad_()
+        self._weight = parameters(model)[layer].clone().requires_grad_()
         self._logits = self._function(self._weight)  # its graph serves all backward passes
         self._metric = output_metric(self._logits, kind, self._labels, samples, seed)
         self.weight_shape: tuple[int, int] = (self._weight.shape[0], self._weight.shape[1])
@@ -59,9 +39,7 @@ class WeightFisher(sparse_linalg.LinearOperator):
         super().__init__(np.dtype(np.float64), (size, size))  # type: ignore[call-arg]
 
     def _function(self, weight: Tensor) -> Tensor:
-        weights = {**self._model.weights, f"weights.{self._layer}": weight.unsqueeze(0)}
-        view = full_view(self._model.features, self._model.operator, self._model.depth)
-        return self._model.over(view, weights)[self._rows, 0]
+        return logits(self._model, changed={self._layer: weight})[self._rows]
 
     def _labels(self) -> Tensor:
         return targets(self._model, self._logits, self._rows.numpy())
@@ -120,55 +98,29 @@ def weight_fisher(
     Returns
     -------
     WeightFisher
-        A SciPy ``LinearOperator`` of shape (P, P), P the number of weights; ``.todense()`` is the matrix of a
-        small layer. Its rank is at most N (C - 1), and N for the empirical kind.
+        A SciPy ``LinearOperator`` of shape (P, P), P the number of weights; vec runs through W^l, of shape
+        ``weight_shape``, row by row as ``numpy.ravel`` does. Its rank is at most N (C - 1), and N for the empirical
+        kind. ``todense()`` is the matrix of a layer of at most 4096 weights, ``loss_gradient()`` is ∇ℓ, of shape (P,),
+        with ℓ the mean of -log p(y_i) over the nodes.
 
     Examples
     --------
     >>> import numpy as np, fishergcn
     >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4))
     >>> G = weight_fisher(fishergcn.TrainedModel.from_network(fishergcn.GCN(4, (3,), 2), graph), layer=1)
-    >>> G.shape, bool(np.allclose(G @ np.ones(6), G.todense().sum(axis=1)))
-    ((6, 6), True)
+    >>> G.shape, G.weight_shape, bool(np.allclose(G @ np.arange(6), G.todense() @ np.arange(6)))
+    ((6, 6), (3, 2), True)
+    >>> bool(np.abs(G @ np.ones(6)).max() < 1e-12)  # both columns of W grow alike: all predictions stay
+    True
     """
     labeled, network = check_kind(kind), one_network(model, links=False)
     chosen = check_nodes(network, nodes, labeled=labeled)
-    if not network.weights:
-        raise InputError("model must be of a GCN, whose layers have weights, got a function.")
-    number = check_integer("layer", layer, minimum=0, maximum=len(by_layer(network.weights, "weights")) - 1)
-    return WeightFisher(network, number, chosen, kind, samples, seed)
+    return WeightFisher(network, layer_name(network, layer), chosen, kind, samples, seed)
 
 
 @dataclass(frozen=True)
 class NaturalGradientStep:
-    """A step of the weights of one layer.
-
-    Attributes
-    ----------
-    step : ndarray, shape (d_l, d_{l+1})
-        δ = -η (G + γI)^-1 ∇ℓ, to be added to W^l.
-    gradient : ndarray, shape (d_l, d_{l+1})
-        ∇ℓ.
-    decrease : float
-        By how much the quadratic model ℓ + ∇ℓᵀδ + ½ δᵀ(G + γI)δ falls; (η - η²/2) ∇ℓᵀ(G + γI)^-1∇ℓ, never
-        negative for 0 ≤ η ≤ 2.
-    iterations : int
-        Products with G.
-    residual : float
-        ‖(G + γI)δ + η∇ℓ‖ / ‖η∇ℓ‖.
-
-    Examples
-    --------
-    >>> import numpy as np, torch, fishergcn
-    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3), (0, 2)], features=np.eye(4), labels=[0, 0, 1, 1])
-    >>> network = fishergcn.GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
-    >>> before = natural_gradient_step(fishergcn.TrainedModel.from_network(network, graph), layer=1, damping=0.1)
-    >>> with torch.no_grad():
-    ...     network.weights[1] += torch.as_tensor(before.step, dtype=torch.float32)
-    >>> after = natural_gradient_step(fishergcn.TrainedModel.from_network(network, graph), layer=1, damping=0.1)
-    >>> before.decrease > after.decrease > 0  # less is left to gain
-    True
-    """
+    """A step of the weights of one layer; see :func:`natural_gradient_step`."""
 
     step: FloatArray
     gradient: FloatArray
@@ -210,6 +162,13 @@ def natural_gradient_step(
     max_iterations : int
         Products with G before it gives up.
 
+    Returns
+    -------
+    NaturalGradientStep
+        ``step`` δ, of the shape of W^l, to be added to it; ``gradient`` ∇ℓ; ``decrease``, by how much the quadratic
+        model ℓ + ∇ℓᵀδ + ½ δᵀ(G + γI)δ falls, (η - η²/2) ∇ℓᵀ(G + γI)^-1∇ℓ, never negative for 0 ≤ η ≤ 2; ``iterations``,
+        the products with G; ``residual``, ‖(G + γI)δ + η∇ℓ‖ / ‖η∇ℓ‖.
+
     Raises
     ------
     ConvergenceError
@@ -220,9 +179,12 @@ def natural_gradient_step(
     >>> import numpy as np, torch, fishergcn
     >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4), labels=[0, 0, 1, 1])
     >>> network = fishergcn.GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
-    >>> found = natural_gradient_step(fishergcn.TrainedModel.from_network(network, graph), layer=0)
-    >>> found.step.shape, found.decrease > 0
-    ((4, 3), True)
+    >>> before = natural_gradient_step(fishergcn.TrainedModel.from_network(network, graph), layer=1, damping=0.1)
+    >>> with torch.no_grad():
+    ...     network.weights[1] += torch.as_tensor(before.step, dtype=torch.float32)
+    >>> after = natural_gradient_step(fishergcn.TrainedModel.from_network(network, graph), layer=1, damping=0.1)
+    >>> before.decrease > after.decrease > 0  # less is left to gain
+    True
     """
     damping = check_real("damping", damping, above=0)
     rate = check_real("learning_rate", learning_rate, above=0)

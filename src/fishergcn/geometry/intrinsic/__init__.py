@@ -2,6 +2,7 @@
 
 A graph Laplacian L is symmetric and positive semi-definite, so ρ = L / tr L is what quantum mechanics calls a
 density matrix. The Bures metric measures how far ρ moves; it is a quarter of the quantum Fisher information.
+:func:`graph_distance` compares two graphs; the other functions take density matrices unless they say otherwise.
 
 Conventions, the same in every function:
 
@@ -9,8 +10,8 @@ Conventions, the same in every function:
 - fidelity is the *root* fidelity F = tr sqrt(a^½ b a^½); Jozsa's is F².
 - ``bures_distance`` is the chord D_B = sqrt(2 - 2F), not squared; ``bures_angle`` is the arc, cos(angle) = F.
 - entropy is in nats.
-- matrices are real, float64, dense up to :data:`DENSE_LIMIT` nodes. Beyond, for graphs of any size, there are
-  :func:`estimate_fidelity`, :func:`estimate_entropy`, :func:`rank_projection`, and what is exact along a congruence:
+- matrices are real, float64, dense up to 6000 nodes. Beyond, for graphs of any size, there are
+  :func:`graph_distance`, :func:`estimate_entropy`, :func:`rank_projection`, and what is exact along a congruence:
   :func:`exponential_map`, :func:`congruence_distance`.
 - eigenvalues up to n·eps·λ_max are rounding noise and count as zero. D_B sees their square roots: between
   singular matrices it is meaningful to about 1e-8, between well-conditioned ones to about 1e-15.
@@ -19,8 +20,13 @@ Conventions, the same in every function:
 from __future__ import annotations
 
 from fishergcn.geometry.intrinsic._density import DENSE_LIMIT, density_matrix, density_spectrum
-from fishergcn.geometry.intrinsic._distance import bures_angle, bures_distance, fidelity, geodesic, midpoint
-from fishergcn.geometry.intrinsic._divergence import von_neumann_divergence
+from fishergcn.geometry.intrinsic._distance import (
+    bures_angle,
+    bures_distance,
+    fidelity,
+    geodesic,
+    von_neumann_divergence,
+)
 from fishergcn.geometry.intrinsic._entropy import EntropyEstimate, estimate_entropy, power, von_neumann_entropy
 from fishergcn.geometry.intrinsic._exponential import (
     center,
@@ -29,29 +35,36 @@ from fishergcn.geometry.intrinsic._exponential import (
     logarithmic_map,
     tangent_norm,
 )
+from fishergcn.geometry.intrinsic._graphs import (
+    GraphComparison,
+    GraphDistance,
+    compare_graphs,
+    graph_distance,
+    link_distance,
+)
 from fishergcn.geometry.intrinsic._laplacian import LAPLACIANS, graph_laplacian
-from fishergcn.geometry.intrinsic._large import FidelityEstimate, estimate_fidelity
-from fishergcn.geometry.intrinsic._links import LinkInformation, link_information
-from fishergcn.geometry.intrinsic._lyapunov import logarithmic_derivative, quantum_fisher_matrix, solve_lyapunov
+from fishergcn.geometry.intrinsic._link_information import LinkInformation, link_information
 from fishergcn.geometry.intrinsic._metric import (
-    RotationTraceBounds,
     bures_metric,
     kernel_rate,
-    quantum_fisher,
+    logarithmic_derivative,
+    quantum_fisher_matrix,
     rotation_metric,
-    rotation_trace,
-    rotation_trace_bounds,
+    solve_lyapunov,
     spectral_metric,
 )
 from fishergcn.geometry.intrinsic._projection import RankProjection, rank_projection
-from fishergcn.geometry.intrinsic._unit import link_distance
 
 __all__ = [
-    "DENSE_LIMIT", "LAPLACIANS", "EntropyEstimate", "FidelityEstimate", "LinkInformation", "RankProjection",
-    "RotationTraceBounds", "bures_angle", "bures_distance", "bures_metric", "center", "congruence_distance",
-    "density_matrix", "density_spectrum", "estimate_entropy", "estimate_fidelity", "exponential_map", "fidelity",
-    "geodesic", "graph_laplacian", "kernel_rate", "link_distance", "link_information", "logarithmic_derivative",
-    "logarithmic_map", "midpoint", "power", "quantum_fisher", "quantum_fisher_matrix", "rank_projection",
-    "rotation_metric", "rotation_trace", "rotation_trace_bounds", "solve_lyapunov", "spectral_metric",
-    "tangent_norm", "von_neumann_divergence", "von_neumann_entropy",
+    "bures_angle", "bures_distance", "bures_metric", "center", "compare_graphs", "congruence_distance",
+    "density_matrix", "density_spectrum", "estimate_entropy", "exponential_map", "fidelity", "geodesic",
+    "graph_distance", "graph_laplacian", "kernel_rate", "link_distance", "link_information", "logarithmic_derivative",
+    "logarithmic_map", "power", "quantum_fisher_matrix", "rank_projection", "rotation_metric", "solve_lyapunov",
+    "spectral_metric", "tangent_norm", "von_neumann_divergence", "von_neumann_entropy",
 ]  # fmt: skip
+
+# What the functions return and other packages name, beside what users call.
+SHARED = (
+    "DENSE_LIMIT", "LAPLACIANS", "EntropyEstimate", "GraphComparison", "GraphDistance", "LinkInformation",
+    "RankProjection",
+)  # fmt: skip

@@ -14,7 +14,7 @@ from fishergcn._base.matrices import refuse_graph
 from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
 from fishergcn.errors import ConvergenceError, InputError
 
-#: Largest number of nodes for which a function may build a dense n x n matrix (8 n² bytes, O(n³) time).
+# Largest number of nodes for which a function may build a dense n x n matrix (8 n² bytes, O(n³) time).
 DENSE_LIMIT = 6000
 
 # How far rounding may push an input off its set before it is refused: relative to the largest entry for
@@ -32,9 +32,8 @@ def density_matrix(laplacian: MatrixLike) -> CSRArray | FloatArray:
     Parameters
     ----------
     laplacian : (n, n) array or SciPy sparse matrix
-        L, symmetric and positive semi-definite with tr L > 0. Up to :data:`DENSE_LIMIT` nodes p.s.d.-ness is
-        verified by a Cholesky factorization; on larger sparse matrices only its consequence
-        ``|L_ij| <= sqrt(L_ii L_jj)`` is.
+        L, symmetric and positive semi-definite with tr L > 0. Up to 6000 nodes p.s.d.-ness is verified by a Cholesky
+        factorization; on larger sparse matrices only its consequence ``|L_ij| <= sqrt(L_ii L_jj)`` is.
 
     Returns
     -------
@@ -66,12 +65,12 @@ def density_spectrum(rho: MatrixLike) -> FloatArray:
     Parameters
     ----------
     rho : (n, n) array or SciPy sparse matrix
-        A density matrix, n up to :data:`DENSE_LIMIT`.
+        A density matrix, n up to 6000.
 
     Returns
     -------
     (n,) array
-        λ, as :func:`spectral_metric`, :func:`rotation_metric` and :func:`rotation_trace` take it.
+        λ, as :func:`spectral_metric` and :func:`rotation_metric` take it.
 
     Examples
     --------
@@ -92,7 +91,7 @@ def as_symmetric(name: str, value: MatrixLike) -> FloatArray:
     if shape[0] > DENSE_LIMIT:
         raise InputError(
             f"{name} must have at most {DENSE_LIMIT} rows, since the computation is dense, got {shape[0]}; "
-            "estimate_fidelity, estimate_entropy and rank_projection work on larger sparse ones."
+            "graph_distance, estimate_entropy and rank_projection work on larger sparse ones."
         )
     matrix = as_float(name, value)
     if not np.isfinite(matrix).all():
@@ -115,10 +114,7 @@ def check_trace_one(name: str, trace: float) -> None:
 
 
 def decompose(name: str, rho: MatrixLike) -> tuple[FloatArray, FloatArray]:
-    """Validate a density matrix and return its eigenvalues, descending, and eigenvectors as columns.
-
-    Eigenvalues below the noise level of the decomposition come back as exact zeros.
-    """
+    """Return the eigenvalues of a density matrix, descending with noise as exact zeros, and its eigenvectors."""
     matrix = _unit_trace(name, rho)
     eigenvalues, eigenvectors = scipy.linalg.eigh(matrix, driver="evd", overwrite_a=True, check_finite=False)
     return _clean(name, eigenvalues[::-1]), eigenvectors[:, ::-1]
@@ -142,6 +138,13 @@ def shape_of(value: MatrixLike, name: str = "rho") -> tuple[int, ...]:
     refuse_graph(value, name, laplacian if name == "laplacian" else f"density_matrix({laplacian})")
     given: Any = value
     return tuple(given.shape) if hasattr(given, "shape") else np.shape(given)
+
+
+def check_same_shape(a: MatrixLike, b: MatrixLike) -> None:
+    """Refuse matrices of different shapes."""
+    one, other = shape_of(a, "a"), shape_of(b, "b")
+    if one != other:
+        raise InputError(f"a and b must have the same shape, got {one} and {other}.")
 
 
 def check_spectrum(eigenvalues: MatrixLike) -> FloatArray:
@@ -198,10 +201,9 @@ def check_semidefinite(name: str, matrix: FloatArray) -> None:
 
 
 def lowest_eigenvalue(matrix: CSRArray) -> tuple[float, float]:
-    """Return the smallest eigenvalue of a sparse symmetric matrix, and a bound on all of them by magnitude.
+    """Return the smallest eigenvalue of a sparse matrix, never below the true one, and a bound on all by magnitude.
 
-    The first comes from a Lanczos run, with a residual of 1e-4 of the second, and is never below the true one. If no
-    circle of Gershgorin's reaches below zero, 0 stands for it.
+    If no circle of Gershgorin's reaches below zero, 0 stands for the first.
     """
     size = matrix.shape[0]
     diagonal = matrix.diagonal()
@@ -218,7 +220,7 @@ def lowest_eigenvalue(matrix: CSRArray) -> tuple[float, float]:
         found = eigsh(mirrored, k=1, which="LA", v0=start, tol=1e-4, return_eigenvectors=False)
     except ArpackError as error:
         raise ConvergenceError(
-            "The smallest eigenvalue of a matrix did not converge, so that nobody knows whether it is p.s.d."
+            "The smallest eigenvalue of a matrix did not converge, so whether the matrix is p.s.d. is unknown."
         ) from error
     return largest - float(found[0]), largest
 

@@ -32,7 +32,11 @@ def von_neumann_entropy(rho: MatrixLike) -> float:
     >>> round(von_neumann_entropy(np.eye(2) / 2), 6)
     0.693147
     """
-    eigenvalues = density_spectrum(rho)
+    return entropy_of(density_spectrum(rho))
+
+
+def entropy_of(eigenvalues: FloatArray) -> float:
+    """Return -Σ λ_i log λ_i of a clean spectrum."""
     values = eigenvalues[eigenvalues > 0]
     # A pure state would give -0.0, and rounding a value of the order of -1e-16.
     return max(0.0, float(-(values * np.log(values)).sum()))
@@ -40,24 +44,7 @@ def von_neumann_entropy(rho: MatrixLike) -> float:
 
 @dataclass(frozen=True)
 class EntropyEstimate:
-    """A random estimate of the von Neumann entropy.
-
-    Attributes
-    ----------
-    value : float
-        The estimate, in nats.
-    standard_error : float
-        Standard error of ``value`` over the random probes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fishergcn.geometry.intrinsic import estimate_entropy, graph_laplacian
-    >>> ring = np.roll(np.eye(200), 1, axis=1)
-    >>> estimate = estimate_entropy(graph_laplacian(ring + ring.T))
-    >>> print(f"{estimate.value:.3f} ± {estimate.standard_error:.3f} nats of at most {np.log(200):.3f}")
-    4.992 ± 0.001 nats of at most 5.298
-    """
+    """An entropy in nats and its standard error over random probes; see :func:`estimate_entropy`."""
 
     value: float
     standard_error: float
@@ -81,6 +68,11 @@ def estimate_entropy(laplacian: MatrixLike, probes: int = 30, steps: int = 60, s
         show, falls at least as steps⁻²; at the default it is far below the standard error on citation graphs.
     seed : int
         Seed of the probes; the same seed gives the same estimate.
+
+    Returns
+    -------
+    EntropyEstimate
+        ``value``, in nats, and ``standard_error``, that of the value over the probes.
 
     Examples
     --------
@@ -123,14 +115,9 @@ def power(rho: MatrixLike, omega: float) -> FloatArray:
     Parameters
     ----------
     rho
-        As in :func:`density_spectrum`.
+        As in :func:`density_spectrum`; the result, dense, has its kernel.
     omega : float
         ω > 0.
-
-    Returns
-    -------
-    (n, n) array
-        The power, dense, trace 1, with the kernel of ρ.
 
     Examples
     --------

@@ -16,9 +16,9 @@ from fishergcn.propagation import high_order, renormalized
 # Those whose L / tr L is a density matrix, and all.
 Density: TypeAlias = Literal["renormalized", "high-order", "normalized", "combinatorial"]
 Laplacian: TypeAlias = Literal["renormalized", "high-order", "normalized", "combinatorial", "bethe-hessian"]
+# The high-order matrix changes in too many entries, and cuts some off, when one link goes.
+Local: TypeAlias = Literal["renormalized", "normalized", "combinatorial"]
 DENSITIES: tuple[Density, ...] = get_args(Density)
-
-#: Names that :func:`graph_laplacian` knows.
 LAPLACIANS: tuple[Laplacian, ...] = get_args(Laplacian)
 
 
@@ -45,7 +45,7 @@ def graph_laplacian(adjacency: MatrixLike, kind: Laplacian = "renormalized", *, 
     adjacency : (n, n) array or SciPy sparse matrix
         A, symmetric and non-negative.
     kind : str
-        One of :data:`LAPLACIANS`.
+        A name of the table.
     r : float, optional
         Of the Bethe Hessian alone. Default: the square root of Σd²/Σd - 1, at least 1, with d the degrees.
 
@@ -80,9 +80,7 @@ def graph_laplacian(adjacency: MatrixLike, kind: Laplacian = "renormalized", *, 
 
 
 def _excess_root(degree: FloatArray) -> float:
-    """Return the square root of the mean number of further links at the end of a link: about that of the largest
-    eigenvalue of the non-backtracking matrix.
-    """
+    """Return (Σd²/Σd - 1)^½, about the root of the largest eigenvalue of the non-backtracking matrix; at least 1."""
     total = float(degree.sum())
     return max(1.0, float(degree @ degree) / total - 1) ** 0.5 if total else 1.0
 
@@ -92,11 +90,7 @@ def _identity_minus(propagation: CSRArray) -> CSRArray:
 
 
 def kernel_vector(adjacency: CSRArray, kind: Density, laplacian: CSRArray) -> FloatArray:
-    """Return a positive v with Lv = 0, for a validated adjacency matrix and its L of this kind.
-
-    All kinds are L = S(D' - A')S for some non-negative A' with degrees D', so v = S⁻¹1. Nodes without links, whose row
-    of L is zero, have v = 1.
-    """
+    """Return a positive v with Lv = 0: all kinds are L = S(D' - A')S, A' ≥ 0 with degrees D', so v = S⁻¹1."""
     if kind == "combinatorial":
         return np.ones(adjacency.shape[0])
     if kind == "high-order":
@@ -105,4 +99,4 @@ def kernel_vector(adjacency: CSRArray, kind: Density, laplacian: CSRArray) -> Fl
     degree: FloatArray = np.asarray(adjacency.sum(axis=1), dtype=np.float64).ravel()
     if kind == "renormalized":
         return np.sqrt(degree + 1)
-    return np.sqrt(np.where(degree > 0, degree, 1.0))
+    return np.sqrt(np.where(degree > 0, degree, 1.0))  # the row of a node without links is zero

@@ -1,135 +1,113 @@
-"""Fidelity and distance of two graphs of any size, from sparse products alone."""
+"""The Bures distance of two graphs of any size, from sparse products alone: by a Krylov space or by random probes."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from fishergcn._base.checks import check_choice, check_integer
-from fishergcn._base.matrices import check_adjacency
-from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
-from fishergcn.errors import InputError
-from fishergcn.geometry.intrinsic._density import positive_trace
-from fishergcn.geometry.intrinsic._laplacian import DENSITIES, Density, graph_laplacian, kernel_vector
-from fishergcn.geometry.intrinsic._low_rank import low_rank_distance
+from fishergcn._base.types import CSRArray, FloatArray, IntArray
 
 # Lanczos runs are looked at after 10, 20, 40 … steps, and end where doubling their length changed less than this.
-_FIRST_LOOK = 10
+FIRST_LOOK = 10
 _CONVERGED = 1e-3
+_LOW_RANK_CONVERGED = 1e-6
+# Widest block of starting vectors, and memory for its Krylov space in bytes. Beyond, probes are as good.
+_WIDEST = 40
+_MEMORY = 1_500_000_000
+# Entries that differ by less than this, relative to the largest, differ by rounding.
+_ROUNDING = 1e-14
 
 
-@dataclass(frozen=True)
-class FidelityEstimate:
-    """How close two graphs are, with an error bar.
+def low_rank_distance(a: CSRArray, b: CSRArray) -> tuple[float, float] | None:
+    """Return D_B of two Laplacians and how much the last steps changed its square; None if they differ too much.
 
-    Attributes
-    ----------
-    fidelity, distance : float
-        The root fidelity F and the Bures distance D_B = sqrt(2 - 2F).
-    standard_error : float
-        Standard error of F over the random probes; 0 where there are none.
-    bias : float
-        How far F may be off apart from chance: what the second half of the Krylov steps changed, and half of what b
-        may hold in the kernel of a.
-    method : str
-        ``"low rank"`` (no chance involved), ``"probes"``, or ``"equal"``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> ring = np.roll(np.eye(200), 1, axis=1)
-    >>> chords = np.roll(np.eye(200), 7, axis=1)
-    >>> a, b = ring + ring.T, ring + ring.T + chords + chords.T
-    >>> found = estimate_fidelity(a, b)
-    >>> found.method, f"{found.fidelity:.2f}", found.standard_error < 0.01
-    ('probes', '0.95', True)
-    >>> low, high = found.distance_interval
-    >>> low < found.distance < high
-    True
+    Let V span the range of b - a. The Krylov space of a from V is invariant under both matrices, which agree on its
+    complement. So with Q a basis of it, the Bures-Wasserstein distance of a and b is that of QᵀaQ and QᵀbQ.
     """
+    difference = sparse.csr_array(b - a)
+    difference.data[np.abs(difference.data) <= _ROUNDING * np.abs(a.data).max()] = 0.0
+    difference.eliminate_zeros()
+    if difference.nnz == 0:
+        return 0.0, 0.0
+    nodes = _cover(difference)
+    if nodes is None:
+        return None
+    traces = float(a.trace()), float(b.trace())
+    block = _orthonormal(_span(difference, nodes), np.empty((a.shape[0], 0)))
+    basis = block
+    squared, look, change = np.inf, 8, np.inf
+    for step in range(1, 400):
+        if step == look:
+            found = _compressed(a, b, basis, traces)
+            squared, change = found, abs(found - squared)
+            if change <= _LOW_RANK_CONVERGED * squared:
+                return float(np.sqrt(squared)), change
+            look += max(4, look // 4)
+        block = _orthonormal(np.asarray(a @ block), basis)
+        if block.shape[1] == 0:
+            return float(np.sqrt(_compressed(a, b, basis, traces))), 0.0
+        if 8 * a.shape[0] * (basis.shape[1] + block.shape[1]) > _MEMORY or basis.shape[1] > 2000:
+            return None
+        basis = np.hstack([basis, block])
+    return None
 
-    fidelity: float
-    distance: float
-    standard_error: float
-    bias: float
-    method: str
 
-    @property
-    def distance_interval(self) -> tuple[float, float]:
-        """Two standard errors to either side, and the bias: where the Bures distance lies."""
-        width = 2 * (2 * self.standard_error + self.bias)
-        low, high = max(0.0, self.distance**2 - width), min(2.0, self.distance**2 + width)
-        return float(np.sqrt(low)), float(np.sqrt(high))
+def _cover(difference: CSRArray) -> IntArray | None:
+    """Return few nodes whose rows and columns hold every entry of a symmetric matrix, or None if many are needed."""
+    remaining = difference.tocoo()
+    rows, columns = remaining.coords
+    chosen: list[int] = []
+    while rows.size:
+        if 2 * len(chosen) >= _WIDEST:
+            return None
+        node = int(np.bincount(rows).argmax())
+        chosen.append(node)
+        kept = (rows != node) & (columns != node)
+        rows, columns = rows[kept], columns[kept]
+    return np.asarray(chosen, dtype=np.int64)
 
 
-def estimate_fidelity(
-    a: MatrixLike,
-    b: MatrixLike,
-    laplacian: Density = "renormalized",
-    *,
-    probes: int = 20,
-    steps: int = 160,
-    seed: int = 0,
-) -> FidelityEstimate:
-    """Fidelity and Bures distance of two sparse graphs on the same nodes, of any size.
+def _span(difference: CSRArray, nodes: IntArray) -> FloatArray:
+    """Return vectors whose span holds the range: the nodes of the cover, and their rows."""
+    units = np.zeros((difference.shape[0], nodes.size))
+    units[nodes, np.arange(nodes.size)] = 1.0
+    return np.hstack([units, difference[nodes].toarray().T])
 
-    With ρ and σ the density matrices of a and b, and M = σ(ρσ)^-½ the optimal transport map from one to the other,
-    D_B² is the expectation of ‖y - My‖² over random y with covariance ρ. Such a y is a random sign for every link,
-    added at its ends; My comes from a Lanczos run, since ρσ is symmetric in the inner product of σ. No matrix is
-    factorized, and the relative error does not grow when the graphs are close.
 
-    Where the graphs differ in a few links, the change has low rank and nothing is left to chance: the Krylov space of
-    the changed nodes holds all that is different, and D_B is that of the two matrices within it.
+def _orthonormal(vectors: FloatArray, basis: FloatArray) -> FloatArray:
+    """Return an orthonormal basis of what ``vectors`` add to ``basis``."""
+    scale = float(np.linalg.norm(vectors, axis=0).max(initial=0.0))
+    for _ in range(2):  # once more, since the first pass cancels digits
+        vectors = vectors - basis @ (basis.T @ vectors)
+    columns, triangle, _ = scipy.linalg.qr(vectors, mode="economic", pivoting=True)
+    kept = columns[:, np.abs(np.diag(triangle)) > 1e-10 * scale]
+    kept = kept - basis @ (basis.T @ kept)
+    return np.linalg.qr(kept)[0] if kept.shape[1] else kept
 
-    Parameters
-    ----------
-    a, b : (n, n) array or SciPy sparse matrix
-        Adjacency matrices, symmetric and non-negative.
-    laplacian : {"renormalized", "high-order", "normalized", "combinatorial"}
-        Which Laplacian stands for a graph, see :func:`graph_laplacian`.
-    probes : int
-        Number of random vectors, at least 2. The standard error falls as its square root; for one vector it is of the
-        order of n^-½, so that large graphs need few.
-    steps : int
-        Most Lanczos iterations for each, at least 20; a run ends earlier where doubling its length changed less than
-        0.1%. Memory is one vector a step.
-    seed : int
-        Seed of the probes; the same seed gives the same estimate.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> ring = np.roll(np.eye(500), 1, axis=1)
-    >>> ring = ring + ring.T
-    >>> cut = ring.copy()
-    >>> cut[3, 4] = cut[4, 3] = 0.0
-    >>> found = estimate_fidelity(ring, cut)
-    >>> from fishergcn.geometry.intrinsic import bures_distance, density_matrix, graph_laplacian
-    >>> exact = bures_distance(*(density_matrix(graph_laplacian(each)) for each in (ring, cut)))
-    >>> found.method, bool(abs(found.distance - exact) < 1e-5 * exact)
-    ('low rank', True)
-    """
-    check_choice("laplacian", laplacian, DENSITIES)
-    check_integer("probes", probes, minimum=2)
-    check_integer("steps", steps, minimum=2 * _FIRST_LOOK)
-    check_integer("seed", seed, minimum=0)
-    graphs = [check_adjacency(a, name="a"), check_adjacency(b, name="b")]
-    if graphs[0].shape != graphs[1].shape:
-        raise InputError(f"a and b must have the same nodes, got {graphs[0].shape[0]} and {graphs[1].shape[0]}.")
-    laplacians = [graph_laplacian(graph, laplacian) for graph in graphs]
-    for each in laplacians:
-        positive_trace(float(each.trace()))
-    local = low_rank_distance(*laplacians)
-    if local is not None:
-        distance, change = local
-        return _estimate(distance**2, 0.0, change, "low rank" if distance > 0 else "equal")
+def _compressed(a: CSRArray, b: CSRArray, basis: FloatArray, traces: tuple[float, float]) -> float:
+    """Return D_B² of the density matrices, from the Bures-Wasserstein distance of the compressions."""
+    factors = []
+    for matrix in (a, b):
+        values, vectors = scipy.linalg.eigh(basis.T @ np.asarray(matrix @ basis))
+        noise = values.size * np.finfo(np.float64).eps * values[-1]
+        factors.append(vectors * np.sqrt(np.where(values > noise, values, 0.0)))
+    left, _, right = scipy.linalg.svd(factors[1].T @ factors[0], check_finite=False)
+    wasserstein = float(np.square(factors[0] - factors[1] @ (left @ right)).sum())
+    one, other = traces
+    # 2 - 2F with F = (tr a + tr b - W²) / 2(tr a tr b)^½, without subtracting what is nearly equal.
+    scaling = ((other - one) / (np.sqrt(one) + np.sqrt(other))) ** 2
+    return max(0.0, float((wasserstein - scaling) / np.sqrt(one * other)))
+
+
+def probed_distance(
+    laplacians: list[CSRArray], kernels: list[FloatArray], probes: int, steps: int, seed: int
+) -> tuple[float, float, float]:
+    """Return D_B² of two Laplacians with these kernels, its standard error and its bias."""
     # Work with n·ρ, whose eigenvalues are of the order of one.
     scaled = [sparse.csr_array(each * (each.shape[0] / each.trace())) for each in laplacians]
-    kernels = [kernel_vector(graph, laplacian, each) for graph, each in zip(graphs, laplacians, strict=True)]
     missed = [_mass_in_kernel(scaled[1 - i], scaled[i], kernels[i]) for i in (0, 1)]
     source = int(np.argmin(missed))  # from this graph a map leads to (nearly) all of the other
     samples = _transport_costs(scaled[source], scaled[1 - source], kernels[source], probes, steps, seed)
@@ -140,16 +118,7 @@ def estimate_fidelity(
         (means[0] + missed[source] / 2, errors[0], abs(changes[0]) + missed[source] / 2),
         (means[1], errors[1], abs(changes[1])),
     ]
-    best = min(found, key=lambda each: 2 * each[1] + each[2])
-    return _estimate(*best, "probes")
-
-
-def _estimate(squared: float, standard_error: float, bias: float, method: str) -> FidelityEstimate:
-    """Return an estimate from that of D_B² and its errors."""
-    squared = float(min(2.0, max(0.0, squared)))
-    return FidelityEstimate(
-        1 - squared / 2, float(np.sqrt(squared)), float(standard_error) / 2, float(bias) / 2, method
-    )
+    return min(found, key=lambda each: 2 * each[1] + each[2])
 
 
 def _mass_in_kernel(target: CSRArray, source: CSRArray, kernel: FloatArray) -> float:
@@ -206,7 +175,7 @@ def _transport_cost(source: CSRArray, target: CSRArray, start: FloatArray, steps
     images: list[FloatArray] = []
     diagonal: list[float] = []
     couplings: list[float] = []
-    look = _FIRST_LOOK
+    look = FIRST_LOOK
     for step in range(1, steps + 1):
         images.append(image)
         following = np.asarray(source @ image)

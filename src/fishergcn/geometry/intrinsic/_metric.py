@@ -1,17 +1,17 @@
-"""The Bures metric, as a quadratic form on tangent matrices and in coordinates of spectrum and rotation."""
+"""The Bures metric: on tangent matrices, in coordinates of spectrum and rotation, and by logarithmic derivatives."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from fishergcn._base.checks import check_choice
-from fishergcn._base.reprs import one_line
 from fishergcn._base.types import FloatArray, MatrixLike
-from fishergcn.geometry.intrinsic._density import check_spectrum, check_tangent, decompose
+from fishergcn.errors import InputError
+from fishergcn.geometry.intrinsic._density import as_symmetric, check_spectrum, check_tangent, decompose
 
 Coordinates: TypeAlias = Literal["eigenvalue", "log", "softmax"]
 
@@ -25,14 +25,15 @@ def bures_metric(rho: MatrixLike, tangent: MatrixLike) -> float:
     Parameters
     ----------
     rho : (n, n) array or SciPy sparse matrix
-        ρ = Σ λ_i u_i u_iᵀ, a density matrix, n up to :data:`DENSE_LIMIT`. It may be singular.
+        ρ = Σ λ_i u_i u_iᵀ, a density matrix, n up to 6000. It may be singular.
     tangent : (n, n) array or SciPy sparse matrix
         dρ, symmetric with trace 0.
 
     Returns
     -------
     float
-        ds², already squared; the quantum Fisher information is four times this.
+        ds², already squared. The quantum Fisher information tr(ρ S²), with S the :func:`logarithmic_derivative`, is
+        four times this; for commuting ρ and dρ it is the classical one, Σ dλ_i² / λ_i.
 
     Warns
     -----
@@ -56,23 +57,6 @@ def bures_metric(rho: MatrixLike, tangent: MatrixLike) -> float:
             stacklevel=2,
         )
     return float(0.5 * np.divide(components**2, sums, out=np.zeros_like(sums), where=sums > 0).sum())
-
-
-def quantum_fisher(rho: MatrixLike, tangent: MatrixLike) -> float:
-    """Quantum Fisher information tr(ρ S²) = 4 ds², where dρ = (ρS + Sρ)/2 defines S.
-
-    S is the symmetric logarithmic derivative. For commuting ρ and dρ this is the classical Fisher information
-    Σ dλ_i² / λ_i.
-
-    This is four times :func:`bures_metric`, with its arguments and the same remark on the kernel.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> quantum_fisher(np.diag([0.5, 0.5]), np.diag([1.0, -1.0]))
-    4.0
-    """
-    return 4 * bures_metric(rho, tangent)
 
 
 def kernel_rate(rho: MatrixLike, tangent: MatrixLike) -> float:
@@ -135,7 +119,10 @@ def rotation_metric(eigenvalues: MatrixLike) -> FloatArray:
     """Cost of rotating eigenvectors, a_ij = (λ_i - λ_j)² / (λ_i + λ_j), 0 where both vanish.
 
     With Ω = Uᵀ dU antisymmetric, ds² = Σ dλ_i² / 4λ_i + Σ_{i<j} a_ij Ω_ij²: an eigenvector cannot move alone,
-    and a rotation in the plane of u_i and u_j costs a_ij. ``eigenvalues`` are λ, as in :func:`spectral_metric`.
+    and a rotation in the plane of u_i and u_j costs a_ij. Half of each rotation booked to either of its two vectors,
+    tr G(u_i) = ½ Σ_j a_ij ≤ ½(1 + (n-2)λ_i), and tr G(U) = Σ_i tr G(u_i) ≤ n - 1/λ_max: tight bounds, attained at
+    λ = e_1, where ½ and n/2 found in the literature are false for n ≥ 3. ``eigenvalues`` are λ, as in
+    :func:`spectral_metric`.
 
     Examples
     --------
@@ -143,6 +130,8 @@ def rotation_metric(eigenvalues: MatrixLike) -> FloatArray:
     >>> rotation_metric(np.array([0.75, 0.25]))
     array([[0.  , 0.25],
            [0.25, 0.  ]])
+    >>> rotation_metric(np.array([1.0, 0.0, 0.0, 0.0])).sum(axis=1) / 2  # tr G(u_i)
+    array([1.5, 0.5, 0.5, 0.5])
     """
     values = check_spectrum(eigenvalues)
     sums = values[:, None] + values[None, :]
@@ -150,67 +139,112 @@ def rotation_metric(eigenvalues: MatrixLike) -> FloatArray:
     return np.divide(differences**2, sums, out=np.zeros_like(sums), where=sums > 0)
 
 
-def rotation_trace(eigenvalues: MatrixLike) -> FloatArray:
-    """Scale of the metric for each eigenvector, tr G(u_i) = ½ Σ_j a_ij.
+def solve_lyapunov(rho: MatrixLike, right: MatrixLike) -> FloatArray:
+    """Solve ρX + Xρ = R for the symmetric matrix X.
 
-    The factor ½ books half of each planar rotation to either of its two vectors; the sum over i is
-    tr G(U) = n - 2 Σ_ij λ_i λ_j / (λ_i + λ_j). See :func:`rotation_trace_bounds`. ``eigenvalues`` are λ, as in
-    :func:`spectral_metric`, and the result, of shape (n,), is in their order.
+    With ρ = Σ λ_i u_i u_iᵀ the solution is X = Σ_jk u_j (u_jᵀ R u_k) / (λ_j + λ_k) u_kᵀ. The velocity of
+    :func:`exponential_map` at t = 0 is ρX + Xρ, so this is how a tangent matrix dρ becomes an x.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rotation_trace(np.array([1.0, 0.0, 0.0, 0.0]))
-    array([1.5, 0.5, 0.5, 0.5])
-    """
-    return np.asarray(rotation_metric(eigenvalues).sum(axis=1) / 2)
-
-
-@dataclass(frozen=True, eq=False)
-class RotationTraceBounds:
-    """Upper bounds on :func:`rotation_trace`, attained at λ = e_1.
-
-    Attributes
+    Parameters
     ----------
-    vectors : (n,) array
-        (1 + (n-2) λ_i) / 2, at most (n-1)/2, bounds tr G(u_i).
-    total : float
-        n - 1/λ_max, at most n - 1, bounds tr G(U).
+    rho : (n, n) array or SciPy sparse matrix
+        ρ, a density matrix, n up to 6000. It may be singular.
+    right : (n, n) array or SciPy sparse matrix
+        R, symmetric. Between vectors of the kernel of ρ it must vanish, since the left side does.
+
+    Returns
+    -------
+    (n, n) array
+        X, symmetric; of all solutions on a singular ρ the one that vanishes between kernel vectors.
 
     Examples
     --------
     >>> import numpy as np
-    >>> spectrum = np.array([0.5, 0.3, 0.2])
-    >>> bounds = rotation_trace_bounds(spectrum)
-    >>> bounds.vectors, bounds.total
-    (array([0.75, 0.65, 0.6 ]), 1.0)
-    >>> rotation_trace(spectrum).round(3)
-    array([0.089, 0.035, 0.074])
+    >>> rho = np.diag([0.75, 0.25])
+    >>> x = solve_lyapunov(rho, [[0.75, 1.0], [1.0, -0.75]])
+    >>> x
+    array([[ 0.5,  1. ],
+           [ 1. , -1.5]])
     """
-
-    vectors: FloatArray
-    total: float
-
-    __repr__ = one_line
+    eigenvalues, eigenvectors = decompose("rho", rho)
+    return _solution(eigenvalues, eigenvectors, "right", right)
 
 
-def rotation_trace_bounds(eigenvalues: MatrixLike) -> RotationTraceBounds:
-    """Tight bounds tr G(u_i) ≤ ½(1 + (n-2)λ_i) and tr G(U) ≤ n - 1/λ_max.
+def logarithmic_derivative(rho: MatrixLike, tangent: MatrixLike) -> FloatArray:
+    """Symmetric logarithmic derivative S of a density matrix, dρ = (ρS + Sρ)/2.
 
-    Both follow from a_ij = λ_i + λ_j - 4λ_iλ_j/(λ_i + λ_j): drop the last term for the first, use
-    λ_i + λ_j ≤ 2λ_max in it for the second. The bounds ½ and n/2 found in the literature are false for n ≥ 3.
-    ``eigenvalues`` are λ, as in :func:`spectral_metric`.
+    For commuting ρ and dρ it is d log ρ on the support. It is twice the solution of :func:`solve_lyapunov`, and
+    tr ρS = 0.
+
+    Parameters
+    ----------
+    rho, tangent : (n, n) array or SciPy sparse matrix
+        ρ and dρ as in :func:`bures_metric`; a tangent that fills the kernel of ρ has no S and is refused.
 
     Examples
     --------
     >>> import numpy as np
-    >>> rotation_trace_bounds(np.array([1.0, 0.0, 0.0, 0.0]))
-    RotationTraceBounds(vectors=array([1.5, 0.5, 0.5, 0.5]), total=3.0)
+    >>> logarithmic_derivative(np.diag([0.75, 0.25]), np.diag([0.5, -0.5])).diagonal().round(12)
+    array([ 0.66666667, -2.        ])
     """
-    values = check_spectrum(eigenvalues)
-    n = values.size
-    # One eigenvalue alone has nothing to rotate with; the first formula gives 0 there, as it should.
-    return RotationTraceBounds(vectors=(1 + (n - 2) * values) / 2, total=float(n - 1 / values.max()))
+    eigenvalues, eigenvectors = decompose("rho", rho)
+    return 2 * _solution(eigenvalues, eigenvectors, "tangent", check_tangent("tangent", tangent, len(eigenvalues)))
+
+
+def quantum_fisher_matrix(rho: MatrixLike, tangents: Sequence[MatrixLike]) -> FloatArray:
+    """Quantum Fisher information matrix of k parameters, G_ab = ½ tr ρ(S_a S_b + S_b S_a) = tr(∂_aρ S_b).
+
+    S_a are the symmetric logarithmic derivatives of the tangents. G is four times the Bures metric: for small steps
+    D_B²(ρ, ρ + Σ v_a ∂_aρ) ≈ ¼ vᵀGv, and the diagonal of G is 4 :func:`bures_metric` of each tangent.
+
+    Parameters
+    ----------
+    rho : (n, n) array or SciPy sparse matrix
+        As in :func:`bures_metric`.
+    tangents : sequence of k (n, n) arrays or SciPy sparse matrices
+        ∂_aρ, symmetric with trace 0, none of which fills the kernel of ρ.
+
+    Returns
+    -------
+    (k, k) array
+        G, symmetric and positive semi-definite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> along, across = np.diag([1.0, -1.0]), np.array([[0.0, 1.0], [1.0, 0.0]])
+    >>> quantum_fisher_matrix(np.diag([0.75, 0.25]), [along, across]).round(12)
+    array([[5.33333333, 0.        ],
+           [0.        , 4.        ]])
+    """
+    eigenvalues, eigenvectors = decompose("rho", rho)
+    size = len(eigenvalues)
+    checked = [check_tangent(f"tangents[{a}]", tangent, size) for a, tangent in enumerate(tangents)]
+    if not checked:
+        raise InputError("tangents must hold at least one matrix, got none.")
+    lifts = [
+        _solution(eigenvalues, eigenvectors, f"tangents[{a}]", tangent).ravel() for a, tangent in enumerate(checked)
+    ]
+    matrix = 2 * np.stack(lifts) @ np.stack([tangent.ravel() for tangent in checked]).T
+    return np.asarray((matrix + matrix.T) / 2)
+
+
+def _solution(eigenvalues: FloatArray, eigenvectors: FloatArray, name: str, right: MatrixLike) -> FloatArray:
+    matrix = as_symmetric(name, right)
+    if matrix.shape != eigenvectors.shape:
+        raise InputError(f"{name} must have the shape of rho, {eigenvectors.shape}, got {matrix.shape}.")
+    components = eigenvectors.T @ matrix @ eigenvectors
+    sums = eigenvalues[:, None] + eigenvalues[None, :]
+    inside = np.abs(components[sums == 0]).max(initial=0.0)
+    # Looser than rounding alone asks for: a tangent is often a difference quotient.
+    if inside > 1e-8 * np.abs(components).max(initial=0.0):
+        raise InputError(
+            f"{name} must vanish between vectors of the kernel of rho, where rho x + x rho does, but it has an entry "
+            f"of {inside:.3g} there."
+        )
+    solved = np.divide(components, sums, out=np.zeros_like(sums), where=sums > 0)
+    x = eigenvectors @ solved @ eigenvectors.T
+    return np.asarray((x + x.T) / 2)
 
 
 def _components(rho: MatrixLike, tangent: Any) -> tuple[FloatArray, FloatArray]:

@@ -29,30 +29,7 @@ _DENSE_SIZE = 512
 
 @dataclass(frozen=True, eq=False)
 class RankProjection:
-    """The nearest density matrix of rank k, Ū diag(λ̄) Ūᵀ.
-
-    Attributes
-    ----------
-    eigenvalues : (k,) array
-        λ̄, descending, sum 1.
-    eigenvectors : (n, k) array
-        Ū, orthonormal columns.
-    distance : float
-        Bures distance to ρ, sqrt(2 - 2 sqrt(captured_mass)).
-    captured_mass : float
-        s, the sum of the k largest eigenvalues of ρ.
-    gap : float
-        λ_k - λ_{k+1} of ρ; the projection is unique if and only if it is positive.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> projection = rank_projection(np.diag([0.5, 0.3, 0.2]), 2)
-    >>> round(projection.captured_mass, 12), round(projection.gap, 12)
-    (0.8, 0.1)
-    >>> projection.to_dense().diagonal()
-    array([0.625, 0.375, 0.   ])
-    """
+    """The nearest density matrix of rank k, Ū diag(λ̄) Ūᵀ; see :func:`rank_projection`."""
 
     eigenvalues: FloatArray
     eigenvectors: FloatArray
@@ -80,14 +57,23 @@ def rank_projection(rho: MatrixLike, rank: int) -> RankProjection:
     rank : int
         k, between 1 and the rank of ρ.
 
+    Returns
+    -------
+    RankProjection
+        ``eigenvalues`` λ̄, descending with sum 1, and ``eigenvectors`` Ū, (n, k); ``to_dense()`` is Ū diag(λ̄) Ūᵀ.
+        ``captured_mass`` is s, ``distance`` the Bures distance to ρ, and ``gap`` λ_k - λ_{k+1} of ρ: the projection is
+        unique if and only if it is positive.
+
     Examples
     --------
     >>> import numpy as np
-    >>> projection = rank_projection(np.diag([0.48, 0.36, 0.16]), 1)
-    >>> projection.eigenvalues
-    array([1.])
-    >>> round(projection.distance**2, 6), round(2 * (1 - 0.48**0.5), 6)
-    (0.614359, 0.614359)
+    >>> projection = rank_projection(np.diag([0.5, 0.3, 0.2]), 2)
+    >>> round(projection.captured_mass, 12), round(projection.gap, 12)
+    (0.8, 0.1)
+    >>> projection.to_dense().diagonal()
+    array([0.625, 0.375, 0.   ])
+    >>> round(projection.distance**2, 6), round(2 * (1 - 0.8**0.5), 6)
+    (0.211146, 0.211146)
     """
     size = max(shape_of(rho), default=1)
     check_integer("rank", rank, minimum=1, maximum=max(size, 1))

@@ -15,33 +15,12 @@ from fishergcn._base.reprs import one_line
 from fishergcn._base.types import AnyArray, CSRArray, FloatArray, IntArray, MatrixLike
 from fishergcn.errors import InputError
 from fishergcn.geometry.intrinsic._density import DENSE_LIMIT, support
-from fishergcn.geometry.intrinsic._laplacian import graph_laplacian, kernel_vector
-from fishergcn.geometry.intrinsic._unit import Local
+from fishergcn.geometry.intrinsic._laplacian import Local, graph_laplacian, kernel_vector
 
 
 @dataclass(frozen=True, eq=False)
 class LinkInformation:
-    """Quantum Fisher information of the weights of links.
-
-    Attributes
-    ----------
-    links : (m, 2) array of int
-        Their ends, the smaller number first.
-    matrix : (m, m) array
-        G. If the weights change by dw, the graph moves by D_B² ≈ ¼ dwᵀ G dw.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> path = np.diag([1.0, 1.0], k=1)
-    >>> found = link_information(path + path.T, "combinatorial")
-    >>> found.links
-    array([[0, 1],
-           [1, 2]])
-    >>> found.matrix.round(12)  # scaling both alike moves nothing
-    array([[ 0.1875, -0.1875],
-           [-0.1875,  0.1875]])
-    """
+    """Links and the quantum Fisher information of their weights; see :func:`link_information`."""
 
     links: IntArray
     matrix: FloatArray
@@ -59,11 +38,17 @@ def link_information(
     Parameters
     ----------
     adjacency : (n, n) array or SciPy sparse matrix
-        A, symmetric and non-negative, n up to :data:`DENSE_LIMIT`.
+        A, symmetric and non-negative, n up to 6000.
     laplacian : {"renormalized", "normalized", "combinatorial"}
         Which Laplacian stands for the graph, see :func:`graph_laplacian`.
     links : (m, 2) array of int, optional
         The ends of those to look at; each must be a link of the graph. Default: all. Time is of the order of m²n.
+
+    Returns
+    -------
+    LinkInformation
+        ``links``, (m, 2), the smaller end first, and ``matrix`` G, (m, m). If the weights change by dw, the graph moves
+        by D_B² ≈ ¼ dwᵀ G dw.
 
     Notes
     -----
@@ -76,9 +61,12 @@ def link_information(
     Examples
     --------
     >>> import numpy as np
+    >>> path = np.diag([1.0, 1.0], k=1)
+    >>> link_information(path + path.T, "combinatorial").matrix.round(12)  # scaling both alike moves nothing
+    array([[ 0.1875, -0.1875],
+           [-0.1875,  0.1875]])
     >>> ring = np.roll(np.eye(6), 1, axis=1)
-    >>> found = link_information(ring + ring.T, links=[(0, 1), (3, 4)])
-    >>> found.matrix.diagonal().round(6)
+    >>> link_information(ring + ring.T, links=[(0, 1), (3, 4)]).matrix.diagonal().round(6)
     array([0.043474, 0.043474])
     """
     check_choice("laplacian", laplacian, get_args(Local))

@@ -1,4 +1,4 @@
-"""Fidelity, Bures distance and geodesics, in torch."""
+"""Density matrices, entropy, fidelity, Bures distance and geodesics, in torch."""
 
 from __future__ import annotations
 
@@ -6,11 +6,72 @@ import torch
 from torch import Tensor
 
 from fishergcn.errors import InputError
-from fishergcn.geometry.differentiable._factor import SquaredDistance, checked_density, factor, polar
+from fishergcn.geometry.differentiable._factor import (
+    Entropy,
+    SquaredDistance,
+    checked,
+    checked_density,
+    factor,
+    polar,
+)
 
 # Below this D²/4 sin(tϑ)/sin ϑ comes from its power series, which has derivatives at ϑ = 0 too.
 _SERIES = 1 / 16
 _TERMS = 16
+
+
+def density_matrix(laplacian: Tensor) -> Tensor:
+    """Turn graph Laplacians into density matrices, ρ = L / tr L.
+
+    Parameters
+    ----------
+    laplacian : (..., n, n) tensor
+        L, symmetric and p.s.d. with tr L > 0, float32 or float64. P.s.d.-ness is checked by what uses ρ.
+
+    Returns
+    -------
+    (..., n, n) tensor
+        ρ, exactly symmetric.
+
+    Examples
+    --------
+    >>> import torch
+    >>> density_matrix(torch.tensor([[1.0, -1.0], [-1.0, 1.0]]))
+    tensor([[ 0.5000, -0.5000],
+            [-0.5000,  0.5000]])
+    """
+    matrix = checked("laplacian", laplacian)
+    trace = matrix.diagonal(dim1=-2, dim2=-1).sum(-1)
+    if bool((trace.detach() <= 0).any()):
+        raise InputError(
+            f"laplacian must have a positive trace, got {float(trace.detach().min()):g}; a graph without links has no "
+            "density matrix."
+        )
+    return matrix / trace[..., None, None]
+
+
+def von_neumann_entropy(rho: Tensor) -> Tensor:
+    """Von Neumann entropy H = -Σ λ_i log λ_i, in nats, of shape (...,); 0 log 0 = 0.
+
+    Parameters
+    ----------
+    rho : (..., n, n) tensor
+        Density matrices, singular or not.
+
+    Examples
+    --------
+    >>> import torch
+    >>> rho = torch.tensor([[0.5, -0.5], [-0.5, 0.5]], requires_grad=True)
+    >>> entropy = von_neumann_entropy(torch.stack([rho, torch.eye(2) / 2]))
+    >>> entropy.sum().backward()
+    >>> entropy.detach().round(decimals=4), bool(rho.grad.isfinite().all())
+    (tensor([0.0000, 0.6931]), True)
+    """
+    root = factor("rho", checked_density("rho", rho))
+    # WᵀW has the spectrum of ρ, and the zero columns of W are filled up with ones, which have no entropy.
+    empty = root.detach().square().sum(-2) == 0
+    entropy: Tensor = Entropy.apply(root.mT @ root + torch.diag_embed(empty.to(root.dtype)))  # type: ignore[no-untyped-call]
+    return entropy
 
 
 def squared_bures_distance(a: Tensor, b: Tensor) -> Tensor:
