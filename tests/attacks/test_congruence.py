@@ -8,7 +8,7 @@ import torch
 
 from fishergcn import renormalized
 from fishergcn.attacks import worst_congruence
-from fishergcn.attacks._congruence import _measure
+from fishergcn.attacks._worst_congruence import _measure
 from fishergcn.errors import InputError
 from fishergcn.perturbation import CongruenceNeighborhood
 

@@ -21,7 +21,7 @@ from torch_geometric.nn import BatchNorm, GCNConv
 from fishergcn.errors import InputError
 from fishergcn.integrations.pyg import BuresAdversary
 from fishergcn.integrations.pyg import _entry as entry
-from fishergcn.integrations.pyg._eagerly import eagerly
+from fishergcn.integrations.pyg._entry import eagerly
 from fishergcn.perturbation import PerturbationWarning
 
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from fishergcn.errors import InputError
-from fishergcn.operators import SparsePlusLowRank
-from fishergcn.operators._sparse import SparseMatrix, spmm
+from fishergcn.operators import SparseMatrix, SparsePlusLowRank, spmm
 
 N, K, D = 12, 3, 4
 BATCHES = [(), (5,), (2, 3)]

@@ -11,7 +11,7 @@ import torch
 from scipy import sparse
 
 from fishergcn.errors import InputError
-from fishergcn.operators._sparse import SparseMatrix, spmm
+from fishergcn.operators import SparseMatrix, spmm
 
 SHAPES = [(5, 3), (2, 5, 3), (2, 3, 5, 4), (0, 5, 3)]
 

@@ -9,9 +9,8 @@ from scipy import sparse
 
 from fishergcn import renormalized
 from fishergcn.errors import InputError
-from fishergcn.perturbation._links import GraphPool, LinkNoise, pool_weights
-from fishergcn.streams._masks import draw_words, unpack
-from fishergcn.streams._runs import LINKS
+from fishergcn.perturbation import GraphPool, LinkNoise, pool_weights
+from fishergcn.streams import LINKS, draw_words, unpack
 
 NODES = 30
 KEYS = torch.tensor([7, 8], dtype=torch.int64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from functools import cached_property
 from typing import Any
 
@@ -16,20 +15,29 @@ from torch import Tensor
 from fishergcn._base.types import CSRArray, FloatArray
 from fishergcn.errors import InputError
 from fishergcn.operators import PolynomialOperator, SparseMatrix
-from fishergcn.perturbation._factors import PolynomialFactor
-from fishergcn.perturbation._family import laplacian_diagonal
+from fishergcn.perturbation._family import Factor, Family, laplacian_diagonal
 
 _EXACT_NODES = 5_000
 _SMALL_NODES = 1_000  # up to here all eigenvalues are computed where it matters
 _COLUMNS = 256  # at once; and as many random signs where the traces are estimated
 
 
-class Polynomials:
+class PolynomialFactor(Factor):
+    """M = Σ_a b_a T_a(Ã), a = 0..p, for coefficients b of shape (B, p + 1)."""
+
+    def times(self, matrix: SparseMatrix, dense: Tensor) -> Tensor:
+        """Return M Z, with p products."""
+        return PolynomialOperator(matrix, self.parts[0].T.unsqueeze(-1).unbind(0)).propagate(dense)
+
+
+class Polynomials(Family):
     """P_1, …, P_p with tr ρP_i(L)P_j(L) = δ_ij and tr ρP_j(L) = 0, so tr ρX² = Σ x_j².
 
     They come from the Chebyshev moments tr T_j(Ã), j ≤ 2p + 1: exact up to 5,000 nodes, and beyond that from 256
     random sign vectors, whose relative error falls with the root of 256 n (10⁻³ and less).
     """
+
+    constants = ("_basis",)
 
     def __init__(self, propagation: CSRArray, degree: int) -> None:
         laplacian_diagonal(propagation)
@@ -49,17 +57,6 @@ class Polynomials:
         self.unit = torch.full((degree,), degree**-0.5, dtype=torch.float64)
         self.diagonal = torch.ones(degree, dtype=torch.float64)
         self._basis = torch.from_numpy(self.polynomials)
-
-    def to(self, device: torch.device) -> Polynomials:
-        """Return the family on another device."""
-        moved = copy.copy(self)
-        moved.unit, moved.diagonal = self.unit.to(device), self.diagonal.to(device)
-        moved._basis = self._basis.to(device)
-        return moved
-
-    def limit(self, x: Tensor) -> Tensor:
-        """Return x as it is."""
-        return x
 
     def moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return 0 and the length of x."""

@@ -17,7 +17,7 @@ from fishergcn._base.backend import backend_of
 from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.nn import Dropout, View, full_view, local_view
 from fishergcn.operators import Operator, as_operator
-from fishergcn.perturbation import CongruenceNeighborhood, GraphPool, LinkNoise, Neighborhood
+from fishergcn.perturbation import GraphPool, LinkNoise, Perturbation
 from fishergcn.training._compiled import CompiledStep
 from fishergcn.training._fitting import check_fits
 from fishergcn.training._metrics import MEASURED, calibrated_cross_entropy, measure
@@ -51,10 +51,10 @@ class Trainer:
 
     def _recordable(self) -> bool:
         """Whether an epoch is the same sequence of kernels each time, which a GPU can be told at once."""
-        by_links = self.links is not None or self.problem.config.directions == "links"
-        return backend_of(next(iter(self.stack.weights.values()))) == "triton" and not by_links
+        around, weight = self.links or self.problem.neighborhood, next(iter(self.stack.weights.values()))
+        return backend_of(weight) == "triton" and (around is None or around.recordable)
 
-    def _link_noise(self) -> LinkNoise | GraphPool | None:
+    def _link_noise(self) -> Perturbation | None:
         config, moved = self.problem.config, self.problem.moved
         if moved is not None:
             return GraphPool(self.problem.graph.adjacency, moved, self.device, self.problem.dtype)
@@ -65,7 +65,6 @@ class Trainer:
 
     def _mean_operator(self) -> Operator | None:
         """Return the mean of the graphs that would be drawn, where it takes their place."""
-        around: Neighborhood | CongruenceNeighborhood | LinkNoise | GraphPool | None
         around = self.links or self.problem.neighborhood
         if around is None or self.problem.config.noise != "mean":
             return None

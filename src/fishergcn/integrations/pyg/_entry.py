@@ -50,11 +50,14 @@ _CONTEXT: ContextVar[tuple[Any, ...]] = ContextVar("perturbations", default=())
 _THREAD = threading.local()
 # All passes in force in any thread: on CUDA, checkpoints are recomputed in threads of the autograd engine.
 _EVERYWHERE: list[Any] = []
+_EAGER = threading.Lock()
+_eager_passes = 0
+_stance: Any = None
 
 
 @contextmanager
 def in_force(perturbation: Owned) -> Iterator[None]:
-    """Let a perturbation act on the layers of its owner until the end; what was in force before is so again then."""
+    """Activate a perturbation for the layers of its owner; restore the previous one on exit."""
     token = _CONTEXT.set((*_CONTEXT.get(), perturbation))
     _THREAD.passes = (*getattr(_THREAD, "passes", ()), perturbation)
     _EVERYWHERE.append(perturbation)
@@ -65,6 +68,25 @@ def in_force(perturbation: Owned) -> Iterator[None]:
         # Not what was there before: tasks of one thread may end in any order.
         _THREAD.passes = tuple(each for each in _THREAD.passes if each is not perturbation)
         _CONTEXT.reset(token)
+
+
+@contextmanager
+def eagerly() -> Iterator[None]:
+    """Disable torch.compile while active, process-wide."""
+    global _eager_passes, _stance
+    # The stance of torch belongs to the process. Of threads that overlap, the first sets it and the last restores it.
+    with _EAGER:
+        if _eager_passes == 0:
+            _stance = torch.compiler.set_stance("force_eager")
+            _stance.__enter__()
+        _eager_passes += 1
+    try:
+        yield
+    finally:
+        with _EAGER:
+            _eager_passes -= 1
+            if _eager_passes == 0:
+                _stance.__exit__(None, None, None)
 
 
 def current(owner: Any) -> Any:

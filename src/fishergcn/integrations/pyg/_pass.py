@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,22 +11,10 @@ from torch.utils import checkpoint
 
 from fishergcn.errors import InputError
 from fishergcn.integrations.pyg._layers import Layer
+from fishergcn.integrations.pyg._stored import Rows
 
 _HALF = (torch.float16, torch.bfloat16)
 _CHECKPOINT = checkpoint.CheckpointFunction.forward.__code__
-
-
-class Rows(NamedTuple):
-    """The rows of Ū (n, k) for the nodes of a pass, and which graph each node belongs to (None: one graph).
-
-    ``eigenvalues`` (G, k) are those of the graphs of a batch that brought its own; None where they are the adversary's.
-    ``part`` says that layers may see only the first rows, or other links than the adversary.
-    """
-
-    basis: Tensor
-    graph: Tensor | None = None
-    eigenvalues: Tensor | None = None
-    part: bool = False
 
 
 class Pass:
