@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from fishergcn._base.checks import check_integer
 from fishergcn.errors import InputError
 from fishergcn.operators import Operator
-from fishergcn.perturbation._perturbation import WIDE, Coordinates
+from fishergcn.perturbation._perturbation import Coordinates
 from fishergcn.streams import initial_xi
 
 if TYPE_CHECKING:
@@ -111,14 +111,14 @@ class SpectralAdversary(nn.Module):
             return self.neighborhood.noise(self.samples, self._generator)
         if step is None:
             raise InputError("an adversary of several runs needs the number of the step, got None.")
-        if self.neighborhood.rank >= WIDE:
+        if self.neighborhood.wide:
             return self.neighborhood.noise_of(self.keys, self.samples, range(step, step + 1))[0]
         steps, drawn = self._block(step, self.keys)
         return drawn[step - steps.start]
 
     def draw_ahead(self, step: int) -> None:
         """Draw the noise of a step that comes next, while a GPU has something else to do."""
-        if self.keys is not None and self.neighborhood.rank < WIDE:
+        if self.keys is not None and not self.neighborhood.wide:
             self._block(step, self.keys)
 
     def _block(self, step: int, keys: Tensor) -> tuple[range, Tensor]:

@@ -22,7 +22,7 @@ from fishergcn.streams import noise_block, wide_noise
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-WIDE = 1024  # directions from which on noise is drawn step by step, where it is used
+_WIDE = 1024  # directions from which on noise is drawn step by step, where it is used
 
 
 class Perturbation(ABC):
@@ -129,10 +129,15 @@ class Coordinates(Perturbation):
             drawn = torch.randn(rows, self.rank, **place) / math.sqrt(12.0)
         return drawn.view(samples, *self._shape).to(self.device)
 
+    @property
+    def wide(self) -> bool:
+        """Whether there are as many directions as nodes or links, whose noise is drawn step by step."""
+        return math.prod(self._shape) >= _WIDE
+
     def noise_of(self, keys: Tensor, samples: int, steps: range) -> Tensor:
         """Return e of some steps of R runs, shape (steps, R, M, k): it depends on a run's key and the step alone."""
         count = math.prod(self._shape)
-        if count >= WIDE:
+        if self.wide:
             each = [wide_noise(keys, samples, step, count, self.noise_kind) for step in steps]
             drawn = each[0].unsqueeze(0) if len(each) == 1 else torch.stack(each)
         else:
