@@ -171,20 +171,6 @@ def test_zero_coefficients_are_bit_for_bit_the_plain_product(seed, batch, shared
     assert torch.equal(product.view(bits), plain.expand_as(product).contiguous().view(bits))
 
 
-def test_conversion_keeps_the_gradient():
-    operator = make((5,), requires_grad=True)
-    single = operator.to(dtype=torch.float32)
-    assert single.dtype == torch.float32
-    (single @ operand(N, D).float()).sum().backward()
-    assert operator.coefficients.grad.abs().min() > 0
-
-
-def test_transpose_twice_is_the_operator():
-    operator = make((5,))
-    assert torch.equal(operator.T.T.to_dense(), operator.to_dense())
-    assert not torch.equal(operator.T.to_dense(), operator.to_dense())
-
-
 @pytest.mark.parametrize(
     ("basis", "coefficients", "message"),
     [

@@ -81,7 +81,7 @@ def test_what_does_not_fit_is_refused(matrices) -> None:
     assert blocks.to(dtype=torch.float32).operator().dtype == torch.float32
 
 
-def test_the_largest_eigenvalue_and_the_mean_of_all_graphs(matrices) -> None:
+def test_the_largest_eigenvalue_of_all_graphs(matrices) -> None:
     with pytest.warns(PerturbationWarning, match="have an eigenvalue of L beyond 2"):
         blocks = BlockNeighborhood(matrices, rank=3, radius=1.5)
     phi = blocks.sample(4)
@@ -92,5 +92,3 @@ def test_the_largest_eigenvalue_and_the_mean_of_all_graphs(matrices) -> None:
     assert 0 < inside < 1.5
     drawn = BlockNeighborhood(matrices, rank=3, radius=inside).sample(50, torch.Generator().manual_seed(0))
     assert blocks.largest_eigenvalue(drawn).max() <= 2 + 1e-6
-    mean, some = blocks.mean_operator().to_dense(), blocks.operator(blocks.sample(4000)).to_dense().mean(0)
-    torch.testing.assert_close(mean, some, rtol=0, atol=0.02)

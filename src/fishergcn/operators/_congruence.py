@@ -111,7 +111,9 @@ class PolynomialOperator(Placed):
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> PolynomialOperator:
         """Return the operator on another device or in another precision."""
-        return PolynomialOperator(self.sparse.to(device, dtype), self.coefficients)
+        sparse, given = self.sparse.to(device, dtype), self.coefficients
+        moved: Any = [each.to(sparse.device, sparse.dtype) if isinstance(each, Tensor) else each for each in given]
+        return PolynomialOperator(sparse, moved)
 
     def propagate(self, dense: Tensor) -> Tensor:
         """Return the product with node-major activations (n, B, d): p products, T_{a+1} = 2 Ã T_a - T_{a-1}."""
