@@ -27,11 +27,10 @@ from fishergcn.propagation import propagation_product
 
 
 class LinkWeightGCN(nn.Module):
-    """A trained network as a differentiable function of the weights of a list of links.
+    """A trained network as a differentiable function of the weights of a list of links, in both directions of each.
 
-    ``forward(x, edge_index, edge_weight)`` takes both directions of every link between different nodes; links from
-    nodes to themselves are fixed, and so are the features, whatever ``x`` is. ``order`` is T of a high-order network,
-    None for the renormalized graph.
+    Links from nodes to themselves are fixed, and so are the features, whatever ``x`` is. ``order`` is T of a high-order
+    network, None for the renormalized graph.
     """
 
     def __init__(self, model: TrainedModel, order: int | None) -> None:

@@ -40,6 +40,8 @@ class BlockOperator(Placed):
     tensor([[[0.2500]]], dtype=torch.float64)
     """
 
+    _parts = ("matrix", "left", "right", "coefficients", "add")
+
     def __init__(
         self,
         matrix: SparseMatrix,
@@ -57,12 +59,6 @@ class BlockOperator(Placed):
         self._core = self.matrix = matrix
         self.left, self.right, self.coefficients = left.detach(), right.detach(), coefficients
         self.add = add
-
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> BlockOperator:
-        """Return the operator on another device or in another precision; gradients still flow to c."""
-        matrix = self.matrix.to(device, dtype)
-        left, right, c = (each.to(matrix.forward.values()) for each in (self.left, self.right, self.coefficients))
-        return BlockOperator(matrix, left, right, c, self.add)
 
     def propagate(self, dense: Tensor) -> Tensor:
         """Return the product with node-major activations (q, B, d), shape (p, B, d)."""
@@ -101,15 +97,11 @@ class NodeBlockOperator(Placed):
     tensor([-1.,  1.], dtype=torch.float64)
     """
 
+    _parts = ("matrix", "place", "left", "right", "scale")
+
     def __init__(self, matrix: SparseMatrix, place: Tensor, left: Tensor, right: Tensor, scale: Tensor) -> None:
         self._core = self.matrix = matrix
         self.place, self.left, self.right, self.scale = place, left, right, scale
-
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> NodeBlockOperator:
-        """Return the operator on another device or in another precision; gradients still flow to m and s."""
-        matrix = self.matrix.to(device, dtype)
-        moved = [each.to(matrix.device, matrix.dtype) for each in (self.left, self.right, self.scale)]
-        return NodeBlockOperator(matrix, self.place.to(matrix.device), *moved)
 
     def propagate(self, dense: Tensor) -> Tensor:
         """Return the product with node-major activations (q, B, d), shape (p, B, d)."""

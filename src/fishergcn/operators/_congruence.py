@@ -54,6 +54,8 @@ class CongruenceOperator(Placed):
     True
     """
 
+    _parts = ("sparse", "factor", "scale", "batch_shape")
+
     def __init__(
         self, sparse: SparseMatrix, factor: Factor, scale: Tensor, batch_shape: Sequence[int] | None = None
     ) -> None:
@@ -64,10 +66,6 @@ class CongruenceOperator(Placed):
         self.factor = factor.to(sparse.device, sparse.dtype)
         self.scale = scale.to(sparse.device, sparse.dtype)
         self.batch_shape = (len(scale),) if batch_shape is None else tuple(batch_shape)
-
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> CongruenceOperator:
-        """Return the operator on another device or in another precision; gradients still flow to M and s."""
-        return CongruenceOperator(self.sparse.to(device, dtype), self.factor, self.scale, self.batch_shape)
 
     def propagate(self, dense: Tensor) -> Tensor:
         """Return Ã′ Z for node-major activations (n, B, d)."""
@@ -105,15 +103,11 @@ class PolynomialOperator(Placed):
     tensor([1., 0.], dtype=torch.float64)
     """
 
+    _parts = ("sparse", "coefficients")
+
     def __init__(self, sparse: SparseMatrix, coefficients: Sequence[float] | Sequence[Tensor]) -> None:
         self._core = self.sparse = sparse
         self.coefficients = coefficients
-
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> PolynomialOperator:
-        """Return the operator on another device or in another precision."""
-        sparse, given = self.sparse.to(device, dtype), self.coefficients
-        moved: Any = [each.to(sparse.device, sparse.dtype) if isinstance(each, Tensor) else each for each in given]
-        return PolynomialOperator(sparse, moved)
 
     def propagate(self, dense: Tensor) -> Tensor:
         """Return the product with node-major activations (n, B, d): p products, T_{a+1} = 2 Ã T_a - T_{a-1}."""

@@ -31,12 +31,10 @@ class DenseOperator(Placed):
             [[1., 2.]]])
     """
 
+    _parts = ("matrix",)
+
     def __init__(self, matrix: Tensor) -> None:
         self._core = self.matrix = matrix
-
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> DenseOperator:
-        """Return the operator on another device or in another precision."""
-        return DenseOperator(self.matrix.to(device or self.device, dtype or self.dtype))
 
     def propagate(self, dense: Tensor) -> Tensor:
         """Return Ã Z for node-major activations Z of shape (n, B, d), shape (p, B, d)."""

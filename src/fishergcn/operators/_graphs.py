@@ -35,6 +35,8 @@ class LinkOperator(Placed):
             [0.5000, 0.0000]])
     """
 
+    _parts = ("ends", "kept", "pairs", "own")
+
     def __init__(self, ends: Tensor, kept: Tensor, pairs: Tensor, own: Tensor) -> None:
         self.ends, self.kept, self.pairs, self.own = ends, kept, pairs, own
         self._core = own
@@ -54,12 +56,6 @@ class LinkOperator(Placed):
     def batch_shape(self) -> tuple[int, ...]:
         """(B,)."""
         return (self.kept.shape[1],)
-
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> LinkOperator:
-        """Return the operator on another device or in another precision."""
-        device, dtype = device or self.device, dtype or self.dtype
-        parts = self.ends.to(device), self.kept.to(device, dtype), self.pairs.to(device), self.own.to(device, dtype)
-        return LinkOperator(*parts)
 
     def propagate(self, dense: Tensor) -> Tensor:
         """Return Ã_b Z[:, b] for Z of shape (n, B, d)."""
@@ -93,6 +89,8 @@ class PooledOperator(Placed):
     tensor([2., 1., 2.], dtype=torch.float64)
     """
 
+    _parts = ("matrices", "chosen")
+
     def __init__(self, matrices: Sequence[SparseMatrix], chosen: Tensor) -> None:
         self._core = matrices[0]
         self.matrices, self.chosen = matrices, chosen
@@ -101,10 +99,6 @@ class PooledOperator(Placed):
     def batch_shape(self) -> tuple[int, ...]:
         """(B,)."""
         return (len(self.chosen),)
-
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> PooledOperator:
-        """Return the operator on another device or in another precision."""
-        return PooledOperator([each.to(device, dtype) for each in self.matrices], self.chosen.to(device or self.device))
 
     def propagate(self, dense: Tensor) -> Tensor:
         """Return Ã_b Z[:, b] for Z of shape (n, B, d): one product for each matrix that is used."""

@@ -35,11 +35,7 @@ def product(
     left: Tensor | None = None,
     right: Tensor | None = None,
 ) -> Tensor:
-    """Return Y, shape (p, B, d), for S of shape (p, n) and Z of shape (n, B, d), or (n, 1, d) for all of the batch.
-
-    ``coefficients`` c have shape (B, k) or (1, k), None for the plain product S Z; ``left`` and ``right`` are the
-    constants L and R of shapes (p, k) and (n, k).
-    """
+    """Return Y, shape (p, B, d), for Z (n, B, d) or (n, 1, d), c (B, k) or (1, k), L (p, k) and R (n, k)."""
     if matrix.dtype in HALVES or autocasts(dense.device):
         return _in_single_precision(matrix, dense, coefficients, left, right)
     # Compiled code does not check its bounds.
@@ -54,8 +50,7 @@ def product(
 def _in_single_precision(matrix: SparseMatrix, dense: Tensor, *perturbation: Tensor | None) -> Tensor:
     """Return the product of operands in half precision, or under autocast, with sums in float32 (float64 in it).
 
-    Sums over the links of a node are what half precision would spoil. As torch's own operations that keep to single
-    precision do, the product returns it under autocast; otherwise the result is rounded to what came in.
+    As torch's own operations that keep to single precision do, it returns that under autocast; else what came in.
     """
     wide = matrix.wide
     allowed = (matrix.dtype, wide.dtype, *HALVES) if autocasts(dense.device) else (matrix.dtype,)

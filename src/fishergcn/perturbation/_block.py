@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -23,9 +23,6 @@ from fishergcn.perturbation._directions import KERNEL_TOLERANCE
 from fishergcn.perturbation._neighborhood import Neighborhood
 from fishergcn.perturbation._perturbation import Coordinates
 from fishergcn.spectrum import Spectrum, top_spectrum
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 
 class BlockNeighborhood(Neighborhood):
@@ -161,13 +158,10 @@ class BlockNeighborhood(Neighborhood):
         shares = self.projected_spectrum
         return torch.where(shares > 0, shares.sqrt(), torch.inf)  # where a graph has no direction, nothing moves
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
-        """Return the neighborhoods whose operators work on ``device`` in ``dtype``; φ stays in float64."""
-        moved = copy.copy(self)
-        moved._propagation = self.propagation.to(device, dtype)
+    def _place(self) -> None:
+        self._propagation = self._propagation.to(self.device, self.dtype)
         for name in ("_eigenvalues", "_rows", "graph"):
-            setattr(moved, name, getattr(self, name).to(moved.device))
-        return moved
+            setattr(self, name, getattr(self, name).to(self.device))
 
     def _log_ratio(self, phi: ArrayOrTensor) -> Tensor:
         # Where a graph has no direction the entry must neither shift nor enter the sum.

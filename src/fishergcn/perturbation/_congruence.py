@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import math
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 import numpy as np
 import torch
@@ -23,9 +22,6 @@ from fishergcn.perturbation._family_low_rank import LowRank
 from fishergcn.perturbation._family_nodes import Nodes
 from fishergcn.perturbation._family_polynomial import Polynomials
 from fishergcn.perturbation._perturbation import Coordinates, largest_eigenvalue
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 _MOST_DEGREE = 32
 _ROUNDING = 1e-12  # of eigenvalues of I + X that are 0
@@ -100,7 +96,6 @@ class CongruenceNeighborhood(Coordinates):
         self.local, self.recordable = self.directions == "nodes", self.directions != "links"
         self._matrix = check_propagation(propagation)
         self._made: SparseMatrix | None = None
-        self._device, self._dtype = torch.device("cpu"), torch.float64
         self._family: Family
         if basis is not None:
             given = basis.detach().cpu().numpy() if isinstance(basis, Tensor) else np.asarray(basis)
@@ -127,23 +122,9 @@ class CongruenceNeighborhood(Coordinates):
         """What e of variance 1 and ϕ = 1 make of each direction, shape (k,)."""
         return self._family.unit
 
-    @property
-    def dtype(self) -> torch.dtype:
-        """Precision of the operators."""
-        return self._dtype
-
-    @property
-    def device(self) -> torch.device:
-        """Where x and the operators live."""
-        return self._device
-
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
-        """Return the neighborhood whose operators work on ``device`` in ``dtype``; x stays in float64."""
-        moved = copy.copy(self)
-        moved._device, moved._dtype = torch.device(device or self.device), dtype or self.dtype
-        moved._made = None if self._made is None else self._made.to(moved.device, moved.dtype)
-        moved._family = self._family.to(moved.device)
-        return moved
+    def _place(self) -> None:
+        self._made = None if self._made is None else self._made.to(self.device, self.dtype)
+        self._family = self._family.to(self.device)
 
     def phi(self, noise: ArrayOrTensor, shape: ArrayOrTensor | float | None = None) -> Tensor:
         """Return x = ϕ ∘ unit ∘ √12 e, shape (..., k), in float64; node weights are at least -1.

@@ -70,18 +70,13 @@ class Polynomials(Family):
         return PolynomialFactor(self._coefficients(x))
 
     def smallest(self, x: FloatArray) -> float:
-        """Return the smallest eigenvalue of I + X on the support; of large graphs a bound below it.
-
-        The bound is the minimum of 1 + Σ x_j P_j between the ends of the spectrum.
-        """
+        """Return the smallest eigenvalue of I + X on the support; of large graphs the minimum between its ends."""
         series = chebyshev.Chebyshev(self.polynomials[0] + x @ self.polynomials[1:])
         return float(series(self._extremes(series)).min())
 
     def largest(self, x: FloatArray) -> float:
-        """Return the largest eigenvalue of (I + X) L (I + X); of large graphs a bound above it, between the same ends.
-
-        The spectrum of a polynomial has clusters at its maxima, where Lanczos would take minutes.
-        """
+        """Return the largest eigenvalue of (I + X) L (I + X); of large graphs the maximum between its ends."""
+        # The spectrum of a polynomial has clusters at its maxima, where Lanczos would take minutes.
         series = chebyshev.Chebyshev(self.polynomials[0] + x @ self.polynomials[1:])
         square = series * series * chebyshev.Chebyshev([1.0, -1.0])
         return float(square(self._extremes(square)).max())

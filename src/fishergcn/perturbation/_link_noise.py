@@ -7,10 +7,7 @@ stays about the same. A random pair that is linked already gains weight. Self-li
 
 from __future__ import annotations
 
-import copy
-from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -24,9 +21,6 @@ from fishergcn.operators import LinkOperator, PooledOperator, SparseMatrix
 from fishergcn.perturbation._perturbation import Perturbation
 from fishergcn.streams import LINKS, draw_words, unpack
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
 
 class OtherWeights(Perturbation):
     """Graphs with the links of A, each with weights of its own: how Ã is made of them."""
@@ -34,9 +28,9 @@ class OtherWeights(Perturbation):
     recordable = False
 
     def __init__(self, adjacency: CSRArray, device: torch.device, dtype: torch.dtype) -> None:
+        super().__init__(device, dtype)
         links = sparse.coo_array(sparse.triu(adjacency, 1))
         self.nodes = adjacency.shape[0]
-        self._device, self._dtype = device, dtype
         self._ends: AnyArray = np.stack(links.coords).astype(np.int64)
         self._weights: FloatArray = links.data
         self._own: FloatArray = adjacency.diagonal() + 1.0
@@ -52,27 +46,6 @@ class OtherWeights(Perturbation):
     def propagation(self) -> SparseMatrix:
         """Ã of the graph itself."""
         return self._graph(self._weights, self._own)
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Precision of the operators."""
-        return self._dtype
-
-    @property
-    def device(self) -> torch.device:
-        """Where the operators live."""
-        return self._device
-
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
-        """Return the perturbation whose operators work on ``device`` in ``dtype``."""
-        moved = copy.copy(self)
-        moved._device, moved._dtype = torch.device(device or self._device), dtype or self._dtype
-        moved._place()
-        return moved
-
-    @abstractmethod
-    def _place(self) -> None:
-        """Put what draws are made of where the operators work."""
 
 
 class LinkNoise(OtherWeights):

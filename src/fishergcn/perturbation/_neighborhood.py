@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
@@ -20,9 +19,6 @@ from fishergcn.operators import SparseMatrix, SparsePlusLowRank
 from fishergcn.perturbation._directions import check_spectrum, choose_directions
 from fishergcn.perturbation._perturbation import Coordinates, largest_eigenvalue
 from fishergcn.spectrum import Spectrum
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 #: λ_max of the Laplacian I - Ã of a normalized graph is at most 2, up to rounding; beyond it some signals grow.
 _BOUND = 2.0 + 1e-9
@@ -144,6 +140,7 @@ class Neighborhood(Coordinates):
         self.directions, self.scale, self.metric = directions, scale, metric
         if isinstance(propagation, SparseMatrix) and propagation.symmetric:
             matrix, self._propagation = propagation.scipy, propagation
+            self._device, self._dtype = propagation.device, propagation.dtype
         else:
             matrix = check_propagation(propagation.scipy if isinstance(propagation, SparseMatrix) else propagation)
             self._propagation = SparseMatrix.from_scipy(matrix)
@@ -229,16 +226,10 @@ class Neighborhood(Coordinates):
         """λ̄ = w / Σw, shape (k,): the spectrum of the rank-k projection of the density matrix."""
         return self._eigenvalues / self._eigenvalues.sum()
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
-        """Return the neighborhood whose operators work on ``device`` in ``dtype``; φ stays in float64.
-
-        The two share the generator of draws that are given none.
-        """
-        moved = copy.copy(self)
-        moved._propagation = self.propagation.to(device, dtype)
-        moved._basis = torch.tensor(self.spectrum.eigenvectors, dtype=moved.dtype, device=moved.device)
-        moved._eigenvalues = self._eigenvalues.to(moved.device)
-        return moved
+    def _place(self) -> None:
+        self._propagation = self._propagation.to(self.device, self.dtype)
+        self._basis = torch.tensor(self.spectrum.eigenvectors, dtype=self.dtype, device=self.device)
+        self._eigenvalues = self._eigenvalues.to(self.device)
 
     def like(self, eigenvalues: Tensor) -> Neighborhood:
         """Return the neighborhoods of other graphs, which only those of several graphs have."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, get_args
@@ -60,6 +61,9 @@ class Perturbation(ABC):
     recordable: bool = True
     spectrum: Spectrum | None = None
 
+    def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
+        self._device, self._dtype = device, dtype
+
     @property
     @abstractmethod
     def propagation(self) -> SparseMatrix:
@@ -68,16 +72,27 @@ class Perturbation(ABC):
     @property
     def dtype(self) -> torch.dtype:
         """Precision of the operators."""
-        return self.propagation.dtype
+        return self._dtype
 
     @property
     def device(self) -> torch.device:
         """Where the operators live."""
-        return self.propagation.device
+        return self._device
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
+        """Return the perturbation whose operators work on ``device`` in ``dtype``; coordinates stay in float64.
+
+        The two share the generator of draws that are given none.
+        """
+        moved = copy.copy(self)
+        moved._device = torch.empty(0, device=device or self._device).device  # with its number, where there are several
+        moved._dtype = dtype or self._dtype
+        moved._place()
+        return moved
 
     @abstractmethod
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
-        """Return the perturbation whose operators work on ``device`` in ``dtype``."""
+    def _place(self) -> None:
+        """Put what draws are made of where the operators work."""
 
     @abstractmethod
     def draw(self, keys: Tensor, samples: int, epoch: int) -> Operator:
@@ -95,6 +110,7 @@ class Coordinates(Perturbation):
     directions: str
 
     def __init__(self, radius: float, noise: Noise, seed: int) -> None:
+        super().__init__(torch.device("cpu"), torch.float64)
         self.radius = check_real("radius", radius, minimum=0.0)
         check_choice("noise", noise, get_args(Noise))
         self.noise_kind: Noise = noise

@@ -48,10 +48,9 @@ def trace_samples(
 
 
 def gauss_rule(matrix: CSRArray, start: FloatArray, steps: int) -> tuple[FloatArray, FloatArray]:
-    """Nodes θ and weights τ with Σ τ_k p(θ_k) = vᵀ p(M) v for every polynomial p of degree < 2·steps.
+    """Nodes θ (Ritz values) and weights τ with Σ τ_k p(θ_k) = vᵀ p(M) v for every polynomial p of degree < 2·steps.
 
-    M is symmetric and ``start``, v, of unit length. θ are Ritz values of M, τ the squared first components of their
-    vectors; there are fewer than ``steps`` once the Krylov space is exhausted and the rule is exact.
+    There are fewer than ``steps`` once the Krylov space of v, of unit length, is exhausted: the rule is exact then.
     """
     n = start.size
     steps = min(steps, n)

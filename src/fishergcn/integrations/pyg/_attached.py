@@ -14,7 +14,7 @@ from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
 from fishergcn.integrations.pyg._averaging import MeanLoss
 from fishergcn.integrations.pyg._compare import difference
-from fishergcn.integrations.pyg._entry import Perturbation, eagerly, enter, in_force, leave
+from fishergcn.integrations.pyg._entry import InForce, eagerly, enter, in_force, leave
 from fishergcn.integrations.pyg._graph import Reading
 from fishergcn.integrations.pyg._layers import Layer, find_layers
 from fishergcn.integrations.pyg._statistics import RunningStatistics
@@ -63,7 +63,7 @@ class LayerAdversary(SpectralAdversary):
         """Raise, or warn, if a layer does not multiply with a graph that this adversary can perturb."""
         raise NotImplementedError
 
-    def _passes(self, batch: Any) -> tuple[Tensor, Callable[[Tensor], Perturbation]]:
+    def _passes(self, batch: Any) -> tuple[Tensor, Callable[[Tensor], InForce]]:
         """Return M draws, whose gradient reaches ξ, and what makes a perturbed pass of one of them."""
         raise NotImplementedError
 
@@ -159,7 +159,7 @@ class LayerAdversary(SpectralAdversary):
         return mean.result()
 
     @contextmanager
-    def _in_force(self, perturbation: Perturbation) -> Iterator[None]:
+    def _in_force(self, perturbation: InForce) -> Iterator[None]:
         # Compiled layers run as they are written in the first pass, so that their matrices can be compared.
         with nullcontext() if self._started else eagerly(), in_force(perturbation):
             yield
@@ -174,9 +174,7 @@ class LayerAdversary(SpectralAdversary):
                 warn(f"{', '.join(left)} did not run in the first perturbed pass: only layers that run are perturbed.")
             self._started = True
 
-    def _note(
-        self, perturbation: Perturbation, layer: Layer, module: Any, edge_index: Any, given: dict[str, Any]
-    ) -> None:
+    def _note(self, perturbation: InForce, layer: Layer, module: Any, edge_index: Any, given: dict[str, Any]) -> None:
         """See, in a layer's first pass, with which matrix it multiplies and whether it is one of several processes."""
         if self._group is None and distributed.is_available() and distributed.is_initialized():
             wrapper = getattr(DistributedDataParallel, "_active_ddp_module", None)

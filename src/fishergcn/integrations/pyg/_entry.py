@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,26 +22,24 @@ from fishergcn.errors import InputError
 ENTRIES = "_perturbations"
 
 
-class Owned(Protocol):
-    """What is in force during a pass of an adversary."""
+class InForce:
+    """What is in force during a pass of an adversary, in its layers or at the input of its models.
 
-    owner: Any
-
-
-class Perturbation(Owned, Protocol):
-    """What is in force in the layers during a pass.
-
-    ``seen`` has the names of the layers that ran in it; ``part`` says that they may see other nodes than the adversary.
+    ``only_training`` leaves layers in evaluation mode as they are; ``part`` says that layers may see other nodes than
+    the adversary; ``seen`` has the names of the layers that ran.
     """
 
-    seen: dict[str, bool]
-    part: bool
+    def __init__(self, owner: Any, only_training: bool = False, part: bool = False) -> None:
+        self.owner, self.only_training, self.part = owner, only_training, part
+        self.seen: dict[str, bool] = {}
 
     def before(self, layer: Any, module: Any, given: dict[str, Any]) -> dict[str, Any]:
         """Return what the layer is to propagate instead."""
+        return given
 
     def __call__(self, layer: Any, module: Any, edge_index: Any, given: dict[str, Any], out: Tensor) -> Tensor:
         """Return what the layer is to give instead of ``out``; ``given`` is what it was given."""
+        raise NotImplementedError
 
 
 # Passes in force, the innermost last. Each context (a thread, an asyncio task) has its own. TorchDynamo cannot read
@@ -56,7 +54,7 @@ _stance: Any = None
 
 
 @contextmanager
-def in_force(perturbation: Owned) -> Iterator[None]:
+def in_force(perturbation: InForce) -> Iterator[None]:
     """Activate a perturbation for the layers of its owner; restore the previous one on exit."""
     token = _CONTEXT.set((*_CONTEXT.get(), perturbation))
     _THREAD.passes = (*getattr(_THREAD, "passes", ()), perturbation)

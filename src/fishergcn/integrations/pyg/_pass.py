@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.utils import checkpoint
 
 from fishergcn.errors import InputError
+from fishergcn.integrations.pyg._entry import InForce
 from fishergcn.integrations.pyg._layers import Layer
 from fishergcn.integrations.pyg._stored import Rows
 
@@ -17,29 +18,12 @@ _HALF = (torch.float16, torch.bfloat16)
 _CHECKPOINT = checkpoint.CheckpointFunction.forward.__code__
 
 
-class Pass:
-    """out - Ū (c ∘ (Ūᵀ x)) for the layers of one adversary, block by block where there are several graphs.
-
-    Parameters
-    ----------
-    owner
-        The adversary.
-    coefficients : Tensor of shape (k,) or (G, k)
-        c.
-    rows : Rows
-        Ū.
-    only_training : bool
-        Leave layers in evaluation mode as they are.
-    """
+class Pass(InForce):
+    """out - Ū (c ∘ (Ūᵀ x)), c of shape (k,), or (G, k) where there are several graphs, block by block."""
 
     def __init__(self, owner: Any, coefficients: Tensor, rows: Rows, only_training: bool) -> None:
-        self.owner, self.coefficients, self.only_training = owner, coefficients, only_training
-        self.basis, self.graph, self.part = rows.basis, rows.graph, rows.part
-        self.seen: dict[str, bool] = {}
-
-    def before(self, layer: Layer, module: Any, given: dict[str, Any]) -> dict[str, Any]:
-        """Leave what goes in as it is."""
-        return given
+        super().__init__(owner, only_training, rows.part)
+        self.coefficients, self.basis, self.graph = coefficients, rows.basis, rows.graph
 
     def __call__(self, layer: Layer, module: Any, edge_index: Any, given: dict[str, Any], out: Tensor) -> Tensor:
         """Return the perturbed product."""

@@ -13,24 +13,22 @@ import torch
 from torch import Tensor
 
 from fishergcn._base.checks import check_integer
-from fishergcn._base.imports import require
 from fishergcn.errors import InputError
 from fishergcn.integrations.pyg._graph import (
     AUTO,
     STORED,
+    BaseTransform,
     Links,
     Reading,
     blocks_of,
+    device_of,
     graph_of_nodes,
     propagation_of,
     read_links,
+    slices_of,
 )
 from fishergcn.perturbation import graph_spectrum
 from fishergcn.spectrum import Spectrum
-
-BaseTransform: Any = require(
-    "torch_geometric.transforms", extra="pyg", purpose="fishergcn.integrations.pyg"
-).BaseTransform
 
 BASIS, EIGENVALUES, TRACE, DIGEST = STORED
 AGAIN = "apply AddBuresSpectrum again"
@@ -87,8 +85,7 @@ class AddBuresSpectrum(BaseTransform):  # type: ignore[misc]
 class Rows(NamedTuple):
     """The rows of Ū (n, k) for the nodes of a pass, and which graph each node belongs to (None: one graph).
 
-    ``eigenvalues`` (G, k) are those of the graphs of a batch that brought its own; None where they are the adversary's.
-    ``part`` says that layers may see only the first rows, or other links than the adversary.
+    ``eigenvalues`` (G, k) are those of graphs that a batch brought along; ``part``: layers may see only the first rows.
     """
 
     basis: Tensor
@@ -132,17 +129,13 @@ def store_spectrum(data: Any, rank: int, seed: int, reading: Reading) -> Any:
     graph = graph_of_nodes(data)
     blocks = [matrix] if graph is None else blocks_of(matrix, graph, int(data.num_graphs))
     spectra = [graph_spectrum(block, rank, seed) for block in blocks]
-    return _put(data, rank, spectra, digest_of(links, reading, graph, len(blocks)))
-
-
-def _put(data: Any, rank: int, spectra: list[Spectrum], digest: Tensor) -> Any:
-    device = (data.edge_index if getattr(data, "edge_index", None) is not None else data.adj_t).device
+    device = device_of(data)
     basis = np.concatenate([np.pad(each.eigenvectors, ((0, 0), (0, rank - each.rank))) for each in spectra])
     eigenvalues = np.stack([np.pad(each.eigenvalues, (0, rank - each.rank)) for each in spectra])
     data[BASIS] = torch.tensor(basis, device=device)
     data[EIGENVALUES] = torch.tensor(eigenvalues, device=device)
     data[TRACE] = torch.tensor([each.trace for each in spectra], dtype=torch.float64, device=device)
-    data[DIGEST] = digest.to(device)
+    data[DIGEST] = digest_of(links, reading, graph, len(blocks)).to(device)
     return data
 
 
@@ -163,7 +156,7 @@ def stored_spectra(data: Any, links: Links, reading: Reading, rank: int | None) 
     if now is None or now.shape != stored.shape or not torch.equal(now, stored):
         _refuse(now, stored, reading)
     numbers = [data[key].detach().cpu().double().numpy() for key in (BASIS, EIGENVALUES, TRACE)]
-    rows = [slice(None)] if graph is None else _rows(graph.cpu(), graphs)
+    rows = [slice(None)] if graph is None else slices_of(graph, graphs)
     spectra = []
     for index, part in enumerate(rows):
         kept = int((numbers[1][index] > 0).sum())
@@ -190,11 +183,6 @@ def _refuse(now: Tensor | None, stored: Tensor, reading: Reading) -> None:
             f"{names[int(now[0, 3])]}; give the same to both."
         )
     raise InputError(f"the spectrum stored on data is that of other links than data has now; {AGAIN}.")
-
-
-def _rows(graph: Tensor, graphs: int) -> list[slice]:
-    ends = torch.bincount(graph, minlength=graphs).cumsum(0).tolist()
-    return [slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
 
 
 def rows_of_batch(batch: Any, whole: Rows, digest: Tensor, reading: Reading, refreshed: bool) -> Rows:
