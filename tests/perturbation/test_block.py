@@ -75,6 +75,8 @@ def test_what_does_not_fit_is_refused(matrices) -> None:
         BlockNeighborhood(matrices[:1], rank=3, spectra=[fishergcn.top_spectrum(matrices[0], rank=4)])
     with pytest.raises(InputError, match=r"shape \(graphs, 3\), got \(2, 4\)"):
         blocks.like(torch.ones(2, 4))
+    with pytest.raises(InputError, match="knows no other graphs; use a BlockNeighborhood"):
+        Neighborhood(matrices[0], rank=3).like(torch.ones(2, 3))
     with pytest.raises(InputError, match="have no operator"):
         blocks.like(torch.ones(2, 3)).operator(torch.zeros(2, 3))
     assert repr(blocks) == "BlockNeighborhood(3 graphs, 39 nodes, rank 3, radius 0.1, uniform noise)"

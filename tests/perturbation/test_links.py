@@ -107,3 +107,9 @@ def test_a_pool_refuses_other_graphs(adjacency):
         pool_weights(adjacency, [np.array([[0.0, 1.0], [1.0, 0.0]])])
     with pytest.raises(InputError, match="at least one graph"):
         pool_weights(adjacency, [])
+
+
+def test_a_rate_that_is_no_probability_is_refused(adjacency):
+    for rate in (-0.1, 1.5):
+        with pytest.raises(InputError, match="rate must be"):
+            LinkNoise(adjacency, rate, False, CPU, torch.float64)

@@ -10,7 +10,7 @@ Algorithm 1 itself.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -48,19 +48,9 @@ class LinkWeightGCN(nn.Module):
             return (own * dense).index_add(0, source, weight * dense[target])
 
         product = propagation_product(times, torch.ones_like(own), self.order)
-        operator: Any = _Product(product)  # all of an operator that a network multiplies with
+        # All of an operator that a network multiplies with: the product with Z of shape (n, 1, d).
+        operator: Any = SimpleNamespace(propagate=lambda dense: product(dense[:, 0]).unsqueeze(1))
         return self.model.logits(operator)[:, 0]
-
-
-class _Product:
-    """A function of matrices (n, d) as an operator on activations of one network."""
-
-    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
-        self.function = function
-
-    def propagate(self, dense: Tensor) -> Tensor:
-        """Return the product with Z of shape (n, 1, d)."""
-        return self.function(dense[:, 0]).unsqueeze(1)
 
 
 def prbcd_flips(
@@ -73,7 +63,7 @@ def prbcd_flips(
     model
         A single network, with its test nodes, whose labels are known to the attack, on a graph with links of weight 1.
     budget
-        At most so many pairs of different nodes are flipped, linked ones to unlinked and the reverse.
+        The most pairs of different nodes to flip, linked ones to unlinked and the reverse.
     block_size
         How many pairs are searched at a time.
     steps

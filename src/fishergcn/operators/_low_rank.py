@@ -62,10 +62,7 @@ class SparsePlusLowRank(Placed):
         self._core = self.sparse = sparse
         self.basis = as_tensor(basis, sparse.dtype, sparse.device).detach()
         self.coefficients = as_tensor(coefficients, sparse.dtype, sparse.device)
-        self._check()
-
-    def _check(self) -> None:
-        rows, columns = self.sparse.shape
+        rows, columns = sparse.shape
         if rows != columns:
             raise InputError(f"The sparse part must be square, got shape {rows} × {columns}.")
         if self.basis.ndim != 2 or self.basis.shape[0] != rows:

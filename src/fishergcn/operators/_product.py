@@ -241,7 +241,7 @@ def on_cpu(
     width = batch * size
     flat = out.reshape(rows, width)
     if left is None or weighted is None:
-        left, weighted = _nothing(rows, width, values.dtype)
+        left, weighted = np.empty((rows, 0), dtype=values.dtype), np.empty((0, width), dtype=values.dtype)
     rank = len(weighted)
     _check_array("left", left, (rows, rank), values)
     _check_array("weighted", weighted, weighted.shape[:1] + ((width,) if weighted.ndim == 2 else (batch, size)), values)
@@ -268,12 +268,8 @@ def on_cpu(
 
 
 def has_full_rows(entries: int, rows: int) -> bool:
-    """Whether a matrix has so many entries in a row that it pays on a CPU to copy the activations into tiles."""
+    """Whether rows are full enough for it to pay, on a CPU, to copy the activations into tiles."""
     return entries >= FULL_ROW * rows
-
-
-def _nothing(rows: int, width: int, dtype: Any) -> tuple[AnyArray, AnyArray]:
-    return np.empty((rows, 0), dtype=dtype), np.empty((0, width), dtype=dtype)
 
 
 def _check_array(name: str, array: AnyArray, shape: tuple[int, ...], values: AnyArray) -> None:

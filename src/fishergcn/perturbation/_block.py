@@ -37,7 +37,7 @@ class BlockNeighborhood(Neighborhood):
     propagations : sequence of sparse matrices of shape (n_g, n_g)
         Ã_1, …, Ã_G, as for :class:`Neighborhood`; a graph may have a single node.
     rank : int
-        k, at most so many directions in each graph.
+        k, the most directions that a graph has.
     radius, noise, seed
         As for :class:`Neighborhood`.
     spectra : sequence of Spectrum, optional
@@ -119,15 +119,6 @@ class BlockNeighborhood(Neighborhood):
     def eigenvalues(self) -> Tensor:
         """w, shape (G, k); zero where a graph has no more directions."""
         return self._eigenvalues
-
-    @property
-    def rank(self) -> int:
-        """k, the largest number of directions of a graph."""
-        return self._eigenvalues.shape[1]
-
-    @property
-    def _shape(self) -> tuple[int, ...]:
-        return tuple(self._eigenvalues.shape)
 
     @property
     def rows(self) -> Tensor:

@@ -44,12 +44,10 @@ class CongruenceNeighborhood(Coordinates):
     radius : float
         ε, at least 0: a draw with shape ϕ = ε has E κ² = ε², to first order in ε, so that ε is the root mean square of
         the Bures distance. (The ε of :class:`Neighborhood` is on another scale.)
-    noise : {"uniform", "gaussian"}
-        e is uniform on [-1/2, 1/2]^k, or normal with the same variance 1/12.
+    noise, seed
+        As for :class:`Neighborhood`.
     degree : int
         p, from 1 to 32, for ``"polynomial"``: a product with Ã(x) takes 2p + 1 products with Ã.
-    seed : int
-        Of draws that are given no generator.
     basis : array of shape (n, r), optional
         V: X = V C Vᵀ takes the place of ``directions``; x holds the entries of the symmetric C, its diagonal first and
         then √2 C_ab for a < b.

@@ -14,6 +14,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from fishergcn._base.checks import check_real
 from fishergcn._base.matrices import check_adjacency
 from fishergcn._base.types import AnyArray, CSRArray, FloatArray, MatrixLike
 from fishergcn.errors import InputError
@@ -72,7 +73,7 @@ class LinkNoise(OtherWeights):
 
     def __init__(self, adjacency: CSRArray, rate: float, flip: bool, device: torch.device, dtype: torch.dtype) -> None:
         super().__init__(adjacency, device, dtype)
-        self.rate = rate
+        self.rate = check_real("rate", rate, minimum=0.0, maximum=1.0)
         self.added = round(rate * len(self._weights)) if flip else 0
         self._place()
 
@@ -98,14 +99,9 @@ class LinkNoise(OtherWeights):
         count = self.ends.shape[1]
         words = draw_words(keys, samples, LINKS, epoch, (count + 31) // 32, self.rate)
         kept = unpack(words, count).T.to(self.weights) * self.weights[:, None]
-        pairs = self._random_pairs(keys, samples, epoch)
-        return LinkOperator(self.ends, kept, pairs, self.own)
-
-    def _random_pairs(self, keys: Tensor, samples: int, epoch: int) -> Tensor:
-        """Return ends of added links, shape (2, added, B)."""
         raw = draw_words(keys, samples, LINKS + 1, epoch, 2 * self.added, 0.5)[:, : 2 * self.added]
-        scaled = ((raw.long() & 0xFFFFFFFF) * self.nodes) >> 32
-        return scaled.view(len(raw), 2, self.added).permute(1, 2, 0)
+        scaled = ((raw.long() & 0xFFFFFFFF) * self.nodes) >> 32  # the ends of added links
+        return LinkOperator(self.ends, kept, scaled.view(len(raw), 2, self.added).permute(1, 2, 0), self.own)
 
 
 class GraphPool(OtherWeights):

@@ -33,13 +33,8 @@ class PerturbationWarning(UserWarning):
 
     Examples
     --------
-    >>> import warnings, fishergcn
-    >>> path = fishergcn.renormalized([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always", PerturbationWarning)
-    ...     around = Neighborhood(path, rank=2, scale="trace")
-    >>> [each.category.__name__ for each in caught]
-    ['PerturbationWarning']
+    >>> issubclass(PerturbationWarning, UserWarning)
+    True
     """
 
 
@@ -199,7 +194,11 @@ class Neighborhood(Coordinates):
     @property
     def rank(self) -> int:
         """k, the number of directions."""
-        return self._eigenvalues.shape[0]
+        return self._eigenvalues.shape[-1]
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return tuple(self._eigenvalues.shape)
 
     @property
     def basis(self) -> Tensor:
@@ -232,11 +231,8 @@ class Neighborhood(Coordinates):
         self._eigenvalues = self._eigenvalues.to(self.device)
 
     def like(self, eigenvalues: Tensor) -> Neighborhood:
-        """Return the neighborhoods of other graphs, which only those of several graphs have."""
-        raise InputError(
-            "the batch holds other graphs than the one that the adversary was built from; build it from all of them: a "
-            "Batch, a list of Data or a data set."
-        )
+        """Return the neighborhoods of other graphs, where there are several (:class:`BlockNeighborhood`)."""
+        raise InputError("the neighborhood of one graph knows no other graphs; use a BlockNeighborhood.")
 
     def phi(self, noise: ArrayOrTensor, shape: ArrayOrTensor | float | None = None) -> Tensor:
         """φ = m ∘ ϕ ∘ e, shape (..., k), in float64, differentiable in ϕ and e.

@@ -206,7 +206,14 @@ class BuresAdversary(LayerAdversary):
 
     def _around(self, rows: Rows) -> Neighborhood:
         """Return the neighborhood of the graphs of a batch, or of the adversary's own."""
-        return self.neighborhood if rows.eigenvalues is None else self.neighborhood.like(rows.eigenvalues)
+        if rows.eigenvalues is None:
+            return self.neighborhood
+        if self.neighborhood.graph is None:
+            raise InputError(
+                "the batch holds other graphs than the one that the adversary was built from; build it from all of "
+                "them: a Batch, a list of Data or a data set."
+            )
+        return self.neighborhood.like(rows.eigenvalues)
 
     def _rows(self, batch: Any) -> Rows:
         """Return the rows of Ū for a batch, or all of them, on the adversary's device."""

@@ -52,12 +52,7 @@ class NodeAdversary(LayerAdversary):
     >>> model = GCNConv(1433, 7)
     >>> adversary = NodeAdversary(data, radius=0.1, samples=2).attach(model)
     >>> optimizer = torch.optim.Adam([{"params": model.parameters()}, adversary.parameter_group()], lr=0.01)
-    >>> loss = adversary.average(
-    ...     lambda: torch.nn.functional.cross_entropy(
-    ...         model(data.x, data.edge_index)[data.train_mask], data.y[data.train_mask]
-    ...     )
-    ... )
-    >>> loss.backward()
+    >>> adversary.average(lambda: model(data.x, data.edge_index).square().mean()).backward()
     >>> optimizer.step()
     """
 
