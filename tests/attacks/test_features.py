@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from fishergcn.attacks._features import count_replaced, replace_entries
+from fishergcn.attacks import count_replaced, replace_entries
 from fishergcn.errors import InputError
 
 

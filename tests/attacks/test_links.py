@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from fishergcn.attacks._links import add_links, count_links, remove_links, toggle_links
+from fishergcn.attacks import add_links, count_links, remove_links, toggle_links
 from fishergcn.errors import InputError
 
 

@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from fishergcn import high_order, renormalized
-from fishergcn.attacks._operators import DenseOperator, operator_of
+from fishergcn.attacks import operator_of
 from fishergcn.errors import InputError
 from fishergcn.models import TrainedModel
+from fishergcn.operators import DenseOperator
 
 CPU = torch.device("cpu")
 

@@ -10,9 +10,8 @@ import torch
 from scipy import sparse
 
 from fishergcn import renormalized
-from fishergcn.attacks._links import count_links, toggle_links
-from fishergcn.attacks._operators import operator_of
-from fishergcn.attacks._prbcd import LinkWeightGCN, prbcd_flips
+from fishergcn.attacks import count_links, operator_of, prbcd_flips, toggle_links
+from fishergcn.attacks._prbcd import LinkWeightGCN
 from fishergcn.errors import InputError
 
 pytest.importorskip("torch_geometric")

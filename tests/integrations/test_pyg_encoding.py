@@ -13,7 +13,7 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.utils import get_laplacian, to_dense_adj, to_networkx
 
 from fishergcn.errors import ConvergenceError, InputError
-from fishergcn.integrations.pyg import AddSpectralEncoding, _encoding
+from fishergcn.integrations.pyg import AddSpectralEncoding
 
 KINDS = ["plain", "sym", "rw", "renormalized"]
 
@@ -87,7 +87,7 @@ def test_refusals(monkeypatch) -> None:
     one_way = Data(edge_index=torch.tensor([[0], [1]]), num_nodes=2)
     with pytest.raises(InputError, match="must list both arcs"):
         AddSpectralEncoding(1)(one_way)
-    monkeypatch.setattr(_encoding, "TOLERANCE", 1e-30)
+    monkeypatch.setattr("fishergcn.integrations.pyg._encoding.TOLERANCE", 1e-30)
     with pytest.raises(ConvergenceError, match="the eigenvectors have a residual of"):
         AddSpectralEncoding(2)(data)
     assert repr(AddSpectralEncoding(2)) == "AddSpectralEncoding(rank=2, laplacian='sym', end='bottom')"

@@ -21,7 +21,6 @@ from torch_geometric.nn import BatchNorm, GCNConv
 from fishergcn.errors import InputError
 from fishergcn.integrations.pyg import BuresAdversary
 from fishergcn.integrations.pyg import _entry as entry
-from fishergcn.integrations.pyg._eagerly import eagerly
 from fishergcn.perturbation import PerturbationWarning
 
 
@@ -402,12 +401,16 @@ def test_optimizers_that_ascend_are_not(data, model, kind) -> None:
     assert adversary.xi.grad.abs().max() > 0
 
 
-def test_first_passes_that_overlap_leave_compilation_on() -> None:
+def test_first_passes_that_overlap_leave_compilation_on(data) -> None:
     """The stance of torch belongs to the process: each of two threads would set back what the other had set."""
     entered, left = [threading.Event() for _ in range(2)], threading.Event()
+    models = [Net() for _ in range(2)]
+    adversaries = [BuresAdversary(data, rank=4).attach(model) for model in models]
+    phis = [adversary.draw()[0].detach() for adversary in adversaries]
 
     def overlapping(number: int) -> None:
-        with eagerly():
+        with adversaries[number].perturbed(phis[number]):
+            models[number](data.x, data.edge_index)
             entered[number].set()
             entered[1 - number].wait(10)
             if number == 1:

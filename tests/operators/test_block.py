@@ -25,38 +25,11 @@ def parts():
     return matrix, torch.tensor(spectrum.eigenvectors), coefficients, dense
 
 
-def test_is_the_rectangular_part_of_the_dense_matrix(parts):
-    matrix, basis, coefficients, dense = parts
-    rows, columns = np.array([1, 8, 30]), np.arange(0, NODES, 2)
-    block = SparseMatrix.from_scipy(matrix[rows][:, columns])
-    for add in (None, lambda moments: moments):
-        operator = BlockOperator(block, basis[rows], basis[columns], coefficients, add)
-        found = operator.propagate(dense[columns])
-        for b in range(2):
-            whole = matrix.toarray() - (basis * coefficients[b]).numpy() @ basis.numpy().T
-            expected = whole[np.ix_(rows, columns)] @ dense[columns, b].numpy()
-            np.testing.assert_allclose(found[:, b].numpy(), expected, atol=1e-13)
-
-
 def test_covering_all_nodes_it_is_the_perturbed_graph(parts):
     matrix, basis, coefficients, dense = parts
     whole = SparsePlusLowRank(matrix, basis, coefficients).propagate(dense)
     found = BlockOperator(SparseMatrix.from_scipy(matrix), basis, basis, coefficients).propagate(dense)
     torch.testing.assert_close(found, whole, rtol=0, atol=1e-13)
-
-
-@pytest.mark.parametrize("add", [None, lambda moments: 2 * moments])
-def test_derivatives(parts, add):
-    matrix, basis, coefficients, dense = parts
-    rows, columns = np.arange(4), np.arange(10)
-    block = SparseMatrix.from_scipy(matrix[rows][:, columns])
-
-    def product(c, z):
-        return BlockOperator(block, basis[rows], basis[columns], c, add).propagate(z)
-
-    inputs = (coefficients.clone().requires_grad_(), dense[:10].clone().requires_grad_())
-    assert torch.autograd.gradcheck(product, inputs, check_forward_ad=True)
-    assert torch.autograd.gradgradcheck(product, inputs)
 
 
 def test_the_bases_are_constants(parts):

@@ -10,8 +10,9 @@ import pytest
 import torch
 from scipy import sparse
 
+from fishergcn import renormalized
 from fishergcn.errors import InputError
-from fishergcn.operators._sparse import SparseMatrix, spmm
+from fishergcn.operators import IdentityOperator, SparseMatrix, as_operator, spmm
 
 SHAPES = [(5, 3), (2, 5, 3), (2, 3, 5, 4), (0, 5, 3)]
 
@@ -136,3 +137,10 @@ def test_bad_matrices_are_refused():
         SparseMatrix.from_scipy(np.array([[np.nan, 1.0]]))
     with pytest.raises(InputError, match="2 dimensions, got 1"):
         SparseMatrix.from_scipy(np.ones(3))
+
+
+def test_only_the_identity_is_taken_for_it():
+    eye = sparse.eye_array(9, format="csr")
+    others = [2 * eye, eye[::-1], sparse.csr_array(eye[:5]), renormalized(np.ones((9, 9)))]
+    kinds = [type(as_operator(sparse.csr_array(each), device="cpu", dtype=torch.float64)) for each in (eye, *others)]
+    assert kinds == [IdentityOperator] + [SparseMatrix] * len(others)

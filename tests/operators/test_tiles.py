@@ -10,7 +10,6 @@ from scipy import sparse
 pytest.importorskip("numba")
 
 from fishergcn._kernels import cpu_tiles
-from fishergcn._kernels.choice import FULL_ROW
 from fishergcn.operators import SparseMatrix, SparsePlusLowRank
 
 
@@ -81,6 +80,8 @@ def test_derivatives_of_every_kind_pass_through_tiles(count_tiles) -> None:
 
 
 def test_few_entries_in_a_row_are_multiplied_as_before(count_tiles) -> None:
-    matrix = full_rows(200, 200, share=0.9 * FULL_ROW / 200)
-    SparseMatrix.from_scipy(matrix).propagate(torch.ones(200, 1, 8, dtype=torch.float64))
+    fuller = [SparseMatrix.from_scipy(full_rows(200, 200, share=share)) for share in np.linspace(0.02, 0.5, 49)]
+    few = [matrix for matrix in fuller if not matrix.full_rows]
+    assert 0 < len(few) < len(fuller)
+    few[-1].propagate(torch.ones(200, 1, 8, dtype=torch.float64))
     assert not count_tiles

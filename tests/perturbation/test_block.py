@@ -75,13 +75,15 @@ def test_what_does_not_fit_is_refused(matrices) -> None:
         BlockNeighborhood(matrices[:1], rank=3, spectra=[fishergcn.top_spectrum(matrices[0], rank=4)])
     with pytest.raises(InputError, match=r"shape \(graphs, 3\), got \(2, 4\)"):
         blocks.like(torch.ones(2, 4))
+    with pytest.raises(InputError, match="knows no other graphs; use a BlockNeighborhood"):
+        Neighborhood(matrices[0], rank=3).like(torch.ones(2, 3))
     with pytest.raises(InputError, match="have no operator"):
         blocks.like(torch.ones(2, 3)).operator(torch.zeros(2, 3))
     assert repr(blocks) == "BlockNeighborhood(3 graphs, 39 nodes, rank 3, radius 0.1, uniform noise)"
     assert blocks.to(dtype=torch.float32).operator().dtype == torch.float32
 
 
-def test_the_largest_eigenvalue_and_the_mean_of_all_graphs(matrices) -> None:
+def test_the_largest_eigenvalue_of_all_graphs(matrices) -> None:
     with pytest.warns(PerturbationWarning, match="have an eigenvalue of L beyond 2"):
         blocks = BlockNeighborhood(matrices, rank=3, radius=1.5)
     phi = blocks.sample(4)
@@ -92,5 +94,3 @@ def test_the_largest_eigenvalue_and_the_mean_of_all_graphs(matrices) -> None:
     assert 0 < inside < 1.5
     drawn = BlockNeighborhood(matrices, rank=3, radius=inside).sample(50, torch.Generator().manual_seed(0))
     assert blocks.largest_eigenvalue(drawn).max() <= 2 + 1e-6
-    mean, some = blocks.mean_operator().to_dense(), blocks.operator(blocks.sample(4000)).to_dense().mean(0)
-    torch.testing.assert_close(mean, some, rtol=0, atol=0.02)

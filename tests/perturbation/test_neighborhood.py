@@ -149,15 +149,6 @@ def test_noise_has_variance_one_twelfth(neighborhood, kind):
     torch.testing.assert_close(phi, expected, rtol=1e-14, atol=0)
 
 
-def test_draws_repeat_and_do_not_share_state(propagation):
-    first, second = Neighborhood(propagation, seed=4), Neighborhood(propagation, seed=4)
-    draw = first.sample(3)
-    assert torch.equal(draw, second.sample(3))
-    assert not torch.equal(draw, first.sample(3))
-    generators = [torch.Generator().manual_seed(9) for _ in range(2)]
-    assert torch.equal(first.sample(3, generators[0]), second.sample(3, generators[1]))
-
-
 def test_gradients_flow_from_operator_to_shape(neighborhood):
     shape = torch.full((10,), 0.5, dtype=torch.float64, requires_grad=True)
     e = neighborhood.noise(2, torch.Generator().manual_seed(0))

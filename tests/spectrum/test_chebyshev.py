@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from fishergcn import renormalized, top_spectrum
-from fishergcn.spectrum import _chebyshev, _krylov, bottom_spectrum
+from fishergcn.spectrum import bottom_spectrum
 
 pytest.importorskip("numba")
 
@@ -26,8 +26,8 @@ def random_links(nodes: int, degree: int, seed: int) -> sparse.csr_array:
 @pytest.fixture
 def _always(monkeypatch):
     """Filter however small the graph is."""
-    monkeypatch.setattr(_krylov, "LARGE_GRAPH", 0)
-    monkeypatch.setattr(_krylov, "DENSE_SIZE", 0)
+    monkeypatch.setattr("fishergcn.spectrum._krylov.LARGE_GRAPH", 0)
+    monkeypatch.setattr("fishergcn.spectrum._krylov.DENSE_SIZE", 0)
 
 
 @pytest.mark.usefixtures("_always")
@@ -56,20 +56,26 @@ def test_the_smallest_are_found_on_a_graph_with_repeated_eigenvalues() -> None:
     assert low.residual <= 1e-4
 
 
-def test_what_float32_cannot_reach_is_left_to_others() -> None:
-    matrix = sparse.eye_array(5000, format="csr")
-    assert _chebyshev.suits(matrix, 10, 1e-4)
-    assert not _chebyshev.suits(matrix, 10, 1e-8)
-    assert not _chebyshev.suits(matrix, 1000, 1e-4)
-    assert not _chebyshev.suits(sparse.eye_array(100, format="csr"), 10, 1e-4)
+@pytest.mark.usefixtures("_always")
+@pytest.mark.parametrize(
+    ("nodes", "rank", "tolerance", "chosen"),
+    [(900, 10, 1e-4, True), (900, 10, 1e-8, False), (900, 200, 1e-4, False), (100, 10, 1e-4, False)],
+)
+def test_what_float32_cannot_reach_is_left_to_others(nodes, rank, tolerance, chosen) -> None:
+    found = top_spectrum(renormalized(random_links(nodes, 8, 0)), rank=rank, component="all", tolerance=tolerance)
+    assert (found.solver == "Chebyshev") == chosen
 
 
-def test_a_diagonal_that_is_not_stored_is_shifted_too() -> None:
-    matrix = random_links(400, 6, 1).astype(np.float32)
-    product = _chebyshev._Product(matrix)
-    np.testing.assert_allclose(
-        product._shifted(2.0, -0.5).toarray(), 2 * matrix.toarray() - 0.5 * np.eye(400), rtol=1e-6
-    )
-    with_diagonal = _chebyshev._Product(sparse.csr_array(matrix + sparse.eye_array(400, dtype=np.float32)))
-    expected = 2 * with_diagonal.matrix.toarray() - 0.5 * np.eye(400)
-    np.testing.assert_allclose(with_diagonal._shifted(2.0, -0.5).toarray(), expected, rtol=1e-6)
+@pytest.mark.usefixtures("_always")
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_diagonal_that_is_not_stored_is_shifted_too(stored) -> None:
+    links = random_links(400, 6, 1)
+    root = sparse.diags_array(np.maximum(links.sum(axis=1), 1.0) ** -0.5)
+    matrix = sparse.csr_array(root @ links @ root)
+    assert matrix.diagonal().max() == 0
+    propagation = sparse.csr_array((matrix + sparse.eye_array(400)) / 2) if stored else matrix
+    found = bottom_spectrum(propagation, rank=5, tolerance=1e-4)
+    expected = np.linalg.eigvalsh(np.eye(400) - propagation.toarray())
+    inside = expected[expected > 1e-9][:5]
+    assert found.solver == "Chebyshev"
+    np.testing.assert_allclose(found.eigenvalues[::-1], inside, atol=1e-4)

@@ -9,8 +9,7 @@ from fishergcn import Graph, datasets, high_order, renormalized, top_spectrum
 from fishergcn.errors import ConvergenceError, InputError
 from fishergcn.graph import largest_component
 from fishergcn.operators import SparseMatrix
-from fishergcn.spectrum import Spectrum, _krylov, _lanczos, bottom_spectrum
-from fishergcn.spectrum._lanczos import lanczos
+from fishergcn.spectrum import Spectrum, _lanczos, bottom_spectrum
 
 
 def two_components(sizes=(30, 20), seed=0, density=0.3):
@@ -128,7 +127,7 @@ def test_every_solver_finds_the_same(solver, monkeypatch):
     propagation = two_components((700, 100), density=0.02)
     values, vectors, nodes = dense_oracle(propagation)
     for other in set(SOLVERS) - {solver}:
-        monkeypatch.setattr(_krylov, other, lambda *_: None)
+        monkeypatch.setattr(f"fishergcn.spectrum._krylov.{other}", lambda *_: None)
     spectrum = top_spectrum(propagation, 6)
     assert spectrum.solver.lower().replace(" ", "_") == solver.lstrip("_")
     np.testing.assert_allclose(spectrum.eigenvalues, values[:6], atol=1e-10)
@@ -141,13 +140,13 @@ def test_a_poor_answer_is_passed_over_and_none_is_an_error(monkeypatch):
     def poor(matrix, rank, seed, tolerance):
         return np.random.default_rng(seed).standard_normal((matrix.shape[0], rank))
 
-    monkeypatch.setattr(_krylov, "lanczos", poor)
+    monkeypatch.setattr("fishergcn.spectrum._krylov.lanczos", poor)
     assert top_spectrum(propagation, 3).solver == "ARPACK"
-    monkeypatch.setattr(_krylov, "_arpack", poor)
+    monkeypatch.setattr("fishergcn.spectrum._krylov._arpack", poor)
     assert top_spectrum(propagation, 3).solver == "LOBPCG"
-    monkeypatch.setattr(_krylov, "_lobpcg", lambda *_: None)
+    monkeypatch.setattr("fishergcn.spectrum._krylov._lobpcg", lambda *_: None)
     assert top_spectrum(propagation, 3).solver == "block Krylov"
-    monkeypatch.setattr(_krylov, "_block_krylov", poor)
+    monkeypatch.setattr("fishergcn.spectrum._krylov._block_krylov", poor)
     with pytest.raises(ConvergenceError, match="larger tolerance or a smaller rank"):
         top_spectrum(propagation, 3)
 
@@ -156,16 +155,17 @@ def test_a_poor_answer_is_passed_over_and_none_is_an_error(monkeypatch):
 def test_lanczos_vectors_stay_orthonormal_beyond_convergence(seed):
     # One eigenvalue far above a crowd: it converges early, which is when rounding brings it back.
     rng = np.random.default_rng(seed)
-    matrix = sparse.csr_array(np.diag(np.concatenate([[50.0], 1 + 0.1 * rng.random(899)])))
-    vectors = lanczos(matrix, 10, seed, 1e-10)
-    np.testing.assert_allclose(vectors.T @ vectors, np.eye(10), atol=1e-12)
-    pairs = _krylov._checked(matrix, vectors, 10, "")
-    np.testing.assert_allclose(pairs.values, np.sort(matrix.diagonal())[::-1][:10], atol=1e-9)
-    assert pairs.residual < 1e-10
+    values = np.concatenate([[2.0], 0.04 * (1 + 0.1 * rng.random(899))])
+    found = top_spectrum(np.diag(1 - values), 10, seed=seed, component="all", tolerance=1e-10)
+    assert found.solver == "Lanczos"
+    np.testing.assert_allclose(found.eigenvectors.T @ found.eigenvectors, np.eye(10), atol=1e-12)
+    np.testing.assert_allclose(found.eigenvalues, np.sort(values)[::-1][:10], atol=1e-9)
+    assert found.residual < 1e-10
 
 
 def test_lanczos_gives_up_where_the_space_ends():
-    assert lanczos(sparse.csr_array(np.diag(np.repeat([3.0, 2.0, 1.0], 300))), 10, 0, 1e-10) is None
+    values = np.repeat([1.5, 1.0, 0.5], 300)
+    assert top_spectrum(np.diag(1 - values), 10, component="all", tolerance=1e-10).solver != "Lanczos"
 
 
 def test_repeated_eigenvalues_of_small_and_large_graphs_are_all_found():
@@ -194,11 +194,10 @@ def test_all_of_several_equal_components_are_found(copies):
 def test_lanczos_misses_no_copy_of_an_eigenvalue(seed, copies, size, degree, rank, shift):
     links = sparse.random_array((size, size), density=degree / size, rng=np.random.default_rng(seed + shift))
     propagation = sparse.block_diag([renormalized((links + links.T) > 0)] * copies)
-    laplacian = sparse.csr_array(sparse.eye_array(copies * size) - propagation)
-    basis = lanczos(laplacian, rank, seed, 1e-10)
-    assert basis is not None
-    wanted = linalg.eigvalsh(laplacian.toarray())[-rank:]
-    np.testing.assert_allclose(np.sort(np.diag(basis.T @ (laplacian @ basis))), wanted, atol=1e-8)
+    found = top_spectrum(propagation, rank, seed=seed, component="all", tolerance=1e-10)
+    assert found.solver == "Lanczos"
+    wanted = linalg.eigvalsh(np.eye(copies * size) - propagation.toarray())[-rank:]
+    np.testing.assert_allclose(found.eigenvalues[::-1], wanted, atol=1e-8)
 
 
 def test_a_check_for_copies_that_ends_early_is_no_answer():
@@ -208,19 +207,31 @@ def test_a_check_for_copies_that_ends_early_is_no_answer():
         _lanczos._above(matrix, torch.eye(602, dtype=torch.float64)[:1], 2.0, np.random.default_rng(0))
 
 
+@pytest.fixture
+def _block_krylov(monkeypatch):
+    """All other solvers fail, however small the graph is."""
+    monkeypatch.setattr("fishergcn.spectrum._krylov.DENSE_SIZE", 0)
+    for other in SOLVERS[:-1]:
+        monkeypatch.setattr(f"fishergcn.spectrum._krylov.{other}", lambda *_: None)
+
+
+@pytest.mark.usefixtures("_block_krylov")
 def test_block_krylov_finds_repeated_eigenvalues():
     # Twelve copies of one path: every eigenvalue of L has multiplicity twelve.
     path = sparse.diags_array([1.0, 1.0], offsets=[1, -1], shape=(50, 50))
-    laplacian = sparse.csr_array(sparse.eye_array(600) - renormalized(sparse.block_diag([path] * 12)))
-    pairs = _krylov._checked(laplacian, _krylov._block_krylov(laplacian, 12, 0, 1e-8), 12, "")
-    np.testing.assert_allclose(pairs.values, linalg.eigvalsh(laplacian.toarray())[-12:][::-1], atol=1e-12)
-    assert pairs.residual < 1e-8
+    propagation = renormalized(sparse.block_diag([path] * 12))
+    found = top_spectrum(propagation, 12, component="all", tolerance=1e-8)
+    assert found.solver == "block Krylov"
+    wanted = linalg.eigvalsh(np.eye(600) - propagation.toarray())[-12:][::-1]
+    np.testing.assert_allclose(found.eigenvalues, wanted, atol=1e-12)
 
 
+@pytest.mark.usefixtures("_block_krylov")
 def test_block_krylov_survives_an_exhausted_space():
-    matrix = sparse.csr_array(np.diag([3.0, 2.0, 1.0, 0.0, 0.0]))
-    pairs = _krylov._checked(matrix, _krylov._block_krylov(matrix, 2, 0, 1e-12), 2, "")
-    np.testing.assert_allclose(pairs.values, [3, 2], atol=1e-12)
+    values = np.array([1.5, 1.0, 0.5, *np.zeros(6)])
+    found = top_spectrum(np.diag(1 - values), 2, component="all", tolerance=1e-12)
+    assert found.solver == "block Krylov"
+    np.testing.assert_allclose(found.eigenvalues, [1.5, 1.0], atol=1e-12)
 
 
 @pytest.mark.parametrize("sizes", [(30, 20), (700, 100)])

@@ -12,7 +12,6 @@ from scipy import sparse
 from fishergcn import Graph, TrainConfig, renormalized, train
 from fishergcn.errors import InputError
 from fishergcn.nn._view import reach
-from fishergcn.perturbation import _adversary
 from fishergcn.splits import Split
 from fishergcn.training import SCORES, BatchSettings, Run, _batch_problem, prepare_batches
 from fishergcn.training._methods import parse_method
@@ -75,7 +74,7 @@ class TestEqualsFullBatch:
     def test_node_weights(self, graph, split, method, settings, monkeypatch):
         """Local, so that no spectrum is needed: none is computed."""
         monkeypatch.setattr(_batch_problem, "choose_directions", None)
-        monkeypatch.setattr(_adversary, "_WIDE", 50)
+        monkeypatch.setattr("fishergcn.perturbation._perturbation._WIDE", 50)
         config = TrainConfig.from_dict(CONFIG.to_dict() | {"directions": "nodes", "radius": 0.4} | settings)
         [expected] = train(graph, method, split, config=config, keep_weights=True)
         found = train_batches(graph, method, split, config=config, batch_size=45, fanout=(-1, -1), keep_weights=True)

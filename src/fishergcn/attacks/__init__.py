@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from fishergcn.attacks._bures_ball import Worst, farthest, worst_in_ball
-from fishergcn.attacks._congruence import worst_congruence
-from fishergcn.attacks._features import check_noise, count_replaced, replace_entries
-from fishergcn.attacks._links import add_links, count_links, remove_links, toggle_links
-from fishergcn.attacks._operators import operator_of
+from fishergcn.attacks._changed_links import add_links, count_links, operator_of, remove_links, toggle_links
+from fishergcn.attacks._feature_noise import check_noise, count_replaced, replace_entries
 from fishergcn.attacks._prbcd import prbcd_flips
+from fishergcn.attacks._worst_congruence import worst_congruence
 
 __all__ = [
     "Worst", "add_links", "check_noise", "count_links", "count_replaced", "farthest", "operator_of", "prbcd_flips",
-    "remove_links", "replace_entries", "toggle_links", "worst_congruence",
-    "worst_in_ball",
+    "remove_links", "replace_entries", "toggle_links", "worst_congruence", "worst_in_ball",
 ]  # fmt: skip

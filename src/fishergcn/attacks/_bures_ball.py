@@ -44,16 +44,9 @@ class Worst:
 
     Examples
     --------
-    >>> import numpy as np, fishergcn
-    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4), labels=[0, 0, 1, 1])
-    >>> split = fishergcn.splits.Split("mine", train=[0, 3], val=[1], test=[2])
-    >>> records = fishergcn.train(graph, "gcn", split, config=fishergcn.TrainConfig(max_epochs=50), keep_weights=True)
-    >>> model = fishergcn.TrainedModel.from_records(graph, records, split)
-    >>> around = fishergcn.Neighborhood(model.propagation, rank=3)
-    >>> found = worst_in_ball(model, around, 0.1, restarts=2, steps=5)
-    >>> matrix = around.operator(found.phi[0]).to_dense()  # the graph that was found
-    >>> matrix.shape, bool(np.isclose(around.distance(found.phi), found.distance))
-    (torch.Size([4, 4]), True)
+    >>> one = torch.zeros(1)
+    >>> Worst(torch.zeros(1, 3), distance=one, loss=one, accuracy=one).phi.shape
+    torch.Size([1, 3])
     """
 
     phi: Tensor
@@ -89,15 +82,6 @@ def project(neighborhood: Neighborhood, phi: Tensor, radius: float, bound: float
     """Scale φ, shape (..., k), towards 0 until D_B(ρ, ρ(φ)) ≤ radius and, with a bound, λ_max(L(φ)) ≤ bound.
 
     What is inside stays as it is. Eigenvalues beyond the bound are set to it first, and the others scaled to the trace.
-
-    Examples
-    --------
-    >>> import fishergcn, torch
-    >>> from fishergcn.perturbation import Neighborhood
-    >>> near = Neighborhood(fishergcn.renormalized([[0, 1, 0], [1, 0, 1], [0, 1, 0]]), rank=2)
-    >>> inside = project(near, torch.tensor([5.0, 0.0], dtype=torch.float64), 0.1)
-    >>> round(float(near.distance(inside)), 9)
-    0.1
     """
 
     def inside(point: Tensor) -> Tensor:

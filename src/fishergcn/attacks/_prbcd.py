@@ -10,7 +10,7 @@ Algorithm 1 itself.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -27,11 +27,10 @@ from fishergcn.propagation import propagation_product
 
 
 class LinkWeightGCN(nn.Module):
-    """A trained network as a differentiable function of the weights of a list of links.
+    """A trained network as a differentiable function of the weights of a list of links, in both directions of each.
 
-    ``forward(x, edge_index, edge_weight)`` takes both directions of every link between different nodes; links from
-    nodes to themselves are fixed, and so are the features, whatever ``x`` is. ``order`` is T of a high-order network,
-    None for the renormalized graph.
+    Links from nodes to themselves are fixed, and so are the features, whatever ``x`` is. ``order`` is T of a high-order
+    network, None for the renormalized graph.
     """
 
     def __init__(self, model: TrainedModel, order: int | None) -> None:
@@ -49,19 +48,9 @@ class LinkWeightGCN(nn.Module):
             return (own * dense).index_add(0, source, weight * dense[target])
 
         product = propagation_product(times, torch.ones_like(own), self.order)
-        operator: Any = _Product(product)  # all of an operator that a network multiplies with
+        # All of an operator that a network multiplies with: the product with Z of shape (n, 1, d).
+        operator: Any = SimpleNamespace(propagate=lambda dense: product(dense[:, 0]).unsqueeze(1))
         return self.model.logits(operator)[:, 0]
-
-
-class _Product:
-    """A function of matrices (n, d) as an operator on activations of one network."""
-
-    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
-        self.function = function
-
-    def propagate(self, dense: Tensor) -> Tensor:
-        """Return the product with Z of shape (n, 1, d)."""
-        return self.function(dense[:, 0]).unsqueeze(1)
 
 
 def prbcd_flips(
@@ -74,7 +63,7 @@ def prbcd_flips(
     model
         A single network, with its test nodes, whose labels are known to the attack, on a graph with links of weight 1.
     budget
-        At most so many pairs of different nodes are flipped, linked ones to unlinked and the reverse.
+        The most pairs of different nodes to flip, linked ones to unlinked and the reverse.
     block_size
         How many pairs are searched at a time.
     steps

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from fishergcn.operators._block import BlockOperator
-from fishergcn.operators._congruence import CongruenceOperator, NodeBlockOperator, PolynomialOperator
-from fishergcn.operators._dense import DenseOperator
-from fishergcn.operators._identity import IdentityOperator, as_operator
-from fishergcn.operators._links import LinkOperator
+from fishergcn.operators._block import BlockOperator, NodeBlockOperator
+from fishergcn.operators._congruence import CongruenceOperator, PolynomialOperator
+from fishergcn.operators._dense import DenseOperator, IdentityOperator, as_operator
+from fishergcn.operators._graphs import LinkOperator, PooledOperator
 from fishergcn.operators._low_rank import SparsePlusLowRank
 from fishergcn.operators._operator import Operator
-from fishergcn.operators._pooled import PooledOperator
 from fishergcn.operators._sparse import SparseMatrix, spmm
 
 __all__ = [

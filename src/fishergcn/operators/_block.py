@@ -40,6 +40,8 @@ class BlockOperator(Placed):
     tensor([[[0.2500]]], dtype=torch.float64)
     """
 
+    _parts = ("matrix", "left", "right", "coefficients", "add")
+
     def __init__(
         self,
         matrix: SparseMatrix,
@@ -58,12 +60,6 @@ class BlockOperator(Placed):
         self.left, self.right, self.coefficients = left.detach(), right.detach(), coefficients
         self.add = add
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> BlockOperator:
-        """Return the operator on another device or in another precision; gradients still flow to c."""
-        matrix = self.matrix.to(device, dtype)
-        left, right, c = (each.to(matrix.forward.values()) for each in (self.left, self.right, self.coefficients))
-        return BlockOperator(matrix, left, right, c, self.add)
-
     def propagate(self, dense: Tensor) -> Tensor:
         """Return the product with node-major activations (q, B, d), shape (p, B, d)."""
         if self.add is None:
@@ -75,3 +71,40 @@ class BlockOperator(Placed):
             moments = self.add(self.right.T @ dense.flatten(1)).view(-1, *dense.shape[1:])
             weighted = self.coefficients.T.unsqueeze(-1) * moments
             return torch.addmm(plain.flatten(1), self.left, weighted.flatten(1), alpha=-1).view_as(plain)
+
+
+class NodeBlockOperator(Placed):
+    """I_RC - s M_R (I_RC - Ã_RC) M_C with diagonal M: what a layer of a mini-batch multiplies with.
+
+    Parameters
+    ----------
+    matrix
+        Ã_RC, p × q, possibly sampled.
+    place : Tensor of shape (p,), int64
+        Where each node of R stands among those of C.
+    left, right : Tensor of shape (p, B) and (q, B)
+        The weights m of the nodes R and C.
+    scale : Tensor of shape (B,)
+        s.
+
+    Examples
+    --------
+    >>> import torch
+    >>> row = SparseMatrix.from_scipy([[0.5, 0.5]])
+    >>> weights, one = torch.tensor([[2.0], [1.0]]).double(), torch.ones(1).double()
+    >>> operator = NodeBlockOperator(row, torch.tensor([0]), weights[:1], weights, one)
+    >>> operator.propagate(torch.eye(2).double()[:, None]).flatten()  # 1 - 2 (1 - 1/2) 2 and 2 (1/2) 1
+    tensor([-1.,  1.], dtype=torch.float64)
+    """
+
+    _parts = ("matrix", "place", "left", "right", "scale")
+
+    def __init__(self, matrix: SparseMatrix, place: Tensor, left: Tensor, right: Tensor, scale: Tensor) -> None:
+        self._core = self.matrix = matrix
+        self.place, self.left, self.right, self.scale = place, left, right, scale
+
+    def propagate(self, dense: Tensor) -> Tensor:
+        """Return the product with node-major activations (q, B, d), shape (p, B, d)."""
+        heard = self.matrix.propagate(self.right.unsqueeze(-1) * dense)
+        kept = 1.0 - self.scale * self.left.square()
+        return kept.unsqueeze(-1) * dense[self.place] + (self.scale * self.left).unsqueeze(-1) * heard

@@ -54,6 +54,8 @@ class CongruenceOperator(Placed):
     True
     """
 
+    _parts = ("sparse", "factor", "scale", "batch_shape")
+
     def __init__(
         self, sparse: SparseMatrix, factor: Factor, scale: Tensor, batch_shape: Sequence[int] | None = None
     ) -> None:
@@ -64,10 +66,6 @@ class CongruenceOperator(Placed):
         self.factor = factor.to(sparse.device, sparse.dtype)
         self.scale = scale.to(sparse.device, sparse.dtype)
         self.batch_shape = (len(scale),) if batch_shape is None else tuple(batch_shape)
-
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> CongruenceOperator:
-        """Return the operator on another device or in another precision; gradients still flow to M and s."""
-        return CongruenceOperator(self.sparse.to(device, dtype), self.factor, self.scale, self.batch_shape)
 
     def propagate(self, dense: Tensor) -> Tensor:
         """Return Ã′ Z for node-major activations (n, B, d)."""
@@ -83,11 +81,6 @@ class CongruenceOperator(Placed):
         eye = torch.eye(nodes, dtype=self.dtype, device=self.device)
         out = self.propagate(eye.unsqueeze(1).expand(nodes, len(self.scale), nodes))
         return out.movedim(1, 0).reshape(*self.batch_shape, nodes, nodes)
-
-    def __repr__(self) -> str:
-        rows, columns = self.shape
-        batch = f", batch {self.batch_shape}" if self.batch_shape else ""
-        return f"CongruenceOperator({rows} × {columns}{batch}, {self.dtype}, {self.device})"
 
 
 class PolynomialOperator(Placed):
@@ -110,13 +103,11 @@ class PolynomialOperator(Placed):
     tensor([1., 0.], dtype=torch.float64)
     """
 
+    _parts = ("sparse", "coefficients")
+
     def __init__(self, sparse: SparseMatrix, coefficients: Sequence[float] | Sequence[Tensor]) -> None:
         self._core = self.sparse = sparse
         self.coefficients = coefficients
-
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> PolynomialOperator:
-        """Return the operator on another device or in another precision."""
-        return PolynomialOperator(self.sparse.to(device, dtype), self.coefficients)
 
     def propagate(self, dense: Tensor) -> Tensor:
         """Return the product with node-major activations (n, B, d): p products, T_{a+1} = 2 Ã T_a - T_{a-1}."""
@@ -128,45 +119,3 @@ class PolynomialOperator(Placed):
             before, current = current, following if order == 0 else 2 * following - before
             out = out + coefficient * current
         return out
-
-
-class NodeBlockOperator(Placed):
-    """I_RC - s M_R (I_RC - Ã_RC) M_C with diagonal M: what a layer of a mini-batch multiplies with.
-
-    Parameters
-    ----------
-    matrix
-        Ã_RC, p × q, possibly sampled.
-    place : Tensor of shape (p,), int64
-        Where each node of R stands among those of C.
-    left, right : Tensor of shape (p, B) and (q, B)
-        The weights m of the nodes R and C.
-    scale : Tensor of shape (B,)
-        s.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from fishergcn.operators import SparseMatrix
-    >>> row = SparseMatrix.from_scipy([[0.5, 0.5]])
-    >>> weights, one = torch.tensor([[2.0], [1.0]]).double(), torch.ones(1).double()
-    >>> operator = NodeBlockOperator(row, torch.tensor([0]), weights[:1], weights, one)
-    >>> operator.propagate(torch.eye(2).double()[:, None]).flatten()  # 1 - 2 (1 - 1/2) 2 and 2 (1/2) 1
-    tensor([-1.,  1.], dtype=torch.float64)
-    """
-
-    def __init__(self, matrix: SparseMatrix, place: Tensor, left: Tensor, right: Tensor, scale: Tensor) -> None:
-        self._core = self.matrix = matrix
-        self.place, self.left, self.right, self.scale = place, left, right, scale
-
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> NodeBlockOperator:
-        """Return the operator on another device or in another precision; gradients still flow to m and s."""
-        matrix = self.matrix.to(device, dtype)
-        moved = [each.to(matrix.device, matrix.dtype) for each in (self.left, self.right, self.scale)]
-        return NodeBlockOperator(matrix, self.place.to(matrix.device), *moved)
-
-    def propagate(self, dense: Tensor) -> Tensor:
-        """Return the product with node-major activations (q, B, d), shape (p, B, d)."""
-        heard = self.matrix.propagate(self.right.unsqueeze(-1) * dense)
-        kept = 1.0 - self.scale * self.left.square()
-        return kept.unsqueeze(-1) * dense[self.place] + (self.scale * self.left).unsqueeze(-1) * heard

@@ -1,11 +1,16 @@
-"""A dense matrix as an operator, for the matrices that are not sparse."""
+"""Matrices that are not sparse: dense ones, and the identity, over which a network pays for no product."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import numpy as np
 import torch
 from torch import Tensor
 
-from fishergcn.operators._operator import Placed
+from fishergcn._base.types import CSRArray
+from fishergcn.operators._operator import Operator, Placed
+from fishergcn.operators._sparse import SparseMatrix
 
 
 class DenseOperator(Placed):
@@ -26,13 +31,59 @@ class DenseOperator(Placed):
             [[1., 2.]]])
     """
 
+    _parts = ("matrix",)
+
     def __init__(self, matrix: Tensor) -> None:
         self._core = self.matrix = matrix
-
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> DenseOperator:
-        """Return the operator on another device or in another precision."""
-        return DenseOperator(self.matrix.to(device or self.device, dtype or self.dtype))
 
     def propagate(self, dense: Tensor) -> Tensor:
         """Return Ã Z for node-major activations Z of shape (n, B, d), shape (p, B, d)."""
         return (self.matrix @ dense.reshape(len(dense), -1)).view(-1, *dense.shape[1:])
+
+
+@dataclass(frozen=True)
+class IdentityOperator:
+    """I in place of Ã: every product is what it was multiplied with.
+
+    Attributes
+    ----------
+    shape
+        (n, n).
+    device, dtype
+        Where and in which precision activations are.
+
+    Examples
+    --------
+    >>> import torch
+    >>> signal = torch.ones(3, 1, 2)
+    >>> IdentityOperator((3, 3), torch.device("cpu"), torch.float32).propagate(signal) is signal
+    True
+    """
+
+    shape: tuple[int, int]
+    device: torch.device
+    dtype: torch.dtype
+
+    def propagate(self, dense: Tensor) -> Tensor:
+        """Return the activations themselves."""
+        return dense
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> IdentityOperator:
+        """Return the operator on another device or in another precision."""
+        return IdentityOperator(self.shape, torch.device(device or self.device), dtype or self.dtype)
+
+
+def as_operator(matrix: CSRArray, *, device: torch.device | str, dtype: torch.dtype) -> Operator:
+    """Return a matrix as an operator: the identity as one that costs nothing.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from scipy import sparse
+    >>> type(as_operator(sparse.eye_array(3, format="csr"), device="cpu", dtype=torch.float32)).__name__
+    'IdentityOperator'
+    """
+    rows, columns = matrix.shape
+    if rows == columns == matrix.nnz and (matrix.data == 1).all() and (matrix.indices == np.arange(rows)).all():
+        return IdentityOperator((rows, columns), torch.device(device), dtype)
+    return SparseMatrix.from_scipy(matrix, device=device, dtype=dtype)

@@ -53,6 +53,8 @@ class SparsePlusLowRank(Placed):
 
     __array_ufunc__ = None  # NumPy must not take `array @ operator` for an elementwise product of objects
 
+    _parts = ("sparse", "basis", "coefficients")
+
     def __init__(self, sparse: SparseMatrix | MatrixLike, basis: ArrayOrTensor, coefficients: ArrayOrTensor) -> None:
         if not isinstance(sparse, SparseMatrix):
             device = coefficients.device if isinstance(coefficients, Tensor) else "cpu"
@@ -60,10 +62,7 @@ class SparsePlusLowRank(Placed):
         self._core = self.sparse = sparse
         self.basis = as_tensor(basis, sparse.dtype, sparse.device).detach()
         self.coefficients = as_tensor(coefficients, sparse.dtype, sparse.device)
-        self._check()
-
-    def _check(self) -> None:
-        rows, columns = self.sparse.shape
+        rows, columns = sparse.shape
         if rows != columns:
             raise InputError(f"The sparse part must be square, got shape {rows} × {columns}.")
         if self.basis.ndim != 2 or self.basis.shape[0] != rows:
@@ -88,10 +87,6 @@ class SparsePlusLowRank(Placed):
     def T(self) -> SparsePlusLowRank:
         """The transpose Sᵀ - U diag(c) Uᵀ; the low-rank part is symmetric."""
         return SparsePlusLowRank(self.sparse.T, self.basis, self.coefficients)
-
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> SparsePlusLowRank:
-        """Return the operator on another device or in another precision; gradients still flow to c."""
-        return SparsePlusLowRank(self.sparse.to(device, dtype), self.basis, self.coefficients)
 
     def to_dense(self) -> Tensor:
         """Return all entries, shape (..., n, n), for checks on small graphs."""

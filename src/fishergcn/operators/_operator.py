@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from fishergcn.operators._sparse import SparseMatrix
 
 
@@ -48,9 +50,13 @@ class Operator(Protocol):
 
 
 class Placed:
-    """Shape, precision and place of an operator: those of the matrix at its core."""
+    """Shape, precision and place of an operator: those of the matrix at its core.
+
+    ``_parts`` names the arguments of the constructor, which are attributes of the operator too.
+    """
 
     _core: SparseMatrix | Tensor
+    _parts: ClassVar[tuple[str, ...]] = ()
 
     def __repr__(self) -> str:
         (rows, columns), batch = self.shape, tuple(getattr(self, "batch_shape", ()))
@@ -72,3 +78,17 @@ class Placed:
     def device(self) -> torch.device:
         """Where the products run."""
         return self._core.device
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
+        """Return the operator on another device or in another precision; gradients still flow to what it is made of."""
+        place = torch.device(device or self.device), dtype or self.dtype
+        return type(self)(*(_moved(getattr(self, name), *place) for name in self._parts))
+
+
+def _moved(part: Any, device: torch.device, dtype: torch.dtype) -> Any:
+    """Move a tensor, matrix, factor or list of them; anything else stays as it is."""
+    if isinstance(part, Tensor):
+        return part.to(device, dtype if part.is_floating_point() else None)
+    if isinstance(part, list | tuple):
+        return [_moved(each, device, dtype) for each in part]
+    return part.to(device, dtype) if hasattr(part, "to") else part

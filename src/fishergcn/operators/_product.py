@@ -35,11 +35,7 @@ def product(
     left: Tensor | None = None,
     right: Tensor | None = None,
 ) -> Tensor:
-    """Return Y, shape (p, B, d), for S of shape (p, n) and Z of shape (n, B, d), or (n, 1, d) for all of the batch.
-
-    ``coefficients`` c have shape (B, k) or (1, k), None for the plain product S Z; ``left`` and ``right`` are the
-    constants L and R of shapes (p, k) and (n, k).
-    """
+    """Return Y, shape (p, B, d), for Z (n, B, d) or (n, 1, d), c (B, k) or (1, k), L (p, k) and R (n, k)."""
     if matrix.dtype in HALVES or autocasts(dense.device):
         return _in_single_precision(matrix, dense, coefficients, left, right)
     # Compiled code does not check its bounds.
@@ -54,8 +50,7 @@ def product(
 def _in_single_precision(matrix: SparseMatrix, dense: Tensor, *perturbation: Tensor | None) -> Tensor:
     """Return the product of operands in half precision, or under autocast, with sums in float32 (float64 in it).
 
-    Sums over the links of a node are what half precision would spoil. As torch's own operations that keep to single
-    precision do, the product returns it under autocast; otherwise the result is rounded to what came in.
+    As torch's own operations that keep to single precision do, it returns that under autocast; else what came in.
     """
     wide = matrix.wide
     allowed = (matrix.dtype, wide.dtype, *HALVES) if autocasts(dense.device) else (matrix.dtype,)
@@ -246,7 +241,7 @@ def on_cpu(
     width = batch * size
     flat = out.reshape(rows, width)
     if left is None or weighted is None:
-        left, weighted = _nothing(rows, width, values.dtype)
+        left, weighted = np.empty((rows, 0), dtype=values.dtype), np.empty((0, width), dtype=values.dtype)
     rank = len(weighted)
     _check_array("left", left, (rows, rank), values)
     _check_array("weighted", weighted, weighted.shape[:1] + ((width,) if weighted.ndim == 2 else (batch, size)), values)
@@ -273,12 +268,8 @@ def on_cpu(
 
 
 def has_full_rows(entries: int, rows: int) -> bool:
-    """Whether a matrix has so many entries in a row that it pays on a CPU to copy the activations into tiles."""
+    """Whether rows are full enough for it to pay, on a CPU, to copy the activations into tiles."""
     return entries >= FULL_ROW * rows
-
-
-def _nothing(rows: int, width: int, dtype: Any) -> tuple[AnyArray, AnyArray]:
-    return np.empty((rows, 0), dtype=dtype), np.empty((0, width), dtype=dtype)
 
 
 def _check_array(name: str, array: AnyArray, shape: tuple[int, ...], values: AnyArray) -> None:

@@ -137,7 +137,7 @@ class SparseMatrix(Placed):
 
     @property
     def nearly_full(self) -> bool:
-        """Whether so many entries are stored that products on a GPU are taken by tiles, in half precision."""
+        """Whether enough entries are stored for products on a GPU to be taken by tiles, in half precision."""
         return bool(self.scipy.nnz > DENSE_SHARE * self.shape[0] * self.shape[1])
 
     def arrays(self, transposed: bool = False) -> tuple[AnyArray, ...]:

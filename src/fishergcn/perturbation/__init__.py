@@ -7,10 +7,11 @@ from fishergcn.perturbation._block import BlockNeighborhood, graph_spectrum
 from fishergcn.perturbation._congruence import CongruenceNeighborhood
 from fishergcn.perturbation._directions import choose_directions
 from fishergcn.perturbation._family_nodes import best_weights
-from fishergcn.perturbation._links import GraphPool, LinkNoise, pool_weights
+from fishergcn.perturbation._link_noise import GraphPool, LinkNoise, pool_weights
 from fishergcn.perturbation._neighborhood import Neighborhood, PerturbationWarning
+from fishergcn.perturbation._perturbation import Perturbation
 
 __all__ = [
-    "BlockNeighborhood", "CongruenceNeighborhood", "GraphPool", "LinkNoise", "Neighborhood", "PerturbationWarning",
-    "SpectralAdversary", "best_weights", "choose_directions", "graph_spectrum", "pool_weights",
+    "BlockNeighborhood", "CongruenceNeighborhood", "GraphPool", "LinkNoise", "Neighborhood", "Perturbation",
+    "PerturbationWarning", "SpectralAdversary", "best_weights", "choose_directions", "graph_spectrum", "pool_weights",
 ]  # fmt: skip

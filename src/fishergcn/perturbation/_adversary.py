@@ -11,17 +11,15 @@ from torch import Tensor, nn
 from fishergcn._base.checks import check_integer
 from fishergcn.errors import InputError
 from fishergcn.operators import Operator
-from fishergcn.perturbation._congruence import CongruenceNeighborhood
-from fishergcn.perturbation._neighborhood import Neighborhood
-from fishergcn.streams import initial_xi, noise_block, wide_noise
+from fishergcn.perturbation._perturbation import Coordinates
+from fishergcn.streams import initial_xi
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 _SMALLEST_SHARE, _LARGEST_SHARE = 1e-100, 1 - 2**-52
-_STEPS_AT_ONCE = 50  # noise from streams is drawn for so many steps at once,
-_NUMBERS_AT_ONCE = 40_000  # but not for more than a millisecond or so: a GPU is soon ready with a step
-_WIDE = 1024  # directions from which on it is drawn step by step, where it is used
+# Noise from streams is drawn for several steps at once, but for no more than a millisecond: a step on a GPU is short.
+_STEPS_AT_ONCE, _NUMBERS_AT_ONCE = 50, 40_000
 
 
 class SpectralAdversary(nn.Module):
@@ -60,7 +58,7 @@ class SpectralAdversary(nn.Module):
     >>> import numpy as np, torch, fishergcn
     >>> rng = np.random.default_rng(0)
     >>> links = np.triu(rng.random((30, 30)) < 0.2, 1)
-    >>> neighborhood = Neighborhood(fishergcn.renormalized(links + links.T.astype(float)), rank=3)
+    >>> neighborhood = fishergcn.Neighborhood(fishergcn.renormalized(links + links.T.astype(float)), rank=3)
     >>> adversary = SpectralAdversary(neighborhood, samples=4)
     >>> weights = torch.ones(2, 1, dtype=torch.float64, requires_grad=True)
     >>> optimizer = torch.optim.Adam([{"params": [weights]}, adversary.parameter_group()], lr=0.01)
@@ -76,7 +74,7 @@ class SpectralAdversary(nn.Module):
 
     def __init__(
         self,
-        neighborhood: Neighborhood | CongruenceNeighborhood,
+        neighborhood: Coordinates,
         samples: int = 5,
         seed: int = 0,
         adversarial: bool = True,
@@ -113,27 +111,22 @@ class SpectralAdversary(nn.Module):
             return self.neighborhood.noise(self.samples, self._generator)
         if step is None:
             raise InputError("an adversary of several runs needs the number of the step, got None.")
-        if self.neighborhood.rank >= _WIDE:
-            drawn_now = wide_noise(self.keys, self.samples, step, self.neighborhood.rank, self.neighborhood.noise_kind)
-            return drawn_now.to(self.neighborhood.device)
-        steps, drawn = self._block(step)
+        if self.neighborhood.wide:
+            return self.neighborhood.noise_of(self.keys, self.samples, range(step, step + 1))[0]
+        steps, drawn = self._block(step, self.keys)
         return drawn[step - steps.start]
 
     def draw_ahead(self, step: int) -> None:
         """Draw the noise of a step that comes next, while a GPU has something else to do."""
-        if self.keys is not None and self.neighborhood.rank < _WIDE:
-            self._block(step)
+        if self.keys is not None and not self.neighborhood.wide:
+            self._block(step, self.keys)
 
-    def _block(self, step: int) -> tuple[range, Tensor]:
+    def _block(self, step: int, keys: Tensor) -> tuple[range, Tensor]:
         """Return some steps that begin at or before this one, and their noise: a GPU gets all of it at once."""
-        if self.keys is None:
-            raise AssertionError("without keys there are no steps")
         if self._drawn is None or step not in self._drawn[0]:
-            around = self.neighborhood
-            count = max(1, min(_STEPS_AT_ONCE, _NUMBERS_AT_ONCE // (len(self.keys) * self.samples * around.rank)))
-            steps = range(step, step + count)
-            drawn = noise_block(self.keys, steps, self.samples, around.rank, around.noise_kind)
-            self._drawn = steps, torch.from_numpy(drawn).to(around.device)
+            numbers = len(keys) * self.samples * self.neighborhood.rank
+            steps = range(step, step + max(1, min(_STEPS_AT_ONCE, _NUMBERS_AT_ONCE // numbers)))
+            self._drawn = steps, self.neighborhood.noise_of(keys, self.samples, steps)
         return self._drawn
 
     def draw(self, step: int | None = None, noise: Tensor | None = None) -> Tensor:
@@ -145,10 +138,8 @@ class SpectralAdversary(nn.Module):
     def xi_gradient(self, gradient: Tensor, noise: Tensor, phi: Tensor) -> Tensor:
         """Return the gradient in ξ, (R, k), from that in c, (R, M, k), of the graphs at φ = ``draw(noise=noise)``.
 
-        It is what autograd makes of ``forward``, for a ``Neighborhood`` and with keys, in a fraction of the time.
+        It is what autograd makes of ``forward``, for draws of low rank and with keys, in a fraction of the time.
         """
-        if not isinstance(self.neighborhood, Neighborhood):
-            raise AssertionError("only a Neighborhood says how c depends on the noise")
         at_noise = self.neighborhood.noise_gradient(phi, gradient.double())
         at_shape, share = (at_noise * noise).sum(-2), torch.sigmoid(self.xi)
         inside = (share >= _SMALLEST_SHARE) & (share <= _LARGEST_SHARE)

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 import numpy as np
 import torch
 from scipy import sparse
 from torch import Tensor
 
-from fishergcn._base.checks import check_choice, check_integer, check_real
+from fishergcn._base.checks import check_integer
 from fishergcn._base.matrices import as_square_csr, check_propagation
 from fishergcn._base.tensors import ArrayOrTensor
 from fishergcn._base.types import CSRArray, MatrixLike
 from fishergcn._settings.choices import Noise
 from fishergcn.errors import InputError
 from fishergcn.graph import largest_component
-from fishergcn.operators import SparseMatrix, SparsePlusLowRank
-from fishergcn.perturbation._bound import largest_eigenvalue
+from fishergcn.operators import SparseMatrix
 from fishergcn.perturbation._directions import KERNEL_TOLERANCE
-from fishergcn.perturbation._draws import check_shape
 from fishergcn.perturbation._neighborhood import Neighborhood
+from fishergcn.perturbation._perturbation import Coordinates
 from fishergcn.spectrum import Spectrum, top_spectrum
 
 
@@ -38,7 +37,7 @@ class BlockNeighborhood(Neighborhood):
     propagations : sequence of sparse matrices of shape (n_g, n_g)
         Ã_1, …, Ã_G, as for :class:`Neighborhood`; a graph may have a single node.
     rank : int
-        k, at most so many directions in each graph.
+        k, the most directions that a graph has.
     radius, noise, seed
         As for :class:`Neighborhood`.
     spectra : sequence of Spectrum, optional
@@ -48,8 +47,6 @@ class BlockNeighborhood(Neighborhood):
     ----------
     graph : Tensor of shape (n,)
         Which graph each node belongs to.
-    rows : Tensor of shape (n, k)
-        Ū_g of each node's graph.
 
     Examples
     --------
@@ -64,8 +61,8 @@ class BlockNeighborhood(Neighborhood):
     (5,)
     """
 
+    local = False
     graph: Tensor
-    rows: Tensor
 
     def __init__(
         self,
@@ -77,11 +74,9 @@ class BlockNeighborhood(Neighborhood):
         *,
         spectra: Sequence[Spectrum] | None = None,
     ) -> None:
+        Coordinates.__init__(self, radius, noise, seed)
         rank = check_integer("rank", rank, minimum=1)
-        self.radius = check_real("radius", radius, minimum=0.0)
-        check_choice("noise", noise, get_args(Noise))
-        self.noise_kind, self.directions, self.scale, self.metric = noise, "high", "projected", "bures"
-        seed = check_integer("seed", seed, minimum=0)
+        self.directions, self.scale, self.metric = "high", "projected", "bures"
         if not propagations:
             raise InputError("propagations must hold at least one graph, got none.")
         matrices = [_checked(each) for each in propagations]
@@ -94,17 +89,16 @@ class BlockNeighborhood(Neighborhood):
                     f"a spectrum must be that of its graph, with at most {rank} directions of {size} nodes, got "
                     f"{spectrum.rank} of {spectrum.eigenvectors.shape[0]}."
                 )
-        self.propagation = SparseMatrix.from_scipy(sparse.csr_array(sparse.block_diag(matrices, format="csr")))
+        self._propagation = SparseMatrix.from_scipy(sparse.csr_array(sparse.block_diag(matrices, format="csr")))
         self._eigenvalues = torch.tensor(
             np.stack([np.pad(each.eigenvalues, (0, rank - each.rank)) for each in spectra]), dtype=torch.float64
         )
-        self.rows = torch.tensor(
+        self._rows = torch.tensor(
             np.concatenate([np.pad(each.eigenvectors, ((0, 0), (0, rank - each.rank))) for each in spectra]),
             dtype=torch.float64,
         )
         self.graph = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
         self._trace = float(sum(each.trace for each in spectra))
-        self._generator = torch.Generator().manual_seed(seed)
         if self.radius > 0:
             self._warn_beyond()
 
@@ -118,7 +112,7 @@ class BlockNeighborhood(Neighborhood):
         other = copy.copy(self)
         other._eigenvalues = eigenvalues.detach().to(self.device, torch.float64)
         other.graph = torch.empty(0, dtype=torch.long)
-        other.rows = torch.empty(0, self.rank, dtype=torch.float64)
+        other._rows = torch.empty(0, self.rank, dtype=torch.float64)
         return other
 
     @property
@@ -127,15 +121,16 @@ class BlockNeighborhood(Neighborhood):
         return self._eigenvalues
 
     @property
-    def rank(self) -> int:
-        """k, the largest number of directions of a graph."""
-        return self._eigenvalues.shape[1]
+    def rows(self) -> Tensor:
+        """Ū_g of each node's graph, shape (n, k), in float64."""
+        return self._rows
 
     @property
     def basis(self) -> Tensor:
         """Ū as one matrix of shape (n, G·k), zero where a direction belongs to another graph."""
-        self._need_matrices()
-        blocks = torch.zeros(len(self.rows), *self._eigenvalues.shape, dtype=self.dtype, device=self.device)
+        if not len(self.graph):
+            raise InputError("these graphs are known by their eigenvalues alone, so that they have no operator.")
+        blocks = torch.zeros(len(self.rows), *self._shape, dtype=self.dtype, device=self.device)
         blocks[torch.arange(len(self.rows), device=self.device), self.graph] = self.rows.to(blocks)
         return blocks.flatten(1)
 
@@ -150,58 +145,14 @@ class BlockNeighborhood(Neighborhood):
         total = self._eigenvalues.sum(dim=-1, keepdim=True)
         return self._eigenvalues / torch.where(total > 0, total, 1.0)
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> BlockNeighborhood:
-        """Return the neighborhoods whose operators work on ``device`` in ``dtype``; φ stays in float64."""
-        moved = copy.copy(self)
-        moved.propagation = self.propagation.to(device, dtype)
-        for name in ("_eigenvalues", "rows", "graph"):
-            setattr(moved, name, getattr(self, name).to(moved.device))
-        return moved
+    def _lengths(self) -> Tensor:
+        shares = self.projected_spectrum
+        return torch.where(shares > 0, shares.sqrt(), torch.inf)  # where a graph has no direction, nothing moves
 
-    def noise(self, samples: int, generator: torch.Generator | None = None) -> Tensor:
-        """Draw e, shape (M, G, k): every graph has draws of its own."""
-        samples, graphs = check_integer("samples", samples, minimum=1), len(self._eigenvalues)
-        return super().noise(samples * graphs, generator).view(samples, graphs, self.rank)
-
-    def phi(self, noise: ArrayOrTensor, shape: ArrayOrTensor | float | None = None) -> Tensor:
-        """φ_g = exp(-θ̄_g/2) ∘ ϕ ∘ e_g, shape (..., G, k); 0 where a graph has no direction."""
-        e = self._coordinates("noise", noise)
-        scale = check_shape(self.radius if shape is None else shape, self.rank, self.device)
-        weights = self.projected_spectrum
-        return torch.where(weights > 0, scale * e / torch.where(weights > 0, weights, 1.0).sqrt(), 0.0)
-
-    def operator(self, phi: ArrayOrTensor | None = None) -> SparsePlusLowRank:
-        """Ã(φ) of all graphs as one block-diagonal operator; its basis is a dense (n, G·k) matrix."""
-        coefficients = torch.zeros_like(self._eigenvalues) if phi is None else self.coefficients(phi)
-        return SparsePlusLowRank(self.propagation, self.basis, coefficients.flatten(-2))
-
-    def mean_operator(self) -> SparsePlusLowRank:
-        """Return E Ã(φ), block by block."""
-        drawn = self.sample(self._draws(), torch.Generator().manual_seed(0))
-        return SparsePlusLowRank(self.propagation, self.basis, self.coefficients(drawn).mean(0).flatten())
-
-    def largest_eigenvalue(self, phi: ArrayOrTensor) -> Tensor:
-        """Return the largest λ_max(L_g(φ_g)) of all graphs for each φ, shape (...)."""
-        moved = self.perturbed_eigenvalues(self._coordinates("phi", phi).detach())
-        cpu = self.to("cpu", torch.float64)
-        # Without the directions that move: their eigenvalues of L become 0.
-        rest = largest_eigenvalue(SparsePlusLowRank(cpu.propagation, cpu.basis, -cpu.eigenvalues.flatten()))
-        return moved.flatten(-2).amax(-1).clamp(min=rest)
-
-    def _largest_perturbed(self, radius: float) -> Tensor:
-        e = self.noise(max(self._draws() // 8, 10), torch.Generator().manual_seed(0))
-        return self.perturbed_eigenvalues(self.phi(e, radius)).amax(-1).flatten()
-
-    def _draws(self) -> int:
-        """Return a number of draws whose memory does not grow with the number of graphs."""
-        return max(8192 // len(self._eigenvalues), 80)
-
-    def distance(self, phi: ArrayOrTensor) -> Tensor:
-        """Bures distance between the density matrices of L = diag(L_1, …) and L(φ), for each φ; not squared."""
-        weights = self._eigenvalues / self._trace
-        moved: Tensor = weights.sqrt() * torch.expm1(self._log_ratio(phi) / 2)
-        distance: Tensor = torch.linalg.vector_norm(moved.flatten(-2), dim=-1)
-        return distance
+    def _place(self) -> None:
+        self._propagation = self._propagation.to(self.device, self.dtype)
+        for name in ("_eigenvalues", "_rows", "graph"):
+            setattr(self, name, getattr(self, name).to(self.device))
 
     def _log_ratio(self, phi: ArrayOrTensor) -> Tensor:
         # Where a graph has no direction the entry must neither shift nor enter the sum.
@@ -211,20 +162,9 @@ class BlockNeighborhood(Neighborhood):
         largest = torch.where(largest.isfinite(), largest, 0.0)
         return super()._log_ratio(torch.where(absent, largest, phi))
 
-    def _coordinates(self, name: str, value: ArrayOrTensor) -> Tensor:
-        tensor = super()._coordinates(name, value)
-        graphs = len(self._eigenvalues)
-        if tensor.ndim < 2 or tensor.shape[-2] != graphs:
-            raise InputError(f"{name} must have shape (..., {graphs}, {self.rank}), got {tuple(tensor.shape)}.")
-        return tensor
-
-    def _need_matrices(self) -> None:
-        if not len(self.graph):
-            raise InputError("these graphs are known by their eigenvalues alone, so that they have no operator.")
-
     def __repr__(self) -> str:
         return (
-            f"BlockNeighborhood({len(self._eigenvalues)} graphs, {self.propagation.shape[0]} nodes, rank {self.rank}, "
+            f"BlockNeighborhood({self.graphs} graphs, {self.propagation.shape[0]} nodes, rank {self.rank}, "
             f"radius {self.radius:g}, {self.noise_kind} noise)"
         )
 

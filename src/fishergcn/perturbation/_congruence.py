@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-import copy
 import math
-from typing import cast, get_args
+from typing import get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from fishergcn._base.checks import check_choice, check_integer, check_real
+from fishergcn._base.checks import check_choice, check_integer
 from fishergcn._base.matrices import check_propagation
 from fishergcn._base.tensors import ArrayOrTensor
 from fishergcn._base.types import MatrixLike
 from fishergcn._settings.choices import Congruence, Noise
 from fishergcn.errors import InputError
 from fishergcn.operators import CongruenceOperator, Operator, SparseMatrix
-from fishergcn.perturbation._bound import largest_eigenvalue
-from fishergcn.perturbation._draws import check_coordinates, check_shape, draw_noise
 from fishergcn.perturbation._family import Family
 from fishergcn.perturbation._family_links import Links
 from fishergcn.perturbation._family_low_rank import LowRank
 from fishergcn.perturbation._family_nodes import Nodes
 from fishergcn.perturbation._family_polynomial import Polynomials
+from fishergcn.perturbation._perturbation import Coordinates, largest_eigenvalue
 
 _MOST_DEGREE = 32
 _ROUNDING = 1e-12  # of eigenvalues of I + X that are 0
 
 
-class CongruenceNeighborhood:
+class CongruenceNeighborhood(Coordinates):
     """L(x) = M L M / tr ρM² with M = I + X(x), ρ = L / tr L: a point of known Bures distance for every x.
 
     L(x) is positive semi-definite whatever X is and has the trace of L. The path from ρ to ρ(x) is a Bures geodesic:
@@ -46,12 +44,10 @@ class CongruenceNeighborhood:
     radius : float
         ε, at least 0: a draw with shape ϕ = ε has E κ² = ε², to first order in ε, so that ε is the root mean square of
         the Bures distance. (The ε of :class:`Neighborhood` is on another scale.)
-    noise : {"uniform", "gaussian"}
-        e is uniform on [-1/2, 1/2]^k, or normal with the same variance 1/12.
+    noise, seed
+        As for :class:`Neighborhood`.
     degree : int
         p, from 1 to 32, for ``"polynomial"``: a product with Ã(x) takes 2p + 1 products with Ã.
-    seed : int
-        Of draws that are given no generator.
     basis : array of shape (n, r), optional
         V: X = V C Vᵀ takes the place of ``directions``; x holds the entries of the symmetric C, its diagonal first and
         then √2 C_ab for a < b.
@@ -91,15 +87,13 @@ class CongruenceNeighborhood:
         *,
         basis: ArrayOrTensor | None = None,
     ) -> None:
+        super().__init__(radius, noise, seed)
         check_choice("directions", directions, get_args(Congruence))
-        self.radius = check_real("radius", radius, minimum=0.0)
-        check_choice("noise", noise, get_args(Noise))
         degree = check_integer("degree", degree, minimum=1, maximum=_MOST_DEGREE)
-        self.noise_kind, self.directions = noise, directions if basis is None else "basis"
-        self._generator = torch.Generator().manual_seed(check_integer("seed", seed, minimum=0))
+        self.directions = directions if basis is None else "basis"
+        self.local, self.recordable = self.directions == "nodes", self.directions != "links"
         self._matrix = check_propagation(propagation)
-        self._propagation: SparseMatrix | None = None
-        self._device, self._dtype = torch.device("cpu"), torch.float64
+        self._made: SparseMatrix | None = None
         self._family: Family
         if basis is not None:
             given = basis.detach().cpu().numpy() if isinstance(basis, Tensor) else np.asarray(basis)
@@ -107,14 +101,14 @@ class CongruenceNeighborhood:
         elif directions == "polynomial":
             self._family = Polynomials(self._matrix, degree)
         else:
-            self._family = cast("Family", (Nodes if directions == "nodes" else Links)(self._matrix))
+            self._family = Nodes(self._matrix) if directions == "nodes" else Links(self._matrix)
 
     @property
     def propagation(self) -> SparseMatrix:
         """Ã, in the dtype and on the device in which :meth:`operator` works; made when it is first asked for."""
-        if self._propagation is None:
-            self._propagation = SparseMatrix.from_scipy(self._matrix, device=self._device, dtype=self._dtype)
-        return self._propagation
+        if self._made is None:
+            self._made = SparseMatrix.from_scipy(self._matrix, device=self._device, dtype=self._dtype)
+        return self._made
 
     @property
     def rank(self) -> int:
@@ -126,28 +120,9 @@ class CongruenceNeighborhood:
         """What e of variance 1 and ϕ = 1 make of each direction, shape (k,)."""
         return self._family.unit
 
-    @property
-    def dtype(self) -> torch.dtype:
-        """Precision of the operators."""
-        return self._dtype
-
-    @property
-    def device(self) -> torch.device:
-        """Where x and the operators live."""
-        return self._device
-
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> CongruenceNeighborhood:
-        """Return the neighborhood whose operators work on ``device`` in ``dtype``; x stays in float64."""
-        moved = copy.copy(self)
-        moved._device, moved._dtype = torch.device(device or self.device), dtype or self.dtype
-        moved._propagation = None if self._propagation is None else self._propagation.to(moved.device, moved.dtype)
-        moved._family = self._family.to(moved.device)
-        return moved
-
-    def noise(self, samples: int, generator: torch.Generator | None = None) -> Tensor:
-        """Draw e, shape (M, k), each entry of mean 0 and variance 1/12, on the device of the generator."""
-        generator = self._generator if generator is None else generator
-        return draw_noise(self.noise_kind, samples, self.rank, generator).to(self.device)
+    def _place(self) -> None:
+        self._made = None if self._made is None else self._made.to(self.device, self.dtype)
+        self._family = self._family.to(self.device)
 
     def phi(self, noise: ArrayOrTensor, shape: ArrayOrTensor | float | None = None) -> Tensor:
         """Return x = ϕ ∘ unit ∘ √12 e, shape (..., k), in float64; node weights are at least -1.
@@ -160,14 +135,11 @@ class CongruenceNeighborhood:
             ϕ; ``radius`` if not given.
         """
         e = self._coordinates("noise", noise)
-        scale = check_shape(self.radius if shape is None else shape, self.rank, self.device)
-        return self._family.limit(scale * (math.sqrt(12.0) * self.unit) * e)
+        return self._family.limit(self._scale(shape) * (math.sqrt(12.0) * self.unit) * e)
 
-    def sample(
-        self, samples: int, generator: torch.Generator | None = None, shape: ArrayOrTensor | float | None = None
-    ) -> Tensor:
-        """Draw M perturbations x, shape (M, k): :meth:`phi` of :meth:`noise`."""
-        return self.phi(self.noise(samples, generator), shape)
+    def for_batch(self, phi: Tensor) -> tuple[Tensor, ...]:
+        """Return the weights of all nodes, 1 + x, and s."""
+        return 1.0 + phi, self.scale_of(phi)
 
     def scale_of(self, x: ArrayOrTensor) -> Tensor:
         """Return 1/tr ρM², shape (...): what keeps the trace of L."""
@@ -235,14 +207,12 @@ class CongruenceNeighborhood:
         given = self._coordinates("x", x).detach()
         cpu = self.to("cpu", torch.float64)
         flat = given.reshape(-1, self.rank).cpu()
-        if isinstance(cpu._family, Polynomials):
-            found = [cpu._family.largest(each.numpy()) * float(cpu.scale_of(each)) for each in flat]
-        else:
-            found = [largest_eigenvalue(cpu.operator(each)) for each in flat]
+        known = [cpu._family.largest(each.numpy()) for each in flat]
+        found = [
+            largest_eigenvalue(cpu.operator(x)) if value is None else value * float(cpu.scale_of(x))
+            for x, value in zip(flat, known, strict=True)
+        ]
         return torch.tensor(found, dtype=torch.float64, device=self.device).view(given.shape[:-1])
-
-    def _coordinates(self, name: str, value: ArrayOrTensor) -> Tensor:
-        return check_coordinates(name, value, self.rank, self.device)
 
     def __repr__(self) -> str:
         return (

@@ -30,24 +30,13 @@ def choose_directions(propagation: CSRArray, rank: int, directions: Directions, 
         return top_spectrum(propagation, rank=rank, seed=seed)
     if directions == "low":
         return bottom_spectrum(propagation, rank=rank, seed=seed)
-    return random_spectrum(propagation, rank, seed)
+    return _random_spectrum(propagation, rank, seed)
 
 
-def random_spectrum(propagation: CSRArray, rank: int, seed: int) -> Spectrum:
+def _random_spectrum(propagation: CSRArray, rank: int, seed: int) -> Spectrum:
     """Return k random orthonormal directions of the largest component, each with its Rayleigh quotient.
 
-    The directions are uniform in the orthogonal complement of the kernel of L = I - Ã on that component, so
-    a perturbation along them keeps the kernel. ``eigenvalues`` holds w_i = u_iᵀ L u_i, in descending order:
-    not eigenvalues of L, and ``residual`` (the largest ‖L u_i - w_i u_i‖ / w_1) is of order one. The rank is less than
-    the size of the component.
-
-    Examples
-    --------
-    >>> from scipy import sparse
-    >>> ring = sparse.csr_array(sparse.diags_array([1 / 3] * 3, offsets=[-1, 0, 1], shape=(9, 9)).tolil())
-    >>> ring = ring.tolil(); ring[0, 8] = ring[8, 0] = 1 / 3
-    >>> random_spectrum(ring.tocsr(), 2, seed=0).eigenvectors.sum(axis=0).round(9) + 0.0
-    array([0., 0.])
+    They are uniform in the orthogonal complement of the kernel of L, which a perturbation along them keeps.
     """
     nodes = np.flatnonzero(largest_component(propagation))
     if rank >= nodes.size:

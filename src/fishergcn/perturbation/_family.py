@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+import copy
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
@@ -10,35 +12,65 @@ from torch import Tensor
 
 from fishergcn._base.types import CSRArray, FloatArray
 from fishergcn.errors import InputError
+from fishergcn.operators import Operator, SparseMatrix
 
 if TYPE_CHECKING:
-    from fishergcn.operators import Operator, SparseMatrix
-    from fishergcn.perturbation._factors import Factor
+    from typing_extensions import Self
 
 
-class Family(Protocol):
+class Factor(ABC):
+    """M = I + X, one for each entry of a batch, given by some tensors."""
+
+    def __init__(self, *parts: Tensor) -> None:
+        self.parts = parts
+
+    @abstractmethod
+    def times(self, matrix: SparseMatrix, dense: Tensor) -> Tensor:
+        """Return M Z for activations (n, B, d), given Ã."""
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> Self:
+        """Return the factor on another device or in another precision."""
+        return type(self)(*(each.to(device, dtype if each.is_floating_point() else None) for each in self.parts))
+
+
+class Family(ABC):
     """X(x) = Σ_a x_a X_a, a = 1..k, around a density matrix ρ = L / tr L."""
 
+    #: Names of the tensors that follow to another device.
+    constants: ClassVar[tuple[str, ...]]
     #: (k,), float64: x = ϕ·unit∘e with independent e of variance 1 has E tr ρX² = ϕ².
     unit: Tensor
     #: (k,), float64: tr ρX_a² of each direction.
     diagonal: Tensor
 
-    def to(self, device: torch.device) -> Family:
+    def to(self, device: torch.device) -> Self:
         """Return the family with its constants on another device."""
+        moved = copy.copy(self)
+        for name in ("unit", "diagonal", *self.constants):
+            setattr(moved, name, getattr(self, name).to(device))
+        return moved
 
     def limit(self, x: Tensor) -> Tensor:
         """Return x as near as the family wants it to I + X ⪰ 0."""
+        return x
 
+    @abstractmethod
     def moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return tr ρX and (tr ρX² - (tr ρX)²)^½ of x of shape (..., k), each of shape (...)."""
 
+    @abstractmethod
     def factor(self, x: Tensor) -> Factor:
         """Return I + X for x of shape (B, k)."""
 
+    @abstractmethod
     def smallest(self, x: FloatArray) -> float:
         """Return the smallest eigenvalue of I + X on the support of ρ, or a bound below it that is not negative."""
 
+    def largest(self, x: FloatArray) -> float | None:
+        """Return the largest eigenvalue of (I + X) L (I + X), or None where Lanczos finds it as well."""
+        return None
+
+    @abstractmethod
     def mean_operator(self, matrix: SparseMatrix, radius: float) -> Operator:
         """Return I - E[(I + X) L (I + X)] / (1 + ε²), for x = ε·unit∘e."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
 import torch
 from scipy import sparse
@@ -14,17 +12,30 @@ from fishergcn._base.arrays import ranges
 from fishergcn._base.types import CSRArray, FloatArray, IntArray
 from fishergcn.errors import InputError
 from fishergcn.operators import SparseMatrix
-from fishergcn.perturbation._factors import LinkFactor
-from fishergcn.perturbation._family import laplacian_diagonal, root
+from fishergcn.perturbation._family import Factor, Family, laplacian_diagonal, root
 
 _MOST_PAIRS = 200_000_000
 
 
-class Links:
+class LinkFactor(Factor):
+    """X_ij = X_ji = v_e on links e = (i, j), for ends (2, m) and values v of shape (m, B)."""
+
+    def times(self, matrix: SparseMatrix, dense: Tensor) -> Tensor:
+        """Return M Z."""
+        ends, values = self.parts[0], self.parts[1].unsqueeze(-1)
+        out = dense
+        for here, there in (ends, ends.flip(0)):
+            out = out.index_add(0, here, dense[there] * values)
+        return out
+
+
+class Links(Family):
     """tr ρX² = xᵀQx, where Q has Ã_e² (ρ_ii + ρ_jj) on its diagonal and an entry for each two sides of a triangle.
 
     ‖X‖ ≤ max |x_e|, since |Ã| has no eigenvalue above 1: up to there I + X is surely positive semi-definite.
     """
+
+    constants = ("first", "second", "between", "slope", "ends", "weights")
 
     def __init__(self, propagation: CSRArray) -> None:
         self.propagation = propagation
@@ -41,17 +52,6 @@ class Links:
         self.ends = torch.from_numpy(np.stack([rows, columns]))
         self.weights = torch.from_numpy(weights)
         self.unit = torch.full((len(weights),), own.sum() ** -0.5, dtype=torch.float64)
-
-    def to(self, device: torch.device) -> Links:
-        """Return the family on another device."""
-        moved = copy.copy(self)
-        for name in ("diagonal", "first", "second", "between", "slope", "ends", "weights", "unit"):
-            setattr(moved, name, getattr(self, name).to(device))
-        return moved
-
-    def limit(self, x: Tensor) -> Tensor:
-        """Return x as it is."""
-        return x
 
     def moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return tr ρX and the standard deviation of X in ρ."""

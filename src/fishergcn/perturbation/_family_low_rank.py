@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 
 import numpy as np
@@ -13,12 +12,23 @@ from torch import Tensor
 from fishergcn._base.types import CSRArray, FloatArray
 from fishergcn.errors import InputError
 from fishergcn.operators import SparseMatrix, SparsePlusLowRank
-from fishergcn.perturbation._factors import LowRankFactor
-from fishergcn.perturbation._family import laplacian_diagonal, root
+from fishergcn.perturbation._family import Factor, Family, laplacian_diagonal, root
 
 
-class LowRank:
+class LowRankFactor(Factor):
+    """X = V C Vᵀ, for V of shape (n, r) and C of shape (B, r, r)."""
+
+    def times(self, matrix: SparseMatrix, dense: Tensor) -> Tensor:
+        """Return M Z."""
+        basis, core = self.parts
+        moments = torch.einsum("nr,nbd->brd", basis, dense)
+        return dense + torch.einsum("nr,brd->nbd", basis, core @ moments)
+
+
+class LowRank(Family):
     """x holds C in the orthonormal basis of symmetric matrices: diagonal first, then √2 C_ab for a < b."""
+
+    constants = ("basis", "gram", "seen", "symmetric")
 
     def __init__(self, propagation: CSRArray, basis: FloatArray) -> None:
         trace = laplacian_diagonal(propagation)[1]
@@ -39,17 +49,6 @@ class LowRank:
             raise InputError("every direction of the basis must move the graph, got one in the kernel of L.")
         self.diagonal = metric
         self.unit = (len(metric) * metric).rsqrt()
-
-    def to(self, device: torch.device) -> LowRank:
-        """Return the family on another device."""
-        moved = copy.copy(self)
-        for name in ("basis", "gram", "seen", "symmetric", "unit", "diagonal"):
-            setattr(moved, name, getattr(self, name).to(device))
-        return moved
-
-    def limit(self, x: Tensor) -> Tensor:
-        """Return x as it is."""
-        return x
 
     def _core(self, x: Tensor) -> Tensor:
         return torch.einsum("...k,kab->...ab", x, self.symmetric)

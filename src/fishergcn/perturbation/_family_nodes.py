@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
 import torch
 from scipy import sparse
@@ -11,26 +9,28 @@ from torch import Tensor
 
 from fishergcn._base.types import CSRArray, FloatArray
 from fishergcn.operators import SparseMatrix
-from fishergcn.perturbation._factors import NodeFactor
-from fishergcn.perturbation._family import laplacian_diagonal
+from fishergcn.perturbation._family import Factor, Family, laplacian_diagonal
 
 
-class Nodes:
+class NodeFactor(Factor):
+    """M = diag(m), for weights m of shape (n, B): how loud each node speaks and how well it hears."""
+
+    def times(self, matrix: SparseMatrix, dense: Tensor) -> Tensor:
+        """Return M Z."""
+        return self.parts[0].unsqueeze(-1) * dense
+
+
+class Nodes(Family):
     """M = diag(1 + x): tr ρX² = Σ ρ_ii x_i², so each node moves the graph by as much when x_i ∝ ρ_ii^-½."""
+
+    constants = ()
 
     def __init__(self, propagation: CSRArray) -> None:
         self.own, trace = laplacian_diagonal(propagation)
-        self.shares = self.diagonal = torch.from_numpy(self.own / trace)  # ρ_ii
-        linked = self.shares > 1e-12  # a node without links is in the kernel of L, however loud
-        unit = torch.where(linked, self.shares, 1.0).mul(int(linked.sum())).rsqrt()
+        self.diagonal = torch.from_numpy(self.own / trace)  # ρ_ii
+        linked = self.diagonal > 1e-12  # a node without links is in the kernel of L, however loud
+        unit = torch.where(linked, self.diagonal, 1.0).mul(int(linked.sum())).rsqrt()
         self.unit = torch.where(linked, unit, 0.0)
-
-    def to(self, device: torch.device) -> Nodes:
-        """Return the family on another device."""
-        moved = copy.copy(self)
-        moved.shares = moved.diagonal = self.shares.to(device)
-        moved.unit = self.unit.to(device)
-        return moved
 
     def limit(self, x: Tensor) -> Tensor:
         """Return x, at least -1: silent is as quiet as a node can be."""
@@ -38,9 +38,9 @@ class Nodes:
 
     def moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return Σ ρ_ii x_i and the weighted standard deviation of x."""
-        mean = x @ self.shares
+        mean = x @ self.diagonal
         # The norm, unlike the root of a sum, has a finite (zero) gradient at x = 0.
-        spread = torch.linalg.vector_norm(self.shares.sqrt() * (x - mean.unsqueeze(-1)), dim=-1)
+        spread = torch.linalg.vector_norm(self.diagonal.sqrt() * (x - mean.unsqueeze(-1)), dim=-1)
         return mean, spread
 
     def factor(self, x: Tensor) -> NodeFactor:
@@ -49,7 +49,7 @@ class Nodes:
 
     def smallest(self, x: FloatArray) -> float:
         """Return min(1 + x_i) over nodes with links."""
-        return float(1.0 + x[self.shares.cpu().numpy() > 0].min())
+        return float(1.0 + x[self.diagonal.cpu().numpy() > 0].min())
 
     def mean_operator(self, matrix: SparseMatrix, radius: float) -> SparseMatrix:
         """E[x_i L_ij x_j] is σ_i² L_ii on the diagonal and 0 beside it."""

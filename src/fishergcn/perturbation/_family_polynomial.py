@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from functools import cached_property
 from typing import Any
 
@@ -16,20 +15,29 @@ from torch import Tensor
 from fishergcn._base.types import CSRArray, FloatArray
 from fishergcn.errors import InputError
 from fishergcn.operators import PolynomialOperator, SparseMatrix
-from fishergcn.perturbation._factors import PolynomialFactor
-from fishergcn.perturbation._family import laplacian_diagonal
+from fishergcn.perturbation._family import Factor, Family, laplacian_diagonal
 
 _EXACT_NODES = 5_000
 _SMALL_NODES = 1_000  # up to here all eigenvalues are computed where it matters
 _COLUMNS = 256  # at once; and as many random signs where the traces are estimated
 
 
-class Polynomials:
+class PolynomialFactor(Factor):
+    """M = Σ_a b_a T_a(Ã), a = 0..p, for coefficients b of shape (B, p + 1)."""
+
+    def times(self, matrix: SparseMatrix, dense: Tensor) -> Tensor:
+        """Return M Z, with p products."""
+        return PolynomialOperator(matrix, self.parts[0].T.unsqueeze(-1).unbind(0)).propagate(dense)
+
+
+class Polynomials(Family):
     """P_1, …, P_p with tr ρP_i(L)P_j(L) = δ_ij and tr ρP_j(L) = 0, so tr ρX² = Σ x_j².
 
     They come from the Chebyshev moments tr T_j(Ã), j ≤ 2p + 1: exact up to 5,000 nodes, and beyond that from 256
     random sign vectors, whose relative error falls with the root of 256 n (10⁻³ and less).
     """
+
+    constants = ("_basis",)
 
     def __init__(self, propagation: CSRArray, degree: int) -> None:
         laplacian_diagonal(propagation)
@@ -50,17 +58,6 @@ class Polynomials:
         self.diagonal = torch.ones(degree, dtype=torch.float64)
         self._basis = torch.from_numpy(self.polynomials)
 
-    def to(self, device: torch.device) -> Polynomials:
-        """Return the family on another device."""
-        moved = copy.copy(self)
-        moved.unit, moved.diagonal = self.unit.to(device), self.diagonal.to(device)
-        moved._basis = self._basis.to(device)
-        return moved
-
-    def limit(self, x: Tensor) -> Tensor:
-        """Return x as it is."""
-        return x
-
     def moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return 0 and the length of x."""
         return torch.zeros_like(x[..., 0]), torch.linalg.vector_norm(x, dim=-1)
@@ -73,18 +70,13 @@ class Polynomials:
         return PolynomialFactor(self._coefficients(x))
 
     def smallest(self, x: FloatArray) -> float:
-        """Return the smallest eigenvalue of I + X on the support; of large graphs a bound below it.
-
-        The bound is the minimum of 1 + Σ x_j P_j between the ends of the spectrum.
-        """
+        """Return the smallest eigenvalue of I + X on the support; of large graphs the minimum between its ends."""
         series = chebyshev.Chebyshev(self.polynomials[0] + x @ self.polynomials[1:])
         return float(series(self._extremes(series)).min())
 
     def largest(self, x: FloatArray) -> float:
-        """Return the largest eigenvalue of (I + X) L (I + X); of large graphs a bound above it, between the same ends.
-
-        The spectrum of a polynomial has clusters at its maxima, where Lanczos would take minutes.
-        """
+        """Return the largest eigenvalue of (I + X) L (I + X); of large graphs the maximum between its ends."""
+        # The spectrum of a polynomial has clusters at its maxima, where Lanczos would take minutes.
         series = chebyshev.Chebyshev(self.polynomials[0] + x @ self.polynomials[1:])
         square = series * series * chebyshev.Chebyshev([1.0, -1.0])
         return float(square(self._extremes(square)).max())

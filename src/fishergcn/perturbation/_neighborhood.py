@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from typing import Any, get_args
 
 import torch
 from torch import Tensor
 
-from fishergcn._base.checks import check_choice, check_integer, check_real
+from fishergcn._base.checks import check_choice, check_integer
 from fishergcn._base.matrices import check_propagation
 from fishergcn._base.tensors import ArrayOrTensor
 from fishergcn._base.types import MatrixLike
@@ -17,11 +16,12 @@ from fishergcn._base.warn import warn
 from fishergcn._settings.choices import Directions, Metric, Noise, Scale
 from fishergcn.errors import InputError
 from fishergcn.operators import SparseMatrix, SparsePlusLowRank
-from fishergcn.perturbation._bound import BOUND, ROUNDING, largest_eigenvalue
 from fishergcn.perturbation._directions import check_spectrum, choose_directions
-from fishergcn.perturbation._draws import check_coordinates, check_shape, draw_noise
+from fishergcn.perturbation._perturbation import Coordinates, largest_eigenvalue
 from fishergcn.spectrum import Spectrum
 
+#: λ_max of the Laplacian I - Ã of a normalized graph is at most 2, up to rounding; beyond it some signals grow.
+_BOUND = 2.0 + 1e-9
 _MEAN_DRAWS = 8192
 _CHECKED_DRAWS = 1000
 # Below it four terms of the series of g·exp(g) - exp(g) + 1 keep the digits that the formula would lose.
@@ -33,17 +33,12 @@ class PerturbationWarning(UserWarning):
 
     Examples
     --------
-    >>> import warnings, fishergcn
-    >>> path = fishergcn.renormalized([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always", PerturbationWarning)
-    ...     around = Neighborhood(path, rank=2, scale="trace")
-    >>> [each.category.__name__ for each in caught]
-    ['PerturbationWarning']
+    >>> issubclass(PerturbationWarning, UserWarning)
+    True
     """
 
 
-class Neighborhood:
+class Neighborhood(Coordinates):
     """Ã(φ) = Ã - Ū diag(c) Ūᵀ with c = Σw (q - λ̄) and q = softmax(θ̄ + φ).
 
     With L = I - Ã and its k eigenpairs (w, Ū) on the largest connected component, λ̄ = w / Σw and θ̄ = log λ̄.
@@ -84,8 +79,8 @@ class Neighborhood:
     ----------
     spectrum : Spectrum
         (w, Ū) and tr L.
-    propagation : SparseMatrix
-        Ã, in the dtype and on the device in which :meth:`operator` works.
+    graph : Tensor of shape (n,), optional
+        Which graph each node belongs to; None where there is one.
 
     Notes
     -----
@@ -115,6 +110,10 @@ class Neighborhood:
     True
     """
 
+    low_rank = local = True
+    spectrum: Spectrum
+    graph: Tensor | None = None
+
     def __init__(
         self,
         propagation: MatrixLike | SparseMatrix,
@@ -128,24 +127,23 @@ class Neighborhood:
         metric: Metric = "bures",
         spectrum: Spectrum | None = None,
     ) -> None:
+        super().__init__(radius, noise, seed)
         rank = check_integer("rank", rank, minimum=1)
-        self.radius = check_real("radius", radius, minimum=0.0)
-        check_choice("noise", noise, get_args(Noise))
         check_choice("directions", directions, get_args(Directions))
         check_choice("scale", scale, get_args(Scale))
         check_choice("metric", metric, get_args(Metric))
-        self.noise_kind, self.directions, self.scale, self.metric = noise, directions, scale, metric
-        seed = check_integer("seed", seed, minimum=0)
+        self.directions, self.scale, self.metric = directions, scale, metric
         if isinstance(propagation, SparseMatrix) and propagation.symmetric:
-            matrix, self.propagation = propagation.scipy, propagation
+            matrix, self._propagation = propagation.scipy, propagation
+            self._device, self._dtype = propagation.device, propagation.dtype
         else:
             matrix = check_propagation(propagation.scipy if isinstance(propagation, SparseMatrix) else propagation)
-            self.propagation = SparseMatrix.from_scipy(matrix)
+            self._propagation = SparseMatrix.from_scipy(matrix)
         self.spectrum = choose_directions(matrix, rank, directions, seed) if spectrum is None else spectrum
         check_spectrum(self.spectrum, matrix.shape[0])
         self._eigenvalues = torch.tensor(self.spectrum.eigenvalues, dtype=torch.float64)
         self._basis = torch.tensor(self.spectrum.eigenvectors, dtype=torch.float64)
-        self._generator = torch.Generator().manual_seed(seed)
+        self._trace = self.spectrum.trace
         if self.scale == "trace":
             warnings.warn(
                 "scale='trace' multiplies the perturbation by tr L instead of the sum of the k eigenvalues, "
@@ -160,7 +158,7 @@ class Neighborhood:
 
     def _warn_beyond(self) -> None:
         largest = self._largest_perturbed(self.radius)
-        beyond = float((largest > BOUND + ROUNDING).double().mean())
+        beyond = float((largest > _BOUND).double().mean())
         if beyond > 0:
             warn(
                 f"at radius {self.radius:g}, {beyond:.1%} of the perturbed graphs have an eigenvalue of L beyond 2, up "
@@ -196,12 +194,26 @@ class Neighborhood:
     @property
     def rank(self) -> int:
         """k, the number of directions."""
-        return self._eigenvalues.shape[0]
+        return self._eigenvalues.shape[-1]
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return tuple(self._eigenvalues.shape)
 
     @property
     def basis(self) -> Tensor:
         """Ū, shape (n, k), in the dtype and on the device of the operators."""
         return self._basis
+
+    @property
+    def rows(self) -> Tensor:
+        """Ū of each node's graph, shape (n, k), in float64."""
+        return torch.tensor(self.spectrum.eigenvectors, dtype=torch.float64)
+
+    @property
+    def graphs(self) -> int:
+        """G, the number of graphs."""
+        return 1 if self.graph is None else len(self._eigenvalues)
 
     @property
     def captured_mass(self) -> float:
@@ -213,34 +225,14 @@ class Neighborhood:
         """λ̄ = w / Σw, shape (k,): the spectrum of the rank-k projection of the density matrix."""
         return self._eigenvalues / self._eigenvalues.sum()
 
-    @property
-    def dtype(self) -> torch.dtype:
-        """Precision of the operators."""
-        return self.propagation.dtype
+    def _place(self) -> None:
+        self._propagation = self._propagation.to(self.device, self.dtype)
+        self._basis = torch.tensor(self.spectrum.eigenvectors, dtype=self.dtype, device=self.device)
+        self._eigenvalues = self._eigenvalues.to(self.device)
 
-    @property
-    def device(self) -> torch.device:
-        """Where φ and the operators live."""
-        return self.propagation.device
-
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Neighborhood:
-        """Return the neighborhood whose operators work on ``device`` in ``dtype``; φ stays in float64.
-
-        The two share the generator of draws that are given none.
-        """
-        moved = copy.copy(self)
-        moved.propagation = self.propagation.to(device, dtype)
-        moved._basis = torch.tensor(self.spectrum.eigenvectors, dtype=moved.dtype, device=moved.device)
-        moved._eigenvalues = self._eigenvalues.to(moved.device)
-        return moved
-
-    def noise(self, samples: int, generator: torch.Generator | None = None) -> Tensor:
-        """Draw e, shape (M, k), each entry of mean 0 and variance 1/12.
-
-        Drawn on the device of the generator (the CPU unless given): the same draws wherever they are used.
-        """
-        generator = self._generator if generator is None else generator
-        return draw_noise(self.noise_kind, samples, self.rank, generator).to(self.device)
+    def like(self, eigenvalues: Tensor) -> Neighborhood:
+        """Return the neighborhoods of other graphs, where there are several (:class:`BlockNeighborhood`)."""
+        raise InputError("the neighborhood of one graph knows no other graphs; use a BlockNeighborhood.")
 
     def phi(self, noise: ArrayOrTensor, shape: ArrayOrTensor | float | None = None) -> Tensor:
         """φ = m ∘ ϕ ∘ e, shape (..., k), in float64, differentiable in ϕ and e.
@@ -252,9 +244,7 @@ class Neighborhood:
         shape : array or Tensor of shape (k,), or a number, optional
             ϕ, the scale of each direction; ``radius`` if not given.
         """
-        e = self._coordinates("noise", noise)
-        scale = check_shape(self.radius if shape is None else shape, self.rank, self.device)
-        return scale * e / self._lengths()
+        return self._scale(shape) * self._coordinates("noise", noise) / self._lengths()
 
     def _lengths(self) -> Tensor:
         """Return 1/m, shape (k,): the length, in the metric, of a unit step along each coordinate of φ."""
@@ -264,12 +254,6 @@ class Neighborhood:
         if self.metric == "log-det":
             return torch.full_like(shares, self.rank**-0.5)
         return shares * (shares.reciprocal().sum() / self.rank).sqrt()
-
-    def sample(
-        self, samples: int, generator: torch.Generator | None = None, shape: ArrayOrTensor | float | None = None
-    ) -> Tensor:
-        """Draw M perturbations φ, shape (M, k): :meth:`phi` of :meth:`noise`."""
-        return self.phi(self.noise(samples, generator), shape)
 
     def coefficients(self, phi: ArrayOrTensor) -> Tensor:
         """Return c = Σw (q - λ̄), shape (..., k); tr L (q - λ̄) for ``scale="trace"``. Exactly 0 at φ = 0."""
@@ -289,12 +273,25 @@ class Neighborhood:
     def operator(self, phi: ArrayOrTensor | None = None) -> SparsePlusLowRank:
         """Ã(φ), batched like φ; without φ the unperturbed Ã, as the same kind of operator."""
         coefficients = torch.zeros_like(self._eigenvalues) if phi is None else self.coefficients(phi)
-        return SparsePlusLowRank(self.propagation, self._basis, coefficients)
+        return SparsePlusLowRank(self.propagation, self.basis, self._flat(coefficients))
 
     def mean_operator(self) -> SparsePlusLowRank:
         """Return E Ã(φ), the mean of the graphs that are drawn with ϕ = ε, without noise: c is averaged over draws."""
-        drawn = self.sample(_MEAN_DRAWS, torch.Generator().manual_seed(0))
-        return SparsePlusLowRank(self.propagation, self._basis, self.coefficients(drawn).mean(0))
+        drawn = self.sample(self._mean_draws, torch.Generator().manual_seed(0))
+        return SparsePlusLowRank(self.propagation, self.basis, self._flat(self.coefficients(drawn).mean(0)))
+
+    def for_batch(self, phi: Tensor) -> tuple[Tensor, ...]:
+        """Return c, of which every part of the graph needs all."""
+        return (self.coefficients(phi),)
+
+    @property
+    def _mean_draws(self) -> int:
+        """How many draws a mean is taken over, so that memory does not grow with the number of graphs."""
+        return max(_MEAN_DRAWS // self.graphs, 80)
+
+    def _flat(self, values: Tensor) -> Tensor:
+        """Return the coordinates of all graphs as one list."""
+        return values.flatten(-len(self._shape))
 
     def perturbed_eigenvalues(self, phi: ArrayOrTensor) -> Tensor:
         """Eigenvalues of L(φ) = I - Ã(φ) on Ū, shape (..., k), in the order of ``spectrum``.
@@ -314,7 +311,7 @@ class Neighborhood:
         """
         given = self._coordinates("phi", phi).detach()
         if self.directions != "random" and self.scale == "projected":
-            return self.perturbed_eigenvalues(given).amax(-1).clamp(min=self._largest_that_stays())
+            return self._flat(self.perturbed_eigenvalues(given)).amax(-1).clamp(min=self._largest_that_stays())
         cpu = self.to("cpu", torch.float64)
         found = [largest_eigenvalue(cpu.operator(each)) for each in given.reshape(-1, self.rank).cpu()]
         return torch.tensor(found, dtype=torch.float64, device=self.device).view(given.shape[:-1])
@@ -322,7 +319,7 @@ class Neighborhood:
     def _largest_that_stays(self) -> float:
         cpu = self.to("cpu", torch.float64)
         # Ã + Ū diag(w) Ūᵀ: the perturbed eigenvalues of L become 0.
-        return largest_eigenvalue(SparsePlusLowRank(cpu.propagation, cpu.basis, -cpu._eigenvalues))
+        return largest_eigenvalue(SparsePlusLowRank(cpu.propagation, cpu.basis, -cpu._eigenvalues.flatten()))
 
     def largest_radius(self, most: float = 1.0) -> float:
         """Return the largest ε up to ``most`` at which none of 1,000 draws with ϕ = ε has an eigenvalue beyond 2.
@@ -332,18 +329,19 @@ class Neighborhood:
         if self.directions == "random":
             raise InputError("the largest radius is known along eigenvectors only, got directions='random'.")
         low, high = 0.0, most
-        if not (self._largest_perturbed(high) > BOUND + ROUNDING).any():
+        if not (self._largest_perturbed(high) > _BOUND).any():
             return high
         for _ in range(40):
             middle = (low + high) / 2
-            beyond = bool((self._largest_perturbed(middle) > BOUND + ROUNDING).any())
+            beyond = bool((self._largest_perturbed(middle) > _BOUND).any())
             low, high = (low, middle) if beyond else (middle, high)
         return low
 
     def _largest_perturbed(self, radius: float) -> Tensor:
-        """Return the largest perturbed eigenvalue of each of 1,000 draws with ϕ = radius."""
-        e = self.noise(_CHECKED_DRAWS, torch.Generator().manual_seed(0))
-        return self.perturbed_eigenvalues(self.phi(e, radius)).amax(-1)
+        """Return the largest perturbed eigenvalue of each graph in each of 1,000 draws with ϕ = radius."""
+        draws = _CHECKED_DRAWS if self.graph is None else self._mean_draws // 8
+        e = self.noise(draws, torch.Generator().manual_seed(0))
+        return self.perturbed_eigenvalues(self.phi(e, radius)).amax(-1).flatten()
 
     def distance(self, phi: ArrayOrTensor) -> Tensor:
         """Bures distance D_B(ρ, ρ(φ)) between the density matrices of L and L(φ), for each φ; not squared.
@@ -362,7 +360,7 @@ class Neighborhood:
                 "The distance has a closed form only along eigenvectors: directions must be 'high' or 'low', "
                 "got 'random'."
             )
-        weights = self._eigenvalues / self.spectrum.trace
+        weights = self._eigenvalues / self._trace
         if self.scale == "projected":
             relative = torch.expm1(self._log_ratio(phi) / 2)
         else:
@@ -375,7 +373,7 @@ class Neighborhood:
                 )
             relative = ratio.sqrt() - 1
         # The norm, unlike the root of a sum, has a finite (zero) gradient at φ = 0.
-        distance: Tensor = torch.linalg.vector_norm(weights.sqrt() * relative, dim=-1)
+        distance: Tensor = torch.linalg.vector_norm(self._flat(weights.sqrt() * relative), dim=-1)
         return distance
 
     def von_neumann_divergence(self, phi: ArrayOrTensor) -> Tensor:
@@ -398,8 +396,7 @@ class Neighborhood:
         # Σ q g = Σ λ̄ (exp(g) g - exp(g) + 1) since Σq = Σλ̄: every term is positive, and none is lost for small g.
         series = g.square() * (1 / 2 + g * (1 / 3 + g * (1 / 8 + g / 30)))
         terms = torch.where(g.abs() < _SMALL, series, g * torch.exp(g) - torch.expm1(g))
-        divergence: Tensor = (self._eigenvalues / self.spectrum.trace * terms).sum(dim=-1)
-        return divergence
+        return self._flat(self._eigenvalues / self._trace * terms).sum(dim=-1)
 
     def _log_ratio(self, phi: ArrayOrTensor) -> Tensor:
         """Return g = log(q / λ̄) = φ - log Σ_j λ̄_j exp φ_j, exactly 0 where φ is constant."""
@@ -407,9 +404,6 @@ class Neighborhood:
         shifted = phi - phi.detach().amax(dim=-1, keepdim=True)  # against overflow; φ + a·1 is the same point
         mean = (self.projected_spectrum * torch.expm1(shifted)).sum(dim=-1, keepdim=True)
         return shifted - torch.log1p(mean)
-
-    def _coordinates(self, name: str, value: ArrayOrTensor) -> Tensor:
-        return check_coordinates(name, value, self.rank, self.device)
 
     def __repr__(self) -> str:
         return (

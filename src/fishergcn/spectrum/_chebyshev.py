@@ -3,9 +3,8 @@
     T_0(x) = 1,   T_1(x) = x,   T_{m+1}(x) = 2 x T_m(x) - T_{m-1}(x)
 
 With x = (M - c I)/e mapping [low, cut] to [-1, 1], T_m(x) stays within ±1 on what is not wanted and grows as
-cosh(m arcosh x) above the cut. Filtered blocks of vectors need three arrays and no orthogonalization in between, and
-all of their columns share one pass over the matrix (Zhou & Saad 2007). Products are in float32: this is for tolerances
-that float32 can meet, and the residual is checked in float64 by the caller.
+cosh(m arcosh x) above the cut (Zhou & Saad 2007). Products are in float32: this is for tolerances that float32 can
+meet, and the residual is checked in float64 by the caller.
 """
 
 from __future__ import annotations

@@ -34,11 +34,7 @@ class Eigenpairs(NamedTuple):
 
 
 def largest_eigenpairs(matrix: CSRArray, rank: int, *, seed: int, tolerance: float) -> Eigenpairs:
-    """Return the ``rank`` algebraically largest eigenpairs of a symmetric matrix M, the largest of the order of ‖M‖.
-
-    Starting vectors are drawn from the seed. If no solver gets max_i ‖M u_i - w_i u_i‖ / w_1 below the tolerance,
-    that is a ConvergenceError.
-    """
+    """Return the ``rank`` algebraically largest eigenpairs of a symmetric matrix M, the largest of the order of ‖M‖."""
     size = matrix.shape[0]
     if size <= DENSE_SIZE or 4 * rank >= size:
         return _checked(matrix, _dense(matrix, rank), rank, "dense")

@@ -2,11 +2,9 @@
 
     M V = V T + β v eᵀ
 
-with orthonormal columns V, of which a restart keeps the best Ritz vectors: then T is diagonal there, with one full row
-for what couples them to the next vector. It is what ARPACK does by shifts, with less beside the products: rounding is
-kept away by one pass over all vectors after the two terms that exact arithmetic would leave. A Krylov space has one
-vector of each eigenspace, so whatever was found is tried once more with a new random vector beside it, until the
-largest eigenvalue that is not among them is known: copies of an eigenvalue show then, and are found in turn.
+with orthonormal columns V, of which a restart keeps the best Ritz vectors. A Krylov space has one vector of each
+eigenspace, so whatever was found is tried once more with a new random vector beside it, until the largest eigenvalue
+that is not among them is known: copies of an eigenvalue show then, and are found in turn.
 """
 
 from __future__ import annotations
@@ -71,8 +69,7 @@ def _largest(matrix: CSRArray, rank: int, seed: int, tolerance: float) -> Tensor
 def _above(csr: Tensor, known: Tensor, threshold: float, rng: np.random.Generator) -> Tensor | None:
     """Return a vector, orthogonal to orthonormal rows, whose Rayleigh quotient is above the threshold.
 
-    None, if there is none as far as a random vector tells: the largest eigenvalue beside the known ones has come to
-    rest below, and is not only on its way up.
+    None where the largest eigenvalue beside the known ones has come to rest below, and is not still on its way up.
     """
     first, size = known.shape
     width, keep = 24, 8

@@ -42,20 +42,14 @@ def trace_samples(
     samples = np.empty(probes)
     for probe in range(probes):
         signs = generator.choice(np.array([-1.0, 1.0]), size=n)
-        nodes, weights = gauss_rule(matrix, signs / np.sqrt(n), steps)
+        nodes, weights = _gauss_rule(matrix, signs / np.sqrt(n), min(steps, n))
         samples[probe] = n * (weights @ function(nodes))
     return samples
 
 
-def gauss_rule(matrix: CSRArray, start: FloatArray, steps: int) -> tuple[FloatArray, FloatArray]:
-    """Nodes θ and weights τ with Σ τ_k p(θ_k) = vᵀ p(M) v for every polynomial p of degree < 2·steps.
-
-    M is symmetric and ``start``, v, of unit length. θ are Ritz values of M, τ the squared first components of their
-    vectors; there are fewer than ``steps`` once the Krylov space is exhausted and the rule is exact.
-    """
-    n = start.size
-    steps = min(steps, n)
-    basis = np.empty((steps, n))
+def _gauss_rule(matrix: CSRArray, start: FloatArray, steps: int) -> tuple[FloatArray, FloatArray]:
+    """Return nodes θ, Ritz values, and weights τ with Σ τ_k p(θ_k) = vᵀ p(M) v for p of degree < 2·steps."""
+    basis = np.empty((steps, start.size))
     diagonal, off_diagonal = np.empty(steps), np.empty(steps)
     vector = start
     for step in range(steps):

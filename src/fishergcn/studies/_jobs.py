@@ -13,7 +13,6 @@ from fishergcn._base.types import CSRArray
 from fishergcn.errors import InputError
 from fishergcn.execution import Executor, Job, Listener, Measure, cut
 from fishergcn.graph import Graph
-from fishergcn.perturbation import Neighborhood
 from fishergcn.spectrum import Spectrum
 from fishergcn.studies._facts import note_data, note_spectrum
 from fishergcn.studies._plan import Cell, Plan
@@ -183,7 +182,7 @@ class _Shared:
             moved=self._moved.weights(config.radius) if config.perturbation == "spatial" and method.perturbed else None,
         )
         self._matrices[matrix] = problem.propagation
-        if isinstance(problem.neighborhood, Neighborhood):
+        if problem.neighborhood is not None and problem.neighborhood.spectrum is not None:
             self._spectra[spectrum] = problem.neighborhood.spectrum
         if not self._checked:
             check_runs(problem, [Run(split, 0) for split in self.splits.values()])

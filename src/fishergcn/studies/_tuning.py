@@ -18,7 +18,6 @@ from fishergcn._settings.choices import Scaling, Settings
 from fishergcn._settings.seeds import FIRST_SEED, check_seeds
 from fishergcn.execution import Executor, Listener, choose_executor, chosen_config, cut
 from fishergcn.graph import Graph
-from fishergcn.perturbation import Neighborhood
 from fishergcn.splits import Split, choose
 from fishergcn.studies._candidates import scalings_of
 from fishergcn.studies._search import (
@@ -140,7 +139,7 @@ class _Objective:
         config = TrainConfig.from_dict({**last.config.to_dict(), **settings})
         known: dict[str, Any] = {}
         if config.order == last.config.order:
-            spectrum = last.neighborhood.spectrum if isinstance(last.neighborhood, Neighborhood) else None
+            spectrum = None if last.neighborhood is None else last.neighborhood.spectrum
             known = {"propagation": last.propagation, "spectrum": spectrum}
         problem = self.last = prepare(last.graph, last.method, config, **known)
         jobs = cut(problem, self.runs, self.executor.chunk_size(problem))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
@@ -11,8 +11,7 @@ from torch import Tensor
 
 from fishergcn._base.types import AnyArray
 from fishergcn.nn import CompiledNetwork, Dropout, View
-from fishergcn.operators import IdentityOperator, SparseMatrix
-from fishergcn.perturbation import Neighborhood
+from fishergcn.operators import IdentityOperator, SparseMatrix, SparsePlusLowRank
 from fishergcn.training._objective import Targets, measured_scores
 
 if TYPE_CHECKING:
@@ -42,10 +41,10 @@ class CompiledStep:
     def gradients(self, trainer: Trainer, epoch: int, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Leave the gradients of the loss in the parameters; return loss and accuracy of each run."""
         adversary, operator, phi = trainer.stack.adversary, None, None
-        if adversary is not None and isinstance(adversary.neighborhood, Neighborhood):
+        if adversary is not None:
             noise = adversary.noise(epoch) if noise is None else noise
             phi = adversary.draw(noise=noise)
-            operator = adversary.neighborhood.operator(phi)
+            operator = cast("SparsePlusLowRank", adversary.neighborhood.operator(phi))  # see fits
         stack, config = trainer.stack, trainer.problem.config
         dropout = Dropout(stack.keys, trainer.problem.samples, epoch, config.dropout)
         loss = _Loss(trainer.train_targets, trainer.problem.samples, self._places)

@@ -17,7 +17,7 @@ from torch import Tensor
 from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.nn import Dropout, View, full_view, local_view
 from fishergcn.operators import Operator, as_operator
-from fishergcn.perturbation import CongruenceNeighborhood, GraphPool, LinkNoise, Neighborhood
+from fishergcn.perturbation import GraphPool, LinkNoise, Perturbation
 from fishergcn.training._compiled import CompiledStep
 from fishergcn.training._memory import check_fits
 from fishergcn.training._metrics import MEASURED, calibrated_cross_entropy, measure
@@ -57,7 +57,7 @@ class Trainer:
         """Whether an epoch may begin before the results of the one before it are read: a GPU does not wait then."""
         return self.recorder is not None
 
-    def _link_noise(self) -> LinkNoise | GraphPool | None:
+    def _link_noise(self) -> Perturbation | None:
         config, moved = self.problem.config, self.problem.moved
         if moved is not None:
             return GraphPool(self.problem.graph.adjacency, moved, self.device, self.problem.dtype)
@@ -68,7 +68,6 @@ class Trainer:
 
     def _mean_operator(self) -> Operator | None:
         """Return the mean of the graphs that would be drawn, where it takes their place."""
-        around: Neighborhood | CongruenceNeighborhood | LinkNoise | GraphPool | None
         around = self.links or self.problem.neighborhood
         if around is None or self.problem.config.noise != "mean":
             return None

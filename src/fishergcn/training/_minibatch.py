@@ -30,7 +30,6 @@ from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.errors import InputError
 from fishergcn.nn import Dropout, LocalDropout, View, blockwise_view
 from fishergcn.operators import BlockOperator, NodeBlockOperator, Operator, SparseMatrix
-from fishergcn.perturbation import CongruenceNeighborhood
 from fishergcn.training._chunk import Progress, train_epochs, untrained
 from fishergcn.training._distributed import Group
 from fishergcn.training._metrics import MEASURED, class_scores
@@ -97,10 +96,8 @@ class MiniBatchTrainer:
         adversary = self.stack.adversary
         if adversary is None:
             return None
-        around, drawn = adversary.neighborhood, adversary.draw(step)[0]
-        if isinstance(around, CongruenceNeighborhood):
-            return NodeWeights((1.0 + drawn).to(self.problem.dtype), around.scale_of(drawn).to(self.problem.dtype))
-        return around.coefficients(drawn).to(self.device, self.problem.dtype)
+        drawn = [each.to(self.problem.dtype) for each in adversary.neighborhood.for_batch(adversary.draw(step)[0])]
+        return drawn[0] if adversary.neighborhood.low_rank else NodeWeights(*drawn)
 
     def view(self, blocks: Sequence[Block], drawn: Tensor | NodeWeights | None) -> View:
         """Return what a batch sees of the graph, its nodes numbered within each layer."""

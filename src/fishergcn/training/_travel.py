@@ -18,7 +18,6 @@ from fishergcn.errors import InputError
 from fishergcn.graph import Graph
 from fishergcn.nn import outside_modules
 from fishergcn.operators import SparseMatrix
-from fishergcn.perturbation import Neighborhood
 from fishergcn.spectrum import Spectrum
 from fishergcn.training._methods import parse_method
 from fishergcn.training._problem import Problem, prepare
@@ -42,8 +41,8 @@ def problem_arrays(problem: Problem) -> dict[str, AnyArray]:
     found = {f"graph_{name}": array for name, array in problem.graph.to_arrays().items()}
     found |= {"indptr": matrix.indptr, "indices": matrix.indices, "data": matrix.data}
     found |= _ready_arrays(problem)
-    if isinstance(problem.neighborhood, Neighborhood):
-        spectrum = problem.neighborhood.spectrum
+    spectrum = None if problem.neighborhood is None else problem.neighborhood.spectrum
+    if spectrum is not None:
         found |= {"eigenvalues": spectrum.eigenvalues, "eigenvectors": spectrum.eigenvectors}
         facts["spectrum"] = {"trace": spectrum.trace, "residual": spectrum.residual, "solver": spectrum.solver}
     if problem.moved is not None:

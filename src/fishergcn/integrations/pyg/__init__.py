@@ -7,7 +7,7 @@ from fishergcn.integrations.pyg._attached import LayerAdversary
 from fishergcn.integrations.pyg._encoding import AddSpectralEncoding
 from fishergcn.integrations.pyg._features import FeatureAdversary
 from fishergcn.integrations.pyg._nodes import NodeAdversary
-from fishergcn.integrations.pyg._transform import AddBuresSpectrum
+from fishergcn.integrations.pyg._stored import AddBuresSpectrum
 
 __all__ = [
     "AddBuresSpectrum", "AddSpectralEncoding", "BuresAdversary", "FeatureAdversary", "LayerAdversary", "NodeAdversary",

@@ -26,9 +26,8 @@ from fishergcn.integrations.pyg._graph import (
     read_links,
 )
 from fishergcn.integrations.pyg._layers import Layer
-from fishergcn.integrations.pyg._pass import Pass, Rows
-from fishergcn.integrations.pyg._rows import rows_of_batch
-from fishergcn.integrations.pyg._stored import digest_of, stored_spectra
+from fishergcn.integrations.pyg._pass import Pass
+from fishergcn.integrations.pyg._stored import Rows, digest_of, rows_of_batch, stored_spectra
 from fishergcn.perturbation import BlockNeighborhood, Neighborhood, PerturbationWarning
 
 RANK = 10
@@ -138,7 +137,7 @@ class BuresAdversary(LayerAdversary):
             neighborhood = BlockNeighborhood(blocks, spectra=spectra, **options)
         super().__init__(neighborhood, samples, seed, adversarial, reading=reading, source=links.source)
         self.self_links = self_links
-        self._digest = digest_of(links, reading, None if graph is None else graph.cpu(), len(self._graphs()))
+        self._digest = digest_of(links, reading, None if graph is None else graph.cpu(), neighborhood.graphs)
         self._kept_rows: dict[Any, Rows] = {}
         self.to(device_of(data))
 
@@ -177,7 +176,8 @@ class BuresAdversary(LayerAdversary):
         """
         rows = self._rows(batch)
         around = self._around(rows)
-        coefficients = around.coefficients(self._for_each_graph(phi, around))
+        shared = around.graph is not None and phi.ndim == 1
+        coefficients = around.coefficients(phi.expand(around.graphs, -1) if shared else phi)
         if coefficients.ndim != 1 + (rows.graph is not None):
             raise InputError(f"phi must have shape {tuple(coefficients.shape[1:])}, got {tuple(phi.shape)}.")
         with self._in_force(Pass(self, coefficients, rows, only_training=False)):
@@ -194,7 +194,7 @@ class BuresAdversary(LayerAdversary):
             Its non-negative weights, averaged over heads. The spectrum is that of (A + Aᵀ)/2, normalized.
         """
         old = self.neighborhood
-        if isinstance(old, BlockNeighborhood):
+        if old.graph is not None:
             raise InputError(
                 "refresh takes the learned graph of one Data; this adversary was built from several graphs."
             )
@@ -204,27 +204,16 @@ class BuresAdversary(LayerAdversary):
         self.neighborhood = new.to(old.device, old.dtype)
         self._refreshed, self._kept_rows = True, {}
 
-    def _graphs(self) -> Tensor:
-        """Return w with a row for each graph."""
-        around = self.neighborhood
-        return around.eigenvalues if isinstance(around, BlockNeighborhood) else around.projected_spectrum.unsqueeze(0)
-
     def _around(self, rows: Rows) -> Neighborhood:
         """Return the neighborhood of the graphs of a batch, or of the adversary's own."""
-        around = self.neighborhood
         if rows.eigenvalues is None:
-            return around
-        if not isinstance(around, BlockNeighborhood):
+            return self.neighborhood
+        if self.neighborhood.graph is None:
             raise InputError(
                 "the batch holds other graphs than the one that the adversary was built from; build it from all of "
                 "them: a Batch, a list of Data or a data set."
             )
-        return around.like(rows.eigenvalues)
-
-    def _for_each_graph(self, phi: Tensor, around: Neighborhood) -> Tensor:
-        if isinstance(around, BlockNeighborhood) and phi.ndim == 1:
-            return phi.expand(len(around.eigenvalues), -1)
-        return phi
+        return self.neighborhood.like(rows.eigenvalues)
 
     def _rows(self, batch: Any) -> Rows:
         """Return the rows of Ū for a batch, or all of them, on the adversary's device."""
@@ -232,10 +221,8 @@ class BuresAdversary(LayerAdversary):
         whole = self._kept_rows.get(key := (self.xi.device, dtype))
         if whole is None:
             around = self.neighborhood
-            if isinstance(around, BlockNeighborhood):
-                whole = Rows(around.rows.to(self.xi.device, dtype), around.graph.to(self.xi.device))
-            else:
-                whole = Rows(torch.tensor(around.spectrum.eigenvectors, device=self.xi.device, dtype=dtype))
+            graph = None if around.graph is None else around.graph.to(self.xi.device)
+            whole = Rows(around.rows.to(self.xi.device, dtype), graph)
             self._kept_rows = {key: whole}
         if batch is None:
             return whole

@@ -12,11 +12,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
-from fishergcn.integrations.pyg._ascent import Ascent
 from fishergcn.integrations.pyg._averaging import MeanLoss
 from fishergcn.integrations.pyg._compare import difference
-from fishergcn.integrations.pyg._eagerly import eagerly
-from fishergcn.integrations.pyg._entry import Perturbation, enter, in_force, leave
+from fishergcn.integrations.pyg._entry import InForce, eagerly, enter, in_force, leave
 from fishergcn.integrations.pyg._graph import Reading
 from fishergcn.integrations.pyg._layers import Layer, find_layers
 from fishergcn.integrations.pyg._statistics import RunningStatistics
@@ -59,13 +57,13 @@ class LayerAdversary(SpectralAdversary):
         self._roots: list[nn.Module] = []
         self._refreshed = self._started = False
         self._group: Any = None
-        self._ascent = Ascent()
+        self._ascent = _Ascent()
 
     def _check_layer(self, layer: Layer) -> None:
         """Raise, or warn, if a layer does not multiply with a graph that this adversary can perturb."""
         raise NotImplementedError
 
-    def _passes(self, batch: Any) -> tuple[Tensor, Callable[[Tensor], Perturbation]]:
+    def _passes(self, batch: Any) -> tuple[Tensor, Callable[[Tensor], InForce]]:
         """Return M draws, whose gradient reaches ξ, and what makes a perturbed pass of one of them."""
         raise NotImplementedError
 
@@ -161,7 +159,7 @@ class LayerAdversary(SpectralAdversary):
         return mean.result()
 
     @contextmanager
-    def _in_force(self, perturbation: Perturbation) -> Iterator[None]:
+    def _in_force(self, perturbation: InForce) -> Iterator[None]:
         # Compiled layers run as they are written in the first pass, so that their matrices can be compared.
         with nullcontext() if self._started else eagerly(), in_force(perturbation):
             yield
@@ -176,9 +174,7 @@ class LayerAdversary(SpectralAdversary):
                 warn(f"{', '.join(left)} did not run in the first perturbed pass: only layers that run are perturbed.")
             self._started = True
 
-    def _note(
-        self, perturbation: Perturbation, layer: Layer, module: Any, edge_index: Any, given: dict[str, Any]
-    ) -> None:
+    def _note(self, perturbation: InForce, layer: Layer, module: Any, edge_index: Any, given: dict[str, Any]) -> None:
         """See, in a layer's first pass, with which matrix it multiplies and whether it is one of several processes."""
         if self._group is None and distributed.is_available() and distributed.is_initialized():
             wrapper = getattr(DistributedDataParallel, "_active_ddp_module", None)
@@ -215,6 +211,40 @@ class LayerAdversary(SpectralAdversary):
     def extra_repr(self) -> str:
         """What ``print(adversary)`` shows."""
         return f"{super().extra_repr()}, layers={[layer.name for layer in self._layers]}"
+
+
+class _Ascent:
+    """Adds up the gradients of ξ until the first step moves it, and says so if that went against all of them.
+
+    Only the first step is judged: later ones may go against their gradient by momentum.
+    """
+
+    def __init__(self) -> None:
+        self._last: tuple[Tensor, Tensor] | None = None
+        self._judged = False
+
+    def remember(self, xi: Tensor, gradient: Tensor) -> None:
+        """Note the gradient that was found at ξ."""
+        now = xi.detach().clone()
+        if self._last is not None and torch.equal(self._last[0], now):
+            gradient = self._last[1] + gradient
+        self._last = now, gradient
+
+    def judge(self, xi: Tensor) -> None:
+        """Compare where ξ is now with where its gradient pointed."""
+        if self._last is None or self._judged:
+            return
+        before, gradient = self._last
+        moved, there = xi.detach() - before, gradient != 0
+        if not bool(moved.any()):
+            return
+        self._judged = True
+        if bool(there.any()) and bool((moved[there].sign() == -gradient[there].sign()).all()):
+            warn(
+                "the optimizer moved ξ down: it does not know the option maximize=True of parameter_group(). Give ξ an "
+                "optimizer of its own that does: torch.optim.Adam([adversary.parameter_group()], lr=0.01).",
+                PerturbationWarning,
+            )
 
 
 def _tensor(loss: Any) -> Tensor:

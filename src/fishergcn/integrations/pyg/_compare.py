@@ -60,7 +60,7 @@ def _advice(module: Any, reading: Reading, source: str) -> str:
 
 
 def _layer_matrix(module: Any, edge_index: Any, given: dict[str, Any], nodes: int) -> tuple[CSRArray, torch.dtype]:
-    """Return a with out_i = Σ_j a_ij x_j as ``propagate`` was told it; without weights, all are 1."""
+    """Return the a with out_i = Σ_j a_ij x_j that ``propagate`` was given; without weights, all are 1."""
     weight = given.get("edge_weight")
     if utils.is_sparse(edge_index):
         (target, source), values = utils.to_edge_index(edge_index)  # of adj_t: a row receives

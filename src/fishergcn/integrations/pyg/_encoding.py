@@ -9,16 +9,19 @@ import torch
 from scipy import sparse
 
 from fishergcn._base.checks import check_choice, check_integer
-from fishergcn._base.imports import require
 from fishergcn._base.types import CSRArray, FloatArray
 from fishergcn.errors import ConvergenceError, InputError
 from fishergcn.graph import largest_component
-from fishergcn.integrations.pyg._graph import AUTO, Reading, graph_of_nodes, propagation_of, read_links
+from fishergcn.integrations.pyg._graph import (
+    AUTO,
+    BaseTransform,
+    Reading,
+    device_of,
+    graph_of_nodes,
+    propagation_of,
+    read_links,
+)
 from fishergcn.spectrum import bottom_spectrum, top_spectrum
-
-BaseTransform: Any = require(
-    "torch_geometric.transforms", extra="pyg", purpose="fishergcn.integrations.pyg"
-).BaseTransform
 
 Laplacian: TypeAlias = Literal["plain", "sym", "rw", "renormalized"]
 End: TypeAlias = Literal["bottom", "top"]
@@ -103,9 +106,7 @@ class AddSpectralEncoding(BaseTransform):  # type: ignore[misc]
         vectors = _signed(vectors * scale[:, None])
         _check(propagation, scale, values, vectors)
         values = unit * values
-        missing = self.rank - values.size
-        index = getattr(data, "edge_index", None)
-        device = (data.adj_t if index is None else index).device
+        missing, device = self.rank - values.size, device_of(data)
         data[self.attr] = torch.tensor(np.pad(vectors, ((0, 0), (0, missing))), dtype=torch.float32, device=device)
         data[f"{self.attr}_values"] = torch.tensor(
             np.pad(values, (0, missing))[None], dtype=torch.float32, device=device

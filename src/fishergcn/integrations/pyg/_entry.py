@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,26 +22,24 @@ from fishergcn.errors import InputError
 ENTRIES = "_perturbations"
 
 
-class Owned(Protocol):
-    """What is in force during a pass of an adversary."""
+class InForce:
+    """What is in force during a pass of an adversary, in its layers or at the input of its models.
 
-    owner: Any
-
-
-class Perturbation(Owned, Protocol):
-    """What is in force in the layers during a pass.
-
-    ``seen`` has the names of the layers that ran in it; ``part`` says that they may see other nodes than the adversary.
+    ``only_training`` leaves layers in evaluation mode as they are; ``part`` says that layers may see other nodes than
+    the adversary; ``seen`` has the names of the layers that ran.
     """
 
-    seen: dict[str, bool]
-    part: bool
+    def __init__(self, owner: Any, only_training: bool = False, part: bool = False) -> None:
+        self.owner, self.only_training, self.part = owner, only_training, part
+        self.seen: dict[str, bool] = {}
 
     def before(self, layer: Any, module: Any, given: dict[str, Any]) -> dict[str, Any]:
         """Return what the layer is to propagate instead."""
+        return given
 
     def __call__(self, layer: Any, module: Any, edge_index: Any, given: dict[str, Any], out: Tensor) -> Tensor:
         """Return what the layer is to give instead of ``out``; ``given`` is what it was given."""
+        raise NotImplementedError
 
 
 # Passes in force, the innermost last. Each context (a thread, an asyncio task) has its own. TorchDynamo cannot read
@@ -50,11 +48,14 @@ _CONTEXT: ContextVar[tuple[Any, ...]] = ContextVar("perturbations", default=())
 _THREAD = threading.local()
 # All passes in force in any thread: on CUDA, checkpoints are recomputed in threads of the autograd engine.
 _EVERYWHERE: list[Any] = []
+_EAGER = threading.Lock()
+_eager_passes = 0
+_stance: Any = None
 
 
 @contextmanager
-def in_force(perturbation: Owned) -> Iterator[None]:
-    """Let a perturbation act on the layers of its owner until the end; what was in force before is so again then."""
+def in_force(perturbation: InForce) -> Iterator[None]:
+    """Activate a perturbation for the layers of its owner; restore the previous one on exit."""
     token = _CONTEXT.set((*_CONTEXT.get(), perturbation))
     _THREAD.passes = (*getattr(_THREAD, "passes", ()), perturbation)
     _EVERYWHERE.append(perturbation)
@@ -65,6 +66,25 @@ def in_force(perturbation: Owned) -> Iterator[None]:
         # Not what was there before: tasks of one thread may end in any order.
         _THREAD.passes = tuple(each for each in _THREAD.passes if each is not perturbation)
         _CONTEXT.reset(token)
+
+
+@contextmanager
+def eagerly() -> Iterator[None]:
+    """Disable torch.compile while active, process-wide."""
+    global _eager_passes, _stance
+    # The stance of torch belongs to the process. Of threads that overlap, the first sets it and the last restores it.
+    with _EAGER:
+        if _eager_passes == 0:
+            _stance = torch.compiler.set_stance("force_eager")
+            _stance.__enter__()
+        _eager_passes += 1
+    try:
+        yield
+    finally:
+        with _EAGER:
+            _eager_passes -= 1
+            if _eager_passes == 0:
+                _stance.__exit__(None, None, None)
 
 
 def current(owner: Any) -> Any:

@@ -12,19 +12,19 @@ from torch import Tensor, nn
 from fishergcn._base.checks import check_integer, check_real
 from fishergcn.errors import InputError
 from fishergcn.integrations.pyg._averaging import MeanLoss
-from fishergcn.integrations.pyg._entry import current, in_force
+from fishergcn.integrations.pyg._entry import InForce, current, in_force
 from fishergcn.integrations.pyg._statistics import RunningStatistics
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class _Shift:
-    """δ, in force during a pass; ``seen`` says whether the model took it."""
+class _Shift(InForce):
+    """δ, in force during a pass."""
 
     def __init__(self, owner: FeatureAdversary, delta: Tensor | None) -> None:
-        self.owner, self.delta = owner, delta
-        self.seen: dict[str, bool] = {}
+        super().__init__(owner)
+        self.delta = delta
 
 
 class FeatureAdversary(nn.Module):

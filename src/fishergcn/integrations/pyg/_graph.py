@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from scipy import sparse
 from torch import Tensor
@@ -18,6 +17,10 @@ from fishergcn.errors import InputError
 gcn_conv = require("torch_geometric.nn.conv.gcn_conv", extra="pyg", purpose="fishergcn.integrations.pyg")
 data_module = require("torch_geometric.data", extra="pyg", purpose="fishergcn.integrations.pyg")
 utils = require("torch_geometric.utils", extra="pyg", purpose="fishergcn.integrations.pyg")
+
+BaseTransform: Any = require(
+    "torch_geometric.transforms", extra="pyg", purpose="fishergcn.integrations.pyg"
+).BaseTransform
 
 AUTO = "auto"
 
@@ -121,11 +124,15 @@ def as_batch(data: Any) -> Any:
 STORED = ("bures_basis", "bures_eigenvalues", "bures_trace", "bures_digest")
 
 
+def slices_of(graph: Tensor, graphs: int) -> list[slice]:
+    """Return where the nodes of each graph of a batch stand."""
+    ends = torch.bincount(graph.cpu(), minlength=graphs).cumsum(0).tolist()
+    return [slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+
+
 def blocks_of(matrix: CSRArray, graph: Tensor, graphs: int) -> list[CSRArray]:
     """Return the diagonal blocks of the matrix of a batch, or raise if a link leaves its graph."""
-    ends = np.cumsum(np.bincount(graph.cpu().numpy(), minlength=graphs))
-    starts = np.concatenate([[0], ends[:-1]])
-    blocks = [matrix[a:b, a:b] for a, b in zip(starts, ends, strict=True)]
+    blocks = [matrix[part, part] for part in slices_of(graph, graphs)]
     if sum(each.nnz for each in blocks) != matrix.nnz:
         raise InputError("a link of the batch must stay in its graph, got one between two graphs.")
     return blocks

@@ -40,34 +40,15 @@ ADVICE = (
 
 @dataclass(eq=False)
 class Layer:
-    """A layer that can be perturbed.
-
-    Attributes
-    ----------
-    name
-        Where it stands in the model, and its class.
-    module
-        The ``MessagePassing`` layer.
-    argument
-        The keyword of ``propagate`` that holds the propagated tensor.
-    normalizing
-        Whether it multiplies with the matrix that it is given or makes by symmetric normalization, rather than
-        with means, sums or attention.
-    self_links
-        Weight of the self-links with which it normalizes the graph; None if it does not.
-    compared
-        Whether its matrix has been compared with the adversary's.
-    waiting
-        Whether the last pass was perturbed and may still have its backward pass before it.
-    """
+    """A layer that can be perturbed: where it stands in the model and its class, and the layer itself."""
 
     name: str
     module: Any
-    argument: str
-    normalizing: bool
-    self_links: int | None
-    compared: bool = False
-    waiting: bool = False
+    argument: str  #: The keyword of ``propagate`` that holds the propagated tensor.
+    normalizing: bool  #: Whether it multiplies with a normalized matrix, rather than with means, sums or attention.
+    self_links: int | None  #: Weight of the self-links with which it normalizes the graph; None if it does not.
+    compared: bool = False  #: Whether its matrix has been compared with the adversary's.
+    waiting: bool = False  #: Whether the last pass was perturbed and its backward pass may be yet to come.
 
     def plain(self) -> None:
         """Note a pass without a perturbation; refuse it where it stands for a perturbed one."""

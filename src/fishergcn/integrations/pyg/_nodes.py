@@ -12,6 +12,7 @@ from torch import Tensor
 from fishergcn._settings.choices import Noise
 from fishergcn.errors import InputError
 from fishergcn.integrations.pyg._attached import LayerAdversary
+from fishergcn.integrations.pyg._entry import InForce
 from fishergcn.integrations.pyg._graph import AUTO, Reading, as_batch, device_of, propagation_of, read_links
 from fishergcn.integrations.pyg._layers import Layer
 from fishergcn.integrations.pyg._pass import note_pass
@@ -35,14 +36,8 @@ class NodeAdversary(LayerAdversary):
         The whole graph; several count as one that is not connected.
     radius : float
         ε, the root mean square of the Bures distance.
-    samples : int
-        M, the perturbed passes of one step.
-    seed : int
-        Of the first ξ and of the draws.
-    noise : {"uniform", "gaussian"}
-        As in :class:`fishergcn.Neighborhood`.
-    adversarial : bool
-        False draws isotropic noise, ϕ = ε·1.
+    samples, seed, noise, adversarial
+        As for :class:`BuresAdversary`.
 
     Notes
     -----
@@ -57,12 +52,7 @@ class NodeAdversary(LayerAdversary):
     >>> model = GCNConv(1433, 7)
     >>> adversary = NodeAdversary(data, radius=0.1, samples=2).attach(model)
     >>> optimizer = torch.optim.Adam([{"params": model.parameters()}, adversary.parameter_group()], lr=0.01)
-    >>> loss = adversary.average(
-    ...     lambda: torch.nn.functional.cross_entropy(
-    ...         model(data.x, data.edge_index)[data.train_mask], data.y[data.train_mask]
-    ...     )
-    ... )
-    >>> loss.backward()
+    >>> adversary.average(lambda: model(data.x, data.edge_index).square().mean()).backward()
     >>> optimizer.step()
     """
 
@@ -112,27 +102,14 @@ class NodeAdversary(LayerAdversary):
             yield
 
 
-class NodePass:
-    """x - s m ∘ (I - Ã)(m ∘ x) for the layers of one adversary, on all nodes or on those of a batch.
-
-    Parameters
-    ----------
-    owner
-        The adversary.
-    x : Tensor of shape (n,)
-        m - 1.
-    index : Tensor, optional
-        The nodes of the batch.
-    only_training : bool
-        Leave layers in evaluation mode as they are.
-    """
+class NodePass(InForce):
+    """x - s m ∘ (I - Ã)(m ∘ x) with m = 1 + x of all nodes, or of those that ``index`` names."""
 
     def __init__(self, owner: NodeAdversary, x: Tensor, index: Tensor | None, only_training: bool) -> None:
-        self.owner, self.only_training, self.part = owner, only_training, index is not None
+        super().__init__(owner, only_training, index is not None)
         weights = 1.0 + x
         self.weights = weights if index is None else weights[index.to(weights.device)]
         self.scale = owner.neighborhood.scale_of(x)
-        self.seen: dict[str, bool] = {}
 
     def before(self, layer: Layer, module: Any, given: dict[str, Any]) -> dict[str, Any]:
         """Weigh what goes into ``propagate``."""

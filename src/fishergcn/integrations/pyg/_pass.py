@@ -3,55 +3,27 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils import checkpoint
 
 from fishergcn.errors import InputError
+from fishergcn.integrations.pyg._entry import InForce
 from fishergcn.integrations.pyg._layers import Layer
+from fishergcn.integrations.pyg._stored import Rows
 
 _HALF = (torch.float16, torch.bfloat16)
 _CHECKPOINT = checkpoint.CheckpointFunction.forward.__code__
 
 
-class Rows(NamedTuple):
-    """The rows of Ū (n, k) for the nodes of a pass, and which graph each node belongs to (None: one graph).
-
-    ``eigenvalues`` (G, k) are those of the graphs of a batch that brought its own; None where they are the adversary's.
-    ``part`` says that layers may see only the first rows, or other links than the adversary.
-    """
-
-    basis: Tensor
-    graph: Tensor | None = None
-    eigenvalues: Tensor | None = None
-    part: bool = False
-
-
-class Pass:
-    """out - Ū (c ∘ (Ūᵀ x)) for the layers of one adversary, block by block where there are several graphs.
-
-    Parameters
-    ----------
-    owner
-        The adversary.
-    coefficients : Tensor of shape (k,) or (G, k)
-        c.
-    rows : Rows
-        Ū.
-    only_training : bool
-        Leave layers in evaluation mode as they are.
-    """
+class Pass(InForce):
+    """out - Ū (c ∘ (Ūᵀ x)), c of shape (k,), or (G, k) where there are several graphs, block by block."""
 
     def __init__(self, owner: Any, coefficients: Tensor, rows: Rows, only_training: bool) -> None:
-        self.owner, self.coefficients, self.only_training = owner, coefficients, only_training
-        self.basis, self.graph, self.part = rows.basis, rows.graph, rows.part
-        self.seen: dict[str, bool] = {}
-
-    def before(self, layer: Layer, module: Any, given: dict[str, Any]) -> dict[str, Any]:
-        """Leave what goes in as it is."""
-        return given
+        super().__init__(owner, only_training, rows.part)
+        self.coefficients, self.basis, self.graph = coefficients, rows.basis, rows.graph
 
     def __call__(self, layer: Layer, module: Any, edge_index: Any, given: dict[str, Any], out: Tensor) -> Tensor:
         """Return the perturbed product."""

@@ -1,4 +1,4 @@
-"""A spectrum stored on ``Data``, and how it is known to belong to the links that are there now.
+"""A spectrum stored on ``Data``, how it is known to belong to the links that are there now, and its rows for a batch.
 
 A row per graph, so that PyG's batches put graphs on top of each other: ``bures_eigenvalues`` (1, k), ``bures_trace``
 (1,) and ``bures_digest`` (1, 4); ``bures_basis`` has a row per node, which loaders slice like features.
@@ -6,21 +6,26 @@ A row per graph, so that PyG's batches put graphs on top of each other: ``bures_
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from fishergcn._base.checks import check_integer
 from fishergcn.errors import InputError
 from fishergcn.integrations.pyg._graph import (
+    AUTO,
     STORED,
+    BaseTransform,
     Links,
     Reading,
     blocks_of,
+    device_of,
     graph_of_nodes,
     propagation_of,
     read_links,
+    slices_of,
 )
 from fishergcn.perturbation import graph_spectrum
 from fishergcn.spectrum import Spectrum
@@ -30,6 +35,63 @@ AGAIN = "apply AddBuresSpectrum again"
 # Odd constants of a 64-bit mixing function (SplitMix64), as signed numbers.
 _MIX = (-4658895280553007687, -7723592293110705685)
 _STEP = -7046029254386353131
+# The columns of a digest that hold the links, however nodes are numbered, and the number of nodes.
+LINKS, NODES = 1, 2
+
+
+class AddBuresSpectrum(BaseTransform):  # type: ignore[misc]
+    """Store the k largest eigenpairs of L = I - Ã on ``Data``, for :class:`fishergcn.integrations.pyg.BuresAdversary`.
+
+    ``bures_basis`` (n, k) holds a row of Ū for each node, which PyG's loaders and ``subgraph`` slice like
+    features; ``bures_eigenvalues`` (1, k) holds w, ``bures_trace`` (1,) tr L (all float64), and ``bures_digest`` (1, 4)
+    says of which links they are. A ``Batch`` has a row of these for each of its graphs. A graph with fewer than k
+    directions (few nodes, no links) has zeros in their place.
+
+    Parameters
+    ----------
+    rank : int
+        k.
+    self_links : {0, 1, 2}
+        As in :class:`fishergcn.integrations.pyg.BuresAdversary`.
+    seed : int
+        Of the eigen-solver.
+    normalize, weights
+        As in :class:`fishergcn.integrations.pyg.BuresAdversary`.
+
+    Examples
+    --------
+    >>> import fishergcn
+    >>> data = fishergcn.datasets.load("cora").to_pyg()
+    >>> AddBuresSpectrum(rank=10)(data).bures_basis.shape
+    torch.Size([2708, 10])
+    """
+
+    def __init__(
+        self, rank: int = 10, *, self_links: int = 1, seed: int = 0, normalize: bool = True, weights: str | None = AUTO
+    ) -> None:
+        self.rank = check_integer("rank", rank, minimum=1)
+        self.self_links = check_integer("self_links", self_links, minimum=0, maximum=2)
+        self.seed = check_integer("seed", seed, minimum=0)
+        self.normalize, self.weights = bool(normalize), weights
+
+    def forward(self, data: Any) -> Any:
+        """Return ``data`` with the spectrum on it."""
+        return store_spectrum(data, self.rank, self.seed, Reading(self.self_links, self.normalize, self.weights))
+
+    def __repr__(self) -> str:
+        return f"AddBuresSpectrum(rank={self.rank}, self_links={self.self_links})"
+
+
+class Rows(NamedTuple):
+    """The rows of Ū (n, k) for the nodes of a pass, and which graph each node belongs to (None: one graph).
+
+    ``eigenvalues`` (G, k) are those of graphs that a batch brought along; ``part``: layers may see only the first rows.
+    """
+
+    basis: Tensor
+    graph: Tensor | None = None
+    eigenvalues: Tensor | None = None
+    part: bool = False
 
 
 def digest_of(links: Links, reading: Reading, graph: Tensor | None = None, graphs: int = 1) -> Tensor:
@@ -67,17 +129,13 @@ def store_spectrum(data: Any, rank: int, seed: int, reading: Reading) -> Any:
     graph = graph_of_nodes(data)
     blocks = [matrix] if graph is None else blocks_of(matrix, graph, int(data.num_graphs))
     spectra = [graph_spectrum(block, rank, seed) for block in blocks]
-    return _put(data, rank, spectra, digest_of(links, reading, graph, len(blocks)))
-
-
-def _put(data: Any, rank: int, spectra: list[Spectrum], digest: Tensor) -> Any:
-    device = (data.edge_index if getattr(data, "edge_index", None) is not None else data.adj_t).device
+    device = device_of(data)
     basis = np.concatenate([np.pad(each.eigenvectors, ((0, 0), (0, rank - each.rank))) for each in spectra])
     eigenvalues = np.stack([np.pad(each.eigenvalues, (0, rank - each.rank)) for each in spectra])
     data[BASIS] = torch.tensor(basis, device=device)
     data[EIGENVALUES] = torch.tensor(eigenvalues, device=device)
     data[TRACE] = torch.tensor([each.trace for each in spectra], dtype=torch.float64, device=device)
-    data[DIGEST] = digest.to(device)
+    data[DIGEST] = digest_of(links, reading, graph, len(blocks)).to(device)
     return data
 
 
@@ -98,7 +156,7 @@ def stored_spectra(data: Any, links: Links, reading: Reading, rank: int | None) 
     if now is None or now.shape != stored.shape or not torch.equal(now, stored):
         _refuse(now, stored, reading)
     numbers = [data[key].detach().cpu().double().numpy() for key in (BASIS, EIGENVALUES, TRACE)]
-    rows = [slice(None)] if graph is None else _rows(graph.cpu(), graphs)
+    rows = [slice(None)] if graph is None else slices_of(graph, graphs)
     spectra = []
     for index, part in enumerate(rows):
         kept = int((numbers[1][index] > 0).sum())
@@ -127,6 +185,51 @@ def _refuse(now: Tensor | None, stored: Tensor, reading: Reading) -> None:
     raise InputError(f"the spectrum stored on data is that of other links than data has now; {AGAIN}.")
 
 
-def _rows(graph: Tensor, graphs: int) -> list[slice]:
-    ends = torch.bincount(graph, minlength=graphs).cumsum(0).tolist()
-    return [slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+def rows_of_batch(batch: Any, whole: Rows, digest: Tensor, reading: Reading, refreshed: bool) -> Rows:
+    """Return the rows for a batch of nodes of the adversary's graph, or for a batch of graphs.
+
+    ``refreshed`` says that the adversary's basis is that of a learned graph, so that stored rows are old.
+    """
+    index = batch if isinstance(batch, Tensor) else getattr(batch, "n_id", None)
+    if index is not None:
+        index = index.to(whole.basis.device)
+        graph = None if whole.graph is None else whole.graph[index]
+        return Rows(whole.basis[index], graph, None, part=True)
+    if refreshed or BASIS not in batch:
+        raise InputError(
+            "a batch must hold n_id, the numbers of its nodes in the whole graph"
+            + (", since refresh() made its stored rows old." if refreshed else f", or {BASIS}.")
+        )
+    check_stored(batch)
+    basis, own = batch[BASIS], batch[DIGEST].cpu()
+    if whole.graph is None and torch.equal(own, digest):
+        basis = basis[:, : whole.basis.shape[1]]  # without the zeros of a graph that has fewer directions
+    if basis.shape[1] != whole.basis.shape[1]:
+        raise InputError(
+            f"the batch must hold a spectrum of rank {whole.basis.shape[1]}, as the adversary has, got "
+            f"{basis.shape[1]}."
+        )
+    if torch.any(own[:, -1] != digest[0, -1]):
+        raise InputError(f"the spectra of the batch were computed with other self-links than the adversary's; {AGAIN}.")
+    graph = graph_of_nodes(batch)
+    if graph is None:
+        graph = torch.zeros(len(basis), dtype=torch.long, device=basis.device)
+    _check_links(batch, own, graph.cpu(), reading)
+    if torch.equal(own, digest):
+        return Rows(basis, None if whole.graph is None else graph, None, part=True)
+    return Rows(basis, graph, batch[EIGENVALUES], part=True)
+
+
+def _check_links(batch: Any, own: Tensor, graph: Tensor, reading: Reading) -> None:
+    """Raise if whole graphs of a batch have other links than when their spectra were stored."""
+    sizes = torch.bincount(graph, minlength=len(own))
+    complete = sizes == own[:, NODES]
+    if not bool(complete.any()):
+        return
+    now = digest_of(read_links(batch, reading), reading, graph, len(own))
+    changed = complete & (now[:, LINKS] != own[:, LINKS])
+    if bool(changed.any()):
+        number = int(changed.nonzero()[0])
+        raise InputError(
+            f"the spectrum stored on graph {number} of the batch is that of other links than it has now; {AGAIN}."
+        )

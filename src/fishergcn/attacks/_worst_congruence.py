@@ -21,7 +21,7 @@ from fishergcn.nn import full_view
 from fishergcn.perturbation import CongruenceNeighborhood, best_weights
 from fishergcn.training import scores
 
-_HALVINGS = 12  # of the way back to the graph, where a bound is left
+_HALVINGS = 12  # of the distance to the graph, where a bound is left
 _ROUNDING = 1e-9
 
 

@@ -1,11 +1,14 @@
-"""Graphs that differ in single links, one for each entry of a batch."""
+"""Graphs that differ from each other, one for each entry of a batch: in single links, or out of a few."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from fishergcn.operators._operator import Placed
+from fishergcn.operators._sparse import SparseMatrix
 
 
 class LinkOperator(Placed):
@@ -32,6 +35,8 @@ class LinkOperator(Placed):
             [0.5000, 0.0000]])
     """
 
+    _parts = ("ends", "kept", "pairs", "own")
+
     def __init__(self, ends: Tensor, kept: Tensor, pairs: Tensor, own: Tensor) -> None:
         self.ends, self.kept, self.pairs, self.own = ends, kept, pairs, own
         self._core = own
@@ -52,12 +57,6 @@ class LinkOperator(Placed):
         """(B,)."""
         return (self.kept.shape[1],)
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> LinkOperator:
-        """Return the operator on another device or in another precision."""
-        device, dtype = device or self.device, dtype or self.dtype
-        parts = self.ends.to(device), self.kept.to(device, dtype), self.pairs.to(device), self.own.to(device, dtype)
-        return LinkOperator(*parts)
-
     def propagate(self, dense: Tensor) -> Tensor:
         """Return Ã_b Z[:, b] for Z of shape (n, B, d)."""
         scaled = dense * self._root
@@ -69,3 +68,42 @@ class LinkOperator(Placed):
             wide = [each.unsqueeze(-1).expand(-1, -1, dense.shape[2]) for each in (here, there)]
             out = out.scatter_add(0, wide[0], scaled.gather(0, wide[1]))
         return out * self._root
+
+
+class PooledOperator(Placed):
+    """Ã_b = Ã^(k_b), b = 1..B: each entry of a batch has one of K matrices.
+
+    Parameters
+    ----------
+    matrices : sequence of SparseMatrix
+        Ã^(1), …, Ã^(K), of one shape.
+    chosen : Tensor of shape (B,), int64
+        k_b, from 0 on.
+
+    Examples
+    --------
+    >>> import torch
+    >>> one, two = (SparseMatrix.from_scipy([[0.0, value], [value, 0.0]]) for value in (1.0, 2.0))
+    >>> pooled = PooledOperator([one, two], torch.tensor([1, 0, 1]))
+    >>> pooled.propagate(torch.ones(2, 3, 1, dtype=torch.float64))[0].flatten()
+    tensor([2., 1., 2.], dtype=torch.float64)
+    """
+
+    _parts = ("matrices", "chosen")
+
+    def __init__(self, matrices: Sequence[SparseMatrix], chosen: Tensor) -> None:
+        self._core = matrices[0]
+        self.matrices, self.chosen = matrices, chosen
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """(B,)."""
+        return (len(self.chosen),)
+
+    def propagate(self, dense: Tensor) -> Tensor:
+        """Return Ã_b Z[:, b] for Z of shape (n, B, d): one product for each matrix that is used."""
+        order = self.chosen.argsort()
+        sizes = torch.bincount(self.chosen, minlength=len(self.matrices)).tolist()
+        groups = zip(self.matrices, torch.split(dense[:, order], sizes, dim=1), strict=True)
+        done = [matrix.propagate(group.contiguous()) for matrix, group in groups if group.shape[1]]
+        return torch.cat(done, dim=1)[:, order.argsort()]

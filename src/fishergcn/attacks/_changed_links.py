@@ -1,4 +1,4 @@
-"""Random links added to a graph or removed from it, in exact numbers.
+"""Links added to a graph or removed from it, in exact numbers, and the propagation operator of the changed graph.
 
 From the same seed a larger change contains the smaller one, so that a curve over the number of links follows one graph
 as it changes more and more.
@@ -6,7 +6,7 @@ as it changes more and more.
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from scipy import sparse
@@ -14,8 +14,16 @@ from scipy import sparse
 from fishergcn._base.checks import check_integer
 from fishergcn._base.types import CSRArray, IntArray
 from fishergcn.errors import InputError
+from fishergcn.graph import Graph
+from fishergcn.operators import DenseOperator
+from fishergcn.propagation import dense_high_order
+
+if TYPE_CHECKING:
+    from fishergcn.models import TrainedModel
+    from fishergcn.operators import Operator
 
 _BATCH = 8192  # always the same, so that the first links drawn do not depend on how many are wanted
+_DENSE_NODES = 32_768  # up to here a dense matrix is built on a GPU: 8 GB in float64
 
 
 def count_links(adjacency: CSRArray) -> int:
@@ -122,6 +130,28 @@ def toggle_links(adjacency: CSRArray, pairs: IntArray) -> CSRArray:
     changed = sparse.csr_array(half + sparse.triu(half, 1).T)
     changed.sort_indices()
     return cast("CSRArray", changed)
+
+
+def operator_of(model: TrainedModel, adjacency: CSRArray) -> Operator:
+    """Return Ã that a model has on another graph of its nodes, where its networks run.
+
+    Every change of the graph needs Algorithm 1 anew for the high-order methods. On a GPU that is done with dense
+    matrices; entries that equal the threshold up to rounding may fall on the other side of it.
+
+    Examples
+    --------
+    >>> import numpy as np, fishergcn
+    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2)], features=np.eye(3))
+    >>> model = fishergcn.TrainedModel.from_network(fishergcn.GCN(3, (2,), 2), graph)
+    >>> operator_of(model, add_links(graph.adjacency, 1, seed=0))
+    SparseMatrix(3 × 3, 9 entries, torch.float32, cpu)
+    """
+    model.check_network()
+    config, device = model.config, model.device
+    if model.method.high_order and device.type != "cpu" and adjacency.shape[0] <= _DENSE_NODES:
+        dense = dense_high_order(adjacency, config.order, config.threshold, device=device)
+        return DenseOperator(dense.to(model.dtype))
+    return model.operator_of(Graph(adjacency))
 
 
 def _keys(adjacency: CSRArray) -> IntArray:

@@ -53,7 +53,7 @@ def replace_entries(features: FeatureMatrix, share: float, seed: int) -> Feature
     """
     share = check_real("share", share, minimum=0.0, maximum=1.0)
     check_noise(features)
-    if not counts_as_sparse(features):
+    if not _counts_as_sparse(features):
         swapped: FeatureMatrix = _swap_entries(np.array(features), share, np.random.default_rng(seed))
         return swapped
     if not sparse.issparse(features):
@@ -71,17 +71,8 @@ def replace_entries(features: FeatureMatrix, share: float, seed: int) -> Feature
     return matrix
 
 
-def counts_as_sparse(features: FeatureMatrix) -> bool:
-    """Say whether the entries of X are those that are not 0: it is sparse, or an array of which few are not.
-
-    A table of words that came as text is such an array. At most a quarter of it is filled, and no row by more than a
-    half.
-
-    Examples
-    --------
-    >>> counts_as_sparse(np.eye(5)), counts_as_sparse(np.ones((5, 5)))
-    (True, False)
-    """
+def _counts_as_sparse(features: FeatureMatrix) -> bool:
+    """Whether X is sparse, or an array of which at most a quarter is not 0, and of no row more than a half."""
     if sparse.issparse(features):
         return True
     filled = np.count_nonzero(np.asarray(features), axis=1)
@@ -96,7 +87,7 @@ def count_replaced(features: FeatureMatrix, share: float) -> int:
     >>> count_replaced(np.ones((10, 3)), 0.4)
     12
     """
-    if counts_as_sparse(features):
+    if _counts_as_sparse(features):
         return round(share * int(_entries(features).nnz))
     nodes, columns = np.shape(features)
     return 2 * _swaps(nodes, share) * int(columns)

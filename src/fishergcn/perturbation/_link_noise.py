@@ -14,24 +14,42 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from fishergcn._base.checks import check_real
 from fishergcn._base.matrices import check_adjacency
 from fishergcn._base.types import AnyArray, CSRArray, FloatArray, MatrixLike
 from fishergcn.errors import InputError
 from fishergcn.operators import LinkOperator, PooledOperator, SparseMatrix
+from fishergcn.perturbation._perturbation import Perturbation
 from fishergcn.streams import LINKS, draw_words, unpack
 
 
-def as_graph(
-    ends: AnyArray, weights: FloatArray, own: FloatArray, device: torch.device, dtype: torch.dtype
-) -> SparseMatrix:
-    """Return Ã of the graph with links ``ends`` (2, m) of some weights (m,), where ``own`` is the diagonal of A + I."""
-    upper = sparse.coo_array((weights, (ends[0], ends[1])), shape=(len(own), len(own)))
-    full = sparse.csr_array(upper + upper.T + sparse.diags_array(own))
-    root = sparse.diags_array(full.sum(axis=1) ** -0.5)
-    return SparseMatrix.from_scipy(root @ full @ root, device=device, dtype=dtype)
+class OtherWeights(Perturbation):
+    """Graphs with the links of A, each with weights of its own: how Ã is made of them."""
+
+    recordable = False
+
+    def __init__(self, adjacency: CSRArray, device: torch.device, dtype: torch.dtype) -> None:
+        super().__init__(device, dtype)
+        links = sparse.coo_array(sparse.triu(adjacency, 1))
+        self.nodes = adjacency.shape[0]
+        self._ends: AnyArray = np.stack(links.coords).astype(np.int64)
+        self._weights: FloatArray = links.data
+        self._own: FloatArray = adjacency.diagonal() + 1.0
+
+    def _graph(self, weights: FloatArray, own: FloatArray) -> SparseMatrix:
+        """Return Ã of the graph whose links have some weights (m,), where ``own`` is the diagonal of A + I."""
+        upper = sparse.coo_array((weights, tuple(self._ends)), shape=(self.nodes, self.nodes))
+        full = sparse.csr_array(upper + upper.T + sparse.diags_array(own))
+        root = sparse.diags_array(full.sum(axis=1) ** -0.5)
+        return SparseMatrix.from_scipy(root @ full @ root, device=self._device, dtype=self._dtype)
+
+    @property
+    def propagation(self) -> SparseMatrix:
+        """Ã of the graph itself."""
+        return self._graph(self._weights, self._own)
 
 
-class LinkNoise:
+class LinkNoise(OtherWeights):
     """Draws perturbed graphs for a batch of samples.
 
     Parameters
@@ -54,18 +72,19 @@ class LinkNoise:
     """
 
     def __init__(self, adjacency: CSRArray, rate: float, flip: bool, device: torch.device, dtype: torch.dtype) -> None:
-        links = sparse.coo_array(sparse.triu(adjacency, 1))
-        self.nodes = adjacency.shape[0]
-        self.rate = rate
-        self.added = round(rate * links.nnz) if flip else 0
-        ends = np.stack(links.coords).astype(np.int64)
-        self.ends = torch.as_tensor(ends, device=device)
-        self.weights = torch.as_tensor(links.data, dtype=dtype, device=device)
-        self.own = torch.as_tensor(adjacency.diagonal() + 1.0, dtype=dtype, device=device)
+        super().__init__(adjacency, device, dtype)
+        self.rate = check_real("rate", rate, minimum=0.0, maximum=1.0)
+        self.added = round(rate * len(self._weights)) if flip else 0
+        self._place()
+
+    def _place(self) -> None:
+        self.ends = torch.as_tensor(self._ends, device=self._device)
+        self.weights = torch.as_tensor(self._weights, dtype=self._dtype, device=self._device)
+        self.own = torch.as_tensor(self._own, dtype=self._dtype, device=self._device)
 
     def __repr__(self) -> str:
         what = f"{len(self.weights)} links removed with probability {self.rate:g}, {self.added} added"
-        return f"LinkNoise({self.nodes} nodes, {what}, {self.own.dtype}, {self.own.device})"
+        return f"LinkNoise({self.nodes} nodes, {what}, {self.dtype}, {self.device})"
 
     def mean_operator(self) -> SparseMatrix:
         """Return Ã of the mean graph, in which each link has weight 1 - rate.
@@ -73,25 +92,19 @@ class LinkNoise:
         The pairs that flipping adds are left out: in the mean they are a constant, 2 rate m / n² for all pairs.
         """
         weights, own = (each.double().cpu().numpy() for each in (self.weights, self.own))
-        kept = weights * (1.0 - self.rate)
-        return as_graph(self.ends.cpu().numpy(), kept, own, self.own.device, self.own.dtype)
+        return self._graph(weights * (1.0 - self.rate), own)
 
     def draw(self, keys: Tensor, samples: int, epoch: int) -> LinkOperator:
         """Return the graphs of one step, for R runs with M samples each."""
         count = self.ends.shape[1]
         words = draw_words(keys, samples, LINKS, epoch, (count + 31) // 32, self.rate)
         kept = unpack(words, count).T.to(self.weights) * self.weights[:, None]
-        pairs = self._random_pairs(keys, samples, epoch)
-        return LinkOperator(self.ends, kept, pairs, self.own)
-
-    def _random_pairs(self, keys: Tensor, samples: int, epoch: int) -> Tensor:
-        """Return ends of added links, shape (2, added, B)."""
         raw = draw_words(keys, samples, LINKS + 1, epoch, 2 * self.added, 0.5)[:, : 2 * self.added]
-        scaled = ((raw.long() & 0xFFFFFFFF) * self.nodes) >> 32
-        return scaled.view(len(raw), 2, self.added).permute(1, 2, 0)
+        scaled = ((raw.long() & 0xFFFFFFFF) * self.nodes) >> 32  # the ends of added links
+        return LinkOperator(self.ends, kept, scaled.view(len(raw), 2, self.added).permute(1, 2, 0), self.own)
 
 
-class GraphPool:
+class GraphPool(OtherWeights):
     """Draws graphs from a few that were made before, which have the links of A with other weights.
 
     Parameters
@@ -113,14 +126,16 @@ class GraphPool:
     """
 
     def __init__(self, adjacency: CSRArray, weights: FloatArray, device: torch.device, dtype: torch.dtype) -> None:
-        links = sparse.coo_array(sparse.triu(adjacency, 1))
-        ends, own = np.stack(links.coords), adjacency.diagonal() + 1.0
-        self.matrices = [as_graph(ends, each, own, device, dtype) for each in weights]
-        self._mean = as_graph(ends, weights.mean(axis=0), own, device, dtype)
+        super().__init__(adjacency, device, dtype)
+        self.matrices = [self._graph(each, self._own) for each in weights]
+        self._mean = self._graph(weights.mean(axis=0), self._own)
+
+    def _place(self) -> None:
+        self.matrices = [each.to(self._device, self._dtype) for each in self.matrices]
+        self._mean = self._mean.to(self._device, self._dtype)
 
     def __repr__(self) -> str:
-        nodes, kind = self._mean.shape[0], f"{self._mean.dtype}, {self._mean.device}"
-        return f"GraphPool({len(self.matrices)} graphs, {nodes} nodes, {kind})"
+        return f"GraphPool({len(self.matrices)} graphs, {self.nodes} nodes, {self.dtype}, {self.device})"
 
     def mean_operator(self) -> SparseMatrix:
         """Return Ã of the graph whose weights are the means over the graphs."""
