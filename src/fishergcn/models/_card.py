@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import TYPE_CHECKING, Any
 
 from fishergcn._base.foreign import printable
 from fishergcn.models._facts import SELECTION
-from fishergcn.training import RunRecord, TrainConfig
+from fishergcn.training import TrainConfig, registered_scores
 
 if TYPE_CHECKING:
     from fishergcn.models._trained import TrainedModel
@@ -19,13 +18,6 @@ _WHAT = {
     "mlp": "A network that uses features but no links",
     "lp": "Label propagation, which uses links but no features,",
     "majority": "The most frequent class of the training nodes",
-}
-_COLUMNS = {
-    "accuracy": "accuracy",
-    "balanced_accuracy": "balanced accuracy",
-    "macro_f1": "macro F1",
-    "cross_entropy": "cross entropy",
-    "loss": "loss with weight decay",
 }
 
 
@@ -44,9 +36,12 @@ def model_card(model: TrainedModel) -> str:
         ("versions", ", ".join(f"{name} {version}" for name, version in record.versions.items())),
         ("graph's SHA-256", record.graph_digest),
     ]
+    measured = [
+        each for each in registered_scores() if {f"val_{each.name}", f"test_{each.name}"} & record.scores.keys()
+    ]
     scores = [
-        _scores(record, "validation", "val"),
-        _scores(record, "test", "test"),
+        (nodes, *(each.text(getattr(record, f"{part}_{each.name}")) for each in measured))
+        for nodes, part in (("validation", "val"), ("test", "test"))
     ]
     chosen = (
         "This is the only run." if model.chosen_from == 1 else f"Chosen from {model.chosen_from} runs: {SELECTION}."
@@ -61,7 +56,7 @@ def model_card(model: TrainedModel) -> str:
             "",
             "## Scores",
             "",
-            *_table(("nodes", *_COLUMNS.values()), scores),
+            *_table(("nodes", *(each.title for each in measured)), scores),
             "",
             "Balanced accuracy and macro F1 average over classes, so rare ones count as much as common ones.",
             "",
@@ -114,12 +109,6 @@ def _settings(config: TrainConfig) -> list[tuple[Any, ...]]:
     default = TrainConfig()
     names = [field.name for field in dataclasses.fields(config)]
     return [(name, getattr(config, name), getattr(default, name)) for name in names]
-
-
-def _scores(record: RunRecord, title: str, part: str) -> tuple[str, ...]:
-    values = {name: getattr(record, f"{part}_{name}") for name in _COLUMNS}
-    forms = {name: ".4f" if name in ("cross_entropy", "loss") else ".2%" for name in _COLUMNS}
-    return title, *("-" if math.isnan(value) else format(value, forms[name]) for name, value in values.items())
 
 
 def _table(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> list[str]:

@@ -19,16 +19,27 @@ from fishergcn.training._problem import (
     prepare,
     propagation_of,
 )
-from fishergcn.training._records import SCORES, RunRecord
+from fishergcn.training._records import RunRecord, rank
 from fishergcn.training._sampling import BatchSettings, check_fanout
+from fishergcn.training._scores import (
+    Score,
+    Tally,
+    find_score,
+    outside_modules,
+    register_score,
+    registered_scores,
+    score_fields,
+    unregister_score,
+)
 from fishergcn.training._sizes import Sizes
 from fishergcn.training._untrained import log_probabilities
 from fishergcn.training._work import held_bytes, usual_epochs
 
 __all__ = [
-    "METHODS", "SCORES", "BatchSettings", "Method", "Pace", "Problem", "Progress", "Run", "RunRecord", "Sizes",
-    "Targets", "TrainConfig", "check_fanout", "check_runs", "control_of", "graph_free_of", "held_bytes",
-    "is_first_process", "joined_propagation", "learnable", "log_probabilities", "pace_of", "parse_method", "prepare",
-    "prepare_batches", "process_count", "process_group", "propagation_of", "samples_of", "scores", "train_chunk",
-    "train_prepared", "usual_epochs",
+    "METHODS", "BatchSettings", "Method", "Pace", "Problem", "Progress", "Run", "RunRecord", "Score", "Sizes", "Tally",
+    "Targets", "TrainConfig", "check_fanout", "check_runs", "control_of", "find_score", "graph_free_of", "held_bytes",
+    "is_first_process", "joined_propagation", "learnable", "log_probabilities", "outside_modules", "pace_of",
+    "parse_method", "prepare", "prepare_batches", "process_count", "process_group", "propagation_of", "rank",
+    "register_score", "registered_scores", "samples_of", "score_fields", "scores", "train_chunk",
+    "train_prepared", "unregister_score", "usual_epochs",
 ]  # fmt: skip

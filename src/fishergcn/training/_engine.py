@@ -20,7 +20,7 @@ from fishergcn.operators import Operator, as_operator
 from fishergcn.perturbation import CongruenceNeighborhood, GraphPool, LinkNoise, Neighborhood
 from fishergcn.training._compiled import CompiledStep
 from fishergcn.training._fitting import check_fits
-from fishergcn.training._metrics import MEASURED, calibrated_cross_entropy, measure
+from fishergcn.training._metrics import measure, validation
 from fishergcn.training._objective import Targets, consistency, penalty, scores, training_shares
 from fishergcn.training._problem import Problem, Run
 from fishergcn.training._recorder import Recorder
@@ -178,10 +178,11 @@ class Trainer:
     def validate(self) -> tuple[Tensor, Tensor]:
         """Return validation loss (with weight decay) and accuracy of each run, without noise or dropout."""
         if self.compiled is not None:
-            return self.compiled.validate(self)
-        out = logits(self.stack.weights, self.val_view, biases=self.stack.biases)
-        cross_entropy, accuracy = scores(out, self.val_targets)
-        return cross_entropy + penalty(self.stack.weights, self.problem.config.weight_decay), accuracy
+            out, decay = self.compiled.validate(self)
+        else:
+            out = logits(self.stack.weights, self.val_view, biases=self.stack.biases)
+            decay = penalty(self.stack.weights, self.problem.config.weight_decay)
+        return validation(out, self.val_targets, decay)
 
     def keep(self, runs: Tensor) -> None:
         """Let the other runs leave the stack."""
@@ -192,12 +193,10 @@ class Trainer:
 
     @torch.inference_mode()
     def final_scores(self, network: Sequence[Tensor], part: str) -> dict[str, FloatArray]:
-        """Return the scores of all runs on val or test nodes by name, each of shape (R,), NaN without any nodes."""
+        """Return the scores of all runs on val or test nodes by name, each of shape (R,); none without any nodes."""
         if not any(len(nodes) for nodes in self._nodes(part)):
-            return dict.fromkeys(MEASURED, np.full(len(self.runs), np.nan))
+            return {}
         view = self._view(part)
         weights, biases = network[: self.problem.depth], network[self.problem.depth :]
         decay = penalty(weights, self.problem.config.weight_decay)
-        out, targets = logits(weights, view, biases=biases), self._targets(part, view)
-        found = measure(out, targets, decay)
-        return found | ({"calibrated_cross_entropy": calibrated_cross_entropy(out, targets)} if part == "val" else {})
+        return measure(logits(weights, view, biases=biases), self._targets(part, view), decay, part)
