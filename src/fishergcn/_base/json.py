@@ -19,7 +19,7 @@ def plain(value: Any) -> Any:
         return None
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
-    return [plain(item) for item in value] if isinstance(value, list) else value
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def parse_json(text: str | bytes) -> Any:

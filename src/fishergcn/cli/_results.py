@@ -18,12 +18,8 @@ if TYPE_CHECKING:
     from fishergcn.training import RunRecord
 
 Results = Mapping[str, "Sequence[RunRecord]"]  # the runs of each method
-_SHORT = {
-    "accuracy": "",
-    "balanced_accuracy": "bal.",
-    "macro_f1": "F1",
-    "loss": "loss",
-}  # so that tables fit a terminal
+# Short heads, so that the tables fit a terminal.
+_SHORT = {"accuracy": "", "balanced_accuracy": "bal.", "macro_f1": "F1", "loss": "loss"}
 _SPREAD = ("accuracy", "loss")  # the scores whose deviation is shown; the rest is in the JSON
 
 

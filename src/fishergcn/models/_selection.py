@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fishergcn._base.json import plain
 from fishergcn._base.reprs import one_line
 from fishergcn.errors import DataFileError
 
@@ -93,8 +94,8 @@ class Selection:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON; NaN becomes None."""
-        plain: dict[str, Any] = _plain(dataclasses.asdict(self))
-        return plain
+        values: dict[str, Any] = plain(dataclasses.asdict(self))
+        return values
 
     @classmethod
     def from_dict(cls, values: Any) -> Selection:
@@ -117,14 +118,6 @@ def _candidate(values: Any) -> Candidate:
     for name in ("name", "method", "left_out"):
         known[name] = _text(known[name])
     return Candidate(**known | {"settings": dict(known["settings"]), "runs": int(known["runs"])})
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _number(value: Any) -> float:

@@ -65,12 +65,7 @@ def _own() -> list[Column]:
     """Return a column for each score that was registered beside those above."""
     known = {name for name, _, _, _ in _COLUMNS}
     return [
-        (
-            each.name,
-            f"{each.title}{' %' * each.percent}",
-            _part(each.name, "mean"),
-            _percent if each.percent else _decimal,
-        )
+        (each.name, each.title + " %" * each.percent, _part(each.name, "mean"), _percent if each.percent else _decimal)
         for each in registered_scores()
         if each.shown and each.name not in known
     ]

@@ -5,7 +5,6 @@ See :mod:`fishergcn.studies._resampling` for how intervals and differences are m
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -152,8 +151,11 @@ def summarize(runs: Runs) -> list[CellSummary]:
 def _summary(cell: Cell, records: list[RunRecord], planned: int, published: Published | None) -> CellSummary:
     fine = [record for record in records if record.status == "ok"]
     diverged = sum(record.status == "diverged" for record in records)
-    names = dict.fromkeys(name for record in fine for name in record.scores if name.startswith("test_"))
-    tested = {name.removeprefix("test_"): estimate(_known(fine, name), bounds=bounds_of(name)) for name in names}
+    tested = {
+        score.name: estimate(values, bounds=score.bounds)
+        for score in registered_scores()
+        if (values := scores_of(fine, f"test_{score.name}"))
+    }
     splits = {record.split for record in fine}
     enough = splits == {"public"} or len(splits) >= SPLITS_TO_JUDGE
     return CellSummary(
@@ -189,27 +191,10 @@ def _means(cell: Cell, records: Iterable[RunRecord]) -> dict[str, float]:
     return {name: sum(found) / len(found) for name, found in sorted(values.items())}
 
 
-def bounds_of(metric: str) -> tuple[float, float]:
-    """Return between which values a score lies, as far as it is known.
-
-    Examples
-    --------
-    >>> bounds_of("test_accuracy"), bounds_of("val_loss")
-    ((0.0, 1.0), (0.0, inf))
-    """
-    with contextlib.suppress(InputError):
-        return find_score(metric).bounds
-    return -math.inf, math.inf
-
-
 def scores_of(records: Iterable[RunRecord], metric: str) -> dict[Key, float]:
     """Return a score of every run that ended well and has it."""
     if metric not in score_fields():
         raise InputError(f"metric must be a score of a run, such as 'test_accuracy' or 'val_loss', got {metric!r}.")
-    return _known(records, metric)
-
-
-def _known(records: Iterable[RunRecord], metric: str) -> dict[Key, float]:
     return {
         (each.split, each.seed): each.scores[metric]
         for each in records
@@ -257,7 +242,7 @@ def compare(runs: Runs, metric: str = "test_accuracy") -> list[Comparison]:
         for reference, role in plan.references(cell).items():
             ours, theirs = (values[each.dataset, each.name] for each in (cell, reference))
             if ours.keys() & theirs.keys():
-                difference, p_value, counts = paired_difference(ours, theirs, bounds=bounds_of(metric))
+                difference, p_value, counts = paired_difference(ours, theirs, bounds=find_score(metric).bounds)
                 names = (cell.dataset, cell.name, reference.name)
                 found.append(Comparison(*names, role, metric, difference, p_value, *counts))
     return found

@@ -66,10 +66,10 @@ def measured(tally: Tally, runs: Callable[[], Iterable[tuple[Tensor, Tensor]]]) 
     return found
 
 
-def confusion(predicted: Tensor, labels: Tensor, classes: int, known: Tensor) -> Tensor:
-    """Return how many of the known nodes of each class are predicted as each class, shape (R, C, C), in float64."""
+def confusion(predicted: Tensor, labels: Tensor, classes: int, known: Tensor | None = None) -> Tensor:
+    """Return how many (known) nodes of each class are predicted as each class, shape (R, C, C), in float64."""
     runs = len(labels)
     run = torch.arange(runs, device=labels.device).unsqueeze(1)
     place = (run * classes + labels) * classes + predicted
-    counts = torch.bincount(place[known], minlength=runs * classes**2)
+    counts = torch.bincount(place.flatten() if known is None else place[known], minlength=runs * classes**2)
     return counts.view(runs, classes, classes).double()

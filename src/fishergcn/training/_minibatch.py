@@ -205,10 +205,7 @@ class MiniBatchTrainer:
         out = logits(weights, self._view_of(part, nodes), biases=biases)[:, 0]
         labels = self.labels[self.group.share(np.sort(nodes))].to(self.device)
         loss_sum = functional.cross_entropy(out, labels, reduction="sum").double()
-        table = confusion(
-            out.argmax(-1)[None], labels[None], out.shape[1], torch.ones_like(labels[None], dtype=torch.bool)
-        )
-        total, counts = self.group.add([loss_sum, table])
+        total, counts = self.group.add([loss_sum, confusion(out.argmax(-1)[None], labels[None], out.shape[1])])
         cross_entropy = np.array([float(total) / len(nodes)])
         decay = float(penalty(weights, self.problem.config.weight_decay)[0])
         return Tally(counts.cpu().numpy(), cross_entropy, cross_entropy + decay), out

@@ -112,39 +112,37 @@ class RunRecord:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON, the scores among them, without the weights; what is missing becomes None."""
-        values: dict[str, Any] = {}
-        for name in _FIELDS:
-            values |= dict.fromkeys(score_fields()) | self.scores if name == "scores" else {name: getattr(self, name)}
-        found: dict[str, Any] = plain(values)
-        return found
+        values = {name: getattr(self, name) for name in _FIELDS}
+        flat: dict[str, Any] = plain(values | dict.fromkeys(score_fields()) | self.scores)
+        return flat
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> RunRecord:
         """Undo :meth:`to_dict`, of values that may come from anywhere; scores that are not registered are kept."""
         if not isinstance(values, Mapping):
             raise DataFileError(f"a run record must be an object with fields, got {values!r:.80}.")
+        values = {"extra": {}, **values}  # version 0.1 has none
         scores = {name: value for name, value in values.items() if str(name).startswith(_PARTS)}
-        values = {"extra": {}, **{name: value for name, value in values.items() if name not in scores}}
-        if set(values) != _FIELDS.keys() - {"scores"}:
-            odd = ", ".join(sorted(map(str, set(values) ^ (_FIELDS.keys() - {"scores"}))))
-            raise DataFileError(f"a run record has the wrong fields ({odd}).")
-        for name, value, kind in [
-            *((name, values[name], kind) for name, kind in _FIELDS.items() if name != "scores"),
-            *((name, value, "float") for name, value in scores.items()),
-        ]:
-            if not _FITS[kind](value):
-                raise DataFileError(f"{name} must be {kind}, got {value!r:.80}.")
+        kinds = _FIELDS | dict.fromkeys(scores, "float")
+        if odd := set(values) ^ set(kinds):
+            raise DataFileError(f"a run record has the wrong fields ({', '.join(sorted(map(str, odd)))}).")
+        for name, kind in kinds.items():
+            if not _FITS[kind](values[name]):
+                raise DataFileError(f"{name} must be {kind}, got {values[name]!r:.80}.")
         for name, value in values["extra"].items():
             if not isinstance(value, str) and not _is_number(value):
                 raise DataFileError(
                     f"extra of a run record must be numbers and text, got {value!r:.80} for {name!r:.80}."
                 )
+        fields = {name: values[name] for name in _FIELDS}
         numbers = {name: _number(values[name]) for name in ("curves", "shape", "extra")}
-        return cls(**values | numbers, scores=_number(scores))
+        return cls(**fields | numbers, scores=_number(scores))
 
 
 _PARTS = ("test_", "val_")
-_FIELDS = {entry.name: str(entry.type) for entry in dataclasses.fields(RunRecord) if entry.name != "weights"}
+_FIELDS = {
+    each.name: str(each.type) for each in dataclasses.fields(RunRecord) if each.name not in ("scores", "weights")
+}
 
 
 def rank(runs: Iterable[Ranked], score: str = "accuracy") -> list[Ranked]:
@@ -170,9 +168,9 @@ def rank(runs: Iterable[Ranked], score: str = "accuracy") -> list[Ranked]:
     sign = 1.0 if entry.better == "high" else -1.0
 
     def order(run: Any) -> tuple[float, ...]:
-        value, loss = (math.nan if each is None else each for each in (getattr(run, f"val_{entry.name}"), run.val_loss))
+        value, loss = getattr(run, f"val_{entry.name}"), math.inf if run.val_loss is None else run.val_loss
         fine = getattr(run, "status", "ok") == "ok" and math.isfinite(loss)
-        return fine, *(-math.inf if math.isnan(each) else each for each in (sign * value, -loss))
+        return fine, -math.inf if math.isnan(value) else sign * value, -loss if fine else 0.0
 
     return sorted(runs, key=order, reverse=True)
 

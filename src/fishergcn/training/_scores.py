@@ -21,7 +21,7 @@ from fishergcn._base.reprs import one_line
 from fishergcn._base.types import FloatArray
 from fishergcn.errors import InputError, reason
 
-_AT_ONCE = 1 << 22  # numbers that are sorted together
+_AT_ONCE = 1 << 22  # numbers in double precision at once: logits of millions of nodes should not be copied
 
 
 @dataclass(frozen=True)
@@ -255,10 +255,13 @@ def _one_against_the_rest(of_class: Callable[..., Tensor], logits: Tensor, label
     Classes of which there is no node, or no other node, are left out. A few classes at a time are given as: which nodes
     are in the class, by ascending probability; how many nodes are less likely than each; and how many are not more so.
     """
-    likely, classes = torch.log_softmax(logits.double(), -1).T, torch.arange(logits.shape[1], device=logits.device)
-    first, size, found = int(len(classes) == 2), max(_AT_ONCE // len(labels), 1), []
-    for some, own in zip(torch.split(likely[first:], size), torch.split(classes[first:], size), strict=True):
-        ascending, order = some.contiguous().sort(-1)
+    nodes, classes = logits.shape
+    some = torch.split(logits, max(_AT_ONCE // classes, 1))
+    total = torch.cat([each.double().logsumexp(-1) for each in some])
+    wanted = torch.arange(int(classes == 2), classes, device=logits.device)
+    found = []
+    for own in torch.split(wanted, max(_AT_ONCE // nodes, 1)):
+        ascending, order = (logits[:, own].T.double() - total).contiguous().sort(-1)
         less, upto = (torch.searchsorted(ascending, ascending, right=right) for right in (False, True))
         found.append(of_class((labels == own[:, None]).gather(1, order).double(), less, upto))
     return torch.cat(found).nanmean()
