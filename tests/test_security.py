@@ -233,7 +233,7 @@ def test_a_report_writes_into_its_own_folder_whatever_the_runs_are_called(tmp_pa
                     seed,
                     "ok",
                     2,
-                    **scores,
+                    scores=scores,
                     curves=curves,
                     shape=[0.1, 0.2],
                     seconds=1.0,

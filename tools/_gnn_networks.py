@@ -121,7 +121,6 @@ def measure_networks(
     for run in job.runs:
         parts = {name: torch.tensor(getattr(run.split, name), device=device) for name in ("train", "val", "test")}
         found = train(data, parts, network, mode, run.seed, problem.config.max_epochs)
-        unknown = dict.fromkeys(("test_loss", "test_cross_entropy", "val_accuracy", "val_loss"), math.nan)
         fine = found["best_epoch"] > 0  # else the run diverged from its first epoch
         record = RunRecord(
             dataset=problem.graph.name,
@@ -130,9 +129,10 @@ def measure_networks(
             seed=run.seed,
             status="ok" if fine else "diverged",
             epochs=problem.config.max_epochs,
-            test_accuracy=found["test_accuracy"],
-            val_cross_entropy=found["val_loss"] if fine else math.nan,
-            **unknown,
+            scores={
+                "test_accuracy": found["test_accuracy"],
+                "val_cross_entropy": found["val_loss"] if fine else math.nan,
+            },
             curves={},
             shape=[],
             seconds=found["seconds"],

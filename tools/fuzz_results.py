@@ -169,7 +169,7 @@ def _made_up_runs() -> Any:
             "versions": {"torch": "2"},
         }
         return RunRecord(
-            cell.dataset, cell.method, split, seed, "ok", 3, **scores, **more,
+            cell.dataset, cell.method, split, seed, "ok", 3, scores, **more,
             config=cell.config.to_dict(), graph_digest=plan.digests[cell.dataset],
         )  # fmt: skip
 

@@ -300,8 +300,9 @@ class TestHelpers:
 
         def record(method, seed, accuracy):
             status = "ok" if accuracy == accuracy else "diverged"
-            scores = [accuracy] * 6
-            return RunRecord("d", method, "s", seed, status, 3, *scores, {}, [], 1.0, "cpu", {}, {}, "")
+            return RunRecord(
+                "d", method, "s", seed, status, 3, {"test_accuracy": accuracy}, {}, [], 1.0, "cpu", {}, {}, ""
+            )
 
         results = {
             "gcn": [record("gcn", 1, 0.5), record("gcn", 2, 0.7)],

@@ -17,8 +17,8 @@ NAN = float("nan")
 
 
 def record(test=0.5, val=0.25, status="ok", split="s"):
-    scores = [test, 1.0, 1.0, val, 1.0, 1.0]
-    return RunRecord("cora", "gcn", split, 1, status, 7, *scores, {}, [], 1.0, "cpu", {}, {}, "")
+    scores = {"test_accuracy": test, "val_accuracy": val}
+    return RunRecord("cora", "gcn", split, 1, status, 7, scores, {}, [], 1.0, "cpu", {}, {}, "")
 
 
 def test_a_line_for_each_of_few_runs(capsys):

@@ -101,7 +101,13 @@ def record(cell, split, seed, **changes):
     scores = {f"{part}_{name}": 0.5 for part in ("test", "val") for name in ("accuracy", "loss", "cross_entropy")}
     curves = {name: [0.5, 0.4] for name in ("train_loss", "train_accuracy", "val_loss", "val_accuracy")}
     values = {"dataset": cell.dataset, "method": cell.method, "split": split, "seed": seed, "status": "ok", "epochs": 2}
-    values |= scores | {"curves": curves, "shape": [0.1], "seconds": 1.0, "device": "cpu", "versions": {"torch": "2"}}
+    values |= {"scores": scores} | {
+        "curves": curves,
+        "shape": [0.1],
+        "seconds": 1.0,
+        "device": "cpu",
+        "versions": {"torch": "2"},
+    }
     return RunRecord(**(values | {"config": cell.config.to_dict(), "graph_digest": "0"} | changes))
 
 

@@ -246,7 +246,7 @@ class TestSeveralMethods:
 
     def test_what_cannot_be_saved_leaves_nothing(self, tmp_path, both):
         broken = [dataclasses.replace(record, status="diverged") for record in both[3:]]
-        with pytest.raises(InputError, match="2 of 2 diverged"):
+        with pytest.raises(InputError, match="all 2 runs diverged"):
             save_models(tmp_path / "m", GRAPH, [*both[:3], *broken], SPLIT)
         assert os.listdir(tmp_path) == []
 
@@ -254,8 +254,8 @@ class TestSeveralMethods:
 class TestBestRun:
     def test_by_validation_then_loss_and_never_by_test(self, records):
         def made(seed, accuracy, loss, test, status="ok"):
-            changes = {"val_accuracy": accuracy, "val_loss": loss, "test_accuracy": test, "status": status}
-            return dataclasses.replace(records[0], seed=seed, **changes)
+            scores = {"val_accuracy": accuracy, "val_loss": loss, "test_accuracy": test}
+            return dataclasses.replace(records[0], seed=seed, status=status, scores=scores)
 
         runs = [
             made(1, 0.8, 0.5, 1.0),
@@ -267,7 +267,7 @@ class TestBestRun:
 
     def test_all_diverged(self, records):
         broken = dataclasses.replace(records[0], status="diverged")
-        with pytest.raises(InputError, match="2 of 2 diverged"):
+        with pytest.raises(InputError, match="all 2 runs diverged"):
             best_run([broken, broken])
 
     @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import html
-import math
 import re
 
 import numpy as np
@@ -39,7 +38,7 @@ def fill(folder, methods=("gcn", "gcn-x5", "fishergcn"), samples=5, **changes):
         for cell in cells:
             extra = {**cell.options, "size": 0.04 * cell.options.get("level", 0)}
             store.add(cell, [
-                RunRecord(NAME, cell.method, split, seed, "ok", 9, float(rng.random()), *[math.nan] * 5, {}, [], 0.1,
+                RunRecord(NAME, cell.method, split, seed, "ok", 9, {"test_accuracy": float(rng.random())}, {}, [], 0.1,
                           "cpu", {"torch": "2"}, config.to_dict(), "ab" * 32, extra)
                 for split, seed in plan.runs()
             ])  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 
 import numpy as np
 import pytest
@@ -46,11 +45,7 @@ def make_record(plan):
             seed=seed,
             status=status,
             epochs=epochs,
-            **{
-                f"{part}_{name}": value if fine else math.nan
-                for part in ("test", "val")
-                for name, value in scores.items()
-            },
+            scores={f"{part}_{name}": scores[name] for part in ("test", "val") for name in scores if fine},
             curves=curves if fine else {},
             shape=rng.random(10).tolist() if "fisher" in cell.name else [],
             seconds=1.5,

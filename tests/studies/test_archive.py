@@ -85,7 +85,7 @@ def test_a_line_is_small(filled, tmp_path):
 @pytest.mark.parametrize(
     ("name", "old", "new", "message"),
     [
-        ("plan.json", '"format": 3', '"format": 9', "archive format 9, .* was written by a later version; update"),
+        ("plan.json", '"format": 4', '"format": 9', "archive format 9, .* was written by a later version; update"),
         ("plan.json", "{", "", "not a readable archive"),
         ("runs.csv", "dataset,", "data,", "must have the columns"),
         ("runs.csv", "cora,gcn,", "cora,gnc,", "not a readable archive"),

@@ -11,9 +11,10 @@ import pytest
 from fishergcn.errors import InputError
 from fishergcn.studies import export
 from fishergcn.studies._store import RunStore, open_runs
-from fishergcn.training import RunRecord
+from fishergcn.training import RunRecord, score_fields
 
-COLUMNS = ["cell", *(field.name for field in dataclasses.fields(RunRecord) if field.name != "weights")]
+FIELDS = [field.name for field in dataclasses.fields(RunRecord) if field.name != "weights"]
+COLUMNS = ["cell", *FIELDS[:6], *score_fields(), *FIELDS[7:]]
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ def test_a_database_is_completed(old, plan, make_record):
         assert writable.facts["command"] == "fishergcn reproduce quick"
     with sqlite3.connect(old / DATABASE) as connection:
         [(sealed,)] = connection.execute("SELECT value FROM facts WHERE name = 'schema'")
-    assert sealed.endswith(" 2")  # version 0.1 could not read what is added
+    assert sealed.endswith(" 3")  # version 0.1 could not read what is added
     # The fixture's plan is not quite that of the preset, whose settings its `changed` would tell of.
     with run(make_plan("quick", splits=4, seeds=2, epochs=6), old, device="cpu", workers=1) as runs:
         assert runs.counts() == {"ok": 24}
@@ -127,11 +127,11 @@ def test_the_archives_of_other_measures_are_in_the_same_form(name):
 
 def test_what_a_later_version_made_is_refused(filled, tmp_path):
     with sqlite3.connect(filled / DATABASE) as connection:
-        connection.execute("UPDATE facts SET value = ? WHERE name = 'schema'", (store._sealed(3),))
-    with pytest.raises(DataFileError, match=r"schema version 3, .* was written by a later version; update fishergcn"):
+        connection.execute("UPDATE facts SET value = ? WHERE name = 'schema'", (store._sealed(4),))
+    with pytest.raises(DataFileError, match=r"schema version 4, .* was written by a later version; update fishergcn"):
         open_runs(filled)
     shutil.copytree(RESULTS / "gnn", tmp_path / "gnn")
     text = (tmp_path / "gnn" / "plan.json").read_text(encoding="utf-8")
-    (tmp_path / "gnn" / "plan.json").write_text(text.replace('"format": 2', '"format": 4'), encoding="utf-8")
-    with pytest.raises(DataFileError, match=r"archive format 4, .* was written by a later version; update fishergcn"):
+    (tmp_path / "gnn" / "plan.json").write_text(text.replace('"format": 2', '"format": 5'), encoding="utf-8")
+    with pytest.raises(DataFileError, match=r"archive format 5, .* was written by a later version; update fishergcn"):
         open_runs(tmp_path / "gnn")

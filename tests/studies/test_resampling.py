@@ -241,7 +241,9 @@ def test_the_results_of_runs_are_within_0_and_100_percent(tmp_path):
     with RunStore(tmp_path, writable=True) as store:
         for cell in plan.cells:
             records = list(store.of_cell(cell))
-            changed = [dataclasses.replace(each, test_accuracy=0.9 + 0.1 * at) for at, each in enumerate(records)]
+            changed = [
+                dataclasses.replace(each, scores={"test_accuracy": 0.9 + 0.1 * at}) for at, each in enumerate(records)
+            ]
             store.add(cell, changed)
     with studies.open_runs(tmp_path) as runs:
         for summary in studies.summarize(runs):

@@ -156,7 +156,7 @@ def test_another_database_is_not_taken(tmp_path):
 def test_another_schema_is_named(filled, monkeypatch):
     monkeypatch.setattr("fishergcn.studies._store.SCHEMA", 1)
     with pytest.raises(
-        DataFileError, match=r"has schema version 2, and fishergcn .* reads up to 1: it was written by a later version"
+        DataFileError, match=r"has schema version 3, and fishergcn .* reads up to 1: it was written by a later version"
     ):
         open_runs(filled)
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from fishergcn.training._metrics import MEASURED, measure
-from fishergcn.training._objective import Targets
+from fishergcn.training import Targets, registered_scores
+from fishergcn.training._metrics import measure
 
 metrics = pytest.importorskip("sklearn.metrics")
 CPU = torch.device("cpu")
@@ -25,7 +25,7 @@ def test_every_score_is_that_of_scikit_learn(classes):
     labels = rng.integers(0, classes, 200)
     nodes = [rng.choice(200, size, replace=False) for size in (5, 90, 200)]  # five nodes do not have seven classes
     logits, found = scored(classes, nodes, labels)
-    assert tuple(found) == MEASURED
+    assert tuple(found) == tuple(score.name for score in registered_scores())
     for run, own in enumerate(nodes):
         true, guess = labels[own], logits[own, run].argmax(-1).numpy()
         present = np.unique(true)
@@ -46,3 +46,18 @@ def test_a_run_without_nodes_has_no_scores():
     labels = np.array([0, 1, 1])
     _, found = scored(2, [np.array([], dtype=np.int64), np.array([0, 1])], labels)
     assert all(np.isnan(values[0]) and np.isfinite(values[1]) for values in found.values())
+
+
+def test_calibration_finds_the_temperature_of_least_cross_entropy():
+    rng = np.random.default_rng(0)
+    labels, nodes = rng.integers(0, 3, 80), [np.arange(80), np.arange(30)]
+    logits = torch.from_numpy(9 * rng.standard_normal((80, 2, 3)))
+    targets = Targets.of(nodes, labels, None, CPU, torch.float64)
+    found = measure(logits, targets, part="val")["calibrated_cross_entropy"]
+    for run, own in enumerate(nodes):
+        losses = [
+            metrics.log_loss(labels[own], torch.softmax(logits[own, run] / each, -1), labels=range(3))
+            for each in np.logspace(-3, 3, 33, base=2.0)
+        ]
+        assert found[run] == pytest.approx(min(losses), rel=1e-12)
+    assert "calibrated_cross_entropy" not in measure(logits, targets, part="test")

@@ -13,7 +13,7 @@ from fishergcn import Graph, TrainConfig, renormalized, train
 from fishergcn.errors import InputError
 from fishergcn.nn._view import reach
 from fishergcn.splits import Split
-from fishergcn.training import SCORES, BatchSettings, Run, _batch_problem, prepare_batches
+from fishergcn.training import BatchSettings, Run, _batch_problem, prepare_batches, score_fields
 from fishergcn.training._methods import parse_method
 from fishergcn.training._minibatch import MiniBatchTrainer, train_prepared
 
@@ -62,7 +62,7 @@ class TestEqualsFullBatch:
         found = train_batches(graph, method, split, config=CONFIG, batch_size=45, fanout=fanout, keep_weights=True)
         for name, values in expected.curves.items():
             np.testing.assert_allclose(found.curves[name], values, rtol=1e-11, err_msg=name)
-        for name in SCORES:
+        for name in score_fields():
             assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-11)
         for one, other in zip(found.weights.values(), expected.weights.values(), strict=True):
             np.testing.assert_allclose(one, other, atol=1e-11)
@@ -104,7 +104,7 @@ class TestEqualsFullBatch:
         np.testing.assert_allclose(found.curves["train_loss"], expected.curves["train_loss"], rtol=1e-10)
         for one, other in zip(found.weights.values(), expected.weights.values(), strict=True):
             np.testing.assert_allclose(one, other, atol=1e-10)
-        for name in SCORES:
+        for name in score_fields():
             assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-9)
 
     def test_single_precision(self, graph, split):

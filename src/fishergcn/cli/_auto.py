@@ -82,6 +82,8 @@ def _facts(model: TrainedModel) -> dict[str, Any]:
 
 
 def _show(model: TrainedModel) -> None:
+    from fishergcn.training import registered_scores
+
     selection, record, screen = model.selection, model.record, console()
     if selection is None:
         return
@@ -103,5 +105,6 @@ def _show(model: TrainedModel) -> None:
     for sentence in selection.sentences:
         screen.print(sentence, soft_wrap=True)
     if not math.isnan(record.test_accuracy):
-        more = f"balanced {record.test_balanced_accuracy:.2%}, macro F1 {record.test_macro_f1:.2%}"
-        screen.print(f"On the test nodes: accuracy {record.test_accuracy:.2%}, {more}.", soft_wrap=True)
+        shown = [each for each in registered_scores() if each.shown and each.name != "loss"]
+        told = ", ".join(f"{each.title} {each.text(getattr(record, f'test_{each.name}'))}" for each in shown)
+        screen.print(f"On the test nodes: {told}.", soft_wrap=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from fishergcn._base.json import plain
 from fishergcn._base.terminal import narrow, table
-from fishergcn.training import TrainConfig, control_of
+from fishergcn.training import TrainConfig, control_of, find_score, registered_scores, score_fields
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -18,52 +18,39 @@ if TYPE_CHECKING:
     from fishergcn.training import RunRecord
 
 Results = Mapping[str, "Sequence[RunRecord]"]  # the runs of each method
-_SCORES = {  # column: field of a record
-    "test %": "test_accuracy",
-    "bal. %": "test_balanced_accuracy",
-    "F1 %": "test_macro_f1",
-    "test loss": "test_loss",
-    "cross entropy": "test_cross_entropy",
-    "val. %": "val_accuracy",
-    "val. bal. %": "val_balanced_accuracy",
-    "val. F1 %": "val_macro_f1",
-    "val. loss": "val_loss",
-}
-# So that the tables fit a terminal; the rest is in the JSON, and validation by class where nothing was tested.
-_BY_CLASS = ("bal. %", "F1 %", "val. bal. %", "val. F1 %")
-_RUN_SCORES = ("test %", "bal. %", "F1 %", "test loss", "cross entropy", "val. %", "val. loss")
-_MEAN_SCORES = ("test %", "bal. %", "F1 %", "test loss", "val. %")
-_UNTESTED_SCORES = ("val. %", "val. bal. %", "val. F1 %", "val. loss")
+# Short heads, so that the tables fit a terminal.
+_SHORT = {"accuracy": "", "balanced_accuracy": "bal.", "macro_f1": "F1", "loss": "loss"}
+_SPREAD = ("accuracy", "loss")  # the scores whose deviation is shown; the rest is in the JSON
 
 
 def runs_table(results: Results, title: str) -> Table:
     """Return a table with a row for each run."""
-    scores = {column: _SCORES[column] for column in _shown(results, _RUN_SCORES)}
+    scores = _shown(results, "test_cross_entropy", "val_accuracy", "val_loss")
     rows = [
         [
             method,
             record.split,
             str(record.seed),
-            *(_number(column, getattr(record, name)) for column, name in scores.items()),
+            *(_number(name, getattr(record, name)) for name in scores),
             f"{record.epochs}" if record.status == "ok" else f"{record.epochs} ({record.status})",
             f"{record.seconds:.1f}",
         ]
         for method, records in results.items()
         for record in records
     ]
-    return table(f"Runs on {title}", ["method", "split", "seed", *scores, "epochs", "seconds"], rows)
+    return table(f"Runs on {title}", ["method", "split", "seed", *map(_head, scores), "epochs", "seconds"], rows)
 
 
 def means_table(results: Results, title: str) -> Table:
     """Return a table with a row for each method: mean ± sample standard deviation over its runs (means by class)."""
-    scores = _shown(results, _MEAN_SCORES)
+    scores = _shown(results, "val_accuracy")
     rows = []
     for fact in means(results):
         diverged = f" ({fact['diverged']} diverged)" if fact["diverged"] else ""
         row = [fact["method"], f"{fact['runs']}{diverged}"]
-        row += [_mean(column, fact[_SCORES[column]]) for column in scores]
+        row += [_mean(name, fact[name]) for name in scores]
         rows.append([*row, f"{fact['epochs']['mean']:.0f}", f"{fact['seconds']['mean']:.1f}"])
-    columns = ["method", "runs", *scores, "epochs", "sec."]
+    columns = ["method", "runs", *map(_head, scores), "epochs", "sec."]
     return narrow(table(f"Mean ± standard deviation on {title}", columns, rows))
 
 
@@ -76,9 +63,9 @@ def differences_table(results: Results, config: TrainConfig) -> Table | None:
     for each in found:
         interval = "-" if each["low"] is None else f"[{100 * each['low']:+.2f}, {100 * each['high']:+.2f}]"
         rows.append([each["method"], each["reference"], f"{100 * each['mean']:+.2f}", interval])
-    what = "test" if found[0]["measure"] == "test_accuracy" else "validation"
+    part, _, name = found[0]["measure"].partition("_")
     return table(
-        f"Paired differences in {what} accuracy",
+        f"Paired differences in {'test' if part == 'test' else 'validation'} {find_score(name).title}",
         ["method", "minus", "points", f"95% interval over {found[0]['unit']}"],
         rows,
     )
@@ -101,7 +88,7 @@ def means(results: Results) -> list[dict[str, Any]]:
             "diverged": sum(record.status != "ok" for record in records),
             **{
                 name: _spread([getattr(record, name) for record in records])
-                for name in (*_SCORES.values(), "epochs", "seconds")
+                for name in (*score_fields(), "epochs", "seconds")
             },
         }
         for method, records in results.items()
@@ -129,10 +116,20 @@ def differences(results: Results, config: TrainConfig) -> list[dict[str, Any]]:
     return found
 
 
-def _shown(results: Results, columns: Sequence[str]) -> list[str]:
-    """Return the columns that have numbers: those of validation where nothing was tested."""
-    wanted = columns if _known(results, "test_accuracy") else _UNTESTED_SCORES
-    return [column for column in wanted if _known(results, _SCORES[column])]
+def _shown(results: Results, *more: str) -> list[str]:
+    """Return the scores that have numbers: those of validation where nothing was tested."""
+    tested = _known(results, "test_accuracy")
+    names = [f"{'test' if tested else 'val'}_{score.name}" for score in registered_scores() if score.shown]
+    return [name for name in dict.fromkeys([*names, *(more if tested else ())]) if _known(results, name)]
+
+
+def _head(name: str) -> str:
+    """Return the head of a column: what is said of test nodes alone needs no word for them."""
+    score, part = find_score(name), "val." if name.startswith("val_") else ""
+    title = _SHORT.get(score.name, score.title)
+    if not part and score.name in _SPREAD:
+        part = "test"
+    return " ".join(filter(None, [part, title, "%" * score.percent]))
 
 
 def _known(results: Results, name: str) -> bool:
@@ -148,13 +145,13 @@ def _spread(values: Sequence[float]) -> dict[str, float | None]:
     }
 
 
-def _number(column: str, value: float | None) -> str:
+def _number(name: str, value: float | None) -> str:
     if value is None or math.isnan(value):
         return "-"
-    return f"{100 * value:.2f}" if "%" in column else f"{value:.3f}"
+    return f"{100 * value:.2f}" if find_score(name).percent else f"{value:.3f}"
 
 
-def _mean(column: str, found: Mapping[str, float | None]) -> str:
-    if found["std"] is None or column in _BY_CLASS:
-        return _number(column, found["mean"])
-    return f"{_number(column, found['mean'])}±{_number(column, found['std'])}"
+def _mean(name: str, found: Mapping[str, float | None]) -> str:
+    if found["std"] is None or find_score(name).name not in _SPREAD:
+        return _number(name, found["mean"])
+    return f"{_number(name, found['mean'])}±{_number(name, found['std'])}"

@@ -28,9 +28,10 @@ app = typer.Typer(cls=Group, help="List, show and export the runs of a study.", 
 def list_(folder: shared.RunsFolder, json: shared.Json = False) -> None:
     """List every run with its status and scores."""
     from fishergcn.studies import open_runs
+    from fishergcn.training import registered_scores
 
-    percents = ("test_accuracy", "test_balanced_accuracy", "test_macro_f1")
-    scores = ("split", "seed", "status", "epochs", *percents, "test_loss", "seconds")
+    shown = {f"test_{score.name}": score for score in registered_scores() if score.shown}
+    scores = ("split", "seed", "status", "epochs", *shown, "seconds")
     found = []
     with open_runs(folder) as runs:
         for cell, record in runs.entries():
@@ -43,13 +44,14 @@ def list_(folder: shared.RunsFolder, json: shared.Json = False) -> None:
     rows = [
         [
             *(str(each[name]) for name in ("dataset", "cell", "split", "seed", "status", "epochs")),
-            *("-" if each[name] is None else f"{each[name]:.2%}" for name in percents),
-            "-" if each["test_loss"] is None else f"{each['test_loss']:.4f}",
+            *("-" if each[name] is None else score.text(each[name]) for name, score in shown.items()),
             f"{each['seconds']:.1f}",
         ]
         for each in found
     ]
-    columns = ["data set", "method", *scores[:4], "accuracy", "balanced", "macro F1", "loss", "seconds"]
+    short = {"balanced_accuracy": "balanced", "loss": "loss"}
+    heads = [short.get(score.name, score.title) for score in shown.values()]
+    columns = ["data set", "method", *scores[:4], *heads, "seconds"]
     console().print(table(f"{len(rows)} runs in {folder}", columns, rows))
 
 
@@ -131,10 +133,13 @@ def results_of(runs: Runs) -> Any:
     from dataclasses import asdict
 
     from fishergcn.studies import compare, control_equivalence, summarize
+    from fishergcn.training import registered_scores
 
     pooled = control_equivalence(runs)
     compared = [asdict(each) for each in compare(runs)]
     cells = [asdict(each) for each in summarize(runs)]
+    for each in cells:
+        each |= {score.name: None for score in registered_scores()} | each.pop("scores")
     found = {"plan": runs.plan.to_dict(), "cells": cells, "comparisons": compared}
     return plain(found | {"equivalence": None if pooled is None else asdict(pooled)})
 
@@ -192,9 +197,19 @@ def _result_table(title: str, cells: Sequence[CellSummary]) -> Table:
         *(("published",) if not any(each.published for each in cells) else ()),
         *(("gap",) if not any(each.accuracy_gap is not None for each in cells) else ()),
     }
+    from fishergcn.training import registered_scores
+
+    known = ("accuracy", "balanced_accuracy", "macro_f1", "loss")
+    own = [score for score in registered_scores() if score.shown and score.name not in known]
     kept = [place for place, column in enumerate(_RESULT_COLUMNS) if column not in left_out]
-    rows = [[row[place] for place in kept] for row in map(_result_row, cells)]
-    return table(title, [_RESULT_COLUMNS[place] for place in kept], rows)
+    rows = [
+        [
+            *(row[place] for place in kept),
+            *(score.text(getattr(getattr(cell, score.name), "mean", math.nan)) for score in own),
+        ]
+        for cell, row in zip(cells, map(_result_row, cells), strict=True)
+    ]
+    return table(title, [*(_RESULT_COLUMNS[place] for place in kept), *(score.title for score in own)], rows)
 
 
 def _attack_rows(cells: Sequence[CellSummary], compared: Sequence[Comparison]) -> list[list[str]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import math
 import os
 import queue
 import shutil
@@ -28,7 +27,7 @@ from fishergcn._kernels.threads import many_rows
 from fishergcn.errors import FisherGCNError, reason
 from fishergcn.execution._devices import chunk_size
 from fishergcn.execution._jobs import Job, measure_name, run_to_dict, save_problem
-from fishergcn.training import SCORES, Problem, Progress, RunRecord, problem_key
+from fishergcn.training import Problem, Progress, RunRecord, problem_key
 
 _ATTEMPTS = 3
 # Jobs that wait for each worker that is busy, so that none is idle while results are consumed; on a GPU more, since a
@@ -114,7 +113,6 @@ def failed_records(job: Job, error: BaseException) -> list[RunRecord]:
     if not isinstance(error, FisherGCNError):
         why = f"failed: {type(error).__name__}: {reason(error)}"
     graph = job.problem.graph
-    scores: dict[str, Any] = dict.fromkeys(SCORES, math.nan)
     return [
         RunRecord(
             dataset=graph.name or graph.digest,
@@ -123,7 +121,7 @@ def failed_records(job: Job, error: BaseException) -> list[RunRecord]:
             seed=run.seed,
             status=why,
             epochs=0,
-            **scores,
+            scores={},
             curves={},
             shape=[],
             seconds=0.0,

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import TYPE_CHECKING, Any
 
 from fishergcn._base.foreign import markdown
 from fishergcn._base.text import markdown_table
 from fishergcn.models._facts import SELECTION
-from fishergcn.training import RunRecord, TrainConfig
+from fishergcn.training import TrainConfig, registered_scores
 
 if TYPE_CHECKING:
     from fishergcn.models._trained import TrainedModel
-
-_COLUMNS = {
-    "accuracy": "accuracy",
-    "balanced_accuracy": "balanced accuracy",
-    "macro_f1": "macro F1",
-    "cross_entropy": "cross entropy",
-    "loss": "loss with weight decay",
-}
 
 
 def model_card(model: TrainedModel) -> str:
@@ -38,9 +29,12 @@ def model_card(model: TrainedModel) -> str:
         ("versions", ", ".join(f"{name} {version}" for name, version in record.versions.items())),
         ("graph's SHA-256", record.graph_digest),
     ]
+    measured = [
+        each for each in registered_scores() if {f"val_{each.name}", f"test_{each.name}"} & record.scores.keys()
+    ]
     scores = [
-        _scores(record, "validation", "val"),
-        _scores(record, "test", "test"),
+        (nodes, *(each.text(getattr(record, f"{part}_{each.name}")) for each in measured))
+        for nodes, part in (("validation", "val"), ("test", "test"))
     ]
     chosen = (
         "This is the only run." if model.chosen_from == 1 else f"Chosen from {model.chosen_from} runs: {SELECTION}."
@@ -55,7 +49,7 @@ def model_card(model: TrainedModel) -> str:
             "",
             "## Scores",
             "",
-            markdown_table(("nodes", *_COLUMNS.values()), scores),
+            markdown_table(("nodes", *(each.title for each in measured)), scores),
             "",
             "Balanced accuracy and macro F1 average over classes, so rare ones count as much as common ones.",
             "",
@@ -108,9 +102,3 @@ def _settings(config: TrainConfig) -> list[tuple[Any, ...]]:
     default = TrainConfig()
     names = [field.name for field in dataclasses.fields(config)]
     return [(name, getattr(config, name), getattr(default, name)) for name in names]
-
-
-def _scores(record: RunRecord, title: str, part: str) -> tuple[str, ...]:
-    values = {name: getattr(record, f"{part}_{name}") for name in _COLUMNS}
-    forms = {name: ".4f" if name in ("cross_entropy", "loss") else ".2%" for name in _COLUMNS}
-    return title, *("-" if math.isnan(value) else format(value, forms[name]) for name, value in values.items())

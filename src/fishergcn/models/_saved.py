@@ -17,13 +17,14 @@ from fishergcn.models._folder import read_folder, read_split, write_folder
 from fishergcn.models._trained import TrainedModel
 from fishergcn.nn import FeatureScaling
 from fishergcn.splits import Split
-from fishergcn.training import Run, RunRecord, parse_method
+from fishergcn.training import Run, RunRecord, parse_method, rank
 
 
-def best_run(records: Iterable[RunRecord]) -> RunRecord:
-    """Return the run with the best validation accuracy, of equal ones that with the least validation loss.
+def best_run(records: Iterable[RunRecord], score: str = "accuracy") -> RunRecord:
+    """Return the run with the best score on validation nodes, of equal ones that with the least validation loss.
 
-    Test scores play no part. Runs that diverged are out; if all did, that is an error.
+    Test scores play no part. Runs that diverged are out; if all did, that is an error. See
+    :func:`fishergcn.training.rank`.
 
     Examples
     --------
@@ -35,10 +36,10 @@ def best_run(records: Iterable[RunRecord]) -> RunRecord:
     True
     """
     runs = check_records(records)
-    good = [record for record in runs if record.status == "ok" and math.isfinite(record.val_loss)]
-    if not good:
-        raise InputError(f"no run can be chosen: {len(runs)} of {len(runs)} diverged.")
-    return max(good, key=lambda record: (record.val_accuracy, -record.val_loss))
+    best = rank(runs, score)[0]
+    if best.status != "ok" or not math.isfinite(best.val_loss):
+        raise InputError(f"no run can be chosen: all {len(runs)} runs diverged.")
+    return best
 
 
 def save_models(

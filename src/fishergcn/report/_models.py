@@ -17,7 +17,7 @@ from fishergcn.report._model import write_model_page
 from fishergcn.report._model_facts import local_link
 from fishergcn.report._page import assemble
 from fishergcn.report._subject import Subject, read_subject
-from fishergcn.training import RunRecord
+from fishergcn.training import RunRecord, rank, registered_scores
 
 _CAPTION = (
     "Large marks are the saved models, small dots all runs from which they were chosen. Models are chosen by "
@@ -47,8 +47,8 @@ def _headline(subjects: Mapping[Path, Subject], names: Mapping[Path, str], runs:
     datasets = list(dict.fromkeys(each.model.record.dataset for each in subjects.values()))
     for dataset in datasets:
         here = {place: each.model.record for place, each in subjects.items() if each.model.record.dataset == dataset}
-        best = max(here, key=lambda place: (_known(here[place].val_accuracy), -_known(here[place].val_loss)))
-        record = here[best]
+        record = rank(here.values())[0]
+        best = next(place for place, each in here.items() if each is record)
         text = f"{names[best]} has the best validation accuracy of {len(here)} models on {dataset}"
         text += f": {record.val_accuracy:.1%}."
         if math.isfinite(record.test_accuracy):
@@ -56,10 +56,6 @@ def _headline(subjects: Mapping[Path, Subject], names: Mapping[Path, str], runs:
         words.append(tag("p", text, class_="verdict"))
     chart = _chart(subjects, names, runs, datasets)
     return Section("headline", "In short", [*words, chart_figure("Validation accuracy", _CAPTION, [chart])], [chart])
-
-
-def _known(value: float) -> float:
-    return value if math.isfinite(value) else -math.inf
 
 
 def _chart(
@@ -102,8 +98,9 @@ def _domain(layers: Sequence[Mapping[str, Any]]) -> tuple[float, float] | None:
 
 def _table(subjects: Mapping[Path, Subject], names: Mapping[Path, str]) -> Section:
     own = looks(dict.fromkeys(each.model.record.method for each in subjects.values()))
-    heads = ("model", "data set", "method", "split", "#validation %", "#test %", "#95% interval", "#balanced %",
-             "#calibration error %", "#epochs")  # fmt: skip
+    more = [each for each in registered_scores() if each.shown and each.name not in ("accuracy", "loss")]
+    heads = ("model", "data set", "method", "split", "#validation %", "#test %", "#95% interval",
+             *(f"#{each.title}{' %' * each.percent}" for each in more), "#calibration error %", "#epochs")  # fmt: skip
     rows = []
     for place, subject in subjects.items():
         record = subject.model.record
@@ -119,7 +116,8 @@ def _table(subjects: Mapping[Path, Subject], names: Mapping[Path, str]) -> Secti
             record.split,
             *(number(_percent(each, 2), each, "main") for each in scores),
             number("–" if math.isnan(low) else f"{_percent(low, 1)} – {_percent(high, 1)}", low),
-            number(_percent(record.test_balanced_accuracy, 2), record.test_balanced_accuracy),
+            *(number(each.text(value, missing="–").rstrip("%"), value)
+              for each in more for value in [getattr(record, f"test_{each.name}")]),
             number(_percent(error, 1), error),
             number(str(record.epochs), record.epochs),
         ])  # fmt: skip

@@ -13,12 +13,17 @@ from fishergcn.report._forest import points_text
 from fishergcn.report._markup import region
 from fishergcn.report._outcome import Outcome
 from fishergcn.studies import Cell, CellSummary, Comparison
+from fishergcn.training import registered_scores
 
 Column = tuple[str, str, Callable[[CellSummary], float | None], Callable[[float], str]]
 
 
 def _percent(value: float) -> str:
     return f"{100 * value:.2f}"
+
+
+def _decimal(value: float) -> str:
+    return f"{value:.3f}"
 
 
 def _part(name: str, part: str) -> Callable[[CellSummary], float | None]:
@@ -44,17 +49,26 @@ _COLUMNS: tuple[Column, ...] = (
     ("accuracy_std", "std", _part("accuracy", "std"), _percent),
     ("balanced_accuracy", "balanced %", _part("balanced_accuracy", "mean"), _percent),
     ("macro_f1", "macro F1 %", _part("macro_f1", "mean"), _percent),
-    ("loss", "loss", _part("loss", "mean"), lambda value: f"{value:.3f}"),
+    ("loss", "loss", _part("loss", "mean"), _decimal),
     ("published_accuracy", "accuracy %", _part("published", "accuracy"), _percent),
     ("published_accuracy_std", "std", _part("published", "accuracy_std"), lambda value: f"{100 * value:.1f}"),
     ("published_loss", "loss", _part("published", "loss"), lambda value: f"{value:.2f}"),
     ("accuracy_difference", "points", _difference, signed_points),
     ("accuracy_gap", "std. errors", lambda summary: summary.accuracy_gap, _signed),
 )
-_GROUPS = (("", 1), ("ours", 6), ("paper", 3), ("ours − paper", 2))  # low and high share a column
 _COMPARED = ("published_accuracy", "published_accuracy_std", "published_loss", "accuracy_difference", "accuracy_gap")
 _JUDGED = ("accuracy_difference", "accuracy_gap")
 _SOFT = frozenset({"runs", "accuracy_low", "accuracy_high", "accuracy_std", "balanced_accuracy", "macro_f1"})
+
+
+def _own() -> list[Column]:
+    """Return a column for each score that was registered beside those above."""
+    known = {name for name, _, _, _ in _COLUMNS}
+    return [
+        (each.name, each.title + " %" * each.percent, _part(each.name, "mean"), _percent if each.percent else _decimal)
+        for each in registered_scores()
+        if each.shown and each.name not in known
+    ]
 
 
 def judged(outcome: Outcome) -> bool:
@@ -66,8 +80,10 @@ def result_table(outcome: Outcome, dataset: str, looks: Mapping[str, Look]) -> H
     """Return the results on one data set; every number cell carries its full value in ``data-value``."""
     left_out = set() if outcome.plan.published else {*_COMPARED}
     left_out |= set() if judged(outcome) else {*_JUDGED}
-    columns = [each for each in _COLUMNS if each[0] not in left_out]
-    shown = _GROUPS[: 4 if judged(outcome) else 3]
+    own, place = _own(), [name for name, _, _, _ in _COLUMNS].index("published_accuracy")
+    columns = [each for each in (*_COLUMNS[:place], *own, *_COLUMNS[place:]) if each[0] not in left_out]
+    spans = ("", 1), ("ours", 6 + len(own)), ("paper", 3), ("ours − paper", 2)  # low and high share a column
+    shown = spans[: 4 if judged(outcome) else 3]
     groups = [tag("th", text, class_="group", colspan=str(span), scope="colgroup") for text, span in shown]
     heads = [
         tag("th", "95% interval" if name == "accuracy_low" else head, class_="number", scope="col")
@@ -87,9 +103,10 @@ def result_table(outcome: Outcome, dataset: str, looks: Mapping[str, Look]) -> H
 
 def tables_csv(outcome: Outcome) -> str:
     """Return all results, one row for each cell, with every digit."""
-    columns = ["dataset", "cell", "method", "variant", *(name for name, _, _, _ in _COLUMNS)]
+    numbers = [*_COLUMNS, *_own()]
+    columns = ["dataset", "cell", "method", "variant", *(name for name, _, _, _ in numbers)]
     rows = [
-        [cell.dataset, cell.name, cell.method, cell.variant, *(_known(value(summary)) for _, _, value, _ in _COLUMNS)]
+        [cell.dataset, cell.name, cell.method, cell.variant, *(_known(value(summary)) for _, _, value, _ in numbers)]
         for cell, summary in outcome.summaries.items()
     ]
     return csv_text(columns, rows)
@@ -102,6 +119,10 @@ def tables_markdown(outcome: Outcome) -> str:
     results = [[cell.dataset, cell.name, *_markdown_cells(summary)] for cell, summary in outcome.summaries.items()]
     if not judged(outcome):
         heads, *results = (row[: 10 if outcome.plan.published else 8] for row in (heads, *results))
+    for _, head, value, text in _own():
+        heads = [*heads, head]
+        means = [_known(value(summary)) for summary in outcome.summaries.values()]
+        results = [[*row, "–" if mean is None else text(mean)] for row, mean in zip(results, means, strict=True)]
     paired = ["data set", "method − reference", "reference is", "difference, points [95% interval]",
               "won / tied / lost", "Wilcoxon p"]  # fmt: skip
     differences = [_markdown_difference(comparison) for comparison in outcome.comparisons]

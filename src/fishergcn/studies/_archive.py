@@ -11,7 +11,7 @@ import csv
 import dataclasses
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -28,12 +28,12 @@ from fishergcn._version import __version__
 from fishergcn.errors import DataFileError, FisherGCNError, reason
 from fishergcn.studies._plan import Cell, Plan
 from fishergcn.studies._runs import CURVES, Band, Runs
-from fishergcn.training import SCORES, RunRecord
+from fishergcn.training import RunRecord, score_fields
 
-FORMAT = 3  # 1, of version 0.1, has no facts and no column `extra`, and 2 no scores by class; all are read
+FORMAT = 4  # 1 and 2, of version 0.1, have fewer facts and columns, and 3 five scores; all are read
 Curves = Literal["mean", "none", "all"]
-_RUN_COLUMNS = ("dataset", "cell", "split", "seed", "status", "epochs", *SCORES, "seconds", "made", "shape", "extra")
-_LATER_COLUMNS = ("extra", *(name for name in SCORES if "balanced" in name or "f1" in name))  # old archives lack them
+_RUN_COLUMNS = ("dataset", "cell", "split", "seed", "status", "epochs"), ("seconds", "made", "shape", "extra")
+SCORED = ("test_", "val_")  # how the names of scores begin
 _CURVE_COLUMNS = ("dataset", "cell", "curve", "epoch", "mean", "low", "high", "runs")
 
 
@@ -67,8 +67,13 @@ def write_archive(folder: str | Path, runs: Runs, *, curves: Curves = "mean", ep
     folder = Path(folder)
     make_folder(folder)
     made: dict[str, int] = {}  # device and versions, as JSON, numbered
-    lines = [_line(cell, record, made) for cell in runs.plan.cells for record in runs.of_cell(cell)]
-    write_text(folder / "runs.csv", csv_text(_RUN_COLUMNS, lines))
+    found = [
+        (cell, dataclasses.replace(record, curves={})) for cell in runs.plan.cells for record in runs.of_cell(cell)
+    ]
+    known = {name for _, record in found for name in record.scores}
+    scores = [*filter(known.__contains__, score_fields()), *sorted(known.difference(score_fields()))]
+    lines = [_line(cell, record, scores, made) for cell, record in found]
+    write_text(folder / "runs.csv", csv_text((*_RUN_COLUMNS[0], *scores, *_RUN_COLUMNS[1]), lines))
     places = [json.loads(text) for text in made]
     for name in ("curves.csv", "curves.npz"):
         (folder / name).unlink(missing_ok=True)  # of an earlier archive
@@ -96,9 +101,9 @@ def _json(values: Mapping[str, Any]) -> str:
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
-def _line(cell: Cell, record: RunRecord, made: dict[str, int]) -> list[Any]:
+def _line(cell: Cell, record: RunRecord, names: Iterable[str], made: dict[str, int]) -> list[Any]:
     place = json.dumps({"device": record.device, "versions": record.versions})
-    scores = ["" if math.isnan(getattr(record, name)) else repr(getattr(record, name)) for name in SCORES]
+    scores = [repr(record.scores[name]) if name in record.scores else "" for name in names]
     shape = " ".join(f"{value:.5g}" for value in record.shape)
     extra = " ".join(f"{name}={value!r}" for name, value in record.extra.items() if name not in cell.options)
     first = [record.dataset, cell.name, record.split, record.seed, record.status, record.epochs]
@@ -170,7 +175,7 @@ def read_archive(folder: str | Path) -> Archive:
             )
         plan = Plan.from_dict(values, str(folder / "plan.json"))
         cells = {(cell.dataset, cell.name): cell for cell in plan.cells}
-        lines = _read_csv(folder / "runs.csv", _RUN_COLUMNS)
+        lines = _read_csv(folder / "runs.csv", *_RUN_COLUMNS)
         curves = _read_all_curves(folder / "curves.npz", len(lines))
         records: dict[Identity, list[RunRecord]] = {}
         for line, each in zip(lines, curves, strict=True):
@@ -185,12 +190,15 @@ def read_archive(folder: str | Path) -> Archive:
         raise DataFileError(f"{folder} is not a readable archive of runs ({reason(error)}).") from error
 
 
-def _read_csv(path: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
+def _read_csv(path: Path, first: tuple[str, ...], last: tuple[str, ...] = ()) -> list[dict[str, str]]:
+    """Read lines whose columns are ``first``, any scores, and ``last``, of which the oldest archives lack ``extra``."""
     with path.open(newline="", encoding="utf-8") as stream:
         reader = csv.DictReader(stream, strict=True)
         found = tuple(reader.fieldnames or ())
-        if found != tuple(name for name in columns if name in found or name not in _LATER_COLUMNS):
-            raise DataFileError(f"{path} must have the columns {', '.join(columns)}.")
+        scores = tuple(name for name in found if last and name.startswith(SCORED))
+        if len(set(scores)) < len(scores) or found not in [(*first, *scores, *last), (*first, *scores, *last[:-1])]:
+            between = "then scores, then " if last else ""
+            raise DataFileError(f"{path} must have the columns {', '.join(first)}, {between}{', '.join(last)}.")
         # A line that is too long or too short has cells under None, or None for cells.
         return [{key: from_spreadsheet(cell) if isinstance(cell, str) else cell for key, cell in line.items()}
                 for line in reader]  # fmt: skip
@@ -207,7 +215,7 @@ def _record(
         seed=int(line["seed"]),
         status=line["status"],
         epochs=int(line["epochs"]),
-        **{name: float(line[name]) if line.get(name) else math.nan for name in SCORES},
+        **{name: float(line[name]) for name in line if str(name).startswith(SCORED) and line[name]},
         curves=curves,
         shape=[float(value) for value in line["shape"].split()],
         seconds=float(line["seconds"]),

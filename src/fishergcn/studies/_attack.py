@@ -7,7 +7,6 @@ of a method are attacked together: a cell that is not complete is measured again
 from __future__ import annotations
 
 import dataclasses
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -35,7 +34,7 @@ from fishergcn.nn import Features
 from fishergcn.operators import Operator
 from fishergcn.perturbation import Neighborhood
 from fishergcn.streams import run_key
-from fishergcn.training import SCORES, Problem, Progress, RunRecord, prepare
+from fishergcn.training import Problem, Progress, RunRecord, prepare
 
 Scores = tuple[float, Sequence[Sequence[float]]]  # size of the change; accuracy and cross entropy of each run
 Options = Mapping[str, Any]
@@ -115,12 +114,11 @@ class _Attacked:
 
     def _record(self, record: RunRecord, options: Options, size: float | None = None, *scores: float) -> RunRecord:
         """Return the record of a network as an attack left it: tested and not validated, and without its curves."""
-        names = ("test_accuracy", "test_cross_entropy", "seconds")
-        unknown = {name: math.nan for name in SCORES if name not in names}
+        measured = dict(zip(("test_accuracy", "test_cross_entropy", "seconds"), scores, strict=False))
+        seconds = measured.pop("seconds", record.seconds)
         bare: dict[str, Any] = {"curves": {}, "shape": [], "weights": None, "graph_digest": self.graph.digest}
-        measured = dict(zip(names, scores, strict=False))
         extra = {**options} if size is None else {**options, "size": size}
-        return dataclasses.replace(record, **(unknown | bare | measured), extra=extra)
+        return dataclasses.replace(record, **bare, scores=measured, seconds=seconds, extra=extra)
 
     def _random(self, options: Options) -> Scores:
         """Test on graphs or features with random changes; a run's scores are means over the draws."""

@@ -38,14 +38,9 @@ Scores = Mapping[Any, Score]  # by (split, seed)
 Name = TypeVar("Name")
 
 
-def mean_accuracy(scores: Scores) -> float:
-    """Return the mean over runs; NaN without any."""
-    return float(np.mean([each.accuracy for each in scores.values()])) if scores else math.nan
-
-
-def mean_cross_entropy(scores: Scores) -> float:
-    """Return the mean over runs; NaN without any."""
-    return float(np.mean([each.cross_entropy for each in scores.values()])) if scores else math.nan
+def mean_of(scores: Scores, value: str) -> float:
+    """Return the mean of ``"accuracy"`` or ``"cross_entropy"`` over runs; NaN without any."""
+    return float(np.mean([getattr(each, value) for each in scores.values()])) if scores else math.nan
 
 
 def leaders(scores: Mapping[Name, Scores], count: int = _FINALISTS) -> list[Name]:
@@ -57,7 +52,7 @@ def leaders(scores: Mapping[Name, Scores], count: int = _FINALISTS) -> list[Name
     ['b', 'a']
     """
     shared = on_common_runs(scores)
-    return sorted(scores, key=lambda name: mean_cross_entropy(shared[name]))[:count]
+    return sorted(scores, key=lambda name: mean_of(shared[name], "cross_entropy"))[:count]
 
 
 def on_common_runs(scores: Mapping[Name, Scores]) -> Mapping[Name, Scores]:
@@ -92,9 +87,7 @@ def best_candidate(scores: Mapping[Name, Scores]) -> Name:
 
 
 def _near_the_best(scores: Mapping[Name, Scores], value: str, sign: float, *, errors: float) -> list[Name]:
-    means = {
-        name: sign * float(np.mean([getattr(each, value) for each in some.values()])) for name, some in scores.items()
-    }
+    means = {name: sign * mean_of(some, value) for name, some in scores.items()}
     best = max(means, key=lambda name: means[name])
     staying = []
     for name, some in scores.items():

@@ -21,8 +21,7 @@ from fishergcn.studies._candidates import (
     Score,
     best_candidate,
     leaders,
-    mean_accuracy,
-    mean_cross_entropy,
+    mean_of,
     on_common_runs,
     preparations_of,
     words_for,
@@ -264,7 +263,7 @@ class Choice:
             settings = {} if key is None else dict(self.preparations.get(key[1], {}))
             seconds = sum(record.seconds for each, found in self.records.items() if each[0] == name for record in found)
             why = self.left_out.get(name, "" if some else "it diverged or failed")
-            means = mean_accuracy(some), mean_cross_entropy(some)
+            means = mean_of(some, "accuracy"), mean_of(some, "cross_entropy")
             candidates.append(Candidate(name, name, settings, *means, len(some), seconds, why))
         rival, homophily = self._rival(best), known_homophily(self.graph, self.split)
         pair = None if rival is None else (best, rival) if parse_method(best[0]).uses_graph else (rival, best)

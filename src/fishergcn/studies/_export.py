@@ -6,7 +6,7 @@ import csv
 import dataclasses
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,8 @@ from fishergcn._base.foreign import for_spreadsheet
 from fishergcn._base.imports import require
 from fishergcn.errors import InputError
 from fishergcn.studies._runs import CURVES, Runs
-from fishergcn.training import RunRecord
+from fishergcn.training import RunRecord, score_fields
 
-_COLUMNS = ("cell", *(field.name for field in dataclasses.fields(RunRecord) if field.name != "weights"))
 _NESTED = ("curves", "shape", "versions", "config", "extra")
 _BATCH = 200  # runs in memory at once
 
@@ -25,9 +24,9 @@ _BATCH = 200  # runs in memory at once
 def export(runs: Runs, path: str | Path) -> int:
     """Write all runs to a file whose ending names the format, and return how many.
 
-    The columns are the fields of :class:`fishergcn.RunRecord`, after the name of the cell. In CSV, curves,
-    shape, versions, config and extra are JSON texts, and a missing score is empty. In Parquet, curves and shape are
-    lists, the other three JSON texts.
+    The columns are the fields of :class:`fishergcn.RunRecord` with a column for each score, after the name of the cell.
+    In CSV, curves, shape, versions, config and extra are JSON texts, and a missing score is empty. In Parquet, curves
+    and shape are lists, the other three JSON texts.
 
     Parameters
     ----------
@@ -46,22 +45,27 @@ def export(runs: Runs, path: str | Path) -> int:
     1
     """
     path = Path(path)
-    writers: dict[str, Callable[[Path, Iterator[dict[str, Any]]], int]] = {
-        ".csv": _write_csv,
-        ".json": _write_json,
-        ".parquet": _write_parquet,
-    }
+    writers = {".csv": _write_csv, ".json": _write_json, ".parquet": _write_parquet}
     if path.suffix.lower() not in writers:
         raise InputError(f"the file must end in {', '.join(writers)}, got {path.name!r}.")
     rows = ({"cell": cell, **record.to_dict()} for cell, record in runs.entries())
     with atomic_path(path) as temporary:
-        return writers[path.suffix.lower()](temporary, rows)
+        return writers[path.suffix.lower()](temporary, _columns(runs), rows)
 
 
-def _write_csv(path: Path, rows: Iterator[dict[str, Any]]) -> int:
+def _columns(runs: Runs) -> dict[str, str]:
+    """Return the type of each column, those of scores that nobody has registered here too."""
+    scores = dict.fromkeys([*score_fields(), *(name for record in runs.records() for name in record.scores)], "float")
+    columns = {"cell": "str"}
+    for field in dataclasses.fields(RunRecord):
+        columns |= scores if field.name == "scores" else {field.name: str(field.type)}
+    return {name: kind for name, kind in columns.items() if name != "weights"}
+
+
+def _write_csv(path: Path, columns: Mapping[str, str], rows: Iterator[dict[str, Any]]) -> int:
     count = 0
     with path.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, _COLUMNS, lineterminator="\n")
+        writer = csv.DictWriter(stream, list(columns), lineterminator="\n")
         writer.writeheader()
         for row in rows:
             count += 1
@@ -72,7 +76,7 @@ def _write_csv(path: Path, rows: Iterator[dict[str, Any]]) -> int:
     return count
 
 
-def _write_json(path: Path, rows: Iterator[dict[str, Any]]) -> int:
+def _write_json(path: Path, _: Mapping[str, str], rows: Iterator[dict[str, Any]]) -> int:
     count = 0
     with path.open("w", encoding="utf-8") as stream:
         stream.write("[")
@@ -82,10 +86,10 @@ def _write_json(path: Path, rows: Iterator[dict[str, Any]]) -> int:
     return count
 
 
-def _write_parquet(path: Path, rows: Iterator[dict[str, Any]]) -> int:
+def _write_parquet(path: Path, columns: Mapping[str, str], rows: Iterator[dict[str, Any]]) -> int:
     pyarrow = require("pyarrow", extra="report", purpose="Writing Parquet")
     parquet = require("pyarrow.parquet", extra="report", purpose="Writing Parquet")
-    schema = _schema(pyarrow)
+    schema = _schema(pyarrow, columns)
     count = 0
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
         while batch := list(itertools.islice(rows, _BATCH)):
@@ -95,10 +99,9 @@ def _write_parquet(path: Path, rows: Iterator[dict[str, Any]]) -> int:
     return count
 
 
-def _schema(pyarrow: Any) -> Any:
+def _schema(pyarrow: Any, columns: Mapping[str, str]) -> Any:
     kinds = {"int": pyarrow.int64(), "float": pyarrow.float64(), "str": pyarrow.string()}
     numbers = pyarrow.list_(pyarrow.float64())
-    types = {field.name: kinds.get(str(field.type), pyarrow.string()) for field in dataclasses.fields(RunRecord)}
-    types |= {"cell": pyarrow.string(), "shape": numbers}
-    types["curves"] = pyarrow.struct([(name, numbers) for name in CURVES])
-    return pyarrow.schema([(name, types[name]) for name in _COLUMNS])
+    types = {name: kinds.get(kind, pyarrow.string()) for name, kind in columns.items()}
+    types |= {"shape": numbers, "curves": pyarrow.struct([(name, numbers) for name in CURVES])}
+    return pyarrow.schema(list(types.items()))

@@ -17,7 +17,7 @@ from fishergcn.studies._plan import Cell, Role
 from fishergcn.studies._preset import Published
 from fishergcn.studies._resampling import Estimate, Key, estimate, paired_difference
 from fishergcn.studies._runs import Runs
-from fishergcn.training import SCORES, RunRecord
+from fishergcn.training import RunRecord, find_score, registered_scores, score_fields
 
 #: With fewer random splits a mean is not set beside a published one in standard errors: a few splits are easily all
 #: lucky, and their spread does not show it.
@@ -71,9 +71,9 @@ class CellSummary:
     ----------
     dataset, cell, method, variant, options
         Which; see :class:`Cell`.
-    accuracy, balanced_accuracy, macro_f1, loss, cross_entropy
-        On the test nodes, over the runs that ended well; None if there are none, or if it was not measured. Balanced
-        accuracy and macro F1 are means over the classes. The loss contains the weight decay.
+    scores
+        Each score on the test nodes by name, over the runs that ended well. Each is an attribute too,
+        ``summary.accuracy``, None if it was not measured.
     epochs
         Mean number of steps.
     ok, diverged, failed, planned
@@ -100,11 +100,7 @@ class CellSummary:
     method: str
     variant: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
-    accuracy: Estimate | None = None
-    balanced_accuracy: Estimate | None = None
-    macro_f1: Estimate | None = None
-    loss: Estimate | None = None
-    cross_entropy: Estimate | None = None
+    scores: Mapping[str, Estimate] = field(default_factory=dict)
     epochs: float = math.nan
     ok: int = 0
     diverged: int = 0
@@ -115,6 +111,13 @@ class CellSummary:
     accuracy_gap: float | None = None
     loss_gap: float | None = None
     comparable: bool = True
+
+    def __getattr__(self, name: str) -> Estimate | None:
+        """Return a score, None if it is missing."""
+        known: Mapping[str, Estimate] = self.__dict__.get("scores", {})
+        if name in known or any(name == score.name for score in registered_scores()):
+            return known.get(name)
+        raise AttributeError(f"a summary has no field and no score {name!r}.")
 
 
 def summarize(runs: Runs) -> list[CellSummary]:
@@ -148,8 +151,10 @@ def summarize(runs: Runs) -> list[CellSummary]:
 def _summary(cell: Cell, records: list[RunRecord], planned: int, published: Published | None) -> CellSummary:
     fine = [record for record in records if record.status == "ok"]
     diverged = sum(record.status == "diverged" for record in records)
-    tested: dict[str, Any] = {
-        name.removeprefix("test_"): _estimate(fine, name) for name in SCORES if name.startswith("test_")
+    tested = {
+        score.name: estimate(values, bounds=score.bounds)
+        for score in registered_scores()
+        if (values := scores_of(fine, f"test_{score.name}"))
     }
     splits = {record.split for record in fine}
     enough = splits == {"public"} or len(splits) >= SPLITS_TO_JUDGE
@@ -159,7 +164,7 @@ def _summary(cell: Cell, records: list[RunRecord], planned: int, published: Publ
         method=cell.method,
         variant=cell.variant,
         options=cell.options,
-        **tested,
+        scores=tested,
         epochs=float(np.mean([record.epochs for record in fine])) if fine else math.nan,
         ok=len(fine),
         diverged=diverged,
@@ -167,8 +172,8 @@ def _summary(cell: Cell, records: list[RunRecord], planned: int, published: Publ
         planned=planned,
         extra=_means(cell, fine),
         published=published,
-        accuracy_gap=_gap(tested["accuracy"], published.accuracy if published and enough else None),
-        loss_gap=_gap(tested["loss"], published.loss if published and enough else None),
+        accuracy_gap=_gap(tested.get("accuracy"), published.accuracy if published and enough else None),
+        loss_gap=_gap(tested.get("loss"), published.loss if published and enough else None),
     )
 
 
@@ -186,28 +191,15 @@ def _means(cell: Cell, records: Iterable[RunRecord]) -> dict[str, float]:
     return {name: sum(found) / len(found) for name, found in sorted(values.items())}
 
 
-def _estimate(records: Iterable[RunRecord], metric: str) -> Estimate | None:
-    values = scores_of(records, metric)
-    return estimate(values, bounds=bounds_of(metric)) if values else None
-
-
-def bounds_of(metric: str) -> tuple[float, float]:
-    """Return between which values a score lies: accuracies and F1 are shares, losses are not negative.
-
-    Examples
-    --------
-    >>> bounds_of("test_accuracy"), bounds_of("val_loss")
-    ((0.0, 1.0), (0.0, inf))
-    """
-    return 0.0, math.inf if "loss" in metric or "entropy" in metric else 1.0
-
-
 def scores_of(records: Iterable[RunRecord], metric: str) -> dict[Key, float]:
     """Return a score of every run that ended well and has it."""
-    if metric not in SCORES:
+    if metric not in score_fields():
         raise InputError(f"metric must be a score of a run, such as 'test_accuracy' or 'val_loss', got {metric!r}.")
-    found = {(each.split, each.seed): float(getattr(each, metric)) for each in records if each.status == "ok"}
-    return {key: value for key, value in found.items() if not math.isnan(value)}
+    return {
+        (each.split, each.seed): each.scores[metric]
+        for each in records
+        if each.status == "ok" and metric in each.scores
+    }
 
 
 def _gap(ours: Estimate | None, theirs: float | None) -> float | None:
@@ -250,7 +242,7 @@ def compare(runs: Runs, metric: str = "test_accuracy") -> list[Comparison]:
         for reference, role in plan.references(cell).items():
             ours, theirs = (values[each.dataset, each.name] for each in (cell, reference))
             if ours.keys() & theirs.keys():
-                difference, p_value, counts = paired_difference(ours, theirs, bounds=bounds_of(metric))
+                difference, p_value, counts = paired_difference(ours, theirs, bounds=find_score(metric).bounds)
                 names = (cell.dataset, cell.name, reference.name)
                 found.append(Comparison(*names, role, metric, difference, p_value, *counts))
     return found

@@ -28,7 +28,7 @@ from fishergcn.studies._runs import Runs
 from fishergcn.training import RunRecord
 
 DATABASE = "runs.sqlite"
-SCHEMA = 2  # version 0.1 wrote 1, in which records lack `extra`, and plans what came later; both are read
+SCHEMA = 3  # 1, of version 0.1, lacks `extra` and what plans have now; 2 has five scores; all are read
 _FACT = "fact "  # before the names of what the runner noted
 _LARGEST_RECORD = 64 << 20
 _INSERT = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
@@ -118,7 +118,7 @@ class RunStore(Runs):
                 f"{self.path} has schema version {version}, and fishergcn {__version__} reads up to {SCHEMA}: it "
                 "was written by a later version; update fishergcn."
             )
-        if writable and version < SCHEMA:  # what is added now, version 0.1 could not read
+        if writable and version < SCHEMA:  # what is added now, older versions could not read
             with self._connection:
                 self._put("schema", SCHEMA)
 

@@ -28,5 +28,6 @@ class CurveWriter:
                     for epoch, value in enumerate(values, start=1):
                         writer.add_scalar(name, value, epoch)
                 if record.status == "ok":
-                    for name in ("test_accuracy", "test_balanced_accuracy", "test_macro_f1", "test_loss"):
-                        writer.add_scalar(name, getattr(record, name), record.epochs)
+                    for name, value in record.scores.items():
+                        if name.startswith("test_"):
+                            writer.add_scalar(name, value, record.epochs)

@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from fishergcn._base.entries import Entries
 from fishergcn._base.files import read_bytes, write_text
 from fishergcn._base.json import parse_json
 from fishergcn._base.reprs import one_line
 from fishergcn.errors import DataFileError, InputError, reason
 from fishergcn.graph import Graph
-from fishergcn.training import TrainConfig, parse_method
+from fishergcn.training import TrainConfig, parse_method, rank
 
 _FORMAT = "fishergcn-tuning"
 _LARGEST = 256 << 20  # bytes of tuning.json
@@ -36,20 +34,16 @@ class Trial:
 
     Examples
     --------
+    >>> import fishergcn
     >>> first = Trial({"dropout": 0.8}, val_accuracy=0.79, val_loss=1.1)
     >>> second = Trial({"dropout": 0.5}, val_accuracy=0.79, val_loss=0.9)
-    >>> max(first, second, key=lambda trial: trial.order).settings  # as accurate, with less loss
+    >>> fishergcn.training.rank([first, second])[0].settings  # as accurate, with less loss
     {'dropout': 0.5}
     """
 
     settings: dict[str, Any]
     val_accuracy: float
     val_loss: float | None
-
-    @property
-    def order(self) -> tuple[float, float]:
-        """What the best trial has most of: accuracy, then less loss."""
-        return self.val_accuracy, -(np.inf if self.val_loss is None else self.val_loss)
 
 
 @dataclass(frozen=True)
@@ -91,7 +85,7 @@ class Tuning:
     @property
     def best(self) -> Trial:
         """The trial with the best validation accuracy, of equal ones that with the least validation loss."""
-        return max(self.trials, key=lambda trial: trial.order)
+        return rank(self.trials)[0]
 
 
 def load_tuning(folder: str | os.PathLike[str]) -> Tuning:

@@ -32,7 +32,7 @@ from fishergcn.studies._search import (
     without_test,
 )
 from fishergcn.studies._tuned import Trial, Tuning, write_tuning
-from fishergcn.training import Problem, Run, TrainConfig, check_runs, prepare
+from fishergcn.training import Problem, Run, TrainConfig, check_runs, prepare, rank
 
 
 def tune(
@@ -150,7 +150,7 @@ class _Objective:
 
 
 def _result(base: Problem, found: Sequence[Trial], runs: Sequence[Run]) -> Tuning:
-    best = max(found, key=lambda trial: trial.order)
+    best = rank(found)[0]
     config = TrainConfig.from_dict({**base.config.to_dict(), **best.settings})
     named = tuple((run.split.name, run.seed) for run in runs)
     return Tuning(base.method.name, config, tuple(found), base.graph.name or "", named)

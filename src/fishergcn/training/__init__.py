@@ -18,17 +18,29 @@ from fishergcn.training._problem import (
     learnable,
     prepare,
 )
-from fishergcn.training._records import SCORES, RunRecord
+from fishergcn.training._records import RunRecord, rank
 from fishergcn.training._sampling import BatchSettings, check_fanout
+from fishergcn.training._scores import (
+    Score,
+    Tally,
+    find_score,
+    outside_modules,
+    register_score,
+    registered_scores,
+    score_fields,
+    unregister_score,
+)
 from fishergcn.training._sizes import Sizes
 from fishergcn.training._steps import plan_step
 from fishergcn.training._timing import time_epochs
 from fishergcn.training._travel import problem_arrays, problem_from_arrays, problem_key
 
 __all__ = [
-    "METHODS", "SCORES", "BatchSettings", "Method", "Problem", "Progress", "Run", "RunRecord", "Sizes", "Targets",
-    "TrainConfig", "backend", "check_fanout", "check_runs", "control_of", "graph_free_of", "held_bytes",
+    "METHODS", "BatchSettings", "Method", "Problem", "Progress", "Run", "RunRecord", "Score", "Sizes", "Tally",
+    "Targets",
+    "TrainConfig", "backend", "check_fanout", "check_runs", "control_of", "find_score", "graph_free_of", "held_bytes",
     "is_first_process", "learnable", "parse_method", "plan_step", "prepare", "prepare_batches", "problem_arrays",
-    "problem_from_arrays", "problem_key", "process_count", "process_group", "samples_of", "scores", "time_epochs",
-    "train_chunk", "train_prepared",
+    "problem_from_arrays", "problem_key", "process_count", "process_group", "rank", "register_score",
+    "registered_scores", "samples_of", "score_fields", "scores", "time_epochs", "train_chunk", "train_prepared",
+    "unregister_score",
 ]  # fmt: skip

@@ -20,10 +20,10 @@ from fishergcn._base.types import FloatArray, IntArray
 from fishergcn._kernels.threads import many_rows
 from fishergcn.operators import as_operator
 from fishergcn.training._engine import Trainer
-from fishergcn.training._metrics import calibrated_cross_entropy, measure
+from fishergcn.training._metrics import CALIBRATED, measure
 from fishergcn.training._objective import Targets
 from fishergcn.training._problem import Problem, Run
-from fishergcn.training._records import SCORES, RunRecord
+from fishergcn.training._records import RunRecord
 from fishergcn.training._stack import Stack
 from fishergcn.training._stopping import should_stop
 
@@ -83,7 +83,7 @@ class Epochs(Protocol):
         """Let the other runs leave the stack."""
 
     def final_scores(self, weights: Mapping[str, Tensor], part: str) -> dict[str, FloatArray]:
-        """Return the scores of all runs on val or test nodes by name, each of shape (R,), NaN without any nodes."""
+        """Return the scores of all runs on val or test nodes by name, each of shape (R,); none without any nodes."""
 
 
 def train_chunk(
@@ -140,7 +140,7 @@ def train_epochs(
     stacked = np.arange(len(runs))  # which run stands in which row of the stack
     done = np.zeros(len(runs), dtype=np.bool_)
     begun = deque[tuple[int, IntArray, Callable[[], FloatArray]]]()
-    # Runs that stop in an epoch have then begun the next one, which counts for nothing.
+    # Stopped runs have already started one more epoch; it is discarded.
     ahead = int(trainer.ahead)
     for number in range(config.max_epochs + ahead):
         if number < config.max_epochs:
@@ -262,7 +262,7 @@ class _Finals:
             _record(
                 trainer.problem,
                 run,
-                dict.fromkeys(found, math.nan) if broken else {name: float(each[at]) for name, each in found.items()},
+                {} if broken else {name: float(each[at]) for name, each in found.items()},
                 trainer.device,
                 seconds / len(trainer.runs),
                 status="diverged" if broken else "ok",
@@ -293,9 +293,7 @@ def untrained(
     found: dict[str, FloatArray] = {}
     for part in ("val", "test"):
         targets = Targets.of(nodes[part], labels, None, device, torch.float64)
-        found |= {f"{part}_{name}": values for name, values in measure(out, targets).items()}
-        if part == "val":  # by which methods are chosen, trained or not
-            found["val_calibrated_cross_entropy"] = calibrated_cross_entropy(out, targets)
+        found |= {f"{part}_{name}": values for name, values in measure(out, targets, part=part).items()}
     seconds = (time.perf_counter() - start) / len(runs)
     return [
         _record(
@@ -313,9 +311,10 @@ def untrained(
 def _record(
     problem: Problem, run: Run, scores: dict[str, float], device: torch.device, seconds: float, **more: Any
 ) -> RunRecord:
-    known = {name: value for name, value in scores.items() if name in SCORES}
-    extra = {name: value for name, value in scores.items() if name not in SCORES and math.isfinite(value)}
-    values = {"status": "ok", "epochs": 0, "curves": {}, "shape": [], "extra": extra, **known, **more}
+    calibrated = f"val_{CALIBRATED}"
+    extra = {name: value for name, value in scores.items() if name == calibrated and math.isfinite(value)}
+    known = {name: value for name, value in scores.items() if name != calibrated}
+    values = {"status": "ok", "epochs": 0, "curves": {}, "shape": [], "extra": extra, "scores": known, **more}
     return RunRecord(
         dataset=problem.dataset,
         method=problem.method.name,

@@ -20,7 +20,7 @@ from fishergcn.operators import Operator, as_operator
 from fishergcn.perturbation import GraphPool, LinkNoise, Perturbation
 from fishergcn.training._compiled import CompiledStep
 from fishergcn.training._memory import check_fits
-from fishergcn.training._metrics import MEASURED, calibrated_cross_entropy, measure
+from fishergcn.training._metrics import measure, validation
 from fishergcn.training._objective import Targets, consistency, penalty, scores, training_shares
 from fishergcn.training._problem import Problem, Run
 from fishergcn.training._recorder import Recorder
@@ -181,9 +181,11 @@ class Trainer:
     def validate(self) -> tuple[Tensor, Tensor]:
         """Return validation loss (with weight decay) and accuracy of each run, without noise or dropout."""
         if self.compiled is not None:
-            return self.compiled.validate(self)
-        cross_entropy, accuracy = scores(self.problem.logits(self.stack.weights, self.val_view), self.val_targets)
-        return cross_entropy + self._penalty(self.stack.weights), accuracy
+            out, decay = self.compiled.validate(self)
+        else:
+            out = self.problem.logits(self.stack.weights, self.val_view)
+            decay = self._penalty(self.stack.weights)
+        return validation(out, self.val_targets, decay)
 
     def _penalty(self, weights: Mapping[str, Tensor]) -> Tensor:
         return penalty([weights[name] for name in self.stack.decays], self.problem.config.weight_decay)
@@ -197,10 +199,8 @@ class Trainer:
 
     @torch.inference_mode()
     def final_scores(self, weights: Mapping[str, Tensor], part: str) -> dict[str, FloatArray]:
-        """Return the scores of all runs on val or test nodes by name, each of shape (R,), NaN without any nodes."""
+        """Return the scores of all runs on val or test nodes by name, each of shape (R,); none without any nodes."""
         if not any(len(nodes) for nodes in self._nodes(part)):
-            return dict.fromkeys(MEASURED, np.full(len(self.runs), np.nan))
+            return {}
         view = self._view(part)
-        out, targets = self.problem.logits(weights, view), self._targets(part, view)
-        found = measure(out, targets, self._penalty(weights))
-        return found | ({"calibrated_cross_entropy": calibrated_cross_entropy(out, targets)} if part == "val" else {})
+        return measure(self.problem.logits(weights, view), self._targets(part, view), self._penalty(weights), part)

@@ -14,7 +14,6 @@ these belong to the nodes and stored features of the whole graph.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,11 +31,12 @@ from fishergcn.nn import Dropout, LocalDropout, View, blockwise_view
 from fishergcn.operators import BlockOperator, NodeBlockOperator, Operator, SparseMatrix
 from fishergcn.training._chunk import Progress, train_epochs, untrained
 from fishergcn.training._distributed import Group
-from fishergcn.training._metrics import MEASURED, class_scores
+from fishergcn.training._metrics import confusion, measured
 from fishergcn.training._objective import penalty, training_shares
 from fishergcn.training._problem import Problem, Run, check_runs
 from fishergcn.training._records import RunRecord
 from fishergcn.training._sampling import BatchSettings, Block, NeighborSampler, batches, check_fanout
+from fishergcn.training._scores import Tally, find_score
 from fishergcn.training._stack import Stack
 from fishergcn.training._steps import plan_step
 
@@ -181,31 +181,36 @@ class MiniBatchTrainer:
         for index, batch in enumerate(dealt):
             sums += len(batch) * np.array(self.step(batch, number * len(dealt) + index))
         loss, accuracy = torch.from_numpy(sums / len(nodes)).unsqueeze(1)
-        found = self.final_scores(self.stack.weights, "val")
-        return loss, accuracy, torch.from_numpy(found["loss"]), torch.from_numpy(found["accuracy"])
+        tally, _ = self._tally(self.stack.weights, "val")
+        return loss, accuracy, torch.from_numpy(tally.loss), torch.from_numpy(find_score("accuracy").measure(tally, ()))
 
     def keep(self, runs: Tensor) -> None:
         """Let the other runs leave the stack."""
         self.stack.keep(runs)
 
-    @torch.no_grad()
     def final_scores(self, weights: Mapping[str, Tensor], part: str) -> dict[str, FloatArray]:
-        """Return the scores on val or test nodes by name, all neighbors read, each of shape (1,); NaN without nodes."""
-        nodes = getattr(self.runs[0].split, part)
+        """Return the scores on val or test nodes by name, each of shape (1,), all neighbors read; {} without any."""
+        nodes = np.sort(getattr(self.runs[0].split, part))
         if len(nodes) == 0:
-            return dict.fromkeys(MEASURED, np.array([math.nan]))
+            return {}
+        tally, out = self._tally(weights, part)
+        if self.group.size > 1:
+            whole = out.new_zeros(len(nodes), out.shape[1])
+            whole[torch.from_numpy(self.group.share(np.arange(len(nodes)))).to(out.device)] = out
+            [out] = self.group.add([whole])
+        return measured(tally, lambda: [(out, self.labels[nodes].to(self.device))])
+
+    @torch.no_grad()
+    def _tally(self, weights: Mapping[str, Tensor], part: str) -> tuple[Tally, Tensor]:
+        """Return what adds up over the processes, and the logits of this process's share of the nodes."""
+        nodes = getattr(self.runs[0].split, part)
         out = self.problem.logits(weights, self._view_of(part, nodes))[:, 0]
         labels = self.labels[self.group.share(np.sort(nodes))].to(self.device)
         loss_sum = functional.cross_entropy(out, labels, reduction="sum").double()
-        classes = out.shape[1]
-        place = torch.bincount(labels * classes + out.argmax(-1), minlength=classes**2).view(1, classes, classes)
-        total, table = self.group.add([loss_sum, place.double()])
-        counts = table.cpu().numpy()
-        cross_entropy = float(total) / len(nodes)
+        total, counts = self.group.add([loss_sum, confusion(out.argmax(-1)[None], labels[None], out.shape[1])])
+        cross_entropy = np.array([float(total) / len(nodes)])
         decay = float(self._penalty(weights))
-        hits = np.trace(counts[0]) / len(nodes)
-        values = (hits, *class_scores(counts), cross_entropy + decay, cross_entropy)
-        return {name: np.array([value]).reshape(1) for name, value in zip(MEASURED, values, strict=True)}
+        return Tally(counts.cpu().numpy(), cross_entropy, cross_entropy + decay), out
 
     def _penalty(self, weights: Mapping[str, Tensor]) -> Tensor:
         return penalty([weights[name] for name in self.stack.decays], self.problem.config.weight_decay).sum()

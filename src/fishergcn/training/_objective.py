@@ -177,6 +177,13 @@ def scores_reference(logits: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:
     return (losses.mean(-1) * targets.shares).sum(1), accuracy
 
 
+def exact_cross_entropy(logits: Tensor, targets: Targets) -> Tensor:
+    """Return the mean cross entropy of each run in float64, shape (R,)."""
+    chosen = logits[targets.rows, torch.arange(logits.shape[1], device=logits.device).unsqueeze(1)].double()
+    found = torch.log_softmax(chosen, -1).gather(-1, targets.labels.unsqueeze(-1))[..., 0]
+    return -(found * targets.shares).sum(1)
+
+
 def _by_run(logits: Tensor, targets: Targets) -> tuple[Tensor, tuple[Tensor, Tensor]]:
     """Return the logits as (p, R, M, C), and the index of the labeled rows, whose logits are (R, N, M, C)."""
     runs = len(targets.rows)

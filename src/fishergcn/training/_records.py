@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from fishergcn._base.entries import FITS, is_number, with_nan
 from fishergcn._base.json import plain
 from fishergcn._base.types import AnyArray
-from fishergcn.errors import DataFileError
-from fishergcn.training._metrics import MEASURED
+from fishergcn.errors import DataFileError, InputError
+from fishergcn.training._scores import find_score, score_fields
 
-#: The scores of a run on its test and on its validation nodes: fields of :class:`fishergcn.RunRecord`.
-SCORES = tuple(f"{part}_{name}" for part in ("test", "val") for name in MEASURED)
+Ranked = TypeVar("Ranked")
 
 
 @dataclass(frozen=True)
@@ -30,18 +30,13 @@ class RunRecord:
         ``"ok"``, or ``"diverged"`` if the loss became NaN or infinite; then the scores are NaN.
     epochs
         How many steps were taken; of a diverged run, the step at which it broke; 0 where nothing is trained.
-    test_accuracy
-        A fraction.
-    test_balanced_accuracy
-        The mean over the classes of the fraction of their nodes that are found.
-    test_macro_f1
-        The mean over the classes of F1. In both, classes without test nodes are left out.
-    test_loss
-        Cross entropy plus weight decay, as in the paper's tables.
-    test_cross_entropy
-        Cross entropy alone.
-    val_accuracy, val_balanced_accuracy, val_macro_f1, val_loss, val_cross_entropy
-        The same on the validation nodes, with the same weights.
+    scores
+        The scores by name, on test nodes (``"test_accuracy"``) and, with the same weights, on validation nodes
+        (``"val_accuracy"``). ``accuracy``; ``balanced_accuracy`` and ``macro_f1``, means over the classes that have
+        nodes; ``loss``, cross entropy plus weight decay as in the paper's tables; ``cross_entropy`` alone, also called
+        ``log_loss``; ``roc_auc`` and ``average_precision``, of two classes for the second, of more classes the mean of
+        one against the rest, without classes that have no node; and what :func:`fishergcn.training.register_score`
+        added. Each is an attribute too, ``record.test_accuracy``, NaN if it is missing.
     curves
         Per epoch: ``train_loss`` (the objective, dropout and perturbation included), ``train_accuracy``
         (likewise, mean over the samples), ``val_loss``, ``val_accuracy``.
@@ -71,7 +66,7 @@ class RunRecord:
     >>> [record] = fishergcn.train(graph, "gcn", split, config=fishergcn.TrainConfig(max_epochs=5))
     >>> record.identity, record.status, len(record.curves["val_loss"])
     (('path', 'gcn', 'mine', 2019), 'ok', 5)
-    >>> fishergcn.RunRecord.from_dict(record.to_dict()) == record  # there and back through plain values
+    >>> fishergcn.RunRecord.from_dict(record.to_dict()) == record
     True
     """
 
@@ -81,12 +76,7 @@ class RunRecord:
     seed: int
     status: str
     epochs: int
-    test_accuracy: float
-    test_loss: float
-    test_cross_entropy: float
-    val_accuracy: float
-    val_loss: float
-    val_cross_entropy: float
+    scores: dict[str, float]
     curves: dict[str, list[float]]
     shape: list[float]
     seconds: float
@@ -95,11 +85,21 @@ class RunRecord:
     config: dict[str, Any]
     graph_digest: str
     extra: dict[str, Any] = field(default_factory=dict)
-    test_balanced_accuracy: float = math.nan
-    test_macro_f1: float = math.nan
-    val_balanced_accuracy: float = math.nan
-    val_macro_f1: float = math.nan
     weights: Mapping[str, AnyArray] | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        known = {name: value for name, value in self.scores.items() if not math.isnan(value)}
+        object.__setattr__(self, "scores", known)
+
+    def __getattr__(self, name: str) -> float:
+        """Return a score, NaN if it is missing."""
+        known: dict[str, float] = self.__dict__.get("scores", {})
+        if name in known:
+            return known[name]
+        if name.startswith(_PARTS):
+            with contextlib.suppress(InputError):
+                return known.get(f"{name.partition('_')[0]}_{find_score(name).name}", math.nan)
+        raise AttributeError(f"a run record has no field and no score {name!r}.")
 
     def __repr__(self) -> str:
         return (
@@ -113,28 +113,65 @@ class RunRecord:
         return self.dataset, self.method, self.split, self.seed
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON, without the weights; NaN becomes None."""
-        names = [entry.name for entry in dataclasses.fields(self) if entry.name != "weights"]
-        return {name: plain(getattr(self, name)) for name in names}
+        """Return plain values for JSON, the scores among them, without the weights; what is missing becomes None."""
+        values = {name: getattr(self, name) for name in _FIELDS}
+        flat: dict[str, Any] = plain(values | dict.fromkeys(score_fields()) | self.scores)
+        return flat
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> RunRecord:
-        """Undo :meth:`to_dict`, of values that may come from anywhere."""
+        """Undo :meth:`to_dict`, of values that may come from anywhere; scores that are not registered are kept."""
         if not isinstance(values, Mapping):
             raise DataFileError(f"a run record must be an object with fields, got {values!r:.80}.")
-        later = [name for name in SCORES if "balanced" in name or "f1" in name]
-        values = {"extra": {}, **dict.fromkeys(later), **values}  # version 0.1 has none of these
-        names = {entry.name for entry in dataclasses.fields(cls)} - {"weights"}
-        if set(values) != names:
-            odd = ", ".join(sorted(set(values) ^ names))
-            raise DataFileError(f"a run record has the wrong fields ({odd}).")
-        for entry in dataclasses.fields(cls):
-            if entry.name in names and not FITS[str(entry.type)](values[entry.name]):
-                raise DataFileError(f"{entry.name} must be {entry.type}, got {values[entry.name]!r:.80}.")
+        values = {"extra": {}, **values}  # version 0.1 has none
+        scores = {name: value for name, value in values.items() if str(name).startswith(_PARTS)}
+        kinds = _FIELDS | dict.fromkeys(scores, "float")
+        if odd := set(values) ^ set(kinds):
+            raise DataFileError(f"a run record has the wrong fields ({', '.join(sorted(map(str, odd)))}).")
+        for name, kind in kinds.items():
+            if not FITS[kind](values[name]):
+                raise DataFileError(f"{name} must be {kind}, got {values[name]!r:.80}.")
         for name, value in values["extra"].items():
             if not isinstance(value, str) and not is_number(value):
                 raise DataFileError(
                     f"extra of a run record must be numbers and text, got {value!r:.80} for {name!r:.80}."
                 )
-        numbers = {"curves", "shape", "extra"} | {name for name in names if name.startswith(("test_", "val_"))}
-        return cls(**{name: with_nan(value) if name in numbers else value for name, value in values.items()})
+        fields = {name: values[name] for name in _FIELDS}
+        numbers = {name: with_nan(values[name]) for name in ("curves", "shape", "extra")}
+        return cls(**fields | numbers, scores=with_nan(scores))
+
+
+_PARTS = ("test_", "val_")
+_FIELDS = {
+    each.name: str(each.type) for each in dataclasses.fields(RunRecord) if each.name not in ("scores", "weights")
+}
+
+
+def rank(runs: Iterable[Ranked], score: str = "accuracy") -> list[Ranked]:
+    """Return runs best first: by a score on validation nodes, of equal ones by the least validation loss.
+
+    Test scores play no part. What diverged or has no validation loss comes last.
+
+    Parameters
+    ----------
+    runs
+        Records, or whatever has the score and the loss under their names (``val_accuracy``, ``val_loss``).
+    score
+        Its name; what is better, high or low, is the score's to say.
+
+    Examples
+    --------
+    >>> from fishergcn.studies import Trial
+    >>> trials = [Trial({}, 0.79, 1.1), Trial({}, 0.8, 1.2), Trial({}, 0.8, 0.9), Trial({}, 0.0, None)]
+    >>> [trial.val_loss for trial in rank(trials)]
+    [0.9, 1.2, 1.1, None]
+    """
+    entry = find_score(score)
+    sign = 1.0 if entry.better == "high" else -1.0
+
+    def order(run: Any) -> tuple[float, ...]:
+        value, loss = getattr(run, f"val_{entry.name}"), math.inf if run.val_loss is None else run.val_loss
+        fine = getattr(run, "status", "ok") == "ok" and math.isfinite(loss)
+        return fine, -math.inf if math.isnan(value) else sign * value, -loss if fine else 0.0
+
+    return sorted(runs, key=order, reverse=True)

@@ -19,6 +19,7 @@ from fishergcn.graph import Graph
 from fishergcn.nn import outside_modules
 from fishergcn.operators import SparseMatrix
 from fishergcn.spectrum import Spectrum
+from fishergcn.training import _scores
 from fishergcn.training._methods import parse_method
 from fishergcn.training._problem import Problem, prepare
 
@@ -36,7 +37,7 @@ def problem_arrays(problem: Problem) -> dict[str, AnyArray]:
     facts: dict[str, Any] = {
         "method": problem.method.name,
         "config": problem.config.to_dict(),
-        "modules": _importable(outside_modules(), problem.method.name),
+        "modules": _importable((*outside_modules(), *_scores.outside_modules()), problem.method.name),
     }
     found = {f"graph_{name}": array for name, array in problem.graph.to_arrays().items()}
     found |= {"indptr": matrix.indptr, "indices": matrix.indices, "data": matrix.data}
