@@ -26,12 +26,8 @@ def density_matrix(laplacian: Tensor) -> Tensor:
     Parameters
     ----------
     laplacian : (..., n, n) tensor
-        L, symmetric and p.s.d. with tr L > 0, float32 or float64. P.s.d.-ness is checked by what uses ρ.
-
-    Returns
-    -------
-    (..., n, n) tensor
-        ρ, exactly symmetric.
+        L, symmetric and p.s.d. with tr L > 0, float32 or float64. P.s.d.-ness is checked by what uses ρ, which is
+        exactly symmetric.
 
     Examples
     --------
@@ -53,10 +49,7 @@ def density_matrix(laplacian: Tensor) -> Tensor:
 def von_neumann_entropy(rho: Tensor) -> Tensor:
     """Von Neumann entropy H = -Σ λ_i log λ_i, in nats, of shape (...,); 0 log 0 = 0.
 
-    Parameters
-    ----------
-    rho : (..., n, n) tensor
-        Density matrices, singular or not.
+    ``rho`` has the shape (..., n, n): density matrices, singular or not.
 
     Examples
     --------

@@ -202,7 +202,7 @@ def _reporter(shown: bool, title: str) -> Iterator[Report]:
 
 
 def spectral_embedding(adjacency: MatrixLike, dim: int = 2, seed: int = 0) -> FloatArray:
-    """Y: the leading eigenvectors of the walk, of unit variance, at the size of least divergence KL(W : P(Y)).
+    """Y, (n, d): the leading eigenvectors of the walk, of unit variance, at the size of least divergence KL(W : P(Y)).
 
     What :func:`fit` starts from, for graphs of any number of components: nodes outside the largest one lie in the
     middle. The divergence takes a few passes over all pairs of nodes, where a fit takes hundreds.
@@ -215,10 +215,6 @@ def spectral_embedding(adjacency: MatrixLike, dim: int = 2, seed: int = 0) -> Fl
         d, the number of coordinates.
     seed : int
         Of the solver, and of a jitter of 1%, which sets nodes of the same place apart.
-
-    Returns
-    -------
-    ndarray of shape (n, d)
 
     Examples
     --------

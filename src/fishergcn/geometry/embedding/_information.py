@@ -133,8 +133,9 @@ def fisher_blocks(
 ) -> FloatArray:
     """Return block (k, l) of the Fisher information of an embedding (Theorem 6, and its off-diagonal blocks).
 
-    Ĝ(y^k, y^l) = [k = l] 4 L_sym(W - P) + 8 L_sym(P ∘ D^kl) - 4 B^kᵀ B^l; the expected information is the
-    last two terms. Rows and columns are nodes. The observed information is the Hessian ∂²KL/∂y^k∂y^l.
+    Ĝ(y^k, y^l) = [k = l] 4 L_sym(W - P) + 8 L_sym(P ∘ D^kl) - 4 B^kᵀ B^l; the expected information is the last two
+    terms. The observed information is the Hessian ∂²KL/∂y^k∂y^l. Rows and columns are nodes, and block (l, k) is the
+    transpose of block (k, l).
 
     Parameters
     ----------
@@ -147,11 +148,6 @@ def fisher_blocks(
         Columns of Y, from 0; ``l`` is ``k`` by default.
     kind
         As in :func:`fisher_operator`.
-
-    Returns
-    -------
-    ndarray, shape (n, n)
-        Symmetric when k = l; block (l, k) is the transpose of block (k, l).
 
     Examples
     --------

@@ -191,7 +191,9 @@ def model_rows(Y: FloatArray, rows: slice) -> tuple[FloatArray, FloatArray]:
 
 
 def model_similarities(Y: MatrixLike, rows: slice | None = None) -> FloatArray:
-    """P(Y): p_ij = exp(-‖y_i - y_j‖²) / Σ_{l≠i} exp(-‖y_i - y_l‖²), p_ii = 0.
+    """P(Y): p_ij = exp(-‖y_i - y_j‖²) / Σ_{l≠i} exp(-‖y_i - y_l‖²), p_ii = 0, as a dense array.
+
+    Stable for any distances: the nearest node keeps its share when all others underflow.
 
     Parameters
     ----------
@@ -199,11 +201,6 @@ def model_similarities(Y: MatrixLike, rows: slice | None = None) -> FloatArray:
         Positions, n ≥ 2.
     rows : slice, optional
         Compute these rows only (step 1), for graphs whose n x n matrix does not fit.
-
-    Returns
-    -------
-    ndarray, shape (n, n) or (number of rows, n)
-        Rows sum to 1. Stable for any distances: the nearest node keeps its share when all others underflow.
 
     Examples
     --------

@@ -176,7 +176,8 @@ def moved_graphs(
 ) -> list[CSRArray]:
     """a'_ij = a_ij exp((log p'_ij/p_ij + log p'_ji/p_ji) / 2), p' = p(Y + V), for random motions V of a given length.
 
-    Nodes move at random, and each link gains or loses weight as the model of the embedding says. V is Gaussian, scaled
+    The adjacency matrices A' of graphs whose nodes moved at random, so that each link gains or loses weight as the
+    model of the embedding says. V is Gaussian, scaled
     to the Fisher length (vᵀ G v)^½ = ``distance`` at Y, with the expected information, so that Σ_i KL(p_i : p'_i) is
     about distance²/2. No link appears or vanishes, and translations and rotations change nothing.
 
@@ -194,11 +195,6 @@ def moved_graphs(
         Of the motions.
     memory_limit : int
         Bytes for the dense row blocks that are alive at one time.
-
-    Returns
-    -------
-    list of csr_array
-        The adjacency matrices of the moved graphs.
 
     Examples
     --------

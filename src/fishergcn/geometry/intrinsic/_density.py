@@ -32,13 +32,9 @@ def density_matrix(laplacian: MatrixLike) -> CSRArray | FloatArray:
     Parameters
     ----------
     laplacian : (n, n) array or SciPy sparse matrix
-        L, symmetric and positive semi-definite with tr L > 0. Up to 6000 nodes p.s.d.-ness is verified by a Cholesky
-        factorization; on larger sparse matrices only its consequence ``|L_ij| <= sqrt(L_ii L_jj)`` is.
-
-    Returns
-    -------
-    (n, n) array, or csr_array if ``laplacian`` is sparse
-        ρ, float64, with trace 1.
+        L, symmetric and positive semi-definite with tr L > 0; ρ is sparse if it is. Up to 6000 nodes p.s.d.-ness is
+        verified by a Cholesky factorization; on larger sparse matrices only its consequence
+        ``|L_ij| <= sqrt(L_ii L_jj)`` is.
 
     Examples
     --------
@@ -62,15 +58,8 @@ def density_matrix(laplacian: MatrixLike) -> CSRArray | FloatArray:
 def density_spectrum(rho: MatrixLike) -> FloatArray:
     """Eigenvalues of a density matrix, descending, with rounding noise set to zero and sum 1.
 
-    Parameters
-    ----------
-    rho : (n, n) array or SciPy sparse matrix
-        A density matrix, n up to 6000.
-
-    Returns
-    -------
-    (n,) array
-        λ, as :func:`spectral_metric` and :func:`rotation_metric` take it.
+    ``rho`` is an (n, n) array or SciPy sparse matrix, n up to 6000; the result, of shape (n,), is what
+    :func:`spectral_metric` and :func:`rotation_metric` take.
 
     Examples
     --------

@@ -93,12 +93,8 @@ def logarithmic_map(a: MatrixLike, b: MatrixLike) -> FloatArray:
     ----------
     a, b : (n, n) array or SciPy sparse matrix
         Density matrices as in :func:`fidelity`. The rank of b must not exceed that of a (a geodesic into a larger rank
-        exists, see :func:`geodesic`, but no X leads along it), and their ranges must not be orthogonal.
-
-    Returns
-    -------
-    (n, n) array
-        X; of all that do, the one that vanishes between vectors of the kernel of a.
+        exists, see :func:`geodesic`, but no X leads along it), and their ranges must not be orthogonal. Of all X, the
+        one that vanishes between vectors of the kernel of a is returned.
 
     Examples
     --------

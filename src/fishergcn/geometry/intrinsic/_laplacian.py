@@ -23,7 +23,7 @@ LAPLACIANS: tuple[Laplacian, ...] = get_args(Laplacian)
 
 
 def graph_laplacian(adjacency: MatrixLike, kind: Laplacian = "renormalized", *, r: float | None = None) -> CSRArray:
-    """Build a graph Laplacian.
+    """Build a graph Laplacian, an (n, n) csr_array.
 
     =================  ================================================================
     ``kind``           L
@@ -48,11 +48,6 @@ def graph_laplacian(adjacency: MatrixLike, kind: Laplacian = "renormalized", *, 
         A name of the table.
     r : float, optional
         Of the Bethe Hessian alone. Default: the square root of Σd²/Σd - 1, at least 1, with d the degrees.
-
-    Returns
-    -------
-    (n, n) csr_array
-        L, symmetric.
 
     Examples
     --------

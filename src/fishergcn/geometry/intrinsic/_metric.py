@@ -76,7 +76,7 @@ def kernel_rate(rho: MatrixLike, tangent: MatrixLike) -> float:
 
 
 def spectral_metric(eigenvalues: MatrixLike, coordinates: Coordinates = "eigenvalue") -> FloatArray:
-    """Bures metric G on the spectrum, ds² = dxᵀ G dx.
+    """Bures metric G on the spectrum, ds² = dxᵀ G dx: a quarter of the classical Fisher information matrix, (n, n).
 
     ===============  =========================  =================================
     ``coordinates``  x                          G
@@ -93,11 +93,6 @@ def spectral_metric(eigenvalues: MatrixLike, coordinates: Coordinates = "eigenva
         metric and get a zero row, so that G is the metric of the support.
     coordinates : {"eigenvalue", "log", "softmax"}
         Which x.
-
-    Returns
-    -------
-    (n, n) array
-        G, a quarter of the classical Fisher information matrix.
 
     Examples
     --------
@@ -150,12 +145,8 @@ def solve_lyapunov(rho: MatrixLike, right: MatrixLike) -> FloatArray:
     rho : (n, n) array or SciPy sparse matrix
         ρ, a density matrix, n up to 6000. It may be singular.
     right : (n, n) array or SciPy sparse matrix
-        R, symmetric. Between vectors of the kernel of ρ it must vanish, since the left side does.
-
-    Returns
-    -------
-    (n, n) array
-        X, symmetric; of all solutions on a singular ρ the one that vanishes between kernel vectors.
+        R, symmetric. Between vectors of the kernel of ρ it must vanish, since the left side does; of all solutions
+        on a singular ρ, the one that vanishes there is returned.
 
     Examples
     --------
@@ -203,11 +194,6 @@ def quantum_fisher_matrix(rho: MatrixLike, tangents: Sequence[MatrixLike]) -> Fl
         As in :func:`bures_metric`.
     tangents : sequence of k (n, n) arrays or SciPy sparse matrices
         ∂_aρ, symmetric with trace 0, none of which fills the kernel of ρ.
-
-    Returns
-    -------
-    (k, k) array
-        G, symmetric and positive semi-definite.
 
     Examples
     --------
