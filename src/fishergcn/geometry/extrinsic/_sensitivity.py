@@ -86,8 +86,8 @@ def link_sensitivity(
     nodes : sequence of int, optional
         ℓ is the mean of -log p(y_i) over these nodes; all labeled ones by default.
     through_normalization : bool
-        The derivative in the raw weight a_ij of the renormalized graph; False for the entry ã_ij of any
-        propagation matrix.
+        The derivative in the raw weight a_ij of the renormalized graph; False for the entry ã_ij of any propagation
+        matrix. The high-order one cuts off small entries, and has no derivative in a raw link.
     links : {"present", "absent", "all"} or pairs of shape (m, 2)
         Which pairs of nodes: links of the graph, all others, or both; a high-order matrix has entries for many
         pairs that are no links. "absent" and "all" stand for up to n(n-1)/2 pairs and need ``top``; they leave out
@@ -107,12 +107,6 @@ def link_sensitivity(
         ``links``, (m, 2), i < j unless chosen otherwise, in the order of the pairs or, with ``top``, first in rank
         first; ``values``, their derivatives; ``present``, whether each is a link of the graph. ``found.top(count,
         order)`` selects the first in rank, and ``found.named(names)`` lists all by the names of their ends.
-
-    Raises
-    ------
-    InputError
-        Among others, if ``through_normalization`` is asked of another matrix than the renormalized one:
-        the high-order matrix cuts off small entries, and has no derivative in a raw link.
 
     Examples
     --------

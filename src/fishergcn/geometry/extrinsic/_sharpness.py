@@ -97,8 +97,6 @@ def sharpness(
     >>> network = fishergcn.GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
     >>> model = fishergcn.TrainedModel.from_network(network, graph)
     >>> found = sharpness(model, Neighborhood(model.propagation, rank=3), distance=1e-3, random=20)
-    >>> found.adversarial.shape, found.random.shape
-    ((2, 2), (20, 2))
     >>> round(float(found.adversarial_change[0].mean() / found.foretold[0]), 2), found.rank_of_change
     (1.0, 1.0)
     """
