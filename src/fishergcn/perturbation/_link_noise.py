@@ -26,8 +26,6 @@ from fishergcn.streams import LINKS, draw_words, unpack
 class OtherWeights(Perturbation):
     """Graphs with the links of A, each with weights of its own: how Ã is made of them."""
 
-    recordable = False
-
     def __init__(self, adjacency: CSRArray, device: torch.device, dtype: torch.dtype) -> None:
         super().__init__(device, dtype)
         links = sparse.coo_array(sparse.triu(adjacency, 1))
