@@ -12,6 +12,10 @@ from fishergcn.perturbation._neighborhood import Neighborhood, PerturbationWarni
 from fishergcn.perturbation._perturbation import Perturbation
 
 __all__ = [
-    "BlockNeighborhood", "CongruenceNeighborhood", "GraphPool", "LinkNoise", "Neighborhood", "Perturbation",
-    "PerturbationWarning", "SpectralAdversary", "best_weights", "choose_directions", "graph_spectrum", "pool_weights",
+    "BlockNeighborhood", "CongruenceNeighborhood", "Neighborhood", "Perturbation", "PerturbationWarning",
+    "SpectralAdversary",
 ]  # fmt: skip
+
+SHARED = (
+    "GraphPool", "LinkNoise", "best_weights", "choose_directions", "graph_spectrum", "pool_weights",
+)  # fmt: skip

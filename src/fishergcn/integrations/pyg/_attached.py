@@ -27,18 +27,7 @@ if TYPE_CHECKING:
 class LayerAdversary(SpectralAdversary):
     """An adversary inside the layers of a model: :class:`BuresAdversary` or :class:`NodeAdversary`.
 
-    Parameters
-    ----------
-    neighborhood, samples, seed, adversarial
-        As for :class:`fishergcn.perturbation.SpectralAdversary`.
-    reading, source
-        How the graph was read from the data, and from where.
-
-    Examples
-    --------
-    >>> from fishergcn.integrations.pyg import BuresAdversary, NodeAdversary
-    >>> issubclass(BuresAdversary, LayerAdversary), issubclass(NodeAdversary, LayerAdversary)
-    (True, True)
+    ``reading`` and ``source`` say how the graph was read from the data, and from where.
     """
 
     def __init__(
