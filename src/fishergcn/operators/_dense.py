@@ -25,10 +25,8 @@ class DenseOperator(Placed):
     --------
     >>> import torch
     >>> swap = DenseOperator(torch.tensor([[0.0, 1.0], [1.0, 0.0]]))
-    >>> swap.propagate(torch.tensor([[[1.0, 2.0]], [[3.0, 4.0]]]))
-    tensor([[[3., 4.]],
-    <BLANKLINE>
-            [[1., 2.]]])
+    >>> swap.propagate(torch.tensor([[[1.0, 2.0]], [[3.0, 4.0]]])).tolist()
+    [[[3.0, 4.0]], [[1.0, 2.0]]]
     """
 
     _parts = ("matrix",)

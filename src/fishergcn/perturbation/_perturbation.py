@@ -101,7 +101,15 @@ class Perturbation(ABC):
 
 
 class Coordinates(Perturbation):
-    """A perturbation with coordinates x of shape (..., k), or (..., G, k) of several graphs: noise e, scaled by ϕ."""
+    """A perturbation with coordinates x of shape (..., k), or (..., G, k) of several graphs: noise e, scaled by ϕ.
+
+    Examples
+    --------
+    >>> import fishergcn
+    >>> around = fishergcn.Neighborhood(fishergcn.renormalized([[0, 1, 0], [1, 0, 1], [0, 1, 0]]), rank=2)
+    >>> around.noise(5).shape, around.sample(5).shape
+    (torch.Size([5, 2]), torch.Size([5, 2]))
+    """
 
     _propagation: SparseMatrix
     directions: str

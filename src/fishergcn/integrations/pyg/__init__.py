@@ -9,6 +9,6 @@ from fishergcn.integrations.pyg._features import FeatureAdversary
 from fishergcn.integrations.pyg._nodes import NodeAdversary
 from fishergcn.integrations.pyg._stored import AddBuresSpectrum
 
-__all__ = ["AddBuresSpectrum", "AddSpectralEncoding", "BuresAdversary", "FeatureAdversary", "NodeAdversary"]
-
-SHARED = ("LayerAdversary",)
+__all__ = [
+    "AddBuresSpectrum", "AddSpectralEncoding", "BuresAdversary", "FeatureAdversary", "LayerAdversary", "NodeAdversary",
+]  # fmt: skip
