@@ -137,7 +137,7 @@ def test_shapes_and_places(case: Case) -> None:
     assert operator.shape == around.propagation.shape == (NODES, NODES)
     assert math.prod(getattr(operator, "batch_shape")) == 6  # noqa: B009
     assert (around.dtype, around.device) == (operator.dtype, operator.device) == (torch.float64, CPU)
-    for each in (around.low_rank, around.local, around.recordable):
+    for each in (around.low_rank, around.local):
         assert isinstance(each, bool)
     text = repr(around)
     assert text.startswith(case.kind.__name__ + "(")

@@ -9,6 +9,8 @@ from fishergcn.attacks._prbcd import prbcd_flips
 from fishergcn.attacks._worst_congruence import worst_congruence
 
 __all__ = [
-    "Worst", "add_links", "check_noise", "count_links", "count_replaced", "farthest", "operator_of", "prbcd_flips",
-    "remove_links", "replace_entries", "toggle_links", "worst_congruence", "worst_in_ball",
+    "Worst", "add_links", "farthest", "operator_of", "prbcd_flips", "remove_links", "replace_entries", "toggle_links",
+    "worst_congruence", "worst_in_ball",
 ]  # fmt: skip
+
+SHARED = ("check_noise", "count_links", "count_replaced")

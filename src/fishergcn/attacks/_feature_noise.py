@@ -80,13 +80,7 @@ def _counts_as_sparse(features: FeatureMatrix) -> bool:
 
 
 def count_replaced(features: FeatureMatrix, share: float) -> int:
-    """Return how many entries :func:`replace_entries` replaces.
-
-    Examples
-    --------
-    >>> count_replaced(np.ones((10, 3)), 0.4)
-    12
-    """
+    """Return how many entries :func:`replace_entries` replaces."""
     if _counts_as_sparse(features):
         return round(share * int(_entries(features).nnz))
     nodes, columns = np.shape(features)
@@ -94,16 +88,7 @@ def count_replaced(features: FeatureMatrix, share: float) -> int:
 
 
 def check_noise(features: FeatureMatrix) -> None:
-    """Raise unless entries of X can be replaced: an array has two dimensions, rows of a sparse X leave room to move.
-
-    Examples
-    --------
-    >>> from scipy import sparse
-    >>> check_noise(sparse.csr_array([[1.0, 1.0, 0.0]]))
-    Traceback (most recent call last):
-    ...
-    fishergcn.errors.InputError: noise on features needs rows filled by at most a half, got 2 of 3 entries.
-    """
+    """Raise unless X is a matrix and, if it is sparse, its rows leave room to move: at most a half is filled."""
     if not sparse.issparse(features):
         if np.ndim(features) != 2:
             raise InputError(f"features must be a matrix, got {np.ndim(features)} dimensions.")

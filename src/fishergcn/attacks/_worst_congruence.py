@@ -37,10 +37,8 @@ def worst_congruence(
 
     Parameters
     ----------
-    model
-        R trained networks, with their test nodes, whose labels the adversary knows.
-    neighborhood
-        Around the propagation matrix that the networks are tested with; its own radius does not matter.
+    model, neighborhood
+        As in :func:`worst_in_ball`.
     radius
         r, not squared, below √2; 0 gives x = 0.
     steps

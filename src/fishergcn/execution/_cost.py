@@ -22,7 +22,7 @@ from fishergcn._settings.seeds import FIRST_SEED
 from fishergcn.errors import InputError
 from fishergcn.execution._devices import count_cores, find_device, runs_side_by_side
 from fishergcn.graph import Graph
-from fishergcn.perturbation import Neighborhood, pool_weights
+from fishergcn.perturbation import pool_weights
 from fishergcn.spectrum import Spectrum
 from fishergcn.splits import Split
 from fishergcn.training import (
@@ -348,7 +348,7 @@ class _Stopwatch:
         spatial = method.perturbed and config.perturbation == "spatial"
         moved = pool_weights(graph.adjacency, [graph.adjacency]) if spatial else None  # any graph takes as long
         problem = prepare(graph, method, config, spectrum=self._spectra.get(matrix), moved=moved)
-        if isinstance(problem.neighborhood, Neighborhood):
+        if problem.neighborhood is not None and problem.neighborhood.spectrum is not None:
             self._spectra[matrix] = problem.neighborhood.spectrum
         return problem, None
 

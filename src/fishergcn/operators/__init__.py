@@ -11,6 +11,8 @@ from fishergcn.operators._operator import Operator
 from fishergcn.operators._sparse import SparseMatrix, spmm
 
 __all__ = [
-    "BlockOperator", "CongruenceOperator", "DenseOperator", "IdentityOperator", "LinkOperator", "NodeBlockOperator",
-    "Operator", "PolynomialOperator", "PooledOperator", "SparseMatrix", "SparsePlusLowRank", "as_operator", "spmm",
+    "BlockOperator", "CongruenceOperator", "DenseOperator", "LinkOperator", "Operator", "PolynomialOperator",
+    "SparseMatrix", "SparsePlusLowRank", "spmm",
 ]  # fmt: skip
+
+SHARED = ("IdentityOperator", "NodeBlockOperator", "PooledOperator", "as_operator")

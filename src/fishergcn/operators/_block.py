@@ -76,25 +76,8 @@ class BlockOperator(Placed):
 class NodeBlockOperator(Placed):
     """I_RC - s M_R (I_RC - Ã_RC) M_C with diagonal M: what a layer of a mini-batch multiplies with.
 
-    Parameters
-    ----------
-    matrix
-        Ã_RC, p × q, possibly sampled.
-    place : Tensor of shape (p,), int64
-        Where each node of R stands among those of C.
-    left, right : Tensor of shape (p, B) and (q, B)
-        The weights m of the nodes R and C.
-    scale : Tensor of shape (B,)
-        s.
-
-    Examples
-    --------
-    >>> import torch
-    >>> row = SparseMatrix.from_scipy([[0.5, 0.5]])
-    >>> weights, one = torch.tensor([[2.0], [1.0]]).double(), torch.ones(1).double()
-    >>> operator = NodeBlockOperator(row, torch.tensor([0]), weights[:1], weights, one)
-    >>> operator.propagate(torch.eye(2).double()[:, None]).flatten()  # 1 - 2 (1 - 1/2) 2 and 2 (1/2) 1
-    tensor([-1.,  1.], dtype=torch.float64)
+    ``matrix`` is Ã_RC, p × q, possibly sampled; ``place`` (p,) says where each node of R stands among those of C;
+    ``left`` (p, B) and ``right`` (q, B) are the weights m of the nodes R and C, ``scale`` (B,) is s.
     """
 
     _parts = ("matrix", "place", "left", "right", "scale")

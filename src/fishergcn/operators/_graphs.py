@@ -71,23 +71,7 @@ class LinkOperator(Placed):
 
 
 class PooledOperator(Placed):
-    """Ã_b = Ã^(k_b), b = 1..B: each entry of a batch has one of K matrices.
-
-    Parameters
-    ----------
-    matrices : sequence of SparseMatrix
-        Ã^(1), …, Ã^(K), of one shape.
-    chosen : Tensor of shape (B,), int64
-        k_b, from 0 on.
-
-    Examples
-    --------
-    >>> import torch
-    >>> one, two = (SparseMatrix.from_scipy([[0.0, value], [value, 0.0]]) for value in (1.0, 2.0))
-    >>> pooled = PooledOperator([one, two], torch.tensor([1, 0, 1]))
-    >>> pooled.propagate(torch.ones(2, 3, 1, dtype=torch.float64))[0].flatten()
-    tensor([2., 1., 2.], dtype=torch.float64)
-    """
+    """Ã_b = Ã^(k_b), b = 1..B: each entry of a batch has one of K ``matrices`` of one shape, k ``chosen`` from 0 on."""
 
     _parts = ("matrices", "chosen")
 

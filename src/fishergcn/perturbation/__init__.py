@@ -9,9 +9,13 @@ from fishergcn.perturbation._directions import choose_directions
 from fishergcn.perturbation._family_nodes import best_weights
 from fishergcn.perturbation._link_noise import GraphPool, LinkNoise, pool_weights
 from fishergcn.perturbation._neighborhood import Neighborhood, PerturbationWarning
-from fishergcn.perturbation._perturbation import Perturbation
+from fishergcn.perturbation._perturbation import Coordinates, Perturbation
 
 __all__ = [
-    "BlockNeighborhood", "CongruenceNeighborhood", "GraphPool", "LinkNoise", "Neighborhood", "Perturbation",
-    "PerturbationWarning", "SpectralAdversary", "best_weights", "choose_directions", "graph_spectrum", "pool_weights",
+    "BlockNeighborhood", "CongruenceNeighborhood", "Coordinates", "Neighborhood", "Perturbation",
+    "PerturbationWarning", "SpectralAdversary",
 ]  # fmt: skip
+
+SHARED = (
+    "GraphPool", "LinkNoise", "best_weights", "choose_directions", "graph_spectrum", "pool_weights",
+)  # fmt: skip

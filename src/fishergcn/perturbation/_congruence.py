@@ -91,7 +91,7 @@ class CongruenceNeighborhood(Coordinates):
         check_choice("directions", directions, get_args(Congruence))
         degree = check_integer("degree", degree, minimum=1, maximum=_MOST_DEGREE)
         self.directions = directions if basis is None else "basis"
-        self.local, self.recordable = self.directions == "nodes", self.directions != "links"
+        self.local = self.directions == "nodes"
         self._matrix = check_propagation(propagation)
         self._made: SparseMatrix | None = None
         self._family: Family

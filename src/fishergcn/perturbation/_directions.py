@@ -17,15 +17,7 @@ KERNEL_TOLERANCE = 1e-10
 
 
 def choose_directions(propagation: CSRArray, rank: int, directions: Directions, seed: int) -> Spectrum:
-    """Return (w, Ū) on the largest component: the top of the spectrum, its bottom, or random directions.
-
-    Examples
-    --------
-    >>> import fishergcn
-    >>> path = fishergcn.renormalized([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
-    >>> choose_directions(path, 1, "low", seed=0).eigenvalues.round(6)
-    array([0.5])
-    """
+    """Return (w, Ū) on the largest component: the top of the spectrum, its bottom, or random directions."""
     if directions == "high":
         return top_spectrum(propagation, rank=rank, seed=seed)
     if directions == "low":

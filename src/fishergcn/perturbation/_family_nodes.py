@@ -64,11 +64,6 @@ def best_weights(gradient: FloatArray, shares: FloatArray, size: float) -> Float
 
     Without the last bound it is x ∝ g/ρ - Σg, nodes without links left out. Where that asks for less than silence, the
     nodes are set to -1 and the others share what is left in the same way.
-
-    Examples
-    --------
-    >>> best_weights(np.array([1.0, 0.0]), np.array([0.5, 0.5]), 0.1)
-    array([ 0.1, -0.1])
     """
     x = np.zeros_like(gradient)
     free = shares > 0

@@ -26,8 +26,6 @@ from fishergcn.streams import LINKS, draw_words, unpack
 class OtherWeights(Perturbation):
     """Graphs with the links of A, each with weights of its own: how Ã is made of them."""
 
-    recordable = False
-
     def __init__(self, adjacency: CSRArray, device: torch.device, dtype: torch.dtype) -> None:
         super().__init__(device, dtype)
         links = sparse.coo_array(sparse.triu(adjacency, 1))
@@ -50,26 +48,7 @@ class OtherWeights(Perturbation):
 
 
 class LinkNoise(OtherWeights):
-    """Draws perturbed graphs for a batch of samples.
-
-    Parameters
-    ----------
-    adjacency : csr_array of shape (n, n)
-        A.
-    rate : float
-        The probability of a link to be removed.
-    flip : bool
-        Whether as many random links are added.
-    device, dtype
-        Where and in which precision the products run.
-
-    Examples
-    --------
-    >>> ring = sparse.csr_array(np.roll(np.eye(5), 1, axis=0) + np.roll(np.eye(5), -1, axis=0))
-    >>> noise = LinkNoise(ring, 0.2, flip=True, device=torch.device("cpu"), dtype=torch.float32)
-    >>> noise.draw(torch.tensor([7]), samples=3, epoch=0).batch_shape
-    (3,)
-    """
+    """Graphs from which each link is removed with probability ``rate`` and, to ``flip``, as many random ones added."""
 
     def __init__(self, adjacency: CSRArray, rate: float, flip: bool, device: torch.device, dtype: torch.dtype) -> None:
         super().__init__(adjacency, device, dtype)
@@ -105,25 +84,7 @@ class LinkNoise(OtherWeights):
 
 
 class GraphPool(OtherWeights):
-    """Draws graphs from a few that were made before, which have the links of A with other weights.
-
-    Parameters
-    ----------
-    adjacency : csr_array of shape (n, n)
-        A.
-    weights : array of shape (K, m)
-        The weights of the links above the diagonal, row by row of A, in each of the K graphs; see
-        :func:`pool_weights`.
-    device, dtype
-        Where and in which precision the products run.
-
-    Examples
-    --------
-    >>> ring = sparse.csr_array(np.roll(np.eye(5), 1, axis=0) + np.roll(np.eye(5), -1, axis=0))
-    >>> pool = GraphPool(ring, pool_weights(ring, [ring, 2 * ring]), torch.device("cpu"), torch.float32)
-    >>> sorted(set(pool.draw(torch.tensor([7]), samples=9, epoch=0).chosen.tolist()))
-    [0, 1]
-    """
+    """A few graphs made before, which have the links of A with other ``weights`` (K, m); see :func:`pool_weights`."""
 
     def __init__(self, adjacency: CSRArray, weights: FloatArray, device: torch.device, dtype: torch.dtype) -> None:
         super().__init__(adjacency, device, dtype)
@@ -150,12 +111,7 @@ class GraphPool(OtherWeights):
 def pool_weights(adjacency: CSRArray, graphs: Sequence[MatrixLike]) -> FloatArray:
     """Return the link weights of graphs that have the links of A, shape (K, m), or raise where they have others.
 
-    Examples
-    --------
-    >>> pair = sparse.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
-    >>> pool_weights(pair, [pair, 3 * pair])
-    array([[1.],
-           [3.]])
+    They are those above the diagonal, row by row of A.
     """
     if not graphs:
         raise InputError("moved must hold at least one graph, got none.")

@@ -45,6 +45,7 @@ class Neighborhood(Coordinates):
     The eigenvalues of L on Ū become Σw·q and the rest of L stays: trace, kernel and positive
     semi-definiteness are kept. A draw is φ = m ∘ ϕ ∘ e with m = exp(-θ̄/2), isotropic for the quantum Fisher
     information when e is Gaussian. Only k - 1 directions count: φ and φ + a·1 give the same graph.
+    Noise and draws are those of :class:`Coordinates`.
 
     Parameters
     ----------

@@ -37,8 +37,6 @@ class Perturbation(ABC):
         Whether a draw is Ã - Ū diag(c) Ūᵀ, so that compiled steps need nothing but c.
     local : bool
         Whether a mini-batch can be perturbed knowing its own nodes only.
-    recordable : bool
-        Whether every draw runs the same sequence of kernels, which a GPU can record.
     spectrum : Spectrum, optional
         The eigenpairs of the graph, where they were needed: others of the same graph can use them.
 
@@ -58,7 +56,6 @@ class Perturbation(ABC):
 
     low_rank: bool = False
     local: bool = False
-    recordable: bool = True
     spectrum: Spectrum | None = None
 
     def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
@@ -104,7 +101,15 @@ class Perturbation(ABC):
 
 
 class Coordinates(Perturbation):
-    """A perturbation with coordinates x of shape (..., k), or (..., G, k) of several graphs: noise e, scaled by ϕ."""
+    """A perturbation with coordinates x of shape (..., k), or (..., G, k) of several graphs: noise e, scaled by ϕ.
+
+    Examples
+    --------
+    >>> import fishergcn
+    >>> around = fishergcn.Neighborhood(fishergcn.renormalized([[0, 1, 0], [1, 0, 1], [0, 1, 0]]), rank=2)
+    >>> around.noise(5).shape, around.sample(5).shape
+    (torch.Size([5, 2]), torch.Size([5, 2]))
+    """
 
     _propagation: SparseMatrix
     directions: str

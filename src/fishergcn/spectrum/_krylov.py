@@ -110,13 +110,7 @@ def _arpack(matrix: CSRArray, rank: int, seed: int, tolerance: float) -> FloatAr
         try:
             # Half the tolerance leaves room for the difference between ARPACK's estimate and the residual itself.
             vectors: FloatArray = sparse_linalg.eigsh(
-                matrix,
-                k=rank,
-                which="LA",
-                v0=start,
-                ncv=min(matrix.shape[0], width),
-                maxiter=300,
-                tol=tolerance / 2,
+                matrix, k=rank, which="LA", v0=start, ncv=min(matrix.shape[0], width), maxiter=300, tol=tolerance / 2
             )[1]
         except sparse_linalg.ArpackError:
             continue

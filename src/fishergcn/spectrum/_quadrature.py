@@ -15,27 +15,8 @@ def trace_samples(
 ) -> FloatArray:
     """Draw estimates of tr f(M), one for each random sign vector z: zᵀ f(M) z ≈ n Σ_k τ_k f(θ_k).
 
-    Parameters
-    ----------
-    matrix : (n, n) csr_array
-        M, symmetric.
-    function : callable
-        f, applied to vectors of estimates θ of eigenvalues, ascending, which lie within the spectrum of M.
-    probes, steps, seed : int
-        Number of vectors z, length of each Lanczos run, and the seed of the z.
-
-    Returns
-    -------
-    (probes,) array
-        Independent samples whose mean estimates the trace.
-
-    Examples
-    --------
-    >>> from scipy import sparse
-    >>> path = sparse.diags_array([[-1.0] * 9, [2.0] * 10, [-1.0] * 9], offsets=[-1, 0, 1], format="csr")
-    >>> samples = trace_samples(path, np.log, probes=50, steps=10, seed=0)
-    >>> bool(abs(samples.mean() - np.log(11)) < 2 * samples.std() / 50**0.5)  # tr log M = log det M = log 11
-    True
+    M is symmetric; f is applied to vectors of estimates θ of its eigenvalues, ascending, which lie within its spectrum;
+    ``steps`` is the length of each Lanczos run. The ``probes`` samples are independent; their mean estimates the trace.
     """
     generator = np.random.default_rng(seed)
     n = matrix.shape[0]

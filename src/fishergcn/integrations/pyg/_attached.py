@@ -18,7 +18,7 @@ from fishergcn.integrations.pyg._entry import InForce, eagerly, enter, in_force,
 from fishergcn.integrations.pyg._graph import Reading
 from fishergcn.integrations.pyg._layers import Layer, find_layers
 from fishergcn.integrations.pyg._statistics import RunningStatistics
-from fishergcn.perturbation import CongruenceNeighborhood, Neighborhood, PerturbationWarning, SpectralAdversary
+from fishergcn.perturbation import Coordinates, PerturbationWarning, SpectralAdversary
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -27,12 +27,7 @@ if TYPE_CHECKING:
 class LayerAdversary(SpectralAdversary):
     """An adversary inside the layers of a model: :class:`BuresAdversary` or :class:`NodeAdversary`.
 
-    Parameters
-    ----------
-    neighborhood, samples, seed, adversarial
-        As for :class:`fishergcn.perturbation.SpectralAdversary`.
-    reading, source
-        How the graph was read from the data, and from where.
+    ``reading`` and ``source`` say how the graph was read from the data, and from where.
 
     Examples
     --------
@@ -43,7 +38,7 @@ class LayerAdversary(SpectralAdversary):
 
     def __init__(
         self,
-        neighborhood: Neighborhood | CongruenceNeighborhood,
+        neighborhood: Coordinates,
         samples: int,
         seed: int,
         adversarial: bool,

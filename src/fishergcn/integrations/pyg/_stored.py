@@ -51,11 +51,9 @@ class AddBuresSpectrum(BaseTransform):  # type: ignore[misc]
     ----------
     rank : int
         k.
-    self_links : {0, 1, 2}
-        As in :class:`fishergcn.integrations.pyg.BuresAdversary`.
     seed : int
         Of the eigen-solver.
-    normalize, weights
+    self_links, normalize, weights
         As in :class:`fishergcn.integrations.pyg.BuresAdversary`.
 
     Examples
