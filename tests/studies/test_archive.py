@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 from fishergcn.errors import DataFileError, InputError
+from fishergcn.report import write_report
 from fishergcn.studies import _statistics as statistics
+from fishergcn.studies import export
 from fishergcn.studies._archive import read_archive, write_archive
 from fishergcn.studies._store import RunStore, open_runs
+from fishergcn.training import Score, register_score, unregister_score
 
 
 def bare(record):
@@ -28,6 +31,34 @@ def test_the_same_results_from_either(filled, tmp_path):
     assert [name for name, _ in archive.entries()] == [name for name, _ in runs.entries()]
     assert (archive.plan, archive.facts) == (runs.plan, runs.facts)
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["curves.csv", "plan.json", "runs.csv"]
+
+
+def test_scores_beyond_the_usual_ones(filled, plan, make_record, tmp_path):
+    """Kept by database, archive and export, whether anybody registered them or not; in tables, if somebody did."""
+    more = {"test_luck": 0.25, "test_roc_auc": 0.5}
+    with RunStore(filled, writable=True) as store:
+        for cell in plan.cells:
+            records = [make_record(cell, *key) for key in plan.runs()]
+            store.add(cell, [dataclasses.replace(each, scores=each.scores | more) for each in records])
+    with open_runs(filled) as runs:
+        write_archive(tmp_path / "a", runs)
+        export(runs, tmp_path / "runs.csv")
+    head = (tmp_path / "a" / "runs.csv").read_text().splitlines()[0]
+    assert "test_cross_entropy,test_roc_auc,val_accuracy" in head  # the usual ones first, no columns without numbers
+    assert "val_cross_entropy,test_luck,seconds" in head
+    assert (tmp_path / "runs.csv").read_text().splitlines()[0].count("test_luck") == 1
+    register_score(Score("luck", "pure luck", lambda tally: tally.loss))
+    try:
+        for folder in (filled, tmp_path / "a"):
+            with open_runs(folder) as runs:
+                assert all(record.test_luck == 0.25 for record in runs.records())
+                [first, *_] = statistics.summarize(runs)
+                assert (first.luck.mean, first.roc_auc.mean, first.average_precision) == (0.25, 0.5, None)
+                assert statistics.compare(runs, "test_luck")[0].difference.mean == 0
+            tables = write_report(folder).with_name("tables.md").read_text()
+            assert "| pure luck |" in tables
+    finally:
+        unregister_score("luck")
 
 
 def test_bands(filled, tmp_path):

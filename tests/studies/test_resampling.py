@@ -242,7 +242,8 @@ def test_the_results_of_runs_are_within_0_and_100_percent(tmp_path):
         for cell in plan.cells:
             records = list(store.of_cell(cell))
             changed = [
-                dataclasses.replace(each, scores={"test_accuracy": 0.9 + 0.1 * at}) for at, each in enumerate(records)
+                dataclasses.replace(each, scores=each.scores | {"test_accuracy": 0.9 + 0.1 * at})
+                for at, each in enumerate(records)
             ]
             store.add(cell, changed)
     with studies.open_runs(tmp_path) as runs:

@@ -106,5 +106,5 @@ def _show(model: TrainedModel) -> None:
         screen.print(sentence, soft_wrap=True)
     if not math.isnan(record.test_accuracy):
         shown = [each for each in registered_scores() if each.shown and each.name != "loss"]
-        told = ", ".join(f"{each.title} {each.text(getattr(record, f'test_{each.name}'))}" for each in shown)
-        screen.print(f"On the test nodes: {told}.", soft_wrap=True)
+        tested = ", ".join(f"{each.title} {each.text(getattr(record, f'test_{each.name}'))}" for each in shown)
+        screen.print(f"On the test nodes: {tested}.", soft_wrap=True)

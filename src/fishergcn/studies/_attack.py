@@ -114,8 +114,8 @@ class _Attacked:
 
     def _record(self, record: RunRecord, options: Options, size: float | None = None, *scores: float) -> RunRecord:
         """Return the record of a network as an attack left it: tested and not validated, and without its curves."""
-        measured = dict(zip(("test_accuracy", "test_cross_entropy", "seconds"), scores, strict=False))
-        seconds = measured.pop("seconds", record.seconds)
+        accuracy, entropy, seconds = scores or (record.test_accuracy, record.test_cross_entropy, record.seconds)
+        measured = {"test_accuracy": accuracy, "test_cross_entropy": entropy}
         bare: dict[str, Any] = {"curves": {}, "shape": [], "weights": None, "graph_digest": self.graph.digest}
         extra = {**options} if size is None else {**options, "size": size}
         return dataclasses.replace(record, **bare, scores=measured, seconds=seconds, extra=extra)
