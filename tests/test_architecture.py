@@ -79,6 +79,7 @@ IDEAS: dict[str, str] = {
     "integrations/sklearn/_scorer.py": "one public function",
     "models/_predictions.py": "predictions as a table",
     "models/_weights.py": "weights on disk",
+    "nn/networks/majority.py": "one file a network",
     "nn/_layer.py": "one layer",
     "nn/_linear.py": "one product",
     "operators/_block.py": "one file an operator",
@@ -98,7 +99,6 @@ IDEAS: dict[str, str] = {
     "studies/_signals.py": "how a study is stopped",
     "studies/_slowness.py": "how slow this machine is now",
     "studies/_spatial.py": "the graphs of moved embeddings",
-    "studies/_stages.py": "one progress display for several stages",
     "studies/_tensorboard.py": "one file a format",
     "training/_adam.py": "one optimizer",
     "training/_fitting.py": "how many runs fit side by side",
@@ -107,9 +107,9 @@ IDEAS: dict[str, str] = {
 #: File stems that may be there three times, with their number.
 STEMS = {"_features": 3, "_links": 5, "_model": 3, "_congruence": 3}
 #: Functions that may be longer than 80 lines, with their lines.
-LONG = {"geometry/embedding/_fit.py fit": 87, "studies/_planning.py make_plan": 86, "studies/_tuning.py tune": 90,
+LONG = {"geometry/embedding/_fit.py fit": 87, "studies/_planning.py make_plan": 86, "studies/_runner.py run": 86, "studies/_tuning.py tune": 90,
         "execution/_train.py train": 112}  # fmt: skip
-LINES_OF_SOURCE = 46_800
+LINES_OF_SOURCE = 47_400
 PRIVATE_IMPORTS_IN_TESTS = 240
 
 RANK = {package: rank for rank, layer in enumerate(LAYERS) for package in layer}
