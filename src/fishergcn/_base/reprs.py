@@ -15,8 +15,6 @@ def one_line(thing: Any) -> str:
 
     It is the ``__repr__`` of dataclasses with arrays, tensors or long lists.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> @dataclasses.dataclass
     ... class Found:
