@@ -25,7 +25,7 @@ def ranges(starts: AnyArray, lengths: AnyArray) -> IntArray:
 
 
 def row_blocks(indptr: AnyArray, entries: int = 1 << 19) -> Iterator[tuple[int, int]]:
-    """Yield first and last row, exclusive, of blocks of a sparse matrix that have about so many entries, or one row.
+    """Yield first and last row, exclusive, of blocks of a sparse matrix of at most ``entries`` entries, or one row.
 
     >>> list(row_blocks(np.array([0, 2, 4, 9, 10]), entries=4))
     [(0, 2), (2, 3), (3, 4)]

@@ -39,7 +39,7 @@ def read_rows(path: Path) -> Iterator[Row]:
             yield from _rows_with_attributes(path, skipped, iter(stream.readline, ""))
             return
         delimiter = _delimiter(path, sample)
-        # Not the stream itself: what iterates over it cannot be told where it stands.
+        # Not the stream itself: while it is iterated over, its position is unknown.
         reader = csv.reader(iter(stream.readline, ""), delimiter=delimiter, skipinitialspace=True, strict=True)
         try:
             for raw in reader:
