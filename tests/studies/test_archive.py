@@ -10,8 +10,9 @@ import pytest
 
 from fishergcn.errors import DataFileError, InputError
 from fishergcn.studies import _statistics as statistics
-from fishergcn.studies._archive import read_archive, write_archive
-from fishergcn.studies._store import RunStore, open_runs
+from fishergcn.studies import open_runs, write_archive
+from fishergcn.studies._archive import read_archive
+from fishergcn.studies._store import RunStore
 
 
 def bare(record):
