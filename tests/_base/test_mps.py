@@ -16,8 +16,8 @@ import torch
 from fishergcn import TrainConfig, datasets, splits
 from fishergcn._base import mps
 from fishergcn._base.mps import SharedGPU
+from fishergcn.execution import Job
 from fishergcn.execution._executors import ProcessExecutor
-from fishergcn.execution._jobs import Job
 from fishergcn.training import Run, parse_method, prepare
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

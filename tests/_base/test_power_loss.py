@@ -105,7 +105,7 @@ def test_committed_runs(tmp_path):
 import dataclasses, os, sys; from pathlib import Path
 from fishergcn import studies
 from fishergcn.execution import Listener
-from fishergcn.studies._runner import run
+from fishergcn.studies import run
 class Mark(Listener):
     def __init__(self): self.done = 0
     def finished(self, name, records):

@@ -125,7 +125,7 @@ def test_distance_of_a_file_that_is_not_there(pair):
 
 def test_neighborhood_is_that_of_the_library(pair):
     from fishergcn import renormalized
-    from fishergcn.perturbation._neighborhood import Neighborhood
+    from fishergcn.perturbation import Neighborhood
 
     options = ("--rank", 4, "--radius", 0.3, "--samples", 50, "--seed", 7)
     facts = json.loads(run("neighborhood", pair[0], *options, "--json").stdout)

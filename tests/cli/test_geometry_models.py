@@ -16,7 +16,7 @@ from fishergcn.errors import DataFileError, InputError
 from fishergcn.geometry import embedding, extrinsic
 from fishergcn.graph import Graph, largest_component
 from fishergcn.models import check_model_target, load_model, save_models
-from fishergcn.perturbation._neighborhood import Neighborhood
+from fishergcn.perturbation import Neighborhood
 
 
 def run(*arguments):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass, field
 
 import pytest
 import typer
@@ -110,3 +111,44 @@ def test_numbers_of_options_are_of_plain_digits(text):
         done = CliRunner().invoke(app, ["train", "--dataset", "cora", "--method", "gcn", option, value])
         assert isinstance(done.exception, InputError)
         assert "must be" in str(done.exception)
+
+
+@dataclass(frozen=True)
+class Inner:
+    deep: bool = shared.option("Deep.", "--deep", default=False)
+    unused: int = shared.option("Unused.", default=3)
+
+
+@dataclass(frozen=True)
+class Outer:
+    needed: int = shared.option("Needed.", default=shared.REQUIRED)
+    inner: Inner = field(default_factory=Inner)
+    words: list[str] | None = shared.option("Words.", "--word", metavar="WORD")
+
+
+class TestDataclasses:
+    def run(self, *arguments):
+        taken, own = [], typer.Typer()
+
+        @own.command()
+        @shared.takes_options(without=("unused",))
+        def command(place: shared.GraphName, outer: Outer, json: shared.Json = False):
+            taken.extend([place, outer, json])
+
+        done = CliRunner().invoke(own, [*arguments], env={"COLUMNS": "100"})
+        return done, taken
+
+    def test_a_command_gets_one_object(self):
+        done, taken = self.run("here", "--needed", "2", "--deep", "--word", "a", "--word", "b", "--json")
+        assert done.exit_code == 0
+        assert taken == ["here", Outer(needed=2, inner=Inner(deep=True), words=["a", "b"]), True]
+        assert self.run("here", "--needed", "2")[1] == ["here", Outer(needed=2), False]
+
+    def test_what_must_be_given_and_what_there_is_not(self):
+        assert "Missing option '--needed'" in self.run("here")[0].stderr
+        assert "No such option: --unused" in self.run("here", "--needed", "1", "--unused", "1")[0].stderr
+
+    def test_help(self):
+        text = self.run("--help")[0].stdout
+        assert all(word in text for word in ("--needed", "--deep", "--word", "WORD", "Needed.", "[required]"))
+        assert "unused" not in text

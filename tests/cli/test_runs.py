@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 
 from fishergcn.cli import app
 from fishergcn.errors import DataFileError, InputError
-from fishergcn.studies import control_equivalence
-from fishergcn.studies._store import open_runs
+from fishergcn.studies import control_equivalence, open_runs
 
 
 def run(*arguments):

@@ -7,7 +7,8 @@ import pytest
 
 from fishergcn import Graph, TrainConfig, splits, train
 from fishergcn.errors import InputError
-from fishergcn.execution._arguments import check_config, check_graph, check_record, check_records
+from fishergcn.execution import check_graph, check_records
+from fishergcn.execution._arguments import check_config, check_record
 
 CONFIG = TrainConfig(max_epochs=2, hidden=4)
 

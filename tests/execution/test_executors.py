@@ -15,13 +15,12 @@ import torch
 
 import fishergcn
 from fishergcn.errors import FisherGCNError, InputError
+from fishergcn.execution import Job, LocalExecutor, StopWork
 from fishergcn.execution import _training as training
-from fishergcn.execution._executors import LocalExecutor, ProcessExecutor, StopWork, failed_records
-from fishergcn.execution._jobs import Job, measure_name
+from fishergcn.execution._executors import ProcessExecutor, failed_records
+from fishergcn.execution._jobs import measure_name
 from fishergcn.splits import Split
-from fishergcn.training import Run, TrainConfig
-from fishergcn.training._methods import parse_method
-from fishergcn.training._problem import prepare
+from fishergcn.training import Run, TrainConfig, parse_method, prepare
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,10 @@ import pytest
 
 from fishergcn import studies
 from fishergcn.errors import MissingExtraError
-from fishergcn.execution import Listener
-from fishergcn.execution._jobs import Job, measure_name, run_to_dict
+from fishergcn.execution import Job, Listener
+from fishergcn.execution._jobs import measure_name, run_to_dict
 from fishergcn.execution._ray import _problem, _problems, _train_arrays
-from fishergcn.studies import make_plan
-from fishergcn.studies._runner import run
-from fishergcn.studies._store import open_runs
+from fishergcn.studies import make_plan, open_runs, run
 from fishergcn.training import problem_arrays, problem_key
 
 SMALL = 80 * 2**20  # bytes of shared memory, the least that Ray takes is 75 MB
@@ -41,9 +39,7 @@ def test_what_a_node_does(plan, tmp_path):
     import json
 
     import fishergcn
-    from fishergcn.training import Run
-    from fishergcn.training._methods import parse_method
-    from fishergcn.training._problem import prepare
+    from fishergcn.training import Run, parse_method, prepare
 
     graph = fishergcn.datasets.load("cora")
     config = fishergcn.TrainConfig(max_epochs=2)

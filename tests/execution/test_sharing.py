@@ -12,9 +12,9 @@ import pytest
 from scipy import sparse
 
 from fishergcn import Graph, TrainConfig
-from fishergcn.execution import _sharing
+from fishergcn.execution import _sharing, shared_graph
 from fishergcn.execution._jobs import save_problem
-from fishergcn.execution._sharing import shared_arrays, shared_graph
+from fishergcn.execution._sharing import shared_arrays
 from fishergcn.training import parse_method, prepare, problem_arrays
 
 NODES, LINKS = 40_000, 2_500_000

@@ -16,9 +16,9 @@ from fishergcn.errors import DataFileError, InputError
 from fishergcn.graph import Graph
 from fishergcn.models import load_model
 from fishergcn.studies import _store as store
-from fishergcn.studies import make_plan
-from fishergcn.studies._archive import read_archive, write_archive
-from fishergcn.studies._store import RunStore, open_runs
+from fishergcn.studies import make_plan, open_runs, write_archive
+from fishergcn.studies._archive import read_archive
+from fishergcn.studies._store import RunStore
 from fishergcn.training import RunRecord
 
 LONG_NAME = "é" * 300

@@ -14,7 +14,6 @@ from scipy import sparse
 from fishergcn.errors import InputError
 from fishergcn.geometry.intrinsic import graph_laplacian
 from fishergcn.graph import Graph
-from fishergcn.graph._pairs import PairError
 from fishergcn.propagation import high_order, renormalized
 
 PATH = np.array([[0, 1, 0], [1, 0, 2], [0, 2, 0]], dtype=float)
@@ -183,14 +182,14 @@ class TestFromEdges:
         np.testing.assert_array_equal(graph.adjacency.toarray(), PATH)
 
     def test_refuse_names_the_lonely_arc(self):
-        with pytest.raises(PairError, match=r"edges\[1\] has no reverse arc") as caught:
+        with pytest.raises(InputError, match=r"edges\[1\] has no reverse arc") as caught:
             Graph.from_edges([(0, 1), (1, 2), (1, 0)], directed="refuse")
         assert caught.value.rows == (1,)
-        with pytest.raises(PairError, match=r"edges\[0\] has no reverse arc"):
+        with pytest.raises(InputError, match=r"edges\[0\] has no reverse arc"):
             Graph.from_edges([(0, 1), (1, 0)], weights=[1, 2], directed="refuse")
 
     def test_conflicting_weights(self):
-        with pytest.raises(PairError, match=r"edges\[0\] and edges\[2\] .* weights, 1 and 2") as caught:
+        with pytest.raises(InputError, match=r"edges\[0\] and edges\[2\] .* weights, 1 and 2") as caught:
             Graph.from_edges([(0, 1), (1, 2), (1, 0)], weights=[1, 1, 2])
         assert caught.value.rows == (0, 2)
         merged = Graph.from_edges([(0, 1), (1, 2), (1, 0)], weights=[1, 1, 2], directed="symmetrize")
@@ -198,7 +197,7 @@ class TestFromEdges:
 
     @pytest.mark.parametrize("weight", [0.0, -1.0, np.nan, np.inf])
     def test_weights_must_be_positive(self, weight):
-        with pytest.raises(PairError, match=r"edges\[1\] must have a positive, finite weight"):
+        with pytest.raises(InputError, match=r"edges\[1\] must have a positive, finite weight"):
             Graph.from_edges([(0, 1), (1, 2)], weights=[1.0, weight])
 
     @pytest.mark.parametrize(
@@ -243,7 +242,7 @@ class TestFromEdges:
         symmetric = all((j, i) in pairs for i, j in pairs)
         try:
             Graph.from_edges(pairs, num_nodes=6, directed="refuse")
-        except PairError as error:
+        except InputError as error:
             i, j = pairs[error.rows[0]]
             assert (j, i) not in pairs
             assert not symmetric

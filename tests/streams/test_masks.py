@@ -8,7 +8,7 @@ import torch
 
 from fishergcn._base.arrays import ranges
 from fishergcn.streams import _masks as masks
-from fishergcn.streams._masks import draw_words, gather_words, keep_probability, unpack
+from fishergcn.streams import draw_words, gather_words, keep_probability, unpack
 from fishergcn.streams._philox import bernoulli_words, stream_id
 
 KEYS = torch.tensor([1, -1, 2**62 + 11], dtype=torch.int64)

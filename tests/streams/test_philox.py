@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from fishergcn.streams._philox import bernoulli_words, digits_of, normals, philox, run_key, stream_id, uniforms
+from fishergcn.streams import run_key
+from fishergcn.streams._philox import bernoulli_words, digits_of, normals, philox, stream_id, uniforms
 
 
 def words_of(key, count, *arguments):

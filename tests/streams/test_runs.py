@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from fishergcn.streams._masks import draw_words
-from fishergcn.streams._philox import run_key
-from fishergcn.streams._runs import LINKS, initial_weights, initial_xi, keys_of, noise_block
+from fishergcn.streams import LINKS, draw_words, initial_weights, initial_xi, keys_of, noise_block, run_key
 
 RUNS = [("public", 2019), ("public", 2020), ("shuffled:2019", 2019)]
 KEYS = keys_of("cora", RUNS)

@@ -14,7 +14,8 @@ from fishergcn.errors import DataFileError, InputError
 from fishergcn.execution import Listener
 from fishergcn.models import Selection, load_model
 from fishergcn.splits import Split
-from fishergcn.studies._candidates import PREPARATIONS, Score, best_candidate, preparations_of
+from fishergcn.studies import PREPARATIONS
+from fishergcn.studies._candidates import Score, best_candidate, preparations_of
 from fishergcn.studies._inner import inner_splits
 from fishergcn.studies._verdict import worth_of_links
 from fishergcn.training import TrainConfig

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from fishergcn.studies._store import DATABASE, open_runs
+from fishergcn.studies import open_runs
+from fishergcn.studies._store import DATABASE
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fishergcn.errors import DataFileError
+from fishergcn.studies import open_runs
 from fishergcn.studies._folders import check_free, no_runs
-from fishergcn.studies._store import open_runs
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,10 @@ from fishergcn.execution import _executors as executors
 from fishergcn.execution import _training as training
 from fishergcn.studies import _jobs as jobs
 from fishergcn.studies import _runner as runner
-from fishergcn.studies import make_plan
+from fishergcn.studies import make_plan, open_runs
 from fishergcn.studies._lock import folder_lock
 from fishergcn.studies._signals import Signals, Stopped
-from fishergcn.studies._store import RunStore, open_runs
+from fishergcn.studies._store import RunStore
 
 CPU = torch.device("cpu")
 

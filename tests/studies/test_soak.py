@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from fishergcn.studies._store import DATABASE, open_runs
+from fishergcn.studies import open_runs
+from fishergcn.studies._store import DATABASE
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")]
 

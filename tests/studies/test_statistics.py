@@ -10,8 +10,8 @@ import pytest
 from fishergcn import studies
 from fishergcn.errors import DataFileError, InputError
 from fishergcn.studies import _statistics as statistics
-from fishergcn.studies import make_plan
-from fishergcn.studies._store import RunStore, open_runs
+from fishergcn.studies import make_plan, open_runs
+from fishergcn.studies._store import RunStore
 from fishergcn.training import RunRecord
 
 

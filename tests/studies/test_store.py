@@ -10,8 +10,8 @@ import pytest
 
 from fishergcn import studies
 from fishergcn.errors import DataFileError
-from fishergcn.studies import make_plan
-from fishergcn.studies._store import DATABASE, RunStore, open_runs
+from fishergcn.studies import make_plan, open_runs
+from fishergcn.studies._store import DATABASE, RunStore
 
 
 def test_what_goes_in_comes_out(filled, plan, make_record):

@@ -61,6 +61,8 @@ BAD = [
     ("metric", "flat", "metric must be one of 'bures', 'log-det', 'frobenius', got 'flat'."),
     ("scale", "none", "scale must be one of 'projected', 'trace', got 'none'."),
     ("adversarial", 1, "adversarial must be True or False, got 1."),
+    ("own_weights", 1, None),
+    ("norm", "batch", None),
     ("perturbation", "links", None),
     ("link_rate", 1.0, "link_rate must be at least 0.0 and less than 1.0, got 1."),
     ("order", 0, "order must be between 1 and 1000, got 0."),

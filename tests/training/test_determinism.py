@@ -10,8 +10,7 @@ import sys
 
 import pytest
 
-from fishergcn.studies import export
-from fishergcn.studies._store import open_runs
+from fishergcn.studies import export, open_runs
 
 
 def reproduce(folder, workers):

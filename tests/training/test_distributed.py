@@ -18,9 +18,8 @@ from scipy import sparse
 from fishergcn import Graph, train
 from fishergcn.errors import InputError
 from fishergcn.splits import Split
-from fishergcn.training import TrainConfig
-from fishergcn.training._distributed import Group, is_first_process, process_count, process_group
-from fishergcn.training._sampling import BatchSettings
+from fishergcn.training import BatchSettings, TrainConfig, is_first_process, process_count, process_group
+from fishergcn.training._distributed import Group
 
 
 def make_graph():

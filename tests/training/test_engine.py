@@ -13,13 +13,9 @@ from fishergcn import Graph, datasets, renormalized, splits
 from fishergcn.errors import InputError
 from fishergcn.operators import IdentityOperator
 from fishergcn.splits import Split
-from fishergcn.training import Run, TrainConfig
+from fishergcn.training import Run, RunRecord, TrainConfig, parse_method, prepare, train_chunk
 from fishergcn.training import _chunk as chunk
-from fishergcn.training._chunk import train_chunk
 from fishergcn.training._engine import Trainer
-from fishergcn.training._methods import parse_method
-from fishergcn.training._problem import prepare
-from fishergcn.training._records import RunRecord
 from fishergcn.training._stopping import should_stop
 
 NODES, CLASSES = 60, 3

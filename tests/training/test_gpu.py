@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from fishergcn import TrainConfig, backend, datasets, splits, train
-from fishergcn.studies import export
-from fishergcn.studies._store import open_runs
+from fishergcn.studies import export, open_runs
 from fishergcn.training._engine import Trainer
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

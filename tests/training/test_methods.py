@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fishergcn.errors import InputError
-from fishergcn.training import TrainConfig
-from fishergcn.training._methods import METHODS, control_of, graph_free_of, parse_method
+from fishergcn.training import METHODS, TrainConfig, control_of, graph_free_of, parse_method
 
 MEANING = {
     # high order, perturbed, samples, consistent

@@ -13,9 +13,16 @@ from fishergcn import Graph, TrainConfig, renormalized, train
 from fishergcn.errors import InputError
 from fishergcn.nn._view import reach
 from fishergcn.splits import Split
-from fishergcn.training import BatchSettings, Run, _batch_problem, prepare_batches, score_fields
-from fishergcn.training._methods import parse_method
-from fishergcn.training._minibatch import MiniBatchTrainer, train_prepared
+from fishergcn.training import (
+    BatchSettings,
+    Run,
+    _batch_problem,
+    parse_method,
+    prepare_batches,
+    score_fields,
+    train_prepared,
+)
+from fishergcn.training._minibatch import MiniBatchTrainer
 
 NODES = 90
 CONFIG = TrainConfig(max_epochs=4, hidden=(8,), dtype="float64", rank=3, samples=3, stopping="none")

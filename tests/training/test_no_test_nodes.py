@@ -9,10 +9,7 @@ import torch
 from fishergcn import Graph, TrainConfig, train
 from fishergcn.errors import InputError
 from fishergcn.splits import Split
-from fishergcn.training import Run, RunRecord
-from fishergcn.training._chunk import train_chunk
-from fishergcn.training._methods import parse_method
-from fishergcn.training._problem import prepare
+from fishergcn.training import Run, RunRecord, parse_method, prepare, train_chunk
 
 RING = Graph.from_edges(
     [(node, (node + step) % 12) for node in range(12) for step in (1, 2)],

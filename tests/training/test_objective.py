@@ -5,9 +5,10 @@ import pytest
 import torch
 from torch.nn import functional
 
-from fishergcn.nn._view import View
+from fishergcn.nn import View
 from fishergcn.splits import Split
-from fishergcn.training._objective import Targets, penalty, scores, scores_reference, training_shares
+from fishergcn.training import Targets, scores
+from fishergcn.training._objective import penalty, scores_reference, training_shares
 
 
 def make_targets(rng, dtype):

@@ -10,7 +10,8 @@ from scipy import sparse
 
 from fishergcn import renormalized
 from fishergcn.errors import InputError
-from fishergcn.training._sampling import ALL, NeighborSampler, batches, check_fanout, ranges
+from fishergcn.training import check_fanout
+from fishergcn.training._sampling import ALL, NeighborSampler, batches, ranges
 
 
 def random_graph(nodes, share, seed):

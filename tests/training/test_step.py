@@ -9,11 +9,9 @@ from scipy import sparse
 
 from fishergcn import Graph
 from fishergcn.splits import Split
-from fishergcn.streams._masks import draw_words, unpack
-from fishergcn.training import Run, TrainConfig
+from fishergcn.streams import draw_words, unpack
+from fishergcn.training import METHODS, Run, TrainConfig, parse_method, prepare
 from fishergcn.training._engine import Trainer
-from fishergcn.training._methods import METHODS, parse_method
-from fishergcn.training._problem import prepare
 
 NODES, FEATURES, CLASSES, RANK = 60, 21, 3, 4
 CPU = torch.device("cpu")

@@ -14,8 +14,6 @@ from fishergcn.errors import InputError
 def ranges(starts: AnyArray, lengths: AnyArray) -> IntArray:
     """Return the numbers from each start on, as many as its length, one range after the other.
 
-    Examples
-    --------
     >>> ranges(np.array([5, 0]), np.array([2, 3]))
     array([5, 6, 0, 1, 2])
     """
@@ -27,10 +25,8 @@ def ranges(starts: AnyArray, lengths: AnyArray) -> IntArray:
 
 
 def row_blocks(indptr: AnyArray, entries: int = 1 << 19) -> Iterator[tuple[int, int]]:
-    """Yield first and last row, exclusive, of blocks of a sparse matrix that have about so many entries, or one row.
+    """Yield first and last row, exclusive, of blocks of a sparse matrix of at most ``entries`` entries, or one row.
 
-    Examples
-    --------
     >>> list(row_blocks(np.array([0, 2, 4, 9, 10]), entries=4))
     [(0, 2), (2, 3), (3, 4)]
     """
@@ -45,8 +41,6 @@ def row_blocks(indptr: AnyArray, entries: int = 1 << 19) -> Iterator[tuple[int, 
 def check_compressed(name: str, matrix: Any) -> None:
     """Raise for pointers or columns that compiled code would follow out of the arrays; SciPy does not look at them.
 
-    Examples
-    --------
     >>> from scipy import sparse
     >>> check_compressed("X", sparse.csr_array(np.eye(2)))
     """
@@ -62,8 +56,6 @@ def check_compressed(name: str, matrix: Any) -> None:
 def check_indices(name: str, values: Any, count: int | None = None) -> IntArray:
     """Return a list of node indices as a read-only int64 copy, or raise; ``count`` is the number of nodes, if known.
 
-    Examples
-    --------
     >>> check_indices("train", [2, 0], count=3)
     array([2, 0])
     """

@@ -29,8 +29,6 @@ def in_derivative(function: type[torch.autograd.Function], *arguments: Any) -> A
 def autocasts(device: torch.device) -> bool:
     """Return whether autocast would change the precision of products there.
 
-    Examples
-    --------
     >>> with torch.autocast("cpu", dtype=torch.bfloat16):
     ...     autocasts(torch.device("cpu"))
     True

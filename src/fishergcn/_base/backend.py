@@ -67,8 +67,6 @@ def chosen_backend() -> str:
 def usable(package: str) -> bool:
     """Whether a package that compiles kernels can be imported; one that is installed but broken is warned of.
 
-    Examples
-    --------
     >>> usable("torch"), usable("no_such_package")
     (True, False)
     """
@@ -96,8 +94,6 @@ def kernels_on(device: str, dtype: torch.dtype) -> str:
 def backend_of(tensor: Tensor) -> str:
     """Return ``"numba"``, ``"triton"`` or ``"reference"`` for kernels that work on this tensor.
 
-    Examples
-    --------
     >>> import torch
     >>> backend_of(torch.zeros(1, dtype=torch.float16))
     'reference'

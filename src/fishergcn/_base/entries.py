@@ -131,8 +131,6 @@ FITS: Mapping[str, Callable[[Any], bool]] = {
 def with_nan(value: Any) -> Any:
     """Undo :func:`fishergcn._base.json.plain`: None was a number that JSON cannot say.
 
-    Examples
-    --------
     >>> with_nan({"loss": [0.5, None]})
     {'loss': [0.5, nan]}
     """

@@ -52,7 +52,7 @@ def _leave_path() -> None:
 
 
 def _can_start(count: int) -> bool:
-    """Say whether so many threads can be started, by doing so."""
+    """Return whether this number of threads can be started, by starting them."""
     gate, before = _thread.allocate_lock(), _thread._count()
 
     def wait() -> None:

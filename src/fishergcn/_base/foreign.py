@@ -25,8 +25,6 @@ def printable(text: object, *, keep: str = "") -> str:
     Those are control characters, line ends, marks of direction, characters of no width and halves of surrogate pairs,
     but for those in ``keep``. What is printable already comes back as it is.
 
-    Examples
-    --------
     >>> print(printable("\x1b[31mred\u202e\n"), printable("Zürich π 図"))
     \x1b[31mred\u202e\n Zürich π 図
     """
@@ -48,8 +46,6 @@ def markdown(text: object) -> str:
 
     It is printable, does not end a cell, is no markup, and makes no link or picture, which viewers would load.
 
-    Examples
-    --------
     >>> print(markdown("a|b ![x](http://y) <b>"))
     a\|b ![x]\(http://y) \<b\>
     """
@@ -62,8 +58,6 @@ def markdown(text: object) -> str:
 def json_printable(text: str) -> str:
     r"""Return JSON text in which such characters are escaped as JSON does it, so that it means the same.
 
-    Examples
-    --------
     >>> print(json_printable('"a\u202eb\x9b"'))
     "a\u202eb\u009b"
     """
@@ -83,8 +77,6 @@ def for_spreadsheet(text: str) -> str:
     That begins with ``=``, ``+``, ``-``, ``@``, a tab or a line end and is no number. :func:`from_spreadsheet` undoes
     it, for text that began with an apostrophe as well.
 
-    Examples
-    --------
     >>> for_spreadsheet("=1+1"), for_spreadsheet("'=1+1"), for_spreadsheet("-1.5"), for_spreadsheet("'tis")
     ("'=1+1", "''=1+1", '-1.5', "'tis")
     """
@@ -94,8 +86,6 @@ def for_spreadsheet(text: str) -> str:
 def from_spreadsheet(cell: str) -> str:
     """Return the text of a cell that :func:`for_spreadsheet` made.
 
-    Examples
-    --------
     >>> [from_spreadsheet(for_spreadsheet(text)) for text in ("=1+1", "''@x", "'tis", "-1")]
     ['=1+1', "''@x", "'tis", '-1']
     """

@@ -11,8 +11,6 @@ from fishergcn.errors import MissingExtraError
 def require(module: str, *, extra: str, purpose: str) -> Any:
     """Import ``module``, or raise an error that says which extra to install.
 
-    Examples
-    --------
     >>> require("math", extra="report", purpose="this example").pi > 3
     True
     """

@@ -10,8 +10,6 @@ from typing import Any, NoReturn
 def plain(value: Any) -> Any:
     """Replace numbers that JSON does not know, NaN and infinity, by None, and tuples by lists, at any depth.
 
-    Examples
-    --------
     >>> plain({"loss": [0.5, float("nan")]})
     {'loss': [0.5, None]}
     """
@@ -28,8 +26,6 @@ def parse_json(text: str | bytes) -> Any:
     That is an object with the same name twice (of which readers take one or the other), NaN, infinity and numbers that
     no float can hold, and half a surrogate pair, which no file can hold.
 
-    Examples
-    --------
     >>> parse_json('{"a": "\\ud83d\\ude00"}')["a"] == "\U0001f600"
     True
     >>> parse_json('["\\ud83d"]')

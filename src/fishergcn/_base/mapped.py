@@ -19,8 +19,6 @@ _SUFFIX = ".npy"
 def write_mapped(folder: str | os.PathLike[str], arrays: Mapping[str, AnyArray]) -> None:
     """Write arrays as files of a new folder, which is there wholly or not at all.
 
-    Examples
-    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as place:
     ...     write_mapped(Path(place) / "two", {"a": np.arange(3), "b": np.zeros((0, 2))})

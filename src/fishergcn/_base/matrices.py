@@ -23,8 +23,6 @@ def check_adjacency(matrix: MatrixLike, *, name: str = "adjacency") -> CSRArray:
     What comes back is canonical (indices sorted, no duplicates, no stored zeros), exactly symmetric, and shares no
     memory with ``matrix``; messages call it ``name``.
 
-    Examples
-    --------
     >>> check_adjacency([[0, 1], [1, 0]]).nnz
     2
     >>> check_adjacency([[0, 1], [2, 0]])

@@ -37,8 +37,6 @@ def return_freed_memory() -> None:
 def free_memory() -> int | None:
     """Return how many bytes this process can still have, by what Linux and the limits of a container say, or None.
 
-    Examples
-    --------
     >>> free = free_memory()
     >>> free is None or free > 0
     True
@@ -74,8 +72,6 @@ def _lines(path: str) -> list[str]:
 def check_memory(what: str, needed: int) -> None:
     """Raise before something is made that needs more memory than there is.
 
-    Examples
-    --------
     >>> check_memory("a small thing", 1000)
     """
     there = free_memory()
@@ -86,8 +82,6 @@ def check_memory(what: str, needed: int) -> None:
 def lacks_memory(error: BaseException) -> bool:
     """Say whether an error means that an allocation failed: by Python, NumPy or torch, on the CPU or a GPU.
 
-    Examples
-    --------
     >>> lacks_memory(MemoryError()), lacks_memory(ValueError())
     (True, False)
     """

@@ -1,7 +1,7 @@
 """One GPU for several processes at the same time, by NVIDIA's multi-process service (MPS).
 
 Without it a GPU gives each process slices of its time, one after the other. The service is a daemon that comes with the
-driver; any user can run one, for the processes that are told its folder. Here it is kept by a process of its own, which
+driver; any user can run one, for the processes that get its folder. Here it is kept by a process of its own, which
 this module is when it is started as a program with the index of a GPU as its argument. That process prints one line,
 the folder or nothing, and ends the daemon when its input ends: also if its parent was killed.
 """
@@ -25,7 +25,7 @@ _USUAL_FOLDER = "/tmp/nvidia-mps"  # noqa: S108, where a daemon of the whole mac
 _PATIENCE = 30.0  # seconds, for what takes one or two
 _LEFT = "1"  # seconds that processes still have when the daemon ends
 _FIRST = 7  # Volta: before it, processes that share a GPU so shared their memory, too
-# Whether a process that is told the folder can use the GPU, asked in one that may hang without harm.
+# Checks that a process with this folder can use the GPU, in a process that may hang without harm.
 _PROBE = """
 import ctypes, sys
 cuda, index = ctypes.CDLL("libcuda.so.1"), int(sys.argv[1])
@@ -73,7 +73,7 @@ class SharedGPU:
     def environment(self) -> dict[str, str]:
         """What the processes are to be started with, beside what they have; the first time, this waits for it."""
         folder = "" if self._keeper is None or self._keeper.stdout is None else self._keeper.stdout.readline().strip()
-        return _told(folder) if folder else {}
+        return _variables(folder) if folder else {}
 
     def close(self) -> None:
         """End the service, after all who use it."""
@@ -96,22 +96,22 @@ def main() -> None:
 def _serves(folder: str, index: str) -> bool:
     """Start a daemon, and say whether a process can use the GPU by it."""
     probe = [sys.executable, "-I", "-c", _PROBE, index, str(_FIRST)]
-    return _control(folder, "-d") and ends_well(probe, dict(os.environ) | _told(folder), _PATIENCE)
+    return _control(folder, "-d") and ends_well(probe, dict(os.environ) | _variables(folder), _PATIENCE)
 
 
 def _control(folder: str, *arguments: str, ask: str = "") -> bool:
     # The daemon serves all GPUs: which of them are visible is a matter of each process that uses it.
     own = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
-    return ends_well([_program() or _CONTROL, *arguments], own | _told(folder), _PATIENCE, ask)
+    return ends_well([_program() or _CONTROL, *arguments], own | _variables(folder), _PATIENCE, ask)
 
 
 def _program() -> str | None:
-    """Return the program that starts a daemon and tells it what to do, from nowhere near the working folder."""
+    """Return the program that controls the daemon, never one from the working folder."""
     entries = [each for each in os.environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(each)]
     return shutil.which(_CONTROL, path=os.pathsep.join([*entries, _PLACE]))
 
 
-def _told(folder: str) -> dict[str, str]:
+def _variables(folder: str) -> dict[str, str]:
     return {_FOLDER: folder, "CUDA_MPS_LOG_DIRECTORY": folder}
 
 

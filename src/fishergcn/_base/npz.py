@@ -100,8 +100,6 @@ def _read_member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> AnyArray:
 def smallest(values: AnyArray) -> AnyArray:
     """Return integers in the narrowest type that holds them.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> smallest(np.array([0, 300])).dtype
     dtype('uint16')

@@ -60,7 +60,7 @@ def start_python(
 
 
 def ends_well(command: list[str], environment: Mapping[str, str], patience: float, ask: str = "") -> bool:
-    """Run a program and give it some input; say whether it ended in so many seconds, with status 0."""
+    """Run a program with some input; return whether it ended with status 0 before ``patience`` seconds passed."""
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         done = subprocess.run(
             command,

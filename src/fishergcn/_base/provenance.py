@@ -29,8 +29,6 @@ def versions() -> dict[str, str]:
 def device_name(device: torch.device) -> str:
     """Return the name of the processor behind a torch device.
 
-    Examples
-    --------
     >>> import torch
     >>> device_name(torch.device("cpu")).startswith("cpu")
     True

@@ -11,12 +11,10 @@ _FEW = 4  # numbers that are shown
 
 
 def one_line(thing: Any) -> str:
-    """Return ``Name(field=value, …)`` of a dataclass, in which long values are told by their size.
+    """Return ``Name(field=value, …)`` of a dataclass, with sizes in place of long values.
 
     It is the ``__repr__`` of dataclasses with arrays, tensors or long lists.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> @dataclasses.dataclass
     ... class Found:

@@ -34,8 +34,6 @@ def one_thread(needed: bool = True) -> Iterator[None]:
 def tensor_ranges(starts: Tensor, lengths: Tensor) -> Tensor:
     """Return the numbers from each start on, as many as its length says, one after the other.
 
-    Examples
-    --------
     >>> tensor_ranges(torch.tensor([5, 0]), torch.tensor([2, 3]))
     tensor([5, 6, 0, 1, 2])
     """
@@ -56,8 +54,6 @@ def check_outputs(logits: Tensor, name: Callable[[int], str] = str) -> Tensor:
     A class may be impossible, with a logit of -∞. NaN, +∞ and a node without a possible class come from weights or
     features that are too large to compute with, and a class must not be read off them.
 
-    Examples
-    --------
     >>> check_outputs(torch.tensor([[0.0, 1.0], [torch.nan, 0.0]]))
     Traceback (most recent call last):
     ...

@@ -13,8 +13,6 @@ from fishergcn._base.foreign import for_spreadsheet, markdown
 def csv_text(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     r"""Return a table as CSV; numbers keep every digit, and text that a spreadsheet would run gets an apostrophe.
 
-    Examples
-    --------
     >>> csv_text(["a", "b"], [["x,y", 0.1]])
     'a,b\n"x,y",0.1\n'
     """
@@ -63,8 +61,6 @@ def markdown_table(
 def duration(seconds: float) -> str:
     """Return a time span in words, with two digits.
 
-    Examples
-    --------
     >>> [duration(seconds) for seconds in (0.0042, 5.04, 72.4, 600, 3725, 7200, 360000)]
     ['4.2 ms', '5 s', '72 s', '10 min', '62 min', '2 h', '100 h']
     """
@@ -76,8 +72,6 @@ def duration(seconds: float) -> str:
 def plain_digits(text: str) -> str:
     """Return text that may be a number, or raise a ValueError: Python reads 1_000 and the digits of all scripts.
 
-    Examples
-    --------
     >>> float(plain_digits("1e3"))
     1000.0
     """
@@ -89,8 +83,6 @@ def plain_digits(text: str) -> str:
 def signed_points(value: float, digits: int = 2) -> str:
     """Return a difference of fractions as percentage points, signed, with a true minus.
 
-    Examples
-    --------
     >>> signed_points(0.0024), signed_points(-0.00004), signed_points(-0.00004, 3)
     ('+0.24', '0.00', '−0.004')
     """

@@ -47,7 +47,7 @@ class TrainConfig:
     weight_decay
         wd of the term (wd/2) Σ_l ‖W^l‖² in the loss.
     max_epochs
-        At most so many steps.
+        The largest number of steps.
     stopping
         ``"paper"``: stop when the mean validation loss of the last 10 epochs exceeds that of the last 100 and
         the mean accuracy is below (checked from epoch 102); ``"patience"``: when the validation loss has not

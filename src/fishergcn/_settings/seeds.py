@@ -14,8 +14,6 @@ FIRST_SEED = 2019
 def check_seeds(seeds: int | Iterable[int], first: int = FIRST_SEED) -> list[int]:
     """Return seeds as a list of distinct numbers; a number n means n seeds from ``first`` on.
 
-    Examples
-    --------
     >>> check_seeds(2), check_seeds([7, 3])
     ([2019, 2020], [7, 3])
     """

@@ -93,7 +93,7 @@ def main() -> None:
 
 
 def _flush() -> None:
-    """Write out what is printed, now: at the end of the process an error would be told by Python, with a traceback."""
+    """Flush standard output now: at exit, Python would report an error with a traceback."""
     if sys.stdout is not None:
         sys.stdout.flush()
 
@@ -136,7 +136,7 @@ def _leave(status: int) -> NoReturn:
         try:
             if stream is not None:
                 stream.flush()
-        except OSError:  # told already; Python would try once more, and say so with a traceback
+        except OSError:  # reported already; at exit, Python would try again and print a traceback
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     if os.environ.get("WORLD_SIZE", "1") not in ("", "0", "1"):
         os._exit(status)

@@ -38,21 +38,12 @@ def choose_models(
         if len({(name, split.name) for name, split in places}) < len(places):
             raise InputError("splits must have distinct names, but one was given twice.")
         for name, split in places:
-            alone = len(places) == 1
-            target = (
-                None
-                if saved.out is None
-                else saved.out
-                if alone
-                else saved.out / f"{name} {split.name}".replace(":", "-")
-            )
+            target = saved.out
+            if target is not None and len(places) > 1:
+                target /= f"{name} {split.name}".replace(":", "-")
             search = None if target is None else target.with_name(f"{target.name}-search")
-            kept = (
-                "nothing was saved."
-                if search is None
-                else f"finished runs are in {search}; continue with: {this_command()}"
-            )
-            with exit_on_interrupt(kept):
+            again = f"finished runs are in {search}; continue with: {this_command()}"
+            with exit_on_interrupt("nothing was saved." if search is None else again):
                 model = fit(
                     graphs[name],
                     split,

@@ -166,8 +166,6 @@ class ManyGraphs(Data):
 def _header(header: str | None) -> bool | list[str] | None:
     """Turn the option --header into the argument of ``Graph.from_files``.
 
-    Examples
-    --------
     >>> _header(None), _header("none"), _header("all"), _header("edges, labels")
     (None, False, True, ['edges', 'labels'])
     """

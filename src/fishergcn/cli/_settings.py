@@ -126,8 +126,6 @@ class Batches:
 def parse_setting(text: str) -> tuple[str, Any]:
     """Read ``name=value`` as a setting of ``TrainConfig``.
 
-    Examples
-    --------
     >>> parse_setting("radius=0.5")
     ('radius', 0.5)
     """

@@ -67,8 +67,6 @@ def digits_of(probability: float) -> tuple[int, int]:
 
     A positive probability stays positive, however small.
 
-    Examples
-    --------
     >>> digits_of(0.5)
     (1, 1)
     >>> digits_of(0.2)

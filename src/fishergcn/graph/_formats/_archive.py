@@ -145,7 +145,7 @@ def _plain_arguments(arrays: Mapping[str, AnyArray]) -> dict[str, Any]:
 
 
 def _csr_matrix(name: str, shape: AnyArray, counts: AnyArray, indices: AnyArray, data: AnyArray) -> Any:
-    """Return a matrix with so many entries in each row, after checking all that SciPy's compiled code trusts."""
+    """Return a matrix in compressed rows, after checking all that SciPy's compiled code trusts."""
     size = tuple(int(length) for length in shape)
     if len(size) != 2 or any(part.ndim != 1 for part in (counts, indices, data)):
         raise DataFileError(f"the arrays of {name} have the wrong number of dimensions")

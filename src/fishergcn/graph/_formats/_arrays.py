@@ -1,6 +1,6 @@
 """A graph as arrays by name, which several processes can share: those of files that are mapped, or of shared memory.
 
-Nothing is copied on the way back, and nothing is trusted: what the constructor of a graph checks is checked here too,
+Reading copies nothing and trusts nothing: what the constructor of a graph checks is checked here too,
 a block of entries at a time, so that a graph need not fit into memory.
 """
 

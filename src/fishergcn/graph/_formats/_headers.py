@@ -1,4 +1,4 @@
-"""First lines of text files: names of columns, announced or not, told from data."""
+"""Distinguish a first line of column names, announced or not, from data."""
 
 from __future__ import annotations
 

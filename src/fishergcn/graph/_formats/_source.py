@@ -35,8 +35,6 @@ def title(path: Path) -> str:
 def suffix_of(path: Path) -> str:
     """Return how a file's name ends, in lower case, without the .gz of a compressed one.
 
-    Examples
-    --------
     >>> suffix_of(Path("links.TSV.gz")), suffix_of(Path("-"))
     ('.tsv', '')
     """

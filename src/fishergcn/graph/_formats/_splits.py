@@ -24,8 +24,6 @@ _WORDS = {
 def is_archive(column: str | int) -> bool:
     """Say whether a split is an archive of masks instead of a column.
 
-    Examples
-    --------
     >>> is_archive("masks.npz"), is_archive("fold")
     (True, False)
     """

@@ -39,7 +39,7 @@ def read_rows(path: Path) -> Iterator[Row]:
             yield from _rows_with_attributes(path, skipped, iter(stream.readline, ""))
             return
         delimiter = _delimiter(path, sample)
-        # Not the stream itself: what iterates over it cannot be told where it stands.
+        # Not the stream itself: while it is iterated over, its position is unknown.
         reader = csv.reader(iter(stream.readline, ""), delimiter=delimiter, skipinitialspace=True, strict=True)
         try:
             for raw in reader:
@@ -99,8 +99,6 @@ def _parse_attributes(path: Path, number: int, line: str) -> tuple[list[str], di
 def cell_of(value: object) -> str:
     """Return a value as a cell of text: nothing and NaN are empty, whole numbers have no decimal point.
 
-    Examples
-    --------
     >>> [cell_of(value) for value in (None, float("nan"), 3.0, 0.1, True, "a ")]
     ['', '', '3', '0.1', 'True', 'a']
     """
@@ -134,8 +132,6 @@ def is_number(text: str) -> bool:
 def read_number(text: str) -> float:
     """Return a number, or raise a ValueError; Python's own reading of 1_000 and of foreign digits is not a table's.
 
-    Examples
-    --------
     >>> read_number("-1e3"), is_number("1_000"), is_number("٣"), is_number("1e-400")
     (-1000.0, False, False, False)
     """

@@ -18,8 +18,6 @@ UNKNOWN = -1
 def known_labels(y: AnyArray) -> AnyArray:
     """Return which labels are not -1; raise if none is.
 
-    Examples
-    --------
     >>> known_labels(np.array(["a", -1], dtype=object))
     array([ True, False])
     """
@@ -38,8 +36,6 @@ def known_labels(y: AnyArray) -> AnyArray:
 def same_rows(first: Any, second: Any) -> bool:
     """Return whether two matrices, both dense or both sparse, are equal.
 
-    Examples
-    --------
     >>> same_rows(np.eye(2), np.ones((2, 2)))
     False
     """
@@ -54,8 +50,6 @@ def without_validation(graph: Graph, weight: FloatArray | None = None) -> tuple[
     Training watches a validation node. Where no label can be spared, it is an additional one without links
     or features: it neither sends nor receives anything.
 
-    Examples
-    --------
     >>> graph = Graph.from_edges([(0, 1), (1, 2)], features=np.eye(3), labels=[0, -1, 1])
     >>> without_validation(graph)[1]
     Split('all-labels', train=2, val=1, test=0)

@@ -30,8 +30,6 @@ def check_metric(metric: Metric) -> None:
 class Neighbors:
     """Links rows if one is among the nearest of the other, and new rows to their nearest ones.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> table = np.array([[0.0], [1.0], [5.0]])
     >>> found = Neighbors(table, 1, "euclidean", n_jobs=None)
