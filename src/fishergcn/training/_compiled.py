@@ -43,7 +43,7 @@ class CompiledStep:
         if adversary is not None:
             noise = adversary.noise(epoch) if noise is None else noise
             phi = adversary.draw(noise=noise)
-            operator = cast("SparsePlusLowRank", adversary.neighborhood.operator(phi))  # see fits
+            operator = cast("SparsePlusLowRank", adversary.neighborhood.operator(phi))  # as plan_step() has made sure
         stack, config = trainer.stack, trainer.problem.config
         dropout = Dropout(stack.keys, trainer.problem.samples, epoch, config.dropout)
         loss = _Loss(trainer.train_targets, trainer.problem.samples, self._places)
