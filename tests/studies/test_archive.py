@@ -11,16 +11,10 @@ import pytest
 from fishergcn.errors import DataFileError, InputError
 from fishergcn.report import write_report
 from fishergcn.studies import _statistics as statistics
-<<<<<<< HEAD
-from fishergcn.studies import export
-from fishergcn.studies._archive import read_archive, write_archive
-from fishergcn.studies._store import RunStore, open_runs
-from fishergcn.training import Score, register_score, unregister_score
-=======
-from fishergcn.studies import open_runs, write_archive
+from fishergcn.studies import export, open_runs, write_archive
 from fishergcn.studies._archive import read_archive
 from fishergcn.studies._store import RunStore
->>>>>>> cli
+from fishergcn.training import Score, register_score, unregister_score
 
 
 def bare(record):

@@ -46,10 +46,12 @@ def steps(monkeypatch):
     return taken
 
 
-METHODS = ["gcn", "gcn-x5", "gcn-t", "fishergcn", "fishergcn-t", "fishergcn-c", "mlp", "mlp-x3-c", "gcn-x5-c"]
+METHODS = ["sage", "gcn", "gcn-x5", "gcn-t", "fishergcn", "fishergcn-t", "fishergcn-c", "mlp", "mlp-x3-c", "gcn-x5-c"]
 CHANGES = [
     {},
     {"bias": True},
+    {"own_weights": True},
+    {"norm": "layer"},
     {"dropout": 0.0},
     {"dtype": "float64"},
     {"hidden": ()},
@@ -95,7 +97,7 @@ def test_a_graph_without_links_is_trained_by_autograd(steps):
     for name in ("gcn", "gcn-t"):
         problem = prepare(alone, parse_method(name), TrainConfig(**QUICK))
         train_chunk(problem, [Run(SPLIT, 1)], torch.device("cpu"))
-        assert plan_step(problem.method, problem.config, gpu=False, linked=False).reason == "the graph has no links"
+        assert plan_step(problem.method, problem.config, gpu=False, linked=False).reason == "there are no links"
     assert not steps
 
 
