@@ -148,7 +148,7 @@ def test_predictions_are_read_back_as_labels(model, tmp_path):
 
 
 def test_a_page_shows_escapes():
-    from fishergcn.drawing._html import tag
+    from fishergcn.drawing import tag
 
     made = tag("td", EVIL, title=EVIL)
     assert not [each for each in UNSEEN if each in made]
