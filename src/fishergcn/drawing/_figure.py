@@ -145,7 +145,7 @@ def _scale(axes: Any, panel: Panel) -> None:
         axes.set_xticks(panel.x_ticks, shown)
         axes.minorticks_off()
     elif "x" not in panel.log:
-        axes.locator_params(axis="x", nbins=6, integer=_counts(panel))
+        axes.locator_params(axis="x", nbins=7, integer=_counts(panel))
         if "x" not in panel.percent:
             axes.ticklabel_format(axis="x", scilimits=(-3, 4))  # long numbers would run into each other
 
