@@ -38,7 +38,7 @@ def write_model_page(subject: Subject) -> Path:
     """Write the page of a model that has been read."""
     sections = [
         _headline(subject),
-        choice.candidates(subject),
+        choice.candidates(subject.model.selection, "How it was chosen: does the graph help?"),
         classes.by_class(subject),
         classes.confusions(subject),
         classes.calibrated(subject),

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from fishergcn.drawing import Chart, Html, Layer, Panel, Row, Series, draw_rows, looks, tag
 from fishergcn.models import Selection
 from fishergcn.report._assessment import Subject
-from fishergcn.report._page import Figure, Section, count, number, share, table
+from fishergcn.report._page import Figure, Section, count, number, setting_words, share, table
 from fishergcn.training import RunRecord
 
 _CAPTION = (
@@ -46,14 +45,14 @@ def candidates_figure(selection: Selection | None) -> Figure | None:
     return Figure("Candidates", _CAPTION, [draw_rows(label, {"": rows}, "headline", x="validation accuracy")])
 
 
-def candidates_table(selection: Selection) -> Html:
+def _table(selection: Selection) -> Html:
     """Return all candidates with their settings and scores."""
     own = looks(each.name for each in selection.candidates)
     rows = [
         [
             tag("th", tag("span", own[each.name].swatch, each.name, class_="name"), scope="row"),
             "chosen" if each.name == selection.chosen else each.left_out and f"left out: {each.left_out}",
-            ", ".join(map(_setting, each.settings.items())) or "–",
+            ", ".join(setting_words(*pair) for pair in each.settings.items()) or "–",
             share(each.val_accuracy, kind="main"),
             number(f"{each.val_cross_entropy:.4f}" if each.tried else "–", each.val_cross_entropy),
             count(each.runs),
@@ -65,20 +64,12 @@ def candidates_table(selection: Selection) -> Html:
     return table("Candidates", heads, rows)
 
 
-def _setting(found: tuple[str, Any]) -> str:
-    name, value = found
-    return f"{name.replace('_', ' ')} {('yes' if value else 'no') if isinstance(value, bool) else value}"
-
-
-def candidates(subject: Subject) -> Section | None:
+def candidates(selection: Selection | None, title: str) -> Section | None:
     """All candidates, and in words what came out."""
-    selection = subject.model.selection
     if selection is None:
         return None
     said = [tag("li", each) for each in selection.sentences]
-    return Section(
-        "candidates", "How it was chosen: does the graph help?", [tag("ul", *said), candidates_table(selection)]
-    )
+    return Section("candidates", title, [tag("ul", *said), _table(selection)])
 
 
 def runs(subject: Subject) -> Section | None:

@@ -190,6 +190,18 @@ def in_words(values: Mapping[str, object]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
+def setting_words(name: str, value: object) -> str:
+    """Return a setting in words.
+
+    Examples
+    --------
+    >>> setting_words("weight_decay", 5e-4), setting_words("bias", True)
+    ('weight decay 0.0005', 'bias yes')
+    """
+    text = ("yes" if value else "no") if isinstance(value, bool) else value
+    return f"{name.replace('_', ' ')} {text}"
+
+
 def command(text: str) -> Html:
     """Return a command line, which the page's script gives a button to copy it; no line ends inside of an option."""
     words = (tag("span", word, class_="option") if word.startswith("-") else word for word in re.split(r"(\s+)", text))

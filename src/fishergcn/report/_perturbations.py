@@ -158,10 +158,10 @@ def paragraph(judged: Sequence[Judged]) -> str:
         text += f" The mean alone is above the control in {len(gains)} of {len(means)} cells"
         text += f" ({_listed(gains)})." if gains else "."
     if above:
-        told = {each: each.mean for each in above if each.mean is not None}
-        kept = [each for each, gain in told.items() if gain.low > 0]
+        compared_too = {each: each.mean for each in above if each.mean is not None}
+        kept = [each for each, gain in compared_too.items() if gain.low > 0]
         text += f" Above the control: {_listed(above)}; above the mean too: {_listed(kept) or 'none'}"
-        text += f"; mean not run for {len(above) - len(told)}." if len(told) < len(above) else "."
+        text += f"; mean not run for {len(above) - len(compared_too)}." if len(compared_too) < len(above) else "."
     for kind, words in _KINDS.items():
         group = [each.control.mean for each in noisy if each.kind == kind]
         if group:

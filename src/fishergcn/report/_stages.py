@@ -10,7 +10,7 @@ import numpy as np
 from fishergcn.drawing import Html, Row, draw_rows, looks, tag
 from fishergcn.errors import DataFileError
 from fishergcn.models import Selection
-from fishergcn.report._model_choice import candidates_figure, candidates_table
+from fishergcn.report._model_choice import candidates, candidates_figure
 from fishergcn.report._page import (
     Figure,
     Section,
@@ -46,11 +46,12 @@ def report_stages(folder: Path) -> Path:
         raise DataFileError(f"{folder} holds a search without a finished run, so there is nothing to report.")
     records = [each for cells in stages.values() for some in cells.values() for each in some]
     dataset = records[0].dataset
-    sections = [_headline(selection, stages), *(_stage(name, cells) for name, cells in stages.items() if cells)]
-    if selection is not None:
-        words = [tag("ul", *(tag("li", each) for each in selection.sentences)), candidates_table(selection)]
-        sections.insert(1, Section("candidates", "How the model was chosen", words))
-    sections.append(_facts(records, selection))
+    sections = [
+        _headline(selection, stages),
+        candidates(selection, "How the model was chosen"),
+        *(_stage(name, cells) for name, cells in stages.items() if cells),
+        _facts(records, selection),
+    ]
     title = f"Search for a model on {dataset}"
     lead = f"{len(records):,} runs from which fishergcn train {'chose' if selection else 'is to choose'} a model."
     return write_page(folder, title, lead, sections)
