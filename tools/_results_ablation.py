@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from _study import NAMES, RESULTS, excludes_zero, interval, markdown, study
 
-from fishergcn.drawing import Picture, draw_forest, looks
+from fishergcn.drawing import Chart, draw_forest, looks
 from fishergcn.studies import Comparison
 
 __all__ = ["ablation", "draw_ablation"]
@@ -63,7 +63,7 @@ def verdict() -> str:
     )
 
 
-def draw_ablation() -> Picture:
+def draw_ablation() -> Chart:
     """Draw the differences as a forest plot, all in one color."""
     rows = [each for each in variants() if abs(each.difference.mean) <= FARTHEST]
     look = looks(["fishergcn"])["fishergcn"]

@@ -10,7 +10,7 @@ from _study import NAMES, PAIRS, RESULTS, markdown
 
 from fishergcn._base.text import signed_points
 from fishergcn._base.types import FloatArray
-from fishergcn.drawing import Look, Picture, draw_panels
+from fishergcn.drawing import Chart, Look, draw_panels
 from fishergcn.studies import Estimate, open_runs
 
 __all__ = ["differences", "draw_epochs", "epochs"]
@@ -63,7 +63,7 @@ def epochs() -> str:
     )
 
 
-def draw_epochs() -> Picture:
+def draw_epochs() -> Chart:
     """Draw all three differences over the epochs."""
     panels = {}
     for (dataset, method), gaps in sorted(differences("val_accuracy").items(), key=lambda item: item[0][1]):

@@ -11,7 +11,7 @@ import torch
 from _study import NAMES, PAIRS, RESULTS, TABLES, markdown
 
 from fishergcn._base.types import FloatArray
-from fishergcn.drawing import Look, Picture, draw_panels
+from fishergcn.drawing import Chart, Look, draw_panels
 from fishergcn.streams import initial_xi, keys_of
 from fishergcn.studies import Estimate, open_runs
 
@@ -80,7 +80,7 @@ def shapes() -> str:
     return f"{markdown(header, rows).replace('%', ' %')}\n\n{words}"
 
 
-def draw_shapes() -> Picture:
+def draw_shapes() -> Chart:
     """Draw means and the middle 80 % of the runs for each direction."""
     panels = {}
     for (dataset, method), each in sorted(shapes_of().items(), key=lambda item: item[0][1]):

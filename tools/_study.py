@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fishergcn._base.files import write_text
 from fishergcn._base.text import markdown_table, signed_points
-from fishergcn.drawing import Picture
+from fishergcn.drawing import Chart
 from fishergcn.studies import (
     CellSummary,
     Comparison,
@@ -112,7 +112,7 @@ def excludes_zero(difference: Estimate) -> bool:
     return difference.low > 0 or difference.high < 0
 
 
-def save(picture: Picture) -> None:
+def save(picture: Chart) -> None:
     """Write a picture of the pages, on white so that it can be read in dark mode too."""
     PICTURES.mkdir(exist_ok=True)
     paper = picture.svg.replace('style="fill: none"/>', 'style="fill: #ffffff"/>', 1)

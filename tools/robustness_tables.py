@@ -19,7 +19,7 @@ from pathlib import Path
 from _blocks import refresh
 from _study import NAMES, markdown
 
-from fishergcn.report._attacks import AttackPoint, attack_markdown, attack_pictures, attack_points
+from fishergcn.report._attacks import AttackPoint, attack_markdown, attack_points, draw_attacks
 from fishergcn.report._outcome import read_outcome
 from fishergcn.studies import ATTACKS, Estimate, open_runs
 from fishergcn.training import RunRecord
@@ -40,7 +40,7 @@ def main() -> int:
         outcome = read_outcome(runs)
     points = attack_points(outcome)
     if not options.check:
-        for _, _, picture in attack_pictures(points):
+        for picture in draw_attacks(points):
             picture.save(PICTURES / f"{picture.name}.svg")
     blocks = {
         "machine": lambda: machine(outcome.records),

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fishergcn._base.foreign import printable
-from fishergcn.drawing._html import Html, data_link, json_script, tag
+from fishergcn.drawing import Html, data_link, json_script, tag
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\r\0"), max_size=40)  # HTML changes these two
 JSON = st.recursive(

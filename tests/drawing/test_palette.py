@@ -7,7 +7,7 @@ import colorsys
 import numpy as np
 import pytest
 
-from fishergcn.drawing._palette import looks
+from fishergcn.drawing import looks
 from fishergcn.training import METHODS, TrainConfig, control_of
 
 
@@ -35,6 +35,12 @@ def test_a_method_and_its_control_share_the_hue(method, samples):
 def test_a_look_does_not_depend_on_the_company():
     for others in (["gcn", "gcn-x5"], ["fishergcn radius=2", "mine"]):
         assert looks(["fishergcn"])["fishergcn"] == looks([*others, "fishergcn"])["fishergcn"]
+
+
+def test_an_unknown_method_has_a_color_and_a_marker_that_no_other_has():
+    known, strangers = ["gcn", "gcn-x5", "fishergcn"], ["mine", "yours", "theirs"]
+    chosen = looks([*strangers, *known])
+    assert len({look.color for look in chosen.values()}) == len({look.marker for look in chosen.values()}) == 6
 
 
 def test_more_methods_than_looks():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import re
 import shutil
 
 import numpy as np
@@ -24,11 +26,11 @@ SCORES = [f"{part}_{name}" for part in ("test", "val") for name in ("accuracy", 
 GAINS = {"gcn": 0.0, "gcn-x5": 0.002, "fishergcn": 0.0022}
 
 
-def _plan(names, *, published=(), variants=(), title="A small experiment", splits=5, seeds=2):
+def _plan(names, *, published=(), variants=(), title="A small experiment", splits=5, seeds=2, methods=GAINS):
     base = TrainConfig(max_epochs=12, rank=4)
     cells = []
     for name in names:
-        cells += [Cell(name, method, method, "", base) for method in GAINS]
+        cells += [Cell(name, method, method, "", base) for method in methods]
         cells += [
             Cell(name, f"fishergcn {label}", "fishergcn", label, TrainConfig(max_epochs=12, **{"rank": 4, **change}))
             for label, change in variants
@@ -42,7 +44,7 @@ def _plan(names, *, published=(), variants=(), title="A small experiment", split
 def _record(cell, split, seed, digest, status="ok"):
     rng = np.random.default_rng([split_seed(split), seed, *cell.name.encode()])
     luck = np.random.default_rng(split_seed(split)).normal(0, 0.02)
-    accuracy = 0.8 + luck + GAINS[cell.method] + rng.normal(0, 0.003) - 0.01 * max(0.0, cell.config.radius - 1)
+    accuracy = 0.8 + luck + GAINS.get(cell.method, 0.0) + rng.normal(0, 0.003) - 0.01 * max(0.0, cell.config.radius - 1)
     epochs = int(rng.integers(8, 13))
     falling = np.exp(-np.arange(epochs) / 4)
     curves = {
@@ -65,11 +67,11 @@ def split_seed(split):
     return int(split.rpartition(":")[2])
 
 
-def _fill(folder, plan, *, failing=None, **remarks):
+def _fill(folder, plan, *, failing=None, spectra=True, **remarks):
     folder.mkdir(parents=True, exist_ok=True)
     with RunStore(folder, writable=True) as store:
         store.begin(plan, **remarks)
-        for name in plan.datasets:
+        for name in plan.datasets if spectra else ():
             store.remember(f"spectrum {name} renormalized", lambda: EIGENVALUES)
         for cell in plan.cells:
             records = [_record(cell, split, seed, plan.digests[cell.dataset]) for split, seed in plan.runs()]
@@ -88,6 +90,18 @@ def make_plan():
 @pytest.fixture(scope="session")
 def fill():
     return _fill
+
+
+@pytest.fixture(scope="session")
+def charts_of():
+    """Return a function that returns the charts of a page by name, as its script reads them."""
+
+    def read(folder):
+        page = (folder / "report.html").read_text(encoding="utf-8")
+        found = re.search(r'<script type="application/json" id="charts-data">(.*?)</script>', page)
+        return {chart["name"]: chart for chart in json.loads(found[1])}
+
+    return read
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import csv
 
 import numpy as np
 
-from fishergcn.studies._store import open_runs
+from fishergcn.studies import open_runs
 
 
 def test_the_sweep_holds_the_plain_cell_and_the_radii_in_order(ablation_report):

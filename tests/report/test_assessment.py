@@ -112,7 +112,7 @@ def test_what_a_graph_looks_like(seed):
     assert found.degrees.tolist() == [degree for _, degree in drawn.degree]
     assert list(found.sizes) == sorted(map(len, networkx.connected_components(drawn)), reverse=True)
     told = [(i, j) for i, j in drawn.edges if labels[i] >= 0 and labels[j] >= 0]
-    assert found.told == len(told)
+    assert found.labeled_links == len(told)
     assert found.homophily == pytest.approx(np.mean([labels[i] == labels[j] for i, j in told]))
     known = drawn.edge_subgraph(told)
     networkx.set_node_attributes(known, {node: int(labels[node]) for node in known}, "label")
@@ -127,4 +127,4 @@ def test_a_graph_without_labels_or_links():
     found = graph_facts(Graph.from_edges([(0, 0)], num_nodes=3))
     assert found.degrees.tolist() == [0, 0, 0]
     assert math.isnan(found.homophily)
-    assert found.told == 0
+    assert found.labeled_links == 0

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from fishergcn.studies._store import open_runs
+from fishergcn.studies import open_runs
 
 
 def all_of(browser, selector):

@@ -6,10 +6,8 @@ import math
 
 import pytest
 
-from fishergcn._base.text import signed_points
-from fishergcn.report._forest import controls_first, finding, paired_table, verdict
-from fishergcn.report._headline import sentence
-from fishergcn.studies._statistics import Comparison, Estimate
+from fishergcn.report._forest import controls_first, finding, paired_table, sentence, verdict
+from fishergcn.studies import Comparison, Estimate
 
 
 def comparison(low, high, *, mean=None, reference="gcn-x5", role="control", cell="fishergcn"):
@@ -41,7 +39,7 @@ def test_finding_shows_points_and_interval():
 
 @pytest.mark.parametrize(("value", "text"), [(0.0024, "+0.24"), (-0.0024, "−0.24"), (0.0, "0.00"), (-1e-9, "0.00")])
 def test_points(value, text):
-    assert signed_points(value) == text
+    assert f">{text}</td>" in paired_table([comparison(-1, 1, mean=value)])
 
 
 def test_controls_come_first():

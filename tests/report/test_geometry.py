@@ -2,52 +2,52 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 
 import pytest
 
 from fishergcn.errors import DataFileError
 from fishergcn.geometry.extrinsic import GeometryRecord, NodeLinks
-from fishergcn.report._geometry import geometry
-from fishergcn.report._page import assemble
+from fishergcn.report import write_report
 
 LINKS = NodeLinks("a<1>", "<i>red", 0.9, (("a<1>", "b", True, -0.25),), {"a<1>": 0, "b": 1})
 RECORD = GeometryRecord("gcn on <b>mine", (2.0, 1.0), (0.5, 0.1, -0.6), 0.01, (0.2, 0.1), (0.05, 0.1), LINKS)
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path, make_plan, fill):
+    fill(tmp_path, make_plan(["mine"], splits=1, seeds=1))
     (tmp_path / "model").mkdir()
     RECORD.save(tmp_path / "model" / "geometry.json")
     return tmp_path
 
 
-def test_two_pictures_a_record_with_captions(folder):
-    section = geometry(folder)
-    assert [picture.name for picture in section.pictures] == ["geometry-model-fisher", "geometry-model-links"]
-    text = "".join(section.body)
-    assert "How gcn on &lt;b&gt;mine responds to changes of its graph. </b>First, how strongly" in text
-    assert [chart.label for chart in section.charts][1] == "node a<1>: <i>red (90.0%)"
-    assert "<i>" not in text + assemble("", "", [section])
-
-
-def test_the_data_of_the_pictures_are_those_of_the_record(folder):
-    fisher, links = geometry(folder).pictures
-    rows = [line.split(",") for line in fisher.data.splitlines()[1:]]
+def test_two_pictures_a_record_with_captions_and_data(folder, charts_of):
+    page = write_report(folder).read_text()
+    figures = folder / "figures"
+    assert {path.stem for path in figures.glob("geometry*")} == {"geometry-model-fisher", "geometry-model-links"}
+    assert "How gcn on &lt;b&gt;mine responds to changes of its graph. </b>First, how strongly" in page
+    charts = charts_of(folder)
+    assert charts["geometry-model-links"]["label"] == "node a<1>: <i>red (90.0%)"
+    assert "<i>" not in re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
+    rows = [line.split(",") for line in (figures / "geometry-model-fisher.csv").read_text().splitlines()[1:]]
     assert [float(value) for name, _, value in rows if name == "eigenvalue"] == [2.0, 1.0]
     assert [float(value) for name, _, value in rows if name == "random growth"] == [0.05, 0.1]
-    assert links.data.splitlines() == ["node,other,present,derivative", "a<1>,b,1,-0.25"]
+    links = (figures / "geometry-model-links.csv").read_text().splitlines()
+    assert links == ["node,other,present,derivative", "a<1>,b,1,-0.25"]
 
 
-def test_a_folder_may_itself_be_the_model(folder):
-    (picture, _) = geometry(folder / "model").pictures
-    assert picture.name == "geometry-fisher"
+def test_a_folder_may_itself_be_the_model(model_report, charts_of):
+    assert {"geometry-fisher", "geometry-links"} <= set(charts_of(model_report))
 
 
-def test_nothing_kept_no_section(tmp_path):
-    (tmp_path / "figures").mkdir()
-    (tmp_path / "figures" / "geometry-old.svg").write_text("<svg/>")
-    assert geometry(tmp_path) is None
+def test_nothing_kept_no_section(folder):
+    (folder / "model" / "geometry.json").unlink()
+    (folder / "figures").mkdir()
+    (folder / "figures" / "geometry-old.svg").write_text("<svg/>")
+    assert 'id="geometry"' not in html.unescape(write_report(folder).read_text())
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_damaged_record_is_one_sentence(folder, change, message):
     path = folder / "model" / "geometry.json"
     path.write_text(json.dumps(RECORD.to_dict() | change))
     with pytest.raises(DataFileError, match=message) as caught:
-        geometry(folder)
+        write_report(folder)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -80,4 +80,4 @@ def test_a_damaged_record_is_one_sentence(folder, change, message):
 def test_what_is_no_record_is_one_sentence(folder, text):
     (folder / "model" / "geometry.json").write_text(text)
     with pytest.raises(DataFileError, match=r"geometry\.json"):
-        geometry(folder)
+        write_report(folder)

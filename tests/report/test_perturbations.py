@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import csv
+import html
+import re
+
 import numpy as np
 import pytest
 from scipy import sparse
 
 from fishergcn import Graph, studies
 from fishergcn.report import write_report
-from fishergcn.report._outcome import read_outcome
-from fishergcn.report._perturbations import draw_perturbations, judge, paragraph
 from fishergcn.splits import Split
 
 
@@ -32,52 +34,61 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def outcome(folder):
+def study(folder):
+    """Return the perturbed cells by name, their differences from controls, and all runs."""
     with studies.open_runs(folder) as runs:
-        return read_outcome(runs)
+        cells = {cell.name: cell for cell in runs.plan.cells}
+        controls = {one.cell: one for one in studies.compare(runs) if one.role == "control"}
+        found = {}
+        for name, run in runs.entries():
+            assert run.status == "ok"
+            found.setdefault(name, {})[run.split, run.seed] = run.test_accuracy
+    assert set(found) == set(cells)
+    return cells, {name: one for name, one in controls.items() if name.startswith("fishergcn")}, found
 
 
-def test_all_cells_run_and_have_their_references(outcome):
-    assert not outcome.failed
-    judged = judge(outcome)
-    names = {each.neighborhood for each in judged}
+@pytest.fixture(scope="module")
+def page(folder):
+    return write_report(folder).read_text(encoding="utf-8")
+
+
+def test_all_cells_run_and_have_their_references(study, page, folder):
+    _, controls, _ = study
+    with (folder / "figures" / "perturbations.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
     swept = {"high", "low", "random", "nodes", "polynomial", "links", "link-flip", "link-drop", "spatial"}
-    assert names == swept | {f"{end}, {metric}" for end in ("high", "low") for metric in ("log-det", "frobenius")}
+    others = {f"{end}, {metric}" for end in ("high", "low") for metric in ("log-det", "frobenius")}
+    assert {row["curve"] for row in rows} == swept | others
     for name in swept:
-        radii = {each.radius for each in judged if each.neighborhood == name and each.plain and each.noisy}
+        radii = {float(row["place"]) for row in rows if (row["curve"], row["panel"]) == (name, "planted: noise")}
         assert {0.05, 0.2, 0.5} <= radii
-        assert any(each.mean for each in judged if each.neighborhood == name)
-    controls = {one.cell: one.reference for one in outcome.comparisons if one.role == "control"}
-    assert controls["fishergcn nodes 0.2 no-dropout"] == "gcn-x5 no-dropout"
-    assert controls["fishergcn nodes 0.2"] == "gcn-x5"
-    assert controls["fishergcn-c nodes 0.2 consistent"] == "gcn-x5-c"
-    assert controls["fishergcn-c nodes 0.2 consistent no-dropout"] == "gcn-x5-c no-dropout"
+        assert any(row["curve"] == name and row["panel"] == "planted: mean, no noise" for row in rows)
+    for row in rows:
+        if row["curve"] == "nodes" and row["panel"] == "planted: noise":
+            gap = controls[f"fishergcn nodes {float(row['place']):g}"].difference
+            assert (float(row["value"]), float(row["low"])) == (gap.mean, gap.low)
+    references = {name: one.reference for name, one in controls.items()}
+    assert references["fishergcn nodes 0.2 no-dropout"] == "gcn-x5 no-dropout"
+    assert references["fishergcn nodes 0.2"] == "gcn-x5"
+    assert references["fishergcn-c nodes 0.2 consistent"] == "gcn-x5-c"
+    assert references["fishergcn-c nodes 0.2 consistent no-dropout"] == "gcn-x5-c no-dropout"
 
 
-def test_differences_from_the_mean_are_paired(outcome):
-    [found] = [each for each in judge(outcome) if each.cell.name == "fishergcn links 0.5"]
-    ours, theirs = (
-        np.array([record.test_accuracy for record in outcome.runs[outcome.cells("planted")[name]]])
-        for name in ("fishergcn links 0.5", "fishergcn links 0.5 mean")
-    )
-    assert found.mean.mean == pytest.approx((ours - theirs).mean())
+def test_the_paragraph_counts(study, page):
+    cells, controls, runs = study
+    section = page[page.index('<section id="perturbations"') :]
+    text = " ".join(html.unescape(re.sub(r"<[^>]+>", " ", section.partition("</section>")[0])).split())
+    noisy = {name: one.difference for name, one in controls.items() if cells[name].config.noise != "mean"}
+    above = sum(gap.low > 0 for gap in noisy.values())
+    assert " Noise gains nothing: of " in text or " are above both their control and their mean" in text
+    assert f"The 95% interval lies above the control in {above} of {len(noisy)} perturbed cells" in text
+    means = {name: f"{name} mean" for name in noisy if f"{name} mean" in runs}
+    gains = [studies.paired_difference(runs[name], runs[mean], bounds=(0.0, 1.0))[0] for name, mean in means.items()]
+    better, worse = sum(gain.low > 0 for gain in gains), sum(gain.high < 0 for gain in gains)
+    said = f"without noise, it lies above in {better} of {len(gains)} cells and below in {worse}."
+    assert f"Against training on the mean of the same graphs {said}" in text
 
 
-def test_the_paragraph_counts(outcome):
-    judged = judge(outcome)
-    noisy = [each for each in judged if each.noisy]
-    above = sum(each.control.low > 0 for each in noisy)
-    text = paragraph(judged)
-    assert text.startswith("Noise gains nothing: of ") or " are above their control and above" in text
-    assert (f"The 95% interval lies above the control in {above} of {len(noisy)} perturbed cells") in text
-    assert "mean of the same graphs without noise" in text
-    assert paragraph([]) == "No perturbed cell has a control to compare with."
-
-
-def test_the_picture_and_the_page(folder, outcome):
-    picture = draw_perturbations(judge(outcome))
-    curves = {line.split(",")[1] for line in picture.data.splitlines()[1:]}
-    assert {"nodes", "polynomial", "links", "link-drop"} <= curves
-    page = write_report(folder).read_text(encoding="utf-8")
+def test_the_page(folder, page):
     assert "Does any perturbation help?" in page
     assert (folder / "figures" / "perturbations.svg").exists()

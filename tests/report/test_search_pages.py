@@ -14,8 +14,7 @@ from fishergcn import TrainConfig, datasets, studies
 from fishergcn.cli import app
 from fishergcn.errors import DataFileError
 from fishergcn.report import write_report
-from fishergcn.report._search import _command
-from fishergcn.studies import Trial, Tuning, load_selection, load_tuning
+from fishergcn.studies import load_selection, load_tuning
 
 
 def words_of(folder):
@@ -46,10 +45,15 @@ def test_several_searches_share_a_page(tuning_report, tmp_path):
     assert sections(write_report(tmp_path).parent) == ["headline", "fishergcn-trials", "gcn-trials"]
 
 
+def command_of(page):
+    [found] = re.findall(r"<pre><code>(.*?)</code></pre>", page.read_text(encoding="utf-8"))
+    return html.unescape(re.sub(r"<[^>]+>", "", found))
+
+
 def test_the_command_trains_the_best_trial_again(tmp_path):
     cora = datasets.load("cora")
     found = studies.tune(cora, "gcn", "public", tmp_path, [7], TrainConfig(max_epochs=2), trials=2)
-    words = shlex.split(_command(found))
+    words = shlex.split(command_of(write_report(tmp_path)))
     assert words[:4] == ["fishergcn", "train", "--dataset", "cora"]
     from typer.testing import CliRunner
 
@@ -81,10 +85,21 @@ def test_a_damaged_search_is_one_sentence(tuning_report, tmp_path, change):
     assert "\n" not in str(caught.value)
 
 
-def test_what_was_searched_may_be_words_and_numbers():
-    trials = tuple(Trial({"scaling": word, "dropout": 0.5}, 0.5 + place / 10, None) for place, word in enumerate("ab"))
-    assert _command(Tuning("gcn", TrainConfig(), trials, "mine", (("a b", 2019),))).endswith(
-        "--splits 'a b' --scaling b --dropout 0.5 " + " ".join(_general_differences()) + " --out model"
+def test_what_was_searched_may_be_words_and_numbers(tuning_report, tmp_path):
+    trials = [
+        {"settings": {"scaling": word, "dropout": 0.5}, "val_accuracy": 0.5 + place / 10, "val_loss": None}
+        for place, word in enumerate(("rows", "none"))
+    ]
+    own = {
+        "method": "gcn",
+        "config": TrainConfig().to_dict(),
+        "trials": trials,
+        "runs": [{"split": "a b", "seed": 2019}],
+    }
+    values = json.loads((tuning_report / "tuning.json").read_text()) | own
+    (tmp_path / "tuning.json").write_text(json.dumps(values))
+    assert command_of(write_report(tmp_path)).endswith(
+        "--splits 'a b' --scaling none --dropout 0.5 " + " ".join(_general_differences()) + " --out model"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 
-from fishergcn.report._summary import describe
+from fishergcn.report import write_report
 
 
 def summary_of(folder):
@@ -33,7 +33,12 @@ def test_with_few_splits_nothing_is_measured_in_standard_errors_of_the_paper(pla
     assert "ours − paper" not in page
 
 
-def test_methods_in_words():
-    assert describe("fishergcn") == ("a graph convolutional network, trained on slightly changed versions of the graph")
-    assert "without the links" in describe("mlp-x5-c")
-    assert len({describe(name) for name in ("gcn", "gcn-x5", "fishergcn", "gcn-t", "gcn-t-x5", "fishergcn-t")}) == 6
+def test_methods_in_words(tmp_path, make_plan, fill):
+    names = ["gcn", "gcn-x5", "fishergcn", "gcn-t", "gcn-t-x5", "fishergcn-t", "mlp-x5-c"]
+    write_report(fill(tmp_path, make_plan(["cora"], splits=1, seeds=1, methods=names)))
+    listed = re.findall(r"<li><code>([^<]+)</code>: (.*?)</li>", (tmp_path / "report.html").read_text())
+    words = {name: text.partition(";")[0] for name, text in listed}
+    assert list(words) == names
+    assert words["fishergcn"] == "a graph convolutional network, trained on slightly changed versions of the graph"
+    assert "without the links" in words["mlp-x5-c"]
+    assert len(set(words.values())) == len(names)

@@ -24,9 +24,7 @@ from fishergcn.errors import DataFileError
 from fishergcn.geometry.extrinsic import GeometryRecord, NodeLinks
 from fishergcn.graph import Graph
 from fishergcn.report import write_report
-from fishergcn.studies import control_equivalence
-from fishergcn.studies._archive import write_archive
-from fishergcn.studies._store import open_runs
+from fishergcn.studies import control_equivalence, open_runs, write_archive
 
 SECTIONS = [
     "headline", "summary", "results", "differences", "curves", "spectrum", "ablation", "geometry", "failures",

@@ -1,19 +1,19 @@
-"""Pictures and markup: colors, axes, SVG, HTML."""
+"""Charts as data, which files and pages draw, the looks of methods, and markup."""
 
 from __future__ import annotations
 
-from fishergcn.drawing._curves import draw_curves, draw_sweep
-from fishergcn.drawing._embedding import draw_embedding
-from fishergcn.drawing._forest import draw_forest
-from fishergcn.drawing._geometry import draw_fisher, draw_links, radial_layout
+from fishergcn.drawing._chart import Chart
+from fishergcn.drawing._figure import check_picture
+from fishergcn.drawing._geometry import draw_embedding, draw_fisher, draw_links
 from fishergcn.drawing._html import Html, data_link, json_script, tag
+from fishergcn.drawing._lines import draw_curves, draw_panels, draw_sweep
+from fishergcn.drawing._marks import Layer, Panel, Series, spread
 from fishergcn.drawing._palette import Look, looks
-from fishergcn.drawing._panels import draw_panels
-from fishergcn.drawing._picture import Picture, check_picture
-from fishergcn.drawing._spectrum import draw_distances, draw_shape, draw_spectrum
+from fishergcn.drawing._rows import Row, draw_forest, draw_rows
+from fishergcn.drawing._spectrum import draw_bars, draw_distances, draw_shape, draw_spectrum
 
 __all__ = [
-    "Html", "Look", "Picture", "check_picture", "data_link", "draw_curves", "draw_distances", "draw_embedding",
-    "draw_fisher", "draw_forest", "draw_links", "draw_panels", "draw_shape", "draw_spectrum", "draw_sweep",
-    "json_script", "looks", "radial_layout", "tag",
+    "Chart", "Html", "Layer", "Look", "Panel", "Row", "Series", "check_picture", "data_link", "draw_bars",
+    "draw_curves", "draw_distances", "draw_embedding", "draw_fisher", "draw_forest", "draw_links", "draw_panels",
+    "draw_rows", "draw_shape", "draw_spectrum", "draw_sweep", "json_script", "looks", "spread", "tag",
 ]  # fmt: skip

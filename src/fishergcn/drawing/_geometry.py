@@ -1,23 +1,27 @@
-"""Pictures of how a network responds to changes of its graph: the extrinsic geometry, and the links of one node."""
+"""How a network responds to changes of its graph, the links of one node, and an embedding with its extreme motions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from fishergcn._base.imports import require
 from fishergcn._base.text import csv_text
 from fishergcn._base.types import FloatArray
-from fishergcn.drawing._picture import INK, REST, Picture, bins_of, new_axes
+from fishergcn.drawing._chart import Chart
+from fishergcn.drawing._marks import ROLES, Layer, Panel, Series
+from fishergcn.drawing._palette import Look, looks
+from fishergcn.drawing._spectrum import bins_of
+from fishergcn.geometry.embedding import EmbeddingFit, ExtremeMotions
 from fishergcn.geometry.extrinsic import GeometryRecord, NodeLinks
 
-_FIRST, _OTHERS = "#d55e00", "#1f7fc4"
-# More links, or names, make a picture that nobody can read.
-_MOST_LINKS, _MOST_NAMES = 120, 40
+# More links, or names, make a picture that nobody can read; the data hold more of the links.
+_MOST_LINKS, _MOST_NAMES, _MOST_KEPT = 60, 24, 120
+_BINS = 20
 
 
-def draw_fisher(found: GeometryRecord, name: str = "fisher") -> Picture:
+def draw_fisher(found: GeometryRecord, name: str = "fisher") -> Chart:
     """Draw the spectrum of G^E, the adversarial direction, and how the loss grows against random directions.
 
     Examples
@@ -28,45 +32,58 @@ def draw_fisher(found: GeometryRecord, name: str = "fisher") -> Picture:
     >>> draw_fisher(found).data.splitlines()[:2]
     ['quantity,place,value', 'eigenvalue,1,2.0']
     """
-    with new_axes(12, 3.6, 1, 3) as (figure, (spectrum, direction, growth)):
-        spectrum.bar(np.arange(1, len(found.eigenvalues) + 1), found.eigenvalues, color=_OTHERS)
-        spectrum.set(title="Fisher information per Bures distance²", xlabel="direction", ylabel="μ")
-        direction.bar(np.arange(1, len(found.direction) + 1), found.direction, color=_FIRST)
-        direction.axhline(0, color=INK, linewidth=0.8)
-        direction.set(title="most adversarial direction", xlabel="eigenvector of L", ylabel="φ")
-        if found.random_growth:
-            growth.hist(
-                found.random_growth, bins=bins_of(found.random_growth, 20), color=REST, label="random directions"
-            )
-        for position, worst in enumerate(found.growth):
-            label = {0: "most adversarial", 1: "the other directions"}.get(position)
-            color, width = (_FIRST, 2) if position == 0 else (_OTHERS, 0.8)
-            growth.axvline(worst, color=color, linewidth=width, label=label)
-        growth.set(title=f"growth of the loss at distance {found.distance:.3g}", xlabel="growth, at the worse end")
-        growth.ticklabel_format(axis="x", scilimits=(-3, 4))  # long numbers would run into each other
-        growth.locator_params(axis="x", nbins=6)
-        handles, labels = growth.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower right", ncols=max(len(labels), 1), fontsize="small")
-        figure.suptitle(found.title)
+    edges = np.arange(len(found.eigenvalues) + 1) + 0.5
+    words = [f"direction {place}\nresponse {value:.4g}" for place, value in enumerate(found.eigenvalues, 1)]
+    response = Layer("rect", x=edges[:-1], x2=edges[1:], y=found.eigenvalues, color="main", text=words)
+    steps = list(range(1, len(found.direction) + 1))
+    text = [f"eigenvector {place}\nshare {value:+.3g}" for place, value in enumerate(found.direction, 1)]
+    change = [
+        Layer("rule", axis="y", at=0),
+        Layer("stem", x=steps, y=found.direction, color="accent", size=3, opacity=0.9, text=text),
+        Layer("dot", x=steps, y=found.direction, color="accent", size=3, text=text),
+    ]
+    panels = [
+        Panel("How strongly predictions respond", "direction, strongest first",
+              "response per squared Bures distance, μ", [response]),
+        Panel("The change they respond to most", "pattern of the graph (eigenvector of L)",
+              "share of each pattern, φ", change),
+        _growth(found),
+    ]  # fmt: skip
     parts = {
         "eigenvalue": found.eigenvalues,
         "direction": found.direction,
         "growth": found.growth,
         "random growth": found.random_growth,
     }
-    rows = [[part, place + 1, value] for part, values in parts.items() for place, value in enumerate(values)]
-    return Picture(
-        name,
-        f"How {found.title} responds to changes of its graph",
-        figure,
-        csv_text(["quantity", "place", "value"], rows),
-    )
+    rows = [[part, place, value] for part, values in parts.items() for place, value in enumerate(values, 1)]
+    label = f"How {found.title} responds to changes of its graph"
+    return Chart(name, label, panels, data=csv_text(["quantity", "place", "value"], rows))
 
 
-def draw_links(found: NodeLinks, name: str = "links") -> Picture:
-    """Draw the links around a node, colored by what more of them does to its prediction.
+def _growth(found: GeometryRecord) -> Panel:
+    layers = []
+    top = 1.0
+    if found.random_growth:
+        counts, edges = np.histogram(found.random_growth, bins_of(found.random_growth, _BINS))
+        top = float(counts.max())
+        text = [f"{count} random changes\nloss grows by {low:.3g} to {high:.3g}" for count, low, high in
+                zip(counts, edges[:-1], edges[1:], strict=True)]  # fmt: skip
+        layers.append(Layer("rect", x=edges[:-1], x2=edges[1:], y=counts, color="rest", opacity=0.6, text=text))
+    for place, worst in reversed(list(enumerate(found.growth))):
+        words = "the change they respond to most" if place == 0 else f"direction {place + 1}"
+        color = "accent" if place == 0 else "main"
+        text = [f"{words}\nloss grows by {worst:.3g}"]
+        layers.append(Layer("rangeY", x=[worst], low=[0], high=[top], color=color, size=3 if place == 0 else 1))
+        layers.append(Layer("dot", x=[worst], y=[top], color=color, size=5 if place == 0 else 2, text=text))
+    title = f"How much the loss grows at distance {found.distance:.3g}"
+    return Panel(title, "growth of the loss", "random changes of the same size", layers)
 
-    The node stands in the middle, the others on rings by their distance along these links, colored by class.
+
+def draw_links(found: NodeLinks, name: str = "links") -> Chart:
+    """Draw the links around a node: those that support its prediction, and those that speak against it.
+
+    The node stands in the middle, the others on rings by their distance along these links, filled if they have its
+    predicted class. Strong links are bold; pairs that are no links are dotted.
 
     Examples
     --------
@@ -74,33 +91,81 @@ def draw_links(found: NodeLinks, name: str = "links") -> Picture:
     >>> draw_links(NodeLinks("a", "red", 0.9, (("a", "b", True, -0.25),), {"a": 0, "b": 1})).label
     'node a: red (90.0%)'
     """
-    collections = require("matplotlib.collections", extra="report", purpose="A picture")
-    title = f"node {found.node}: {found.label} ({found.probability:.1%})"
     links = found.links[:_MOST_LINKS]
     places = radial_layout(found.node, [(one, other) for one, other, _, _ in links])
-    with new_axes(7, 6) as (figure, axes):
-        weakest_first = links[::-1]
-        limit = max([abs(value) for *_, value in links], default=1.0)
-        segments = [[places[one], places[other]] for one, other, _, _ in weakest_first]
-        lines = collections.LineCollection(segments, cmap="coolwarm_r", linewidths=2)
-        lines.set_array([value for *_, value in weakest_first])
-        lines.set_clim(-limit, limit)
-        lines.set_linestyles(["solid" if is_link else "dotted" for _, _, is_link, _ in weakest_first])
-        axes.add_collection(lines)
-        figure.colorbar(lines, ax=axes, label="derivative of log p")
-        sizes = [160 if each == found.node else 40 for each in places]
-        style = {"cmap": "tab10", "vmin": 0, "vmax": 9, "edgecolors": INK, "zorder": 2}
-        axes.scatter(*np.array([*places.values()]).T, c=[found.classes[each] for each in places], s=sizes, **style)
-        if len(places) <= _MOST_NAMES:
-            for each, place in places.items():
-                axes.annotate(each, place, fontsize=7, xytext=(4, 4), textcoords="offset points")
-        axes.set(title=title, xticks=[], yticks=[], aspect="equal")
-        axes.margins(0.08)
-        axes.spines[:].set_visible(False)
-    data = csv_text(
-        ["node", "other", "present", "derivative"], [[*ends, int(there), value] for *ends, there, value in links]
+    strongest = max([abs(value) for *_, value in links], default=0.0)
+    layers = [_line(link, places, strongest) for link in reversed(links)]
+    for words, hollow in (("the same", False), ("another", True)):
+        own = [each for each in places if (found.classes[each] != found.classes[found.node]) == hollow]
+        text = [f"node {each}\npredicted class: {words}" for each in own]
+        if own:
+            layers.append(Layer("dot", **_at(own, places), size=5, hollow=hollow, text=text))
+    layers.append(Layer("dot", **_at([found.node], places), size=9, text=[f"node {found.node}"]))
+    shown = list(places) if len(places) <= _MOST_NAMES else [found.node]
+    layers.append(Layer("text", **_at(shown, places), text=shown))
+    title = f"node {found.node}: {found.label} ({found.probability:.1%})"
+    data = [[one, other, int(present), value] for one, other, present, value in found.links[:_MOST_KEPT]]
+    drawn = {layer.series for layer in layers}
+    series = [Series(words, Look(ROLES[color], (), "o")) for words, color in _SIDES.items() if words in drawn]
+    return Chart(name, title, [Panel(title, "", "", layers, bare=True)], series, switches=True,
+                 data=csv_text(["node", "other", "present", "derivative"], data))  # fmt: skip
+
+
+_SIDES = {"a stronger link makes it more certain": "main", "less certain": "accent"}
+
+
+def _line(link: tuple[str, str, bool, float], places: Mapping[str, FloatArray], strongest: float) -> Layer:
+    one, other, present, value = link
+    (x, y), (x2, y2) = places[one], places[other]
+    share = abs(value) / strongest if strongest else 0.0
+    series = list(_SIDES)[0 if value >= 0 else 1]
+    return Layer("link", series=series, x=[x], y=[y], x2=[x2], y2=[y2], size=1.2 + 3.8 * share,
+                 opacity=0.5 + 0.5 * share, dash=[] if present else [2, 3])  # fmt: skip
+
+
+def _at(names: Iterable[str], places: Mapping[str, FloatArray]) -> dict[str, Any]:
+    x, y = np.array([places[each] for each in names]).T.tolist()
+    return {"x": x, "y": y}
+
+
+def draw_embedding(
+    title: str, fitted: EmbeddingFit, motions: ExtremeMotions, classes: Sequence[str], name: str = "embedding"
+) -> Chart:
+    """Draw the first two coordinates of each node, and the motions of least and largest metric.
+
+    ``classes`` are the names of the nodes' classes, empty where they are unknown.
+
+    Examples
+    --------
+    >>> import fishergcn
+    >>> from fishergcn.geometry import embedding
+    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)])
+    >>> W = embedding.similarities(graph, 2)
+    >>> fitted = embedding.fit(W)
+    >>> motions = embedding.extreme_motions(W, fitted.embedding)
+    >>> draw_embedding("a square", fitted, motions, ["a", "a", "b", "b"]).data.splitlines()[0]
+    'class,x,y,smallest_x,smallest_y,largest_x,largest_y'
+    """
+    Y, shown = fitted.embedding[:, :2], np.array([each or "unknown" for each in classes])
+    chosen = looks(dict.fromkeys(sorted(shown.tolist())))
+    dots = [Layer("dot", series=each, x=Y[shown == each, 0], y=Y[shown == each, 1], size=2) for each in chosen]
+    panels = [Panel(f"{title}: KL = {fitted.divergence:.1f}", "", "", dots, bare=True)]
+    parts = (
+        (motions.smallest_motion[:, :2], motions.smallest, "smallest"),
+        (motions.largest_motion[:, :2], motions.largest, "largest"),
     )
-    return Picture(name, title, figure, data)
+    for motion, squared, which in parts:
+        ends = Y + motion * (0.1 * float(np.ptp(Y)) / max(float(np.abs(motion).max()), np.finfo(float).tiny))
+        layers = [
+            Layer("dot", x=Y[:, 0], y=Y[:, 1], size=1, color="rest"),
+            Layer("arrow", x=Y[:, 0], y=Y[:, 1], x2=ends[:, 0], y2=ends[:, 1]),
+        ]
+        panels.append(Panel(f"motion of {which} metric, ds² = {squared:.3g}", "", "", layers, bare=True))
+    columns = ["class", "x", "y", "smallest_x", "smallest_y", "largest_x", "largest_y"]
+    numbers = np.hstack([Y, *(motion for motion, _, _ in parts)]).tolist()
+    rows = [[label, *row] for label, row in zip(classes, numbers, strict=True)]
+    series = [Series(each, look) for each, look in chosen.items()]
+    return Chart(name, f"Embedding, {title}", panels, series, switches=True, data=csv_text(columns, rows))
 
 
 def radial_layout(node: str, links: Sequence[tuple[str, str]]) -> dict[str, FloatArray]:

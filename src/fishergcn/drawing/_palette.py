@@ -11,7 +11,9 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
+from fishergcn.drawing._html import Html, tag
 from fishergcn.errors import InputError
 from fishergcn.nn import Role
 from fishergcn.training import parse_method
@@ -43,6 +45,15 @@ class Look:
             points.append((round(radius * math.cos(angle), 3), round(radius * math.sin(angle), 3)))
         return tuple(points)
 
+    @property
+    def swatch(self) -> Html:
+        """A short line with a mark, for a page."""
+        dash = " ".join(f"{length:g}" for length in self.dash)
+        line = tag("line", x1="1", x2="29", y1="7", y2="7", stroke=self.color, stroke_width="2", stroke_dasharray=dash)
+        corners = " ".join(f"{15 + 5.5 * x:.1f},{7 + 5.5 * y:.1f}" for x, y in self.outline)
+        mark = tag("polygon", points=corners, fill=self.color)
+        return tag("svg", line, mark, viewBox="0 0 30 14", class_="swatch", aria_hidden="true")
+
 
 # Number of corners, angle of the first in degrees (clockwise from the right), radius of the corners between; 1: none.
 _OUTLINES = {
@@ -68,7 +79,8 @@ _OTHER_MARKERS = ("o", "D", "h", "v", "P", "s", "*", "^")
 def looks(methods: Iterable[str]) -> dict[str, Look]:
     """Return a look for each method: the same one in any company, unless another method before it has it.
 
-    Names that are no method's, and methods whose look is taken, get the next free one; no two looks are equal.
+    Names that are no method's, and methods without a look or whose look is taken, get the next free one: one whose
+    color and marker no other has, as long as there is one. No two looks are equal.
 
     Examples
     --------
@@ -82,7 +94,7 @@ def looks(methods: Iterable[str]) -> dict[str, Look]:
     chosen: dict[str, Look] = {}
     for method, look in sorted(own.items(), key=lambda item: item[1] is None):
         taken = set(chosen.values())
-        chosen[method] = next(other for other in itertools.chain([look], _others()) if other and other not in taken)
+        chosen[method] = look if look is not None and look not in taken else _free(taken)
     return {method: chosen[method] for method in own}
 
 
@@ -92,15 +104,24 @@ def _of_method(name: str) -> Look | None:
     except InputError:
         return None
     role: Role = "perturbed" if method.perturbed else "plain" if method.samples == 1 else "control"
-    found = method.described.look(high_order=method.high_order, consistent=method.consistent, role=role)
+    look = partial(method.described.look, high_order=method.high_order, role=role)
+    found = look(consistent=method.consistent)
     # A consistency term that has no color of its own shows in the dash.
-    plain = method.consistent and found == method.described.look(high_order=False, consistent=False, role=role)
-    return None if found is None else Look(found[0], () if plain else _DASHES[role], found[1])
+    same = method.consistent and found == look(consistent=False)
+    return None if found is None else Look(found[0], () if same else _DASHES[role], found[1])
+
+
+def _free(taken: set[Look]) -> Look:
+    """Return a look that differs from all others, in color and marker too while that is possible."""
+    colors, markers = {look.color for look in taken}, {look.marker for look in taken}
+    every = itertools.islice(_others(), len(_OTHERS))
+    apart = (look for look in every if look.color not in colors and look.marker not in markers)
+    return next(apart, None) or next(look for look in _others() if look not in taken)
 
 
 def _others() -> Iterator[Look]:
-    """Yield looks without end: when every color has been used with every dash, dashes get one more dot."""
+    """Yield looks without end: the next dash has colors with other markers; when dashes end they get more dots."""
     dotted = ((6.0, 2.0, *(1.5, 2.0) * dots) for dots in itertools.count(1))
-    for dash in itertools.chain(_DASHES.values(), dotted):
-        for color, marker in zip(_OTHERS, _OTHER_MARKERS, strict=True):
-            yield Look(color, dash, marker)
+    for turn, dash in enumerate(itertools.chain(_DASHES.values(), dotted)):
+        for place, color in enumerate(_OTHERS):
+            yield Look(color, dash, _OTHER_MARKERS[(place + turn) % len(_OTHER_MARKERS)])

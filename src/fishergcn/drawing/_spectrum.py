@@ -1,20 +1,24 @@
-"""The top of a graph's spectrum, what of it is perturbed, the shape learned there, and how far moves carry."""
+"""The top of a graph's spectrum, what of it is perturbed, the shape learned there, and bars that count."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+import numpy.typing as npt
 
 from fishergcn._base.text import csv_text
 from fishergcn._base.types import FloatArray
+from fishergcn.drawing._chart import Chart
+from fishergcn.drawing._marks import Layer, Panel
 from fishergcn.drawing._palette import Look
-from fishergcn.drawing._picture import GRID, INK, REST, Picture, bins_of, new_axes
 
-_DIRECTION = "direction, largest eigenvalue first"
+_DIRECTION = "direction, fastest-varying pattern first"
 
 
 def draw_spectrum(
     title: str, eigenvalues: FloatArray, perturbed: int = 0, look: Look | None = None, name: str = "spectrum"
-) -> Picture:
+) -> Chart:
     """Draw the largest eigenvalues of L, descending, the first ``perturbed`` of them in the method's color.
 
     Examples
@@ -23,23 +27,28 @@ def draw_spectrum(
     >>> draw_spectrum("a path", np.array([1.5, 1.0, 0.5]), perturbed=1).data.splitlines()
     ['direction,eigenvalue,perturbed', '1,1.5,1', '2,1.0,0', '3,0.5,0']
     """
-    index, largest = np.arange(1, eigenvalues.size + 1), float(eigenvalues[0])
-    color = REST if look is None else look.color
-    with new_axes() as (figure, axes):
-        for part, shade, strength in ((slice(perturbed), color, 1.0), (slice(perturbed, None), REST, 0.4)):
-            axes.vlines(index[part], 0, eigenvalues[part], color=shade, linewidth=1.0, alpha=strength)
-            axes.plot(index[part], eigenvalues[part], "o", color=shade, markersize=4)
-        if perturbed:
-            axes.axvspan(0.5, perturbed + 0.5, color=color, alpha=0.10, linewidth=0)
-            axes.text(0.5 + perturbed / 2, 1.08 * largest, f"{perturbed} perturbed", ha="center", color=INK)
-        limits = {"xlim": (0.5, eigenvalues.size + 0.5), "ylim": (0, 1.18 * largest)}
-        axes.set(title=title, xlabel=_DIRECTION, ylabel="eigenvalue of L", **limits)
-    rows = [[int(i), float(value), int(i <= perturbed)] for i, value in zip(index, eigenvalues, strict=True)]
+    places, values = list(range(1, eigenvalues.size + 1)), eigenvalues.tolist()
+    layers = []
+    for part, color, words in (
+        (slice(perturbed), "main" if look is None else look.color, "perturbed"),
+        (slice(perturbed, None), "rest", "left as it is"),
+    ):
+        x, y = places[part], values[part]
+        text = [
+            f"direction {place}\neigenvalue {value:.4g}" + f"\n{words}" * bool(perturbed)
+            for place, value in zip(x, y, strict=True)
+        ]
+        layers += [Layer("stem", x=x, y=y, color=color, text=text), Layer("dot", x=x, y=y, color=color, text=text)]
+    if perturbed:
+        layers.append(Layer("text", x=[(perturbed + 1) / 2], y=[values[0]], text=[f"{perturbed} perturbed"]))
+    panel = Panel(title, _DIRECTION, "eigenvalue of the Laplacian", layers, x_domain=(0.4, len(places) + 0.6),
+                  y_domain=(0, 1.18 * values[0]), x_ticks=_ticks(places))  # fmt: skip
+    rows = [[place, value, int(place <= perturbed)] for place, value in zip(places, values, strict=True)]
     label = f"{title}: the {eigenvalues.size} largest eigenvalues, of which {perturbed} are perturbed"
-    return Picture(name, label, figure, csv_text(["direction", "eigenvalue", "perturbed"], rows))
+    return Chart(name, label, [panel], data=csv_text(["direction", "eigenvalue", "perturbed"], rows))
 
 
-def draw_shape(title: str, shapes: FloatArray, radius: float, look: Look, name: str) -> Picture:
+def draw_shape(title: str, shapes: FloatArray, radius: float, look: Look, name: str) -> Chart:
     """Draw the learned scale ϕ of each direction, ``shapes`` (runs, k): its mean and the middle 80% of the runs.
 
     The ``radius`` ε is the most that is allowed.
@@ -52,24 +61,59 @@ def draw_shape(title: str, shapes: FloatArray, radius: float, look: Look, name: 
     >>> draw_shape("cora", np.array([[0.25, 0.5]]), 0.5, chosen, "shape").data.splitlines()
     ['direction,mean,low,high,radius', '1,0.25,0.25,0.25,0.5', '2,0.5,0.5,0.5,0.5']
     """
-    middle, (low, high) = shapes.mean(axis=0), np.quantile(shapes, (0.1, 0.9), axis=0)
-    index = np.arange(1, shapes.shape[1] + 1)
-    with new_axes() as (figure, axes):
-        axes.axhline(radius, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
-        axes.axhline(radius / 2, color=GRID, linewidth=0.8)
-        axes.vlines(index, low, high, color=look.color, linewidth=5, alpha=0.3)
-        axes.plot(index, middle, "o", color=look.color, markersize=5)
-        limits = {"xlim": (0.5, index.size + 0.5), "ylim": (0, 1.18 * radius)}
-        axes.set(title=title, xlabel=_DIRECTION, ylabel="scale ϕ", **limits)
-        axes.text(index.size + 0.4, 1.03 * radius, f"most allowed, ε = {radius:g}", ha="right", va="bottom")
-    rows = [
-        [*row, radius] for row in zip(index.tolist(), *(each.tolist() for each in (middle, low, high)), strict=True)
+    quantiles = np.quantile(shapes, (0.1, 0.9), axis=0)
+    middle, low, high = (each.tolist() for each in (shapes.mean(axis=0), *quantiles))
+    places = list(range(1, shapes.shape[1] + 1))
+    text = [
+        f"direction {place}\nmean scale {value:.4g} of at most {radius:g}"
+        for place, value in zip(places, middle, strict=True)
     ]
-    label = f"{title}: scale of each of the {index.size} directions, {len(shapes)} runs"
-    return Picture(name, label, figure, csv_text(["direction", "mean", "low", "high", "radius"], rows))
+    layers = [
+        Layer("rule", axis="y", at=radius, dash=[4, 3]),
+        Layer("rule", axis="y", at=radius / 2, opacity=0.3),
+        Layer("rangeY", x=places, low=low, high=high, color=look.color, size=5, opacity=0.35),
+        Layer("dot", x=places, y=middle, color=look.color, size=5, text=text),
+        Layer("text", x=[(len(places) + 1) / 2], y=[radius], text=[f"most allowed, ε = {radius:g}"]),
+    ]
+    panel = Panel(title, _DIRECTION, "strength of the perturbation, ϕ", layers, x_domain=(0.4, len(places) + 0.6),
+                  y_domain=(0, 1.18 * radius), x_ticks=_ticks(places))  # fmt: skip
+    rows = [[*row, radius] for row in zip(places, middle, low, high, strict=True)]
+    label = f"{title}: scale of each of the {len(places)} directions, {len(shapes)} runs"
+    return Chart(name, label, [panel], data=csv_text(["direction", "mean", "low", "high", "radius"], rows))
 
 
-def draw_distances(title: str, distances: FloatArray, name: str = "distances") -> Picture:
+def _ticks(places: Sequence[int]) -> Sequence[int]:
+    """Return ticks at whole numbers, where the axis by itself might have others."""
+    return places if len(places) <= 12 else places[:: -(-len(places) // 12)]
+
+
+def draw_bars(
+    title: str,
+    edges: Sequence[float] | FloatArray,
+    counts: npt.ArrayLike,
+    name: str,
+    *,
+    x: str,
+    y: str,
+    label: str = "",
+    text: Sequence[str] | None = None,
+    x_ticks: Sequence[float] = (),
+    log: bool = False,
+    data: str = "",
+) -> Chart:
+    """Draw how many there are between each edge and the next; x may have a logarithmic scale.
+
+    Examples
+    --------
+    >>> draw_bars("Degrees", [0.5, 1.5, 3.5], [4, 2], "degrees", x="neighbors", y="nodes").label
+    'Degrees'
+    """
+    layer = Layer("rect", x=edges[:-1], x2=edges[1:], y=np.asarray(counts).tolist(), color="main", text=text)
+    panel = Panel(title, x, y, [layer], log="x" if log else "", x_ticks=x_ticks)
+    return Chart(name, label or title, [panel], data=data)
+
+
+def draw_distances(title: str, distances: FloatArray, name: str = "distances") -> Chart:
     """Draw how many perturbations move a graph how far.
 
     Examples
@@ -78,8 +122,23 @@ def draw_distances(title: str, distances: FloatArray, name: str = "distances") -
     >>> draw_distances("Three moves", np.array([0.1, 0.1, 0.3])).data.splitlines()
     ['distance', '0.1', '0.1', '0.3']
     """
-    with new_axes(6, 3.5) as (figure, axes):
-        axes.hist(distances, bins=bins_of(distances, 40), color=REST)
-        axes.set(title=title, xlabel="Bures distance from the graph", ylabel="perturbations")
-        axes.grid(axis="y")
-    return Picture(name, title, figure, csv_text(["distance"], distances[:, None].tolist()))
+    edges = bins_of(distances, 40)
+    data = csv_text(["distance"], distances[:, None].tolist())
+    return draw_bars(title, edges, np.histogram(distances, edges)[0], name, x="Bures distance from the graph",
+                     y="perturbations", data=data)  # fmt: skip
+
+
+def bins_of(values: npt.ArrayLike, most: int) -> FloatArray:
+    """Return the edges of a histogram's bins: one bin where the values differ by no more than rounding.
+
+    Examples
+    --------
+    >>> bins_of([0.0, 1.0], 2), bins_of([2.0, 2.0], 20)
+    (array([0. , 0.5, 1. ]), array([1., 3.]))
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    low, high = float(numbers.min()), float(numbers.max())
+    if high / 2 - low / 2 > 1e-12 * max(abs(low), abs(high)):  # halves, since the difference may overflow
+        return np.linspace(low / 2, high / 2, most + 1) * 2
+    half = max(abs(low) / 2, 1.0)
+    return np.array([low - half, high + half])

@@ -1,4 +1,4 @@
-"""How good a model's predictions are on nodes of known class, and what its graph looks like.
+"""A saved model as the report sees it: how good its predictions are where classes are known, and its graph.
 
     confusion[i, j] = number of nodes of class i that are predicted as j
     ECE             = Σ_b (n_b / n) |correct_b - stated_b|
@@ -11,13 +11,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from fishergcn._base.types import FloatArray, IntArray
+from fishergcn.errors import InputError
 from fishergcn.graph import Graph, components
+from fishergcn.models import TrainedModel, load_model, load_runs
+from fishergcn.splits import Split, parse
+from fishergcn.training import RunRecord
 
 BINS = 15  # of equal width, as is usual
+_WORDS = {"test": "test nodes", "val": "validation nodes"}
 _NORMAL = 1.959963984540054  # standard errors in a 95% interval
 
 
@@ -30,38 +38,19 @@ class Bin:
     correct: float
 
 
-@dataclass(frozen=True)
-class ClassScores:
-    """How one class was predicted: how many nodes it has, how many of them were found, and how many were named so."""
+class ClassScores(NamedTuple):
+    """How one class was predicted: how many nodes it has, were found and were named so; NaN where that is nothing."""
 
     nodes: int
     found: int
     named: int
-
-    @property
-    def recall(self) -> float:
-        """The share of its nodes that were found; NaN without nodes."""
-        return self.found / self.nodes if self.nodes else math.nan
-
-    @property
-    def precision(self) -> float:
-        """The share of what was named so that is; NaN if nothing was."""
-        return self.found / self.named if self.named else math.nan
-
-    @property
-    def f1(self) -> float:
-        """The harmonic mean of both."""
-        return 2 * self.found / (self.nodes + self.named) if self.nodes + self.named else math.nan
+    recall: float
+    precision: float
+    f1: float
 
 
 def confusion_matrix(labels: IntArray, predicted: IntArray, classes: int) -> IntArray:
-    """Return how many nodes of each class (rows) were predicted as each class (columns).
-
-    Examples
-    --------
-    >>> confusion_matrix(np.array([0, 0, 1]), np.array([0, 1, 1]), 2).tolist()
-    [[1, 1], [0, 1]]
-    """
+    """Return how many nodes of each class (rows) were predicted as each class (columns)."""
     found = np.zeros((classes, classes), dtype=np.int64)
     np.add.at(found, (labels, predicted), 1)
     return found
@@ -69,20 +58,16 @@ def confusion_matrix(labels: IntArray, predicted: IntArray, classes: int) -> Int
 
 def class_scores(confusion: IntArray) -> list[ClassScores]:
     """Return the scores of each class."""
-    nodes, named = confusion.sum(axis=1), confusion.sum(axis=0)
+    nodes, found, named = confusion.sum(axis=1), confusion.diagonal(), confusion.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares = (found / nodes, found / named, 2 * found / (nodes + named))
     return [
-        ClassScores(int(nodes[each]), int(confusion[each, each]), int(named[each])) for each in range(len(confusion))
+        ClassScores(*each) for each in zip(*(part.tolist() for part in (nodes, found, named, *shares)), strict=True)
     ]
 
 
 def wilson(hits: int, count: int) -> tuple[float, float]:
-    """Return the 95% interval of a share by Wilson's score, which stays within 0 and 1.
-
-    Examples
-    --------
-    >>> [round(end, 3) for end in wilson(9, 10)]
-    [0.596, 0.982]
-    """
+    """Return the 95% interval of a share by Wilson's score, which stays within 0 and 1."""
     if count == 0:
         return math.nan, math.nan
     share, square = hits / count, _NORMAL**2
@@ -93,14 +78,7 @@ def wilson(hits: int, count: int) -> tuple[float, float]:
 
 
 def calibration(probabilities: FloatArray, labels: IntArray, bins: int = BINS) -> tuple[list[Bin], float]:
-    """Return the bins that hold predictions, and the expected calibration error.
-
-    Examples
-    --------
-    >>> found, error = calibration(np.array([[0.9, 0.1], [0.9, 0.1]]), np.array([0, 1]))
-    >>> len(found), round(error, 3)
-    (1, 0.4)
-    """
+    """Return the bins that hold predictions, and the expected calibration error."""
     stated, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == labels
     # (low, high], as Guo et al. (2017) have it; a probability of 0 is the first bin's.
     place = np.clip(np.ceil(stated * bins).astype(np.int64) - 1, 0, bins - 1)
@@ -122,30 +100,14 @@ def least_certain(probabilities: FloatArray, nodes: IntArray, count: int) -> Int
 
 @dataclass(frozen=True)
 class GraphFacts:
-    """Degrees, components and homophily of a graph.
-
-    Attributes
-    ----------
-    degrees
-        Number of neighbors of each node.
-    sizes
-        Number of nodes of each component, the largest first.
-    homophily
-        The share of links within a class, of links between labeled nodes; NaN without any.
-    chance
-        What that share would be if links met classes at random, given the degrees.
-    told
-        How many links join labeled nodes.
-    of_class
-        Of the links of each class's nodes, the share that stays within it.
-    """
+    """Degrees, components and homophily of a graph."""
 
     degrees: IntArray
-    sizes: Sequence[int]
-    homophily: float
-    chance: float
-    told: int
-    of_class: FloatArray
+    sizes: Sequence[int]  # of the components, the largest first
+    homophily: float  # share of links within a class, of links between labeled nodes; NaN without any
+    chance: float  # what that share would be if links met classes at random, given the degrees
+    labeled_links: int
+    of_class: FloatArray  # of the links of each class's nodes, the share that stays within it
 
 
 def graph_facts(graph: Graph) -> GraphFacts:
@@ -157,8 +119,8 @@ def graph_facts(graph: Graph) -> GraphFacts:
     sizes = sorted(np.bincount(components(graph.adjacency)).tolist(), reverse=True)
     count = graph.num_classes
     labels = np.full(graph.num_nodes, -1) if graph.labels is None else graph.labels
-    told = (labels[row] >= 0) & (labels[column] >= 0)
-    ends, others = labels[row[told]], labels[column[told]]
+    known = (labels[row] >= 0) & (labels[column] >= 0)
+    ends, others = labels[row[known]], labels[column[known]]
     total = np.bincount(ends, minlength=count).astype(np.float64)
     inside = np.bincount(ends[ends == others], minlength=count)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -167,3 +129,80 @@ def graph_facts(graph: Graph) -> GraphFacts:
     homophily = float(inside.sum() / pairs) if pairs else math.nan
     chance = float(((total / pairs) ** 2).sum()) if pairs else math.nan
     return GraphFacts(degrees, sizes, homophily, chance, pairs // 2, of_class)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model, its folder, and the runs from which it was chosen."""
+
+    folder: Path
+    model: TrainedModel
+    runs: Sequence[RunRecord]
+
+    @cached_property
+    def split(self) -> Split | None:
+        """Which nodes were trained on, validated with and tested on; None if neither folder nor name says so."""
+        if self.model.runs:
+            return self.model.runs[0].split
+        try:  # a folder of an older version, of a split that its name describes
+            found = parse(self.model.graph, self.model.record.split)
+        except InputError:
+            return None
+        sizes = {part: len(getattr(found, part)) for part in ("train", "val", "test")}
+        return found if sizes == dict(self.model.split_sizes) else None
+
+    @cached_property
+    def probabilities(self) -> FloatArray:
+        """What the model states for every node, n x C."""
+        return self.model.probabilities()
+
+    @cached_property
+    def part(self) -> str | None:
+        """The part of the split that predictions are judged on: test nodes, else validation nodes, else nothing."""
+        if self.split is None or self.model.graph.labels is None:
+            return None
+        labels = self.model.graph.labels
+        return next((part for part in _WORDS if (labels[getattr(self.split, part)] >= 0).any()), None)
+
+    @property
+    def words(self) -> str:
+        """What the judged nodes are called."""
+        return _WORDS[self.part] if self.part else "nodes"
+
+    @cached_property
+    def judged(self) -> IntArray:
+        """The labeled nodes that predictions are judged on."""
+        labels = self.model.graph.labels
+        if self.part is None or labels is None:
+            return np.empty(0, dtype=np.int64)
+        nodes: IntArray = getattr(self.split, self.part)
+        return nodes[labels[nodes] >= 0]
+
+    @cached_property
+    def labels(self) -> IntArray:
+        """The classes of the judged nodes."""
+        labels = self.model.graph.labels
+        return np.empty(0, dtype=np.int64) if labels is None else labels[self.judged]
+
+    @cached_property
+    def confusion(self) -> IntArray:
+        """Classes of the judged nodes (rows) against predictions (columns)."""
+        predicted = self.probabilities[self.judged].argmax(axis=1)
+        return confusion_matrix(self.labels, predicted, self.model.num_classes)
+
+    @cached_property
+    def scores(self) -> list[ClassScores]:
+        """How each class was predicted."""
+        return class_scores(self.confusion)
+
+    @cached_property
+    def facts(self) -> GraphFacts:
+        """What the graph looks like."""
+        return graph_facts(self.model.graph)
+
+
+def read_subject(folder: Path) -> Subject:
+    """Read a model with the runs from which it was chosen, which may lie in the folder around it."""
+    model = load_model(folder)
+    runs = load_runs(folder) or [each for each in load_runs(folder.parent) if each.method == model.record.method]
+    return Subject(folder, model, runs)

@@ -1,4 +1,4 @@
-"""What a study of attacks found: curves with intervals, a table of their ends, and all of them as Markdown and CSV."""
+"""The page of a robustness study: which change hurts most, curves with intervals, and tables of them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from fishergcn._base.checks import check_choice, check_real
 from fishergcn._base.foreign import markdown
 from fishergcn._base.text import csv_text, markdown_table
-from fishergcn.drawing import Html, Look, Picture, data_link, draw_panels, looks, tag
+from fishergcn.drawing import Chart, Html, Layer, Panel, Series, data_link, draw_panels, looks, tag
 from fishergcn.report import _captions as captions
-from fishergcn.report._chart import Chart, Series, chart_figure
-from fishergcn.report._chart_study import estimates_panel
-from fishergcn.report._forest import points_text
-from fishergcn.report._markup import Section, number, slug, table
+from fishergcn.report._forest import points_text, verdict
 from fishergcn.report._outcome import Outcome
+from fishergcn.report._page import Figure, Section, in_short, interval, number, share, slug, table
 from fishergcn.studies import ATTACKS, UNITS, Estimate, interval_source, title_of
 from fishergcn.training import METHODS
 
@@ -23,29 +21,17 @@ _HEADS = ("data set", "change", "method", "#level", "#accuracy %", "#95% interva
 
 @dataclass(frozen=True)
 class AttackPoint:
-    """A method at one level of an attack: a point of a curve.
-
-    Attributes
-    ----------
-    dataset, attack, panel, level, method
-        Which; the panel is the attack in words, and what its levels are.
-    size
-        How much was changed, a mean over runs; NaN if no run ended well.
-    accuracy
-        With its interval, over splits.
-    control, difference
-        The method without the perturbation, and accuracy minus its accuracy, paired run by run; or None.
-    """
+    """A method at one level of an attack: a point of a curve."""
 
     dataset: str
     attack: str
-    panel: tuple[str, str]
+    panel: tuple[str, str]  # the attack in words, and what its levels are
     level: float
     method: str
-    size: float
+    size: float  # how much was changed, a mean over runs; NaN if no run ended well
     accuracy: Estimate
     control: str | None
-    difference: Estimate | None
+    difference: Estimate | None  # from the control, paired run by run
 
     @property
     def curve(self) -> tuple[str, str, str]:
@@ -79,90 +65,111 @@ def ends_of(points: Iterable[AttackPoint]) -> list[AttackPoint]:
     return list({point.curve: point for point in points}.values())  # levels ascend
 
 
-def robustness(outcome: Outcome) -> Section:
+def robustness_headline(points: Sequence[AttackPoint]) -> Section | None:
+    """Say which change hurts most and whether the perturbation protects; draw the accuracy under each change."""
+    if not points:
+        return None
+    chart = _draw_ends(points)
+    said = [each for each in (_worst(points), _protected(points)) if each]
+    return in_short(said, Figure(chart.label, captions.ENDS, [chart], files=()))
+
+
+def _worst(points: Sequence[AttackPoint]) -> str:
+    starts = {point.curve: point for point in reversed(points)}
+    falls = {end: starts[end.curve].accuracy.mean - end.accuracy.mean for end in ends_of(points)}
+    worst = max(falls, key=lambda end: falls[end])
+    before = starts[worst.curve].accuracy.mean
+    if falls[worst] <= 0:
+        return "None of the changes lowered the accuracy of any method."
+    return (
+        f"The most harmful change is “{worst.panel[0]}”: at its strongest setting ({worst.level:.0%}) the accuracy of "
+        f"{worst.method} on {worst.dataset} falls from {before:.1%} to {worst.accuracy.mean:.1%}."
+    )
+
+
+def _protected(points: Iterable[AttackPoint]) -> str:
+    sides = [verdict(point.difference) for point in ends_of(points) if point.difference]
+    if not sides:
+        return ""
+    better, worse = sides.count("above"), sides.count("below")
+    return (
+        "Training on perturbed graphs, compared with a control trained without: at the strongest setting it is better "
+        f"in {better}, worse in {worse} and not measurably different in {len(sides) - better - worse} of {len(sides)} "
+        "comparisons."
+    )
+
+
+def _draw_ends(points: Sequence[AttackPoint]) -> Chart:
+    own = looks(point.method for point in points)
+    panels = []
+    for dataset in dict.fromkeys(point.dataset for point in points):
+        here = [point for point in ends_of(points) if point.dataset == dataset]
+        rows = list(dict.fromkeys(point.panel[0] for point in here))
+        methods = list(dict.fromkeys(point.method for point in here))
+        layers = []
+        for point in sorted(here, key=lambda point: methods.index(point.method)):
+            method, found = point.method, point.accuracy
+            shift = 0.6 * ((methods.index(method) + 0.5) / len(methods) - 0.5)
+            y = [rows.index(point.panel[0]) + shift]
+            text = [f"{method}\n{point.panel[0]}, {point.level:.0%}\naccuracy {found.mean:.2%}"]
+            if found.low <= found.high:
+                layers.append(Layer("rangeX", series=method, y=y, low=[found.low], high=[found.high], dash=[]))
+            layers.append(Layer("dot", series=method, x=[found.mean], y=y, text=text))
+        height = 14 + 12 * len(methods)
+        panels.append(Panel(dataset, "test accuracy", "", layers, rows=rows, percent="x", row_height=height))
+    series = [Series(name, look) for name, look in own.items()]
+    return Chart("headline", "Accuracy at the strongest setting of each change", panels, series, switches=True)
+
+
+def robustness(points: Sequence[AttackPoint]) -> Section:
     """The curves of each data set, and a table of their ends."""
-    points = attack_points(outcome)
-    drawn = attack_pictures(points)
-    words = {"accuracy": captions.ATTACKED, "difference": captions.ATTACKED_DIFFERENCE}
     source = interval_source(point.accuracy for point in points)
-    charts = [_chart(part, kind, picture) for kind, part, picture in drawn]
-    body = [
-        chart_figure(chart.label, words[kind].format(source=source), [chart])
-        for (kind, _, _), chart in zip(drawn, charts, strict=True)
+    words = {"accuracy": captions.ATTACKED, "difference": captions.ATTACKED_DIFFERENCE}
+    drawn = [
+        Figure(chart.label, words[chart.name.rpartition("-")[2]].format(source=source), [chart])
+        for chart in draw_attacks(points)
     ]
     link = data_link("all levels (CSV)", "tables.csv", attack_csv(points))
-    body += [
+    ends = [
         tag("h3", "Ends of the curves"),
         table("Robustness", _HEADS, map(_cells, ends_of(points)), class_="robustness"),
         tag("p", "At the strongest setting of each change. Data: ", link, class_="caption"),
     ]
-    return Section("robustness", "When the graph changes", body, charts, [picture for _, _, picture in drawn])
+    return Section("robustness", "When the graph changes", [*drawn, *ends])
 
 
-def attack_pictures(points: Sequence[AttackPoint]) -> list[tuple[str, list[AttackPoint], Picture]]:
-    """Draw the curves of each data set: first all of them as ``"accuracy"``, then each ``"difference"`` there is."""
-    pictures = []
+def draw_attacks(points: Sequence[AttackPoint]) -> list[Chart]:
+    """Draw the curves of each data set: first all accuracies, then the differences from controls there are."""
+    charts = []
     for dataset in dict.fromkeys(point.dataset for point in points):
-        for kind in ("accuracy", "difference"):
-            here = [point for point in points if point.dataset == dataset and _value(point, kind)]
-            if here:
-                pictures.append((kind, here, _draw(here, kind)))
-    return pictures
-
-
-def _value(point: AttackPoint, kind: str) -> Estimate | None:
-    return point.accuracy if kind == "accuracy" else point.difference
-
-
-Panels = dict[tuple[str, str], dict[str, list[tuple[float, Estimate]]]]
-
-
-def _curves(points: Sequence[AttackPoint], kind: str) -> tuple[Panels, dict[str, Look]]:
-    """Return the curves by panel, and the looks of all of them."""
-    panels: Panels = {}
-    own = looks(point.method for point in points)
-    chosen = {}
-    for point in points:
-        curve = point.method if kind == "accuracy" else f"{point.method} − {point.control}"
-        chosen[curve] = own[point.method]
-        place = point.size if point.attack == "bures-ball" else point.level
-        value = _value(point, kind)
-        if value is not None:
-            panels.setdefault(point.panel, {}).setdefault(curve, []).append((place, value))
-    return panels, chosen
-
-
-def _draw(points: Sequence[AttackPoint], kind: str) -> Picture:
-    panels, chosen = _curves(points, kind)
-    dataset, against = points[0].dataset, "" if kind == "accuracy" else " against the control"
-    ylabel = "test accuracy, %" if kind == "accuracy" else "difference, points"
-    name = f"robustness-{slug(dataset)}-{kind}"
-    return draw_panels(f"Robustness{against}, {dataset}", panels, chosen, name, ylabel=ylabel, zero=bool(against))
-
-
-def _chart(points: Sequence[AttackPoint], kind: str, picture: Picture) -> Chart:
-    panels, chosen = _curves(points, kind)
-    apart = kind == "difference"
-    drawn = [
-        estimates_panel(
-            title, unit, "difference, points" if apart else "test accuracy", curves, points=apart, zero=apart
-        )
-        for (title, unit), curves in panels.items()
-    ]
-    series = [Series(name, look) for name, look in chosen.items()]
-    return Chart(picture.name, picture.label, drawn, series, switches=True, zoom=True, data=picture.data)
+        here = [point for point in points if point.dataset == dataset]
+        gaps = [point for point in here if point.difference]
+        own = looks(point.method for point in here)
+        for kind, some in (("accuracy", here), ("difference", gaps)):
+            panels: dict[tuple[str, str], dict[str, list[tuple[float, Estimate]]]] = {}
+            chosen = {}
+            for point in some:
+                apart = kind == "difference" and point.difference
+                curve = f"{point.method} − {point.control}" if apart else point.method
+                chosen[curve] = own[point.method]
+                place = point.size if point.attack == "bures-ball" else point.level
+                panels.setdefault(point.panel, {}).setdefault(curve, []).append((place, apart or point.accuracy))
+            against, ylabel = (" against the control", "difference, points") if some is gaps else ("", "test accuracy")
+            label, name = f"Robustness{against}, {dataset}", f"robustness-{slug(dataset)}-{kind}"
+            if panels:
+                charts.append(draw_panels(label, panels, chosen, name, ylabel=ylabel, zero=some is gaps))
+    return charts
 
 
 def _cells(point: AttackPoint) -> list[Html | str]:
     found, gap = point.accuracy, point.difference
-    interval = f"{100 * found.low:.2f} – {100 * found.high:.2f}" if found.low <= found.high else "–"
     return [
         point.dataset,
         point.panel[0],
         point.method,
         number(f"{point.level:.0%}", point.level),
-        number(f"{100 * found.mean:.2f}", found.mean, "main"),
-        number(interval, found.low),
+        share(found.mean, kind="main"),
+        number(interval(found.low, found.high), found.low),
         number(points_text(gap) if gap else "–", gap.mean if gap else None),
     ]
 

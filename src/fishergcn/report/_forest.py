@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from fishergcn._base.text import signed_points
 from fishergcn.drawing import Html, tag
-from fishergcn.report._markup import table
+from fishergcn.report._page import number, table
 from fishergcn.studies import Comparison, Estimate
 
 
@@ -48,35 +48,41 @@ def finding(comparison: Comparison) -> Html:
     return tag("li", name, tag("b", number, class_=side), f"; {sentence}", class_="finding")
 
 
+def sentence(one: Comparison) -> str:
+    """Say how a method did against its control."""
+    side, gain = verdict(one.difference), one.difference
+    names = f"{one.cell} and its control {one.reference} on {one.dataset}"
+    if side == "unknown":
+        return f"{names} differ by {signed_points(gain.mean)} points; there are too few runs to say more."
+    if side == "equal":
+        return f"{names} have equal results in all runs."
+    interval = f"95% interval {signed_points(gain.low)} to {signed_points(gain.high)}"
+    if side == "zero":
+        return f"{names} cannot be told apart: {signed_points(gain.mean)} points ({interval})."
+    better = "better" if side == "above" else "worse"
+    said = f"{one.cell} is {better} than its control {one.reference} on {one.dataset}"
+    return f"{said}: {signed_points(gain.mean)} points ({interval})."
+
+
 def paired_table(comparisons: Sequence[Comparison]) -> Html:
     """Return all paired differences on one data set, with the full values in ``data-value``."""
     unit = comparisons[0].difference.unit
-    heads = ("points", "95% interval", "the interval", f"{unit} won / tied / lost", "Wilcoxon p")
-    numbers = (tag("th", text, class_="number", scope="col") for text in heads)
-    rows = (_paired_row(comparison) for comparison in comparisons)
-    names = {"class_": "paired", "data_dataset": comparisons[0].dataset}
-    return table("Paired differences", ("difference", *numbers), rows, **names)
+    heads = ("difference", "#points", "#95% interval", "#the interval", f"#{unit} won / tied / lost", "#Wilcoxon p")
+    dataset = comparisons[0].dataset
+    return table("Paired differences", heads, map(_paired_row, comparisons), class_="paired", data_dataset=dataset)
 
 
-def _paired_row(comparison: Comparison) -> Html:
-    difference, side = comparison.difference, verdict(comparison.difference)
-    known = side not in ("equal", "unknown")
-    counts = f"{comparison.won} / {comparison.tied} / {comparison.lost}"
-    return tag(
-        "tr",
-        tag("th", f"{comparison.cell} − {comparison.reference}", scope="row"),
-        tag("td", signed_points(difference.mean), class_="number main", data_value=difference.mean),
-        tag(
-            "td",
-            _interval(difference) or "–",
-            class_="number",
-            data_low=difference.low if known else None,
-            data_high=difference.high if known else None,
-        ),
-        tag("td", _WORDS[side], class_=f"number {side}"),
-        tag("td", counts, class_="number"),
-        tag("td", _p_value(comparison.p_value), class_="number", data_value=comparison.p_value),
-    )
+def _paired_row(one: Comparison) -> list[str]:
+    gap, side = one.difference, verdict(one.difference)
+    low, high = (None, None) if side in ("equal", "unknown") else (gap.low, gap.high)
+    return [
+        f"{one.cell} − {one.reference}",
+        number(signed_points(gap.mean), gap.mean, "main"),
+        number(_interval(gap) or "–", data_low=low, data_high=high),
+        number(_WORDS[side], kind=side),
+        number(f"{one.won} / {one.tied} / {one.lost}"),
+        number(f"{one.p_value:.3f}" if one.p_value >= 0.001 else "< 0.001", one.p_value),
+    ]
 
 
 def _interval(difference: Estimate) -> str:
@@ -88,10 +94,6 @@ def points_text(difference: Estimate) -> str:
     """Return a difference in points, with its interval in brackets if it has one."""
     interval = _interval(difference)
     return signed_points(difference.mean) + (f" [{interval}]" if interval else "")
-
-
-def _p_value(value: float) -> str:
-    return f"{value:.3f}" if value >= 0.001 else "< 0.001"
 
 
 def controls_first(comparisons: Iterable[Comparison]) -> list[Comparison]:

@@ -1,21 +1,22 @@
-"""The top of the page of a study: the verdict in one or two sentences, and one figure."""
+"""A study in words: the verdict at the top of its page, what was compared, what came out, what to do next."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from fishergcn._base.text import signed_points
-from fishergcn.drawing import Look, tag
+from fishergcn.drawing import Html, Look, Row, draw_rows, tag
 from fishergcn.report import _captions as captions
-from fishergcn.report._chart import chart_figure
-from fishergcn.report._chart_study import accuracy_panel, row_chart
-from fishergcn.report._forest import verdict
-from fishergcn.report._markup import Section
+from fishergcn.report._forest import sentence, verdict
 from fishergcn.report._outcome import Outcome
-from fishergcn.studies import Cell, Comparison
+from fishergcn.report._page import Figure, Section, command, in_short
+from fishergcn.studies import SPLITS_TO_JUDGE, Cell
+from fishergcn.training import parse_method
 
 # Rows of a panel; those of longer lists are chosen by their means.
 _MOST_ROWS = 14
+_MOST = 8  # sentences about controls; more are in the table
+_OWN = "fishergcn train --edges links.csv --features nodes.csv --labels labels.csv --out model"
+_COMPARE = "fishergcn compare --edges links.csv --features nodes.csv --labels labels.csv --out comparison"
 
 
 def headline(outcome: Outcome, looks: Mapping[str, Look], said: str = "") -> Section | None:
@@ -25,31 +26,32 @@ def headline(outcome: Outcome, looks: Mapping[str, Look], said: str = "") -> Sec
     """
     if not outcome.summaries:
         return None
-    panels = [
-        accuracy_panel(dataset if len(outcome.datasets) > 1 else "", rows, outcome, looks)
+    panels = {
+        dataset if len(outcome.datasets) > 1 else "": rows
         for dataset in outcome.datasets
-        if (rows := _rows(outcome, dataset))
-    ]
-    chart = row_chart("headline", f"Test accuracy on {', '.join(outcome.datasets)}", panels, looks)
-    words = [tag("p", each, class_="verdict") for each in _verdict(outcome, said)]
-    return Section("headline", "In short", [*words, chart_figure("Test accuracy", captions.HEADLINE, [chart])], [chart])
+        if (rows := _rows(outcome, dataset, looks))
+    }
+    chart = draw_rows(f"Test accuracy on {', '.join(outcome.datasets)}", panels, "headline", x="test accuracy")
+    sentences = [said, _best(outcome)] if said else [_best(outcome), *_controls(outcome)]
+    return in_short(sentences, Figure("Test accuracy", captions.HEADLINE, [chart], files=()))
 
 
-def _rows(outcome: Outcome, dataset: str) -> list[Cell]:
+def _rows(outcome: Outcome, dataset: str, looks: Mapping[str, Look]) -> list[Row]:
     """Return the cells to draw: those without variants, the best where there are too many."""
     cells = [cell for cell in outcome.cells(dataset).values() if cell in outcome.summaries]
     plain = [cell for cell in cells if not cell.variant] or cells
     best = sorted(plain, key=lambda cell: -_mean(outcome, cell))[:_MOST_ROWS]
-    return [cell for cell in plain if cell in best]
+    return [
+        Row(cell.name, found.mean, found.low, found.high, looks[cell.name],
+            [run.test_accuracy for run in outcome.runs[cell]], series=cell.name)
+        for cell in plain
+        if cell in best and (found := outcome.summaries[cell].accuracy) is not None
+    ]  # fmt: skip
 
 
 def _mean(outcome: Outcome, cell: Cell) -> float:
     accuracy = outcome.summaries[cell].accuracy
     return accuracy.mean if accuracy is not None else -1.0
-
-
-def _verdict(outcome: Outcome, said: str) -> list[str]:
-    return [said, _best(outcome)] if said else [_best(outcome), *_controls(outcome)]
 
 
 def _best(outcome: Outcome) -> str:
@@ -71,36 +73,102 @@ def _best(outcome: Outcome) -> str:
 
 def _controls(outcome: Outcome) -> list[str]:
     """Sum up how perturbed methods did against their controls, in one sentence."""
-    plain = {cell.name for cell in outcome.runs if not cell.variant}
-    judged = [one for one in outcome.comparisons if one.role == "control" and one.cell in plain]
+    judged = outcome.controls
     judged = judged or [one for one in outcome.comparisons if one.role == "control"]
     if not judged:
         return []
     if len(judged) == 1:
         return [sentence(judged[0])]
     sides = [verdict(one.difference) for one in judged]
+    better, worse = sides.count("above"), sides.count("below")
     return [
-        "Changing the graph during training, compared with a control trained without it: better in "
-        f"{_of(sides, 'above')}, worse in {_of(sides, 'below')}, no measurable difference in "
-        f"{_of(sides, 'zero', 'unknown', 'equal')} of {len(judged)} comparisons."
+        f"Changing the graph during training, compared with a control trained without it: better in {better}, worse in "
+        f"{worse}, no measurable difference in {len(sides) - better - worse} of {len(judged)} comparisons."
     ]
 
 
-def _of(sides: Sequence[str], *wanted: str) -> str:
-    return str(sum(side in wanted for side in sides))
+def summary(outcome: Outcome) -> Section | None:
+    """What was compared, what came out, what to do next."""
+    if not outcome.summaries:
+        return None
+    compared = [tag("p", _counts(outcome)), tag("ul", *_methods(outcome))]
+    return Section(
+        "summary",
+        "In words",
+        [
+            tag("h3", "What was compared"),
+            *compared,
+            tag("h3", "What came out"),
+            tag("ul", *_results(outcome)),
+            tag("h3", "What to do next"),
+            tag("ul", *_next(outcome)),
+        ],
+    )
 
 
-def sentence(one: Comparison) -> str:
-    """Say how a method did against its control."""
-    side, gain = verdict(one.difference), one.difference
-    names = f"{one.cell} and its control {one.reference} on {one.dataset}"
-    if side == "unknown":
-        return f"{names} differ by {signed_points(gain.mean)} points; there are too few runs to say more."
-    if side == "equal":
-        return f"{names} have equal results in all runs."
-    interval = f"95% interval {signed_points(gain.low)} to {signed_points(gain.high)}"
-    if side == "zero":
-        return f"{names} cannot be told apart: {signed_points(gain.mean)} points ({interval})."
-    better = "better" if side == "above" else "worse"
-    said = f"{one.cell} is {better} than its control {one.reference} on {one.dataset}"
-    return f"{said}: {signed_points(gain.mean)} points ({interval})."
+def _describe(name: str) -> str:
+    """Return what a method is, in words."""
+    method = parse_method(name)
+    words = method.described.summary
+    words += " that also looks at distant neighbors" * method.high_order
+    if method.perturbed:
+        words += ", trained on slightly changed versions of the graph"
+    elif method.samples is not None and method.samples > 1:
+        words += f", trained with {method.samples} dropout samples per step"
+    return words + " and rewarded for consistent predictions" * method.consistent
+
+
+def _counts(outcome: Outcome) -> str:
+    names = {cell.name for cell in outcome.summaries}
+    splits, seeds = (len({getattr(run, part) for run in outcome.records}) for part in ("split", "seed"))
+    where = f"on {splits} different choices of training, validation and test nodes (splits)"
+    if splits == 1:
+        where = "on one choice of training, validation and test nodes (a split)"
+    often = "" if seeds == 1 else f", {seeds} times each with different starting weights (seeds)"
+    each = "One method" if len(names) == 1 else f"{len(names)} methods"
+    data = ", ".join(outcome.datasets)
+    return f"{each} for predicting the classes of nodes in {data}, {where}{often}. All methods use the same ones."
+
+
+def _methods(outcome: Outcome) -> list[Html]:
+    names = dict.fromkeys(cell.method for cell in outcome.summaries)
+    controls = {cell.control for cell in outcome.summaries if not cell.variant}
+    found = []
+    for name in names:
+        control = "; a control, to see what changing the graph adds" if name in controls else ""
+        found.append(tag("li", tag("code", name), f": {_describe(name)}{control}"))
+    return found
+
+
+def _results(outcome: Outcome) -> list[Html]:
+    found = []
+    for dataset in outcome.datasets:
+        means = {
+            cell.name: each.accuracy.mean
+            for cell, each in outcome.summaries.items()
+            if cell.dataset == dataset and each.accuracy is not None
+        }
+        best = max(means, key=lambda name: means[name])
+        text = f" classified {means[best]:.1%} of the test nodes of {dataset} correctly"
+        if len(means) > 1:
+            text += f", the highest mean of all methods; the lowest is {min(means.values()):.1%}"
+        found.append(tag("li", tag("code", best), f"{text}."))
+    judged = outcome.controls
+    found += [tag("li", sentence(one)) for one in judged[:_MOST]]
+    if len(judged) > _MOST:
+        found.append(tag("li", f"{len(judged) - _MOST} more comparisons are below."))
+    return found
+
+
+def _next(outcome: Outcome) -> list[Html]:
+    found = []
+    done = sum(map(len, outcome.runs.values())) + len(outcome.failed)
+    if done < len(outcome.plan) and outcome.command:
+        found.append(tag("li", "Run what is missing, with the same command: ", command(outcome.command)))
+    splits = {run.split for run in outcome.records}
+    if len(splits) < SPLITS_TO_JUDGE and splits != {"public"}:
+        words = f"For a firmer answer, run the command under “What was run” with --splits {SPLITS_TO_JUDGE} or more"
+        found.append(tag("li", f"{words} and a new folder for --out."))
+    found.append(tag("li", "Train a model on your own data: ", command(_OWN)))
+    found.append(tag("li", "Compare methods on your own data: ", command(_COMPARE)))
+    return found

@@ -1,23 +1,32 @@
-"""The page of a trained model: how good it is and where, how it was chosen, and what its graph looks like."""
+"""The page of a trained model: how good it is and where, how it was chosen, what its graph looks like, its files."""
 
 from __future__ import annotations
 
 import math
+import os
+import shlex
 from pathlib import Path
 
-from fishergcn._base.files import write_text
-from fishergcn.drawing import tag
+from fishergcn._base.text import duration
+from fishergcn.drawing import Html, tag
+from fishergcn.execution import chosen_config
 from fishergcn.report import _model_choice as choice
 from fishergcn.report import _model_classes as classes
-from fishergcn.report import _model_facts as facts
-from fishergcn.report._assessment import wilson
-from fishergcn.report._chart import chart_figure
-from fishergcn.report._geometry import geometry
-from fishergcn.report._markup import Section
-from fishergcn.report._model_graph import graph_section
-from fishergcn.report._model_nodes import uncertain_nodes
-from fishergcn.report._page import assemble
-from fishergcn.report._subject import Subject, read_subject
+from fishergcn.report._assessment import Subject, read_subject, wilson
+from fishergcn.report._model_graph import graph_section, uncertain_nodes
+from fishergcn.report._page import Section, command, entries, in_short, in_words, local_link, named_digest, write_page
+from fishergcn.report._sections import geometry
+
+_FILES = {
+    "predictions.csv": "class and probabilities of every node",
+    "README.md": "the model card",
+    "model.json": "settings, scores, versions",
+    "weights.safetensors": "what was learned",
+    "split.safetensors": "nodes for training, validation and test",
+    "runs.json": "all runs from which it was chosen",
+    "graph.npz": "the graph",
+    "geometry.json": "how it responds to changes of the graph",
+}
 
 
 def report_model(folder: Path) -> Path:
@@ -29,7 +38,7 @@ def write_model_page(subject: Subject) -> Path:
     """Write the page of a model that has been read."""
     sections = [
         _headline(subject),
-        choice.candidates(subject),
+        choice.candidates(subject.model.selection, "How it was chosen: does the graph help?"),
         classes.by_class(subject),
         classes.confusions(subject),
         classes.calibrated(subject),
@@ -37,29 +46,23 @@ def write_model_page(subject: Subject) -> Path:
         graph_section(subject),
         choice.runs(subject),
         geometry(subject.folder),
-        facts.files(subject),
-        facts.protocol(subject),
+        _files(subject),
+        _protocol(subject),
     ]
     record, graph = subject.model.record, subject.model.graph
     lead = (
         f"A trained model for the {graph.num_nodes:,} nodes, {graph.num_links:,} links and "
         f"{subject.model.num_classes} classes of {record.dataset}."
     )
-    page = subject.folder / "report.html"
-    title = f"{record.method} on {record.dataset}"
-    write_text(page, assemble(title, lead, [each for each in sections if each is not None]))
-    return page
+    return write_page(subject.folder, f"{record.method} on {record.dataset}", lead, sections)
 
 
 def _headline(subject: Subject) -> Section:
     """Say how good the model is and whether the links help; draw the candidates, or accuracy by class."""
-    words = [tag("p", each, class_="verdict") for each in (_verdict(subject), *choice.about_links(subject))]
-    chart = choice.candidates_chart(subject.model.selection) or classes.class_chart(subject, "headline")
-    if chart is None:
-        return Section("headline", "In short", words)
-    caption = choice.CAPTION if subject.model.selection is not None else classes.CAPTION.format(nodes=subject.words)
-    title = "Candidates" if subject.model.selection is not None else "Accuracy by class"
-    return Section("headline", "In short", [*words, chart_figure(title, caption, [chart])], [chart])
+    sentences = (_verdict(subject), *choice.about_links(subject))
+    if (figure := choice.candidates_figure(subject.model.selection)) is not None:
+        return in_short(sentences, figure)
+    return in_short(sentences, classes.class_figure(subject, "headline"))
 
 
 def _verdict(subject: Subject) -> str:
@@ -80,3 +83,42 @@ def _verdict(subject: Subject) -> str:
     if subject.part == "val":
         text += " No nodes were set aside for testing; these also decided when to stop, so expect a little less."
     return text
+
+
+def _files(subject: Subject) -> Section:
+    """Links to predictions and model, and the commands that use them."""
+    there = {name: words for name, words in _FILES.items() if os.path.isfile(subject.folder / name)}
+    listed = [tag("li", local_link(name, name), f": {words}") for name, words in there.items()]
+    place = shlex.quote(str(subject.folder))
+    code = f"import fishergcn\nmodel = fishergcn.load_model({str(subject.folder)!r})\nmodel.probabilities()"
+    body = [
+        tag("p", "Beside this page:"),
+        tag("ul", *listed),
+        tag("p", "Predict the nodes of a graph with the same features:"),
+        command(f"fishergcn predict {place} --graph other.npz --out predictions.csv"),
+        tag("p", "See which links a prediction depends on, and how the model responds to changes of its graph:"),
+        command(f"fishergcn geometry links {place} --node NODE"),
+        command(f"fishergcn geometry fisher {place} --keep"),
+        tag("p", "In Python:"),
+        command(code),
+    ]
+    return Section("files", "Predictions and files", body)
+
+
+def _protocol(subject: Subject) -> Section:
+    """What the model was made with."""
+    model, record = subject.model, subject.model.record
+    sizes = model.split_sizes
+    parts = f"{sizes['train']:,} training, {sizes['val']:,} validation and {sizes['test']:,} test nodes"
+    usual = chosen_config(None, None)
+    changed = {name: value for name, value in vars(model.config).items() if value != getattr(usual, name)}
+    found: list[tuple[str, list[Html | str]]] = [
+        ("Method", [record.method]),
+        ("Data", [named_digest(record.dataset, record.graph_digest)]),
+        ("Split", [f"{record.split}: {parts}"]),
+        ("Seed, epochs", [f"{record.seed}, {record.epochs}"]),
+        ("Settings that differ from the defaults", [in_words(changed) or "none"]),
+        ("Trained on", [f"{record.device}, {duration(record.seconds)}"]),
+        ("Versions", [in_words(record.versions)]),
+    ]
+    return Section("protocol", "How it was made", [entries(found)])

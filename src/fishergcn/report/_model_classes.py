@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 
-from fishergcn.drawing import Html, tag
-from fishergcn.report._assessment import BINS, Bin, calibration, wilson
-from fishergcn.report._chart import BLUE, GRAY, Chart, Panel, chart_figure, layer
-from fishergcn.report._markup import Section, breakable, number, pieces, region, table
-from fishergcn.report._subject import Subject
+from fishergcn.drawing import Chart, Html, Layer, Panel, Row, draw_rows, tag
+from fishergcn.report._assessment import BINS, Bin, Subject, calibration, wilson
+from fishergcn.report._page import Figure, Section, breakable, count, interval, number, share, table
 
-CAPTION = (
+_CAPTION = (
     "The share of the {nodes} of each class that the model finds; bars are 95% intervals (Wilson), wide where a "
     "class has few nodes."
 )
@@ -24,69 +23,50 @@ _LARGEST_MATRIX = 20
 _MOST_ROWS = 40
 
 
-def class_chart(subject: Subject, name: str) -> Chart | None:
+def class_figure(subject: Subject, name: str) -> Figure | None:
     """Draw the share of each class's nodes that is found."""
-    known = [
-        (each, found) for each, found in zip(subject.model.class_names, subject.scores, strict=True) if found.nodes
-    ]
+    known = [each for each in zip(subject.model.class_names, subject.scores, strict=True) if each[1].nodes]
     if not known:
         return None
-    shown = sorted(known, key=lambda each: each[1].recall)[:_MOST_ROWS] if len(known) > _MOST_ROWS else known
-    ends = [wilson(found.found, found.nodes) for _, found in shown]
-    places = list(range(len(shown)))
-    text = [
-        f"{label}\n{found.found} of {found.nodes} found: {found.recall:.1%}\n95% interval {low:.1%} to {high:.1%}"
-        for (label, found), (low, high) in zip(shown, ends, strict=True)
-    ]
-    layers = [
-        layer("rangeX", y=places, low=[low for low, _ in ends], high=[high for _, high in ends], color=BLUE, size=3),
-        layer("dot", x=[found.recall for _, found in shown], y=places, color=BLUE, size=5, text=text),
-    ]
-    words = f"share of its {subject.words} found"
-    panel = Panel("", words, "", layers, rows=[label for label, _ in shown], percent="x", x_domain=(0, 1))
-    return Chart(name, f"Accuracy by class, {subject.words}", [panel])
+    rows = []
+    for label, found in (
+        sorted(known, key=lambda each: each[1].recall)[:_MOST_ROWS] if len(known) > _MOST_ROWS else known
+    ):
+        low, high = wilson(found.found, found.nodes)
+        text = f"{label}\n{found.found} of {found.nodes} found: {found.recall:.1%}"
+        text += f"\n95% interval {low:.1%} to {high:.1%}"
+        rows.append(Row(label, found.recall, low, high, size=5, tip=text))
+    label, x = f"Accuracy by class, {subject.words}", f"share of its {subject.words} found"
+    chart = draw_rows(label, {"": rows}, name, x=x, x_domain=(0, 1))
+    return Figure("Accuracy by class", _CAPTION.format(nodes=subject.words), [chart])
 
 
 def by_class(subject: Subject) -> Section | None:
     """Accuracy, precision and F1 of each class."""
     if subject.part is None:
         return None
-    chart = class_chart(subject, "classes-chart") if subject.model.selection is not None else None
-    heads = (
-        "class",
-        f"#{subject.words}",
-        "#found %",
-        "#95% interval",
-        "#precision %",
-        "#F1 %",
-        "#links within the class %",
-    )
+    heads = ("class", f"#{subject.words}", "#found %", "#95% interval", "#precision %", "#F1 %",
+             "#links within the class %")  # fmt: skip
     rows = []
     for label, found, inside in zip(subject.model.class_names, subject.scores, subject.facts.of_class, strict=False):
         low, high = wilson(found.found, found.nodes)
-        rows.append([
-            label,
-            number(f"{found.nodes:,}", found.nodes),
-            number(_percent(found.recall), found.recall, "main"),
-            number(f"{100 * low:.1f} – {100 * high:.1f}" if found.nodes else "–", low),
-            number(_percent(found.precision), found.precision),
-            number(_percent(found.f1), found.f1),
-            number(_percent(float(inside)), float(inside)),
-        ])  # fmt: skip
+        ends = number(interval(low, high, 1), low)
+        scores = (share(each, 1) for each in (found.precision, found.f1, float(inside)))
+        rows.append([label, count(found.nodes), share(found.recall, 1, "main"), ends, *scores])
     weakest = [(name, one) for name, one in zip(subject.model.class_names, subject.scores, strict=True) if one.nodes]
-    words = []
+    body: list[Html | Figure] = []
     if len(weakest) > 1:
         name, one = min(weakest, key=lambda each: each[1].recall)
         best, other = max(weakest, key=lambda each: each[1].recall)
-        words = [tag("p", f"Easiest: {best} ({other.recall:.0%} of its {subject.words} found). "
-                          f"Hardest: {name} ({one.recall:.0%}).")]  # fmt: skip
-    drawn = [chart_figure("Accuracy by class", CAPTION.format(nodes=subject.words), [chart])] if chart else []
+        body = [tag("p", f"Easiest: {best} ({other.recall:.0%} of its {subject.words} found). "
+                         f"Hardest: {name} ({one.recall:.0%}).")]  # fmt: skip
+    figure = class_figure(subject, "classes-chart") if subject.model.selection is not None else None
     caption = (
         "“Found” is the share of a class's nodes that are predicted as such (recall), “precision” the share of such "
         "predictions that are right, and F1 their harmonic mean."
     )
-    body = [*words, *drawn, table("Classes", heads, rows), tag("p", caption, class_="caption")]
-    return Section("classes", "Accuracy by class", body, [chart] if chart else [])
+    body += [*([figure] if figure else []), table("Classes", heads, rows), tag("p", caption, class_="caption")]
+    return Section("classes", "Accuracy by class", body)
 
 
 def confusions(subject: Subject) -> Section | None:
@@ -105,11 +85,7 @@ def confusions(subject: Subject) -> Section | None:
     ]
     wrong = sorted(wrong, key=lambda each: -each[0])[:10]
     if wrong:
-        rows = [
-            [names[i], names[j], number(f"{count:,}", count),
-             number(f"{100 * count / matrix[i].sum():.1f}", count / float(matrix[i].sum()))]
-            for count, i, j in wrong
-        ]  # fmt: skip
+        rows = [[names[i], names[j], count(nodes), share(nodes / float(matrix[i].sum()), 1)] for nodes, i, j in wrong]
         heads = ("class", "predicted as", "#nodes", "#% of the class")
         body += [tag("h3", "Most frequent mistakes"), table("Most frequent mistakes", heads, rows)]
     else:
@@ -120,23 +96,15 @@ def confusions(subject: Subject) -> Section | None:
 def _matrix(subject: Subject) -> Html:
     names, matrix = subject.model.class_names, subject.confusion
     sums = matrix.sum(axis=1)
-    heads = [
-        tag("th", "class", scope="col"),
-        *(tag("th", breakable(each), scope="col", class_="number", title=each) for each in names),
-    ]
-    # Heads break between the parts of a name, and inside of one only where it is very long.
-    longest = max(len(part) for each in names for part in pieces(each))
-    rows = []
-    for i, name in enumerate(names):
-        cells = [
-            tag("td", f"{matrix[i, j]:,}", class_="heat", data_value=int(matrix[i, j]),
-                style=f"--heat: {55 * matrix[i, j] / sums[i] if sums[i] else 0:.0f}")
-            for j in range(len(names))
-        ]  # fmt: skip
-        rows.append(tag("tr", tag("th", breakable(name), scope="row"), *cells))
-    content = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows), class_="heat-table",
-                  style=f"--longest: {min(longest, 16)}")  # fmt: skip
-    return region("Confusion matrix", content)
+    heads = ["class", *(tag("th", breakable(each), scope="col", class_="number", title=each) for each in names)]
+    rows = [
+        [name, *(tag("td", f"{nodes:,}", class_="heat", data_value=int(nodes),
+                     style=f"--heat: {55 * nodes / total if total else 0:.0f}") for nodes in row)]
+        for name, row, total in zip(names, matrix, sums, strict=True)
+    ]  # fmt: skip
+    # Heads break at spaces and after underscores, and inside of a part only where it is very long.
+    longest = max(len(part) for each in names for part in re.findall(r"[^_\s]*_+|[^_\s]+", each) or [each])
+    return table("Confusion matrix", heads, rows, class_="heat-table", style=f"--longest: {min(longest, 16)}")
 
 
 def calibrated(subject: Subject) -> Section | None:
@@ -144,51 +112,42 @@ def calibrated(subject: Subject) -> Section | None:
     if subject.part is None:
         return None
     bins, error = calibration(subject.probabilities[subject.judged], subject.labels)
-    count = len(subject.judged)
-    stated = sum(each.count * each.stated for each in bins) / count
-    correct = sum(each.count * each.correct for each in bins) / count
+    nodes = len(subject.judged)
+    stated = sum(each.count * each.stated for each in bins) / nodes
+    correct = sum(each.count * each.correct for each in bins) / nodes
     apart = stated - correct
     side = "about as sure as it should be"
     if abs(apart) >= 0.02:
         side = "surer of itself than it should be" if apart > 0 else "less sure of itself than it could be"
     text = (
         f"Expected calibration error (ECE): {100 * error:.1f}%. On average the model states a probability of "
-        f"{stated:.1%} and is right for {correct:.1%} of the {count:,} {subject.words}: it is {side}."
+        f"{stated:.1%} and is right for {correct:.1%} of the {nodes:,} {subject.words}: it is {side}."
     )
-    chart = _calibration_chart(bins, subject)
     rows = [
         [
             tag("th", f"{each.stated:.1%}", scope="row", data_value=each.stated),
-            number(f"{100 * each.correct:.1f}", each.correct),
-            number(f"{each.count:,}", each.count),
+            share(each.correct, 1),
+            count(each.count),
         ]
         for each in bins
     ]
-    heads = ("stated probability", "#right %", "#nodes")
-    body = [
+    body: list[Html | Figure] = [
         tag("p", text, id="ece"),
-        chart_figure("Calibration", _CALIBRATION.format(bins=BINS), [chart]),
-        table("Calibration", heads, rows),
+        Figure("Calibration", _CALIBRATION.format(bins=BINS), [_draw_calibration(bins, subject)]),
+        table("Calibration", ("stated probability", "#right %", "#nodes"), rows),
     ]
-    return Section("calibration", "Can its probabilities be trusted?", body, [chart])
+    return Section("calibration", "Can its probabilities be trusted?", body)
 
 
-def _calibration_chart(bins: list[Bin], subject: Subject) -> Chart:
-    ends = [wilson(round(each.correct * each.count), each.count) for each in bins]
+def _draw_calibration(bins: list[Bin], subject: Subject) -> Chart:
     most = max(each.count for each in bins)
-    layers = [
-        layer("line", x=[0, 1], y=[0, 1], color=GRAY, dash=[4, 3]),
-        layer("rangeY", x=[each.stated for each in bins], low=[low for low, _ in ends], high=[high for _, high in ends],
-              color=BLUE),
-    ]  # fmt: skip
+    layers = [Layer("line", x=[0, 1], y=[0, 1], color="rest", dash=[4, 3])]
     for each in bins:
+        low, high = wilson(round(each.correct * each.count), each.count)
         text = f"stated {each.stated:.1%}\nright {each.correct:.1%}\n{each.count} nodes"
-        layers.append(layer("dot", x=[each.stated], y=[each.correct], color=BLUE, text=[text],
-                            size=3 + 6 * math.sqrt(each.count / most)))  # fmt: skip
+        size = 3 + 6 * math.sqrt(each.count / most)
+        layers.append(Layer("rangeY", x=[each.stated], low=[low], high=[high], color="main"))
+        layers.append(Layer("dot", x=[each.stated], y=[each.correct], color="main", text=[text], size=size))
     panel = Panel("", "probability that the model states", "share of right predictions", layers, percent="xy",
                   x_domain=(0, 1), y_domain=(0, 1), height=380)  # fmt: skip
     return Chart("calibration-chart", f"Calibration, {subject.words}", [panel])
-
-
-def _percent(value: float) -> str:
-    return "–" if math.isnan(value) else f"{100 * value:.1f}"

@@ -26,38 +26,17 @@ from fishergcn.training import RunRecord
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the report is about.
-
-    Attributes
-    ----------
-    plan
-        What was to be run.
-    command
-        The command line that ran it; empty if unknown.
-    runs
-        The finished runs of each cell, in the plan's order, without their curves; cells without
-        any are left out.
-    failed
-        The runs that diverged or broke, each with its cell.
-    bands
-        The learning curves of each cell, as long as at least half of its runs were still training.
-    spectra
-        The largest eigenvalues of L of each cell's graph, where they were noted.
-    summaries, comparisons
-        The results of each cell that has any, and its paired differences.
-    equivalence
-        What all comparisons of perturbed methods with their controls say together; None if there are none.
-    """
+    """What the report is about: cells without finished runs are in none of its mappings."""
 
     plan: Plan
-    command: str
-    runs: Mapping[Cell, list[RunRecord]]
+    command: str  # the command line that ran it; empty if unknown
+    runs: Mapping[Cell, list[RunRecord]]  # finished ones in the plan's order, without their curves
     failed: list[tuple[Cell, RunRecord]]
-    bands: Mapping[Cell, Mapping[str, Band]]
-    spectra: Mapping[Cell, FloatArray]
+    bands: Mapping[Cell, Mapping[str, Band]]  # as long as at least half of the runs were still training
+    spectra: Mapping[Cell, FloatArray]  # the largest eigenvalues of L, where they were noted
     summaries: Mapping[Cell, CellSummary]
     comparisons: list[Comparison]
-    equivalence: Equivalence | None
+    equivalence: Equivalence | None  # what all comparisons with controls say together
 
     @property
     def records(self) -> list[RunRecord]:
@@ -69,9 +48,20 @@ class Outcome:
         """The data sets of which there are runs, in the plan's order."""
         return tuple(dict.fromkeys(cell.dataset for cell in self.runs))
 
+    @property
+    def controls(self) -> list[Comparison]:
+        """The comparisons of cells that are no variants with their controls."""
+        plain = {cell.name for cell in self.runs if not cell.variant}
+        return [one for one in self.comparisons if one.role == "control" and one.cell in plain]
+
     def cells(self, dataset: str) -> dict[str, Cell]:
         """Return the cells of one data set that have runs, by name."""
         return {cell.name: cell for cell in self.runs if cell.dataset == dataset}
+
+    def accuracies(self, dataset: str, name: str) -> dict[tuple[str, int], float]:
+        """Return the test accuracies of a cell by split and seed; none if it has no runs."""
+        cell = self.cells(dataset).get(name)
+        return {(run.split, run.seed): run.test_accuracy for run in self.runs[cell]} if cell else {}
 
     def curves(self, dataset: str) -> dict[str, Mapping[str, Band]]:
         """Return the learning curves of the cells of one data set that have any, by name."""

@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fishergcn._base.text import signed_points
-from fishergcn.drawing import Picture, draw_panels, looks, tag
+from fishergcn.drawing import Chart, draw_panels, looks, tag
 from fishergcn.report import _captions as captions
-from fishergcn.report._chart import Chart, Panel, Series, chart_figure
-from fishergcn.report._chart_study import estimates_panel
-from fishergcn.report._markup import Section
 from fishergcn.report._outcome import Outcome
+from fishergcn.report._page import Figure, Section
 from fishergcn.studies import Cell, Estimate, paired_difference
 from fishergcn.training import parse_method
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A perturbed cell with what it gains.
-
-    Attributes
-    ----------
-    cell
-        Which.
-    control
-        Its paired difference from the control.
-    mean
-        Its paired difference from training on the mean of its graphs, without noise; None where that was not run.
-    """
+    """A perturbed cell with what it gains, in paired differences."""
 
     cell: Cell
-    control: Estimate
-    mean: Estimate | None
+    control: Estimate  # from its control
+    mean: Estimate | None  # from training on the mean of its graphs, without noise, where that was run
 
     @property
     def neighborhood(self) -> str:
@@ -54,10 +42,20 @@ class Judged:
         return self.cell.config.noise != "mean"
 
     @property
-    def plain(self) -> bool:
-        """Whether it stands on a curve over radii: isotropic noise, with dropout, without consistency."""
+    def kind(self) -> tuple[bool, bool, bool]:
+        """How it was trained: with consistency, with dropout, with a learned shape."""
         config = self.cell.config
-        return not config.adversarial and config.dropout > 0 and not parse_method(self.cell.method).consistent
+        return parse_method(self.cell.method).consistent, config.dropout > 0, config.adversarial
+
+
+_PLAIN = (False, True, False)  # what stands on a curve over radii
+_KINDS = {
+    _PLAIN: "Isotropic noise with dropout",
+    (False, False, False): "Without dropout",
+    (True, True, False): "With consistency",
+    (True, False, False): "With consistency and without dropout",
+    (False, True, True): "With a learned shape",
+}
 
 
 def is_study_of_perturbations(outcome: Outcome) -> bool:
@@ -79,50 +77,36 @@ def _against_mean(outcome: Outcome, cell: Cell) -> Estimate | None:
     mean = outcome.plan.mean_of(cell)
     if mean is None or mean not in outcome.runs:
         return None
-    ours, theirs = (
-        {(record.split, record.seed): record.test_accuracy for record in outcome.runs[each]} for each in (cell, mean)
-    )
+    ours, theirs = (outcome.accuracies(cell.dataset, each.name) for each in (cell, mean))
     return paired_difference(ours, theirs, bounds=(0.0, 1.0))[0] if ours.keys() & theirs.keys() else None
 
 
-def perturbations(outcome: Outcome) -> Section:
-    """One figure and one paragraph."""
-    judged = judge(outcome)
-    picture = draw_perturbations(judged)
-    charts = [_chart(judged, picture.data)] if picture else []
-    drawn = [chart_figure("What each neighborhood gains", captions.PERTURBATIONS, charts)] if charts else []
-    body = [tag("p", paragraph(judged)), *drawn]
-    return Section("perturbations", "Does any perturbation help?", body, charts, [picture] if picture else [])
+def perturbations(judged: Sequence[Judged]) -> Section:
+    """One paragraph and one figure."""
+    chart = draw_perturbations(judged)
+    drawn = [Figure("What each neighborhood gains", captions.PERTURBATIONS, [chart])] if chart else []
+    return Section("perturbations", "Does any perturbation help?", [tag("p", paragraph(judged)), *drawn])
 
 
-def _chart(judged: Sequence[Judged], data: str) -> Chart:
-    panels: list[Panel] = [
-        estimates_panel(title, x, "difference, points", curves, points=True, zero=True)
-        for (title, x), curves in curves_of(judged).items()
-    ]
-    chosen = looks(dict.fromkeys(each.neighborhood for each in judged))
-    series = [Series(name, look) for name, look in chosen.items()]
-    label = "Perturbations against the control"
-    return Chart("perturbations-over-radius", label, panels, series, switches=True, zoom=True, data=data)
-
-
-def draw_perturbations(judged: Sequence[Judged]) -> Picture | None:
+def draw_perturbations(judged: Sequence[Judged]) -> Chart | None:
     """Draw the difference from the control over the radius: above with noise, below the mean without it."""
-    panels = curves_of(judged)
-    if not panels:
-        return None
+    panels = _curves(judged)
     chosen = looks(dict.fromkeys(each.neighborhood for each in judged))
     label = "Perturbations against the control"
-    return draw_panels(label, panels, chosen, "perturbations", ylabel="difference, points", zero=True)
+    return (
+        draw_panels(label, panels, chosen, "perturbations", ylabel="difference, points", zero=True) if panels else None
+    )
 
 
-def curves_of(judged: Sequence[Judged]) -> dict[tuple[str, str], dict[str, list[tuple[float, Estimate]]]]:
+def _curves(judged: Sequence[Judged]) -> dict[tuple[str, str], dict[str, list[tuple[float, Estimate]]]]:
     """Return by panel, that is data set and whether there is noise, the curve of each neighborhood over its radius."""
     panels: dict[tuple[str, str], dict[str, list[tuple[float, Estimate]]]] = {}
     datasets = tuple(dict.fromkeys(each.cell.dataset for each in judged))
     for noisy, words in ((True, "noise"), (False, "mean, no noise")):
         for dataset in datasets:
-            here = [each for each in judged if each.cell.dataset == dataset and each.plain and each.noisy == noisy]
+            here = [
+                each for each in judged if each.cell.dataset == dataset and each.kind == _PLAIN and each.noisy == noisy
+            ]
             curves: dict[str, list[tuple[float, Estimate]]] = {}
             for each in sorted(here, key=lambda one: one.radius):
                 curves.setdefault(each.neighborhood, []).append((each.radius, each.control))
@@ -174,37 +158,15 @@ def paragraph(judged: Sequence[Judged]) -> str:
         text += f" The mean alone is above the control in {len(gains)} of {len(means)} cells"
         text += f" ({_listed(gains)})." if gains else "."
     if above:
-        told = {each: each.mean for each in above if each.mean is not None}
-        kept = [each for each, gain in told.items() if gain.low > 0]
+        compared_too = {each: each.mean for each in above if each.mean is not None}
+        kept = [each for each, gain in compared_too.items() if gain.low > 0]
         text += f" Above the control: {_listed(above)}; above the mean too: {_listed(kept) or 'none'}"
-        text += f"; mean not run for {len(above) - len(told)}." if len(told) < len(above) else "."
-    for words, group in _groups(noisy):
+        text += f"; mean not run for {len(above) - len(compared_too)}." if len(compared_too) < len(above) else "."
+    for kind, words in _KINDS.items():
+        group = [each.control.mean for each in noisy if each.kind == kind]
         if group:
-            mean = sum(each.control.mean for each in group) / len(group)
-            text += f" {words}: {signed_points(mean)} points in the mean of {len(group)} cells."
+            text += f" {words}: {signed_points(sum(group) / len(group))} points in the mean of {len(group)} cells."
     return text
-
-
-def _groups(judged: Iterable[Judged]) -> list[tuple[str, list[Judged]]]:
-    """Return cells by how they were trained, in words."""
-    every = list(judged)
-
-    def those(*, consistent: bool, dropout: bool, adversarial: bool = False) -> list[Judged]:
-        return [
-            each
-            for each in every
-            if parse_method(each.cell.method).consistent == consistent
-            and (each.cell.config.dropout > 0) == dropout
-            and each.cell.config.adversarial == adversarial
-        ]
-
-    return [
-        ("Isotropic noise with dropout", those(consistent=False, dropout=True)),
-        ("Without dropout", those(consistent=False, dropout=False)),
-        ("With consistency", those(consistent=True, dropout=True)),
-        ("With consistency and without dropout", those(consistent=True, dropout=False)),
-        ("With a learned shape", those(consistent=False, dropout=True, adversarial=True)),
-    ]
 
 
 def _named(each: Judged) -> str:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from fishergcn._base.text import duration
 from fishergcn.drawing import Html, tag
-from fishergcn.report._markup import command
 from fishergcn.report._outcome import Outcome
+from fishergcn.report._page import command, entries, in_words, named_digest
 
 _RULES = {
     "public": "public: the fixed training, validation and test nodes that come with the data",
@@ -24,27 +23,23 @@ _TUNING = (
 def protocol_card(outcome: Outcome) -> Html:
     """Return everything needed to repeat the study, as a list of terms."""
     plan, records = outcome.plan, outcome.records
+    done, failed = sum(map(len, outcome.runs.values())), len(outcome.failed)
     digests = dict(plan.digests) | {record.dataset: record.graph_digest for record in records}
     found: list[tuple[str, list[Html | str]]] = [
         ("Study", [f"{plan.title} (preset {plan.preset})", plan.source]),
         ("Command", [command(outcome.command)] if outcome.command else []),
-        ("Data", [_digest(name, digests.get(name, "unknown")) for name in plan.datasets]),
+        ("Data", [named_digest(name, digests.get(name, "unknown")) for name in plan.datasets]),
         ("Splits", split_rule(plan.splits)),
         ("Seeds", [f"{number_ranges(plan.seeds)} ({_count(len(plan.seeds), 'initialization')} per split)"]),
-        ("Runs", [_run_counts(outcome)]),
+        ("Runs", [f"{done:,} finished of {len(plan):,} planned" + (f", {failed:,} failed" if failed else "")]),
         ("Settings", [_settings(outcome)]),
         ("Changed from the preset", [*plan.changed]),
-        ("Versions", _distinct(_versions(record.versions) for record in records)),
-        ("Device", _distinct(record.device for record in records)),
+        ("Versions", list(dict.fromkeys(in_words(record.versions) for record in records))),
+        ("Device", list(dict.fromkeys(record.device for record in records))),
         ("Time", [f"{duration(sum(record.seconds for record in records))} of training in total"]),
-        ("Notes", _notes(plan.notes)),
+        ("Notes", [*plan.notes] if any("hyperparameters" in note for note in plan.notes) else [*plan.notes, _TUNING]),
     ]
     return entries(found)
-
-
-def entries(found: Iterable[tuple[str, Sequence[Html | str]]]) -> Html:
-    """Return terms with what belongs to them, on a card; terms without anything are left out."""
-    return tag("div", tag("dl", *(_entry(term, lines) for term, lines in found if lines)), class_="card")
 
 
 def split_rule(splits: Sequence[str]) -> list[Html | str]:
@@ -82,44 +77,13 @@ def number_ranges(numbers: Iterable[int]) -> str:
     return ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in spans)
 
 
-def _notes(notes: Sequence[str]) -> list[Html | str]:
-    told = any("hyperparameters" in note for note in notes)
-    return [*notes] if told else [*notes, _TUNING]
-
-
-def _entry(term: str, lines: Sequence[Html | str]) -> Html:
-    if len(lines) == 1:
-        return Html(tag("dt", term) + tag("dd", lines[0]))
-    return Html(tag("dt", term) + tag("dd", tag("ul", *(tag("li", line) for line in lines))))
-
-
-def _digest(name: str, digest: str) -> Html:
-    return Html(tag("b", name) + " " + tag("code", f"sha256:{digest}", title="SHA-256 of the graph's content"))
-
-
-def _run_counts(outcome: Outcome) -> str:
-    done = sum(map(len, outcome.runs.values()))
-    text = f"{done:,} finished of {len(outcome.plan):,} planned"
-    return f"{text}, {len(outcome.failed):,} failed" if outcome.failed else text
-
-
 def _settings(outcome: Outcome) -> Html:
     configs = [cell.config.to_dict() for cell in outcome.plan.cells]
     common = {key: value for key, value in configs[0].items() if all(config[key] == value for config in configs)}
-    text = ", ".join(f"{key} {_value(value)}" for key, value in common.items())
-    return tag("details", tag("summary", "settings common to all runs"), tag("code", text))
-
-
-def _value(value: Any) -> str:
-    return "×".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-
-
-def _versions(versions: dict[str, str]) -> str:
-    return ", ".join(f"{name} {version}" for name, version in versions.items())
-
-
-def _distinct(lines: Iterable[str]) -> list[Html | str]:
-    return list(dict.fromkeys(lines))
+    texts = {
+        key: "×".join(map(str, value)) if isinstance(value, list | tuple) else value for key, value in common.items()
+    }
+    return tag("details", tag("summary", "settings common to all runs"), tag("code", in_words(texts)))
 
 
 def _count(number: int, noun: str) -> str:

@@ -8,14 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from fishergcn import datasets
-from fishergcn._base.files import write_text
 from fishergcn._settings.seeds import FIRST_SEED
-from fishergcn.drawing import Html, tag
+from fishergcn.drawing import Chart, Html, Layer, Panel, spread, tag
 from fishergcn.execution import chosen_config
-from fishergcn.report._chart import BLUE, ORANGE, Chart, Panel, chart_figure, layer, spread
-from fishergcn.report._markup import Section, command, number, slug, table
-from fishergcn.report._page import assemble
-from fishergcn.report._protocol import entries
+from fishergcn.report._page import (
+    Figure,
+    Section,
+    command,
+    entries,
+    in_short,
+    number,
+    share,
+    slug,
+    table,
+    write_page,
+)
 from fishergcn.studies import Tuning, load_tuning
 
 _PROGRESS = (
@@ -31,25 +38,14 @@ _MOST_TRIALS = 1000
 
 def report_tuning(folder: Path, places: Sequence[Path]) -> Path:
     """Write the page of one search or of several in folders of one folder."""
-    found = {place: load_tuning(place) for place in places}
-    names = {place: "" if place == folder else place.relative_to(folder).as_posix() for place in places}
-    words, charts, sections = [], [], []
-    for place, tuning in found.items():
-        words.append(tag("p", _verdict(tuning), class_="verdict"))
-        charts.append(_progress(tuning, slug(names[place]) if names[place] else "headline"))
-        sections.append(_trials(tuning, names[place]))
-    body = [*words, chart_figure("Trials", _PROGRESS, charts)]
+    found = {"" if place == folder else place.relative_to(folder).as_posix(): load_tuning(place) for place in places}
+    charts = [_progress(tuning, slug(name) if name else "headline") for name, tuning in found.items()]
+    top = in_short(map(_verdict, found.values()), Figure("Trials", _PROGRESS, charts))
     first = next(iter(found.values()))
-    title = (
-        f"Search for settings: {first.method} on {first.dataset or 'a graph'}"
-        if len(found) == 1
-        else "Searches for settings"
-    )
+    title = f"Search for settings: {first.method} on {first.dataset or 'a graph'}"
     lead = f"{sum(len(each.trials) for each in found.values()):,} trials by fishergcn tune."
-    every = [Section("headline", "In short", body, charts), *sections]
-    page = folder / "report.html"
-    write_text(page, assemble(title, lead, every))
-    return page
+    sections = [top, *(_trials(tuning, name) for name, tuning in found.items())]
+    return write_page(folder, title if len(found) == 1 else "Searches for settings", lead, sections)
 
 
 def _verdict(tuning: Tuning) -> str:
@@ -72,12 +68,11 @@ def _progress(tuning: Tuning, name: str) -> Chart:
         + "\n".join(f"{_in_words(key)} {_value(value)}" for key, value in trial.settings.items())
         for place, trial in zip(places, tuning.trials, strict=True)
     ]
+    bests = [f"best of {place} trials: {value:.2%}" for place, value in zip(places, best, strict=True)]
     layers = [
-        layer("line", x=places, y=best, color=ORANGE, step=True,
-              text=[f"best of {place} trials: {value:.2%}" for place, value in
-                                                           zip(places, best, strict=True)]),
-        layer("dot", x=places, y=values, color=BLUE, size=3.5, text=text),
-    ]  # fmt: skip
+        Layer("line", x=places, y=best, color="accent", step=True, text=bests),
+        Layer("dot", x=places, y=values, color="main", size=3.5, text=text),
+    ]
     title = f"{tuning.method} on {tuning.dataset}" if name != "headline" else ""
     panel = Panel(title, "trial", "validation accuracy", layers, percent="y", height=300)
     return Chart(name, f"Validation accuracy of the trials of {tuning.method}", [panel], zoom=True)
@@ -94,7 +89,7 @@ def _trials(tuning: Tuning, name: str) -> Section:
     rows = [
         [
             tag("th", f"{place} (best)" if trial is tuning.best else str(place), scope="row", data_value=place),
-            number(f"{100 * trial.val_accuracy:.2f}", trial.val_accuracy, "main"),
+            share(trial.val_accuracy, kind="main"),
             number("–" if trial.val_loss is None else f"{trial.val_loss:.4f}", trial.val_loss),
             *(_setting_cell(trial.settings.get(each)) for each in settings),
         ]
@@ -108,17 +103,17 @@ def _trials(tuning: Tuning, name: str) -> Section:
         ("Splits", [", ".join(splits)]),
         ("Seeds", [", ".join(map(str, seeds))]),
     ]
-    body = [
+    body: list[Html | Figure] = [
         tag("p", "Train with the best settings; only then are test nodes looked at:"),
         command(_command(tuning)),
-        chart_figure("Settings", _SETTINGS, [chart]),
+        Figure("Settings", _SETTINGS, [chart]),
         tag("h3", "All trials" if len(shown) == len(tuning.trials) else f"The first {_MOST_TRIALS} trials"),
         table("Trials", heads, rows),
         tag("h3", "What was searched"),
         entries(facts),
     ]
     title = f"Trials: {name}" if name else "Trials and settings"
-    return Section(f"{prefix}trials", title, body, [chart])
+    return Section(f"{prefix}trials", title, body)
 
 
 def _setting(tuning: Tuning, name: str) -> Panel:
@@ -126,17 +121,13 @@ def _setting(tuning: Tuning, name: str) -> Panel:
     numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value, _ in pairs)
     words = list(dict.fromkeys(_value(value) for value, _ in pairs))
     places = [float(value) if numeric else words.index(_value(value)) + 1 for value, _ in pairs]  # type: ignore[arg-type]
-    best = [trial is tuning.best for _, trial in pairs]
-    values = [trial.val_accuracy for _, trial in pairs]
     text = [f"{_in_words(name)} {_value(value)}\nvalidation {trial.val_accuracy:.2%}" for value, trial in pairs]
-    apart = [place if numeric else place + offset for place, offset in zip(places, spread(len(places)), strict=True)]
-    layers = [
-        layer("dot", x=[x for x, is_best in zip(apart, best, strict=True) if is_best == which],
-              y=[y for y, is_best in zip(values, best, strict=True) if is_best == which],
-              text=[each for each, is_best in zip(text, best, strict=True) if is_best == which],
-              color=ORANGE if which else BLUE, size=6 if which else 3.5)
-        for which in (False, True)
-    ]  # fmt: skip
+    offsets = [0.0] * len(places) if numeric else spread(len(places))
+    layers = []
+    for best, color, size in ((False, "main", 3.5), (True, "accent", 6.0)):
+        here = [place for place, (_, trial) in enumerate(pairs) if (trial is tuning.best) == best]
+        x, y = [places[each] + offsets[each] for each in here], [pairs[each][1].val_accuracy for each in here]
+        layers.append(Layer("dot", x=x, y=y, text=[text[each] for each in here], color=color, size=size))
     log = "x" if numeric and min(places) > 0 and max(places) > 8 * min(places) else ""
     ticks: list[float] = []
     domain = None

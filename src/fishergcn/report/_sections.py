@@ -1,35 +1,46 @@
-"""The parts of the page, each from the outcome of the study alone: its markup and the pictures in it."""
+"""The parts of the page of a study, each from its outcome alone."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from fishergcn.drawing import (
+    Chart,
+    Html,
     Look,
-    Picture,
     data_link,
     draw_curves,
+    draw_fisher,
     draw_forest,
+    draw_links,
     draw_shape,
     draw_spectrum,
     draw_sweep,
     tag,
 )
+from fishergcn.geometry.extrinsic import GeometryRecord
 from fishergcn.report import _captions as captions
-from fishergcn.report._ablation import sweeps
-from fishergcn.report._chart import Chart, Panel, chart_figure
-from fishergcn.report._chart_study import difference_panel, row_chart, shape_panel, spectrum_panel, sweep_panel
-from fishergcn.report._curves import FIRST_SHOWN, MOST_SERIES, PANELS, curves_chart, points_of_a_curve
 from fishergcn.report._forest import controls_first, finding, paired_table
-from fishergcn.report._markup import Section, number, slug, table
 from fishergcn.report._outcome import Outcome
+from fishergcn.report._page import Figure, Section, number, slug, table
 from fishergcn.report._protocol import protocol_card
 from fishergcn.report._tables import judged, result_table, tables_csv
-from fishergcn.studies import SPLITS_TO_JUDGE, Cell, Estimate, interval_source
+from fishergcn.studies import SPLITS_TO_JUDGE, Band, Comparison, Estimate, interval_source
 
 Looks = Mapping[str, Look]
+# Name in the record, title, whether it is shown in percent.
+_CURVES = (
+    ("train_loss", "Training loss", False),
+    ("val_loss", "Validation loss", False),
+    ("train_accuracy", "Training accuracy", True),
+    ("val_accuracy", "Validation accuracy", True),
+)
+_FIRST_SHOWN = 8  # methods switched on when the page opens; more would hide each other
+_FEWEST_POINTS = 3  # values of a setting, for a curve
 
 
 def protocol(outcome: Outcome) -> Section:
@@ -64,56 +75,68 @@ def forest(outcome: Outcome, looks: Looks) -> Section | None:
     shown = [comparison for comparison in outcome.comparisons if comparison.cell in plain]
     if not shown:
         return None
-    pictures, tables = [], []
-    charts: list[Chart] = []
+    charts, tables = [], []
     for dataset in outcome.datasets:
         rows = controls_first(one for one in shown if one.dataset == dataset)
         if rows:
-            drawn = draw_forest(dataset, rows, looks, f"forest-{slug(dataset)}")
-            panel = difference_panel(dataset, rows, outcome, looks)
-            charts.append(row_chart(drawn.name, drawn.label, [panel], looks, drawn.data))
-            pictures.append(drawn)
+            charts.append(draw_forest(dataset, rows, looks, f"forest-{slug(dataset)}", _paired(outcome, rows)))
             tables += [tag("h3", dataset), paired_table(rows)]
     said = [finding(one) for one in shown if one.role == "control"]
     words = [tag("p", "In words, compared with the control:"), tag("ul", *said, class_="findings")] if said else []
     if outcome.equivalence is not None and len(said) > 1:
         words.append(tag("p", outcome.equivalence.sentence, id="equivalence"))
-    figure = chart_figure("Paired differences", captions.FOREST.format(source=_source(outcome)), charts)
-    return Section("differences", "Does it help? Paired differences", [figure, *words, *tables], charts, pictures)
+    figure = Figure("Paired differences", captions.FOREST.format(source=_source(outcome)), charts)
+    return Section("differences", "Does it help? Paired differences", [figure, *words, *tables])
+
+
+def _paired(outcome: Outcome, comparisons: Sequence[Comparison]) -> list[list[float]]:
+    """Return the differences of single runs, comparison by comparison."""
+    found = []
+    for one in comparisons:
+        ours, theirs = (outcome.accuracies(one.dataset, name) for name in (one.cell, one.reference))
+        found.append([ours[key] - theirs[key] for key in ours if key in theirs])
+    return found
 
 
 def curves(outcome: Outcome, looks: Looks) -> Section | None:
     """Learning curves that can be read point by point."""
+    body: list[Html | Figure] = []
     found = {dataset: bands for dataset in outcome.datasets if (bands := outcome.curves(dataset))}
-    if not found:
-        return None
-    pictures = [
+    for dataset, bands in found.items():
+        charts = _curves(dataset, bands, looks)
+        panels = [
+            dataclasses.replace(chart.panels[0], title=title)
+            for chart, (_, title, _) in zip(charts, _CURVES, strict=True)
+            if chart.panels[0].layers
+        ]
+        named = {each.name: each for chart in charts for each in chart.series}
+        series = [named[name] for name in bands if name in named]
+        chart = Chart(f"curves-{slug(dataset)}", f"Learning curves, {dataset}", panels, series, True, True, True)
+        last = dataset == list(found)[-1]
+        words = captions.CURVES
+        if any(len(each) > len(series) for each in found.values()):
+            words += f" The first {len(series)} methods of each data set are here, all of them in figures/."
+        figure = Figure("Learning curves" if last else "", words if last else "", [chart], files=charts)
+        body += [tag("h3", dataset), figure]
+    return Section("curves", "Learning curves", body) if body else None
+
+
+def _curves(dataset: str, bands: Mapping[str, Mapping[str, Band]], looks: Looks) -> list[Chart]:
+    return [
         draw_curves(
             f"{dataset}: {title.lower()}",
-            {name: bands[key] for name, bands in outcome.curves(dataset).items() if key in bands},
+            {name: own[key] for name, own in bands.items() if key in own},
             looks,
             f"curves-{slug(dataset)}-{key.replace('_', '-')}",
             percent=percent,
-            most=FIRST_SHOWN,
+            most=_FIRST_SHOWN,
         )
-        for dataset in found
-        for key, title, percent in PANELS
+        for key, title, percent in _CURVES
     ]
-    curves = sum(min(len(bands), MOST_SERIES) for bands in found.values()) * len(PANELS)
-    charts = [curves_chart(dataset, bands, looks, points_of_a_curve(curves)) for dataset, bands in found.items()]
-    words = captions.CURVES
-    if any(len(bands) > MOST_SERIES for bands in found.values()):
-        words += f" The first {MOST_SERIES} methods of each data set are here, all of them in figures/."
-    body = []
-    for dataset, chart in zip(found, charts, strict=True):
-        last = dataset == list(found)[-1]
-        body += [tag("h3", dataset), chart_figure("Learning curves" if last else "", words if last else "", [chart])]
-    return Section("curves", "Learning curves", body, charts, pictures)
 
 
 def spectra(outcome: Outcome, looks: Looks) -> Section | None:
     """The spectrum with its perturbed part, and the learned shape beside it."""
-    pictures: list[Picture] = []
     charts: list[Chart] = []
     for cell, records in outcome.runs.items():
         if cell.variant or not cell.perturbs_the_top:
@@ -121,49 +144,60 @@ def spectra(outcome: Outcome, looks: Looks) -> Section | None:
         config, look, name = cell.config, looks[cell.name], f"{slug(cell.dataset)}-{slug(cell.name)}"
         if cell in outcome.spectra:
             title = f"{cell.dataset}: spectrum used by {cell.method}"
-            pictures.append(draw_spectrum(title, outcome.spectra[cell], config.rank, look, f"spectrum-{name}"))
-            charts.append(_alone(pictures[-1], spectrum_panel(title, outcome.spectra[cell], config.rank, look)))
+            charts.append(draw_spectrum(title, outcome.spectra[cell], config.rank, look, f"spectrum-{name}"))
         shapes = [record.shape for record in records if len(record.shape) == config.rank]
         if shapes and config.adversarial:
             title = f"{cell.dataset}: shape learned by {cell.method}"
-            pictures.append(draw_shape(title, np.array(shapes), config.radius, look, f"shape-{name}"))
-            charts.append(_alone(pictures[-1], shape_panel(title, np.array(shapes), config.radius, look)))
-    if not pictures:
-        return None
-    drawn = chart_figure("Spectrum and learned shape", captions.SPECTRUM, charts)
-    return Section("spectrum", "What is perturbed", [drawn], charts, pictures)
-
-
-def _alone(picture: Picture, panel: Panel) -> Chart:
-    return Chart(picture.name, picture.label, [panel], data=picture.data)
+            charts.append(draw_shape(title, np.array(shapes), config.radius, look, f"shape-{name}"))
+    figure = Figure("Spectrum and learned shape", captions.SPECTRUM, charts)
+    return Section("spectrum", "What is perturbed", [figure]) if charts else None
 
 
 def ablation(outcome: Outcome, looks: Looks) -> Section | None:
     """What happens when settings change."""
     variants = {cell.name for cell in outcome.runs if cell.variant}
-    if not variants:
-        return None
     by_method = {cell.name: looks.get(cell.method, looks[cell.name]) for cell in outcome.runs}
-    drawn: list[Picture] = []
-    judged: list[Picture] = []
     swept: list[Chart] = []
     compared: list[Chart] = []
-    for dataset in outcome.datasets:
-        accuracies = {cell: outcome.summaries[cell].accuracy for cell in outcome.cells(dataset).values()}
-        pairs = _sweeps(dataset, {cell: found for cell, found in accuracies.items() if found}, looks)
-        drawn += [picture for picture, _ in pairs]
-        swept += [chart for _, chart in pairs]
+    for dataset in outcome.datasets if variants else ():
+        swept += _sweeps(dataset, outcome, looks)
         here = [one for one in outcome.comparisons if one.dataset == dataset and one.role == "control"]
         rows = [one for one in here if one.cell in variants]
         if rows:
-            picture = draw_forest(f"{dataset}: variants", rows, by_method, f"variants-{slug(dataset)}")
-            panel = difference_panel(picture.label.partition(".")[0], rows, outcome, by_method)
-            compared.append(row_chart(picture.name, picture.label, [panel], by_method, picture.data))
-            judged.append(picture)
-    body = [chart_figure("One setting at a time", captions.ABLATION, swept)] if swept else []
-    body += [chart_figure("Variants against their controls", captions.VARIANTS, compared)] if compared else []
-    title = "What makes the difference? Ablation"
-    return Section("ablation", title, body, swept + compared, drawn + judged) if body else None
+            name = f"variants-{slug(dataset)}"
+            compared.append(draw_forest(f"{dataset}: variants", rows, by_method, name, _paired(outcome, rows)))
+    body = [Figure("One setting at a time", captions.ABLATION, swept)] if swept else []
+    body += [Figure("Variants against their controls", captions.VARIANTS, compared)] if compared else []
+    return Section("ablation", "What makes the difference? Ablation", body) if body else None
+
+
+def _sweeps(dataset: str, outcome: Outcome, looks: Looks) -> list[Chart]:
+    """Draw the settings that were varied alone, with numbers; the plain cell is a point of their curves."""
+    known = {cell: outcome.summaries[cell].accuracy for cell in outcome.cells(dataset).values()}
+    results = {cell: accuracy for cell, accuracy in known.items() if accuracy}
+    plain = {cell.method: cell for cell in results if not cell.variant}
+    found: dict[tuple[str, str], list[tuple[float, Estimate]]] = {}
+    for cell, accuracy in results.items():
+        base = plain.get(cell.method, cell)
+        usual = base.config.to_dict()
+        changed = {key: value for key, value in cell.config.to_dict().items() if value != usual[key]}
+        for setting, value in changed.items() if len(changed) == 1 else ():
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                start = [(float(getattr(base.config, setting)), results[base])]
+                found.setdefault((cell.method, setting), start).append((float(value), accuracy))
+    by_name = {cell.name: cell for cell in results}
+    charts = []
+    for (method, setting), points in found.items():
+        if len(points) >= _FEWEST_POINTS:
+            name = by_name[method].control
+            # With another number of samples the control is another one, so no level stands for all points.
+            control = None
+            if name is not None and name in by_name and setting != "samples":
+                control = (name, results[by_name[name]], looks[name])
+            title, stem = f"{dataset}: {method}", f"ablation-{slug(dataset)}-{slug(method)}-{slug(setting)}"
+            points.sort(key=lambda point: point[0])
+            charts.append(draw_sweep(title, setting, points, looks[method], control, stem))
+    return charts
 
 
 def failures(outcome: Outcome) -> Section | None:
@@ -182,17 +216,16 @@ def failures(outcome: Outcome) -> Section | None:
     return Section("failures", "Failed runs", [tag("p", words), table("Failed runs", heads, rows)])
 
 
-def _sweeps(dataset: str, accuracies: Mapping[Cell, Estimate], looks: Looks) -> list[tuple[Picture, Chart]]:
-    by_name = {cell.name: cell for cell in accuracies}
-    pairs = []
-    for (method, setting), points in sweeps(accuracies).items():
-        name = by_name[method].control
-        # With another number of samples the control is another one, so no level stands for all points.
-        control = (name, accuracies[by_name[name]], looks[name]) if name in by_name and setting != "samples" else None
-        title, stem = f"{dataset}: {method}", f"ablation-{slug(dataset)}-{slug(method)}-{slug(setting)}"
-        picture = draw_sweep(title, setting, points, looks[method], control, stem)
-        pairs.append((picture, _alone(picture, sweep_panel(title, setting, points, looks[method], control))))
-    return pairs
+def geometry(folder: Path) -> Section | None:
+    """Draw what ``fishergcn geometry fisher MODEL --keep`` kept of the models in a folder, or of itself."""
+    body = []
+    for path in sorted([*folder.glob("geometry.json"), *folder.glob("*/geometry.json")]):
+        record = GeometryRecord.load(path)
+        stem = "geometry-" + ("" if path.parent == folder else f"{slug(path.parent.name)}-")
+        fisher, links = draw_fisher(record, f"{stem}fisher"), draw_links(record.links, f"{stem}links")
+        body.append(Figure(fisher.label, captions.FISHER, [fisher]))
+        body.append(Figure(f"The links that matter most to {record.title}", captions.LINKS, [links]))
+    return Section("geometry", "How it responds to changes of the graph", body) if body else None
 
 
 def _source(outcome: Outcome) -> str:

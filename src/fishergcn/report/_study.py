@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable
 from pathlib import Path
 
 from fishergcn._base.files import make_folder, write_text
-from fishergcn.drawing import Picture, looks
+from fishergcn.drawing import looks
 from fishergcn.report import _sections as parts
-from fishergcn.report._attack_headline import robustness_headline
-from fishergcn.report._attacks import attack_csv, attack_markdown, attack_points, robustness
-from fishergcn.report._geometry import geometry
-from fishergcn.report._headline import headline
-from fishergcn.report._markup import Section
+from fishergcn.report._attacks import attack_csv, attack_markdown, attack_points, robustness, robustness_headline
+from fishergcn.report._headline import headline, summary
 from fishergcn.report._outcome import Outcome, read_outcome
-from fishergcn.report._page import assemble
+from fishergcn.report._page import Section, write_page
 from fishergcn.report._perturbations import is_study_of_perturbations, judge, perturbations, verdict
-from fishergcn.report._summary import summary
 from fishergcn.report._tables import tables_csv, tables_markdown
 from fishergcn.studies import open_runs
 
@@ -26,58 +20,41 @@ def report_study(folder: Path) -> Path:
     """Write page, tables and figures of a study."""
     with open_runs(folder) as source:
         outcome = read_outcome(source)
-    sections = _sections(outcome, folder)
-    pictures = _named_apart([picture for section in sections for picture in section.pictures])
-    if pictures:
-        make_folder(folder / "figures")
-    for picture in pictures:
-        stem = folder / "figures" / picture.name
-        for suffix in (".svg", ".png"):
-            picture.save(stem.with_name(picture.name + suffix))
-        write_text(stem.with_name(f"{picture.name}.csv"), picture.data)
-    csv, markdown = _tables(outcome)
+    if outcome.plan.measure == "attack":
+        points = attack_points(outcome)
+        csv, markdown = attack_csv(points), attack_markdown(points)
+        found = [robustness_headline(points), robustness(points)]
+    else:
+        csv, markdown = tables_csv(outcome), tables_markdown(outcome)
+        found = _sections(outcome)
+    found += [parts.geometry(folder), parts.failures(outcome), parts.protocol(outcome)]
+    sections = [section for section in found if section is not None]
+    _write_figures(folder / "figures", sections)
     write_text(folder / "tables.csv", csv)
     write_text(folder / "tables.md", markdown)
-    page = folder / "report.html"
-    write_text(page, assemble(outcome.plan.title, _lead(outcome), sections))
-    return page
+    return write_page(folder, outcome.plan.title, _lead(outcome), sections)
 
 
-def _named_apart(pictures: Iterable[Picture]) -> list[Picture]:
-    """Give pictures whose names are equal, since those of their data sets differ in signs alone, numbers."""
-    known: dict[str, int] = {}
-    found = []
-    for picture in pictures:
-        known[picture.name] = known.get(picture.name, 0) + 1
-        number = known[picture.name]
-        found.append(dataclasses.replace(picture, name=f"{picture.name}-{number}") if number > 1 else picture)
-    return found
-
-
-def _sections(outcome: Outcome, target: Path) -> list[Section]:
+def _sections(outcome: Outcome) -> list[Section | None]:
     chosen = looks(cell.name for cell in outcome.plan.cells)
     middle = (parts.results, parts.forest, parts.curves, parts.spectra, parts.ablation)
-    if _of_attacks(outcome):
-        made = [robustness_headline(outcome), robustness(outcome)]
-    else:
-        of_perturbations = is_study_of_perturbations(outcome)
-        said = verdict(judge(outcome)) if of_perturbations else ""
-        judged = [perturbations(outcome)] if of_perturbations else []
-        made = [headline(outcome, chosen, said), *judged, summary(outcome), *(make(outcome, chosen) for make in middle)]
-    every = [*made, geometry(target), parts.failures(outcome), parts.protocol(outcome)]
-    return [section for section in every if section is not None]
+    judged = judge(outcome) if is_study_of_perturbations(outcome) else None
+    said = "" if judged is None else verdict(judged)
+    found = [headline(outcome, chosen, said), None if judged is None else perturbations(judged), summary(outcome)]
+    return [*found, *(make(outcome, chosen) for make in middle)]
 
 
-def _tables(outcome: Outcome) -> tuple[str, str]:
-    """Return all results as CSV and as Markdown."""
-    if _of_attacks(outcome):
-        points = attack_points(outcome)
-        return attack_csv(points), attack_markdown(points)
-    return tables_csv(outcome), tables_markdown(outcome)
-
-
-def _of_attacks(outcome: Outcome) -> bool:
-    return outcome.plan.measure == "attack"
+def _write_figures(folder: Path, sections: list[Section]) -> None:
+    """Write charts as files; equal names, of data sets whose names differ in signs alone, get numbers."""
+    known: dict[str, int] = {}
+    for figure in (each for section in sections for each in section.figures):
+        for chart in figure.charts if figure.files is None else figure.files:
+            make_folder(folder)
+            known[chart.name] = known.get(chart.name, 0) + 1
+            name = chart.name if known[chart.name] == 1 else f"{chart.name}-{known[chart.name]}"
+            for suffix in (".svg", ".png"):
+                chart.save(folder / f"{name}{suffix}")
+            write_text(folder / f"{name}.csv", chart.data)
 
 
 def _lead(outcome: Outcome) -> str:

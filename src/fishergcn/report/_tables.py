@@ -8,18 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from fishergcn._base.foreign import markdown
 from fishergcn._base.text import csv_text, markdown_table, signed_points
 from fishergcn.drawing import Html, Look, tag
-from fishergcn.report._chart import swatch
 from fishergcn.report._forest import points_text
-from fishergcn.report._markup import region
 from fishergcn.report._outcome import Outcome
+from fishergcn.report._page import interval, number, percent, table
 from fishergcn.studies import Cell, CellSummary, Comparison
 from fishergcn.training import registered_scores
 
 Column = tuple[str, str, Callable[[CellSummary], float | None], Callable[[float], str]]
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.2f}"
 
 
 def _decimal(value: float) -> str:
@@ -43,14 +38,14 @@ def _signed(value: float) -> str:
 # Name in files, head on the page, value, how it is shown. Accuracies are fractions, shown in percent.
 _COLUMNS: tuple[Column, ...] = (
     ("runs", "runs", lambda summary: summary.ok, lambda value: f"{value:,.0f}"),
-    ("accuracy", "accuracy %", _part("accuracy", "mean"), _percent),
-    ("accuracy_low", "low", _part("accuracy", "low"), _percent),
-    ("accuracy_high", "high", _part("accuracy", "high"), _percent),
-    ("accuracy_std", "std", _part("accuracy", "std"), _percent),
-    ("balanced_accuracy", "balanced %", _part("balanced_accuracy", "mean"), _percent),
-    ("macro_f1", "macro F1 %", _part("macro_f1", "mean"), _percent),
+    ("accuracy", "accuracy %", _part("accuracy", "mean"), percent),
+    ("accuracy_low", "low", _part("accuracy", "low"), percent),
+    ("accuracy_high", "high", _part("accuracy", "high"), percent),
+    ("accuracy_std", "std", _part("accuracy", "std"), percent),
+    ("balanced_accuracy", "balanced %", _part("balanced_accuracy", "mean"), percent),
+    ("macro_f1", "macro F1 %", _part("macro_f1", "mean"), percent),
     ("loss", "loss", _part("loss", "mean"), _decimal),
-    ("published_accuracy", "accuracy %", _part("published", "accuracy"), _percent),
+    ("published_accuracy", "accuracy %", _part("published", "accuracy"), percent),
     ("published_accuracy_std", "std", _part("published", "accuracy_std"), lambda value: f"{100 * value:.1f}"),
     ("published_loss", "loss", _part("published", "loss"), lambda value: f"{value:.2f}"),
     ("accuracy_difference", "points", _difference, signed_points),
@@ -65,7 +60,7 @@ def _own() -> list[Column]:
     """Return a column for each score that was registered beside those above."""
     known = {name for name, _, _, _ in _COLUMNS}
     return [
-        (each.name, each.title + " %" * each.percent, _part(each.name, "mean"), _percent if each.percent else _decimal)
+        (each.name, each.title + " %" * each.percent, _part(each.name, "mean"), percent if each.percent else _decimal)
         for each in registered_scores()
         if each.shown and each.name not in known
     ]
@@ -86,19 +81,16 @@ def result_table(outcome: Outcome, dataset: str, looks: Mapping[str, Look]) -> H
     shown = spans[: 4 if judged(outcome) else 3]
     groups = [tag("th", text, class_="group", colspan=str(span), scope="colgroup") for text, span in shown]
     heads = [
-        tag("th", "95% interval" if name == "accuracy_low" else head, class_="number", scope="col")
-        for name, head, _, _ in columns
-        if name != "accuracy_high"
+        "95% interval" if name == "accuracy_low" else head for name, head, *_ in columns if name != "accuracy_high"
     ]
     rows = [
-        tag("tr", _name_cell(cell, looks), *_number_cells(outcome.summaries[cell], columns))
+        [_name_cell(cell, looks), *_number_cells(outcome.summaries[cell], columns)]
         for cell in outcome.cells(dataset).values()
     ]
     # Without the paper's numbers beside them there is nothing from which to tell ours.
-    above = [tag("tr", tag("td", ""), *groups)] if outcome.plan.published else []
-    head = tag("thead", *above, tag("tr", tag("th", "method", scope="col"), *heads))
-    table = tag("table", head, tag("tbody", *rows), class_="results", data_dataset=dataset)
-    return region(f"Results on {dataset}", table)
+    above = tag("tr", tag("td", ""), *groups) if outcome.plan.published else None
+    heads = ["method", *(f"#{head}" for head in heads)]
+    return table(f"Results on {dataset}", heads, rows, above, class_="results", data_dataset=dataset)
 
 
 def tables_csv(outcome: Outcome) -> str:
@@ -137,28 +129,21 @@ def tables_markdown(outcome: Outcome) -> str:
 
 
 def _name_cell(cell: Cell, looks: Mapping[str, Look]) -> Html:
-    return tag("th", tag("span", swatch(looks[cell.name]), cell.name, class_="name"), scope="row")
+    return tag("th", tag("span", looks[cell.name].swatch, cell.name, class_="name"), scope="row")
 
 
 def _number_cells(summary: CellSummary, columns: Sequence[Column]) -> list[Html]:
     cells = []
     for name, _, value, shown in columns:
-        number = _known(value(summary))
-        if name == "accuracy_high":
-            continue
-        if name == "accuracy_low":
-            cells.append(_interval_cell(summary))
-            continue
+        found = _known(value(summary))
         kind = "main" if name == "accuracy" else "published" if name.startswith("published") or name in _SOFT else ""
-        text = "–" if number is None else shown(number)
-        cells.append(tag("td", text, class_=f"number {kind}".strip(), data_column=name, data_value=number))
+        if name == "accuracy_low":
+            low, high = (_known(getattr(summary.accuracy, part, None)) for part in ("low", "high"))
+            text = "–" if low is None or high is None else interval(low, high)
+            cells.append(number(text, None, kind, data_column="interval", data_low=low, data_high=high))
+        elif name != "accuracy_high":
+            cells.append(number("–" if found is None else shown(found), found, kind, data_column=name))
     return cells
-
-
-def _interval_cell(summary: CellSummary) -> Html:
-    low, high = (_known(getattr(summary.accuracy, part, None)) for part in ("low", "high"))
-    text = "–" if low is None or high is None else f"{_percent(low)} – {_percent(high)}"
-    return tag("td", text, class_="number published", data_column="interval", data_low=low, data_high=high)
 
 
 def _known(value: float | None) -> float | None:
@@ -168,8 +153,8 @@ def _known(value: float | None) -> float | None:
 def _markdown_cells(summary: CellSummary) -> list[str]:
     shown = {}
     for name, _, value, text in _COLUMNS:
-        number = _known(value(summary))
-        shown[name] = "–" if number is None else text(number)
+        found = _known(value(summary))
+        shown[name] = "–" if found is None else text(found)
     paper = shown["published_accuracy"]
     if shown["published_accuracy_std"] != "–":
         paper += f" ± {shown['published_accuracy_std']}"

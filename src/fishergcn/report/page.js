@@ -105,21 +105,20 @@
   const marksOf = (layer, rows, look, zoomed) => {
     const color = layer.color ?? look?.color ?? "currentColor";
     const dash = (layer.dash ?? look?.dash ?? []).join(" ") || undefined;
-    const own = (name) => rows.length && rows[0][name] !== undefined;
-    const paint = own("colors") ? "colors" : color;
     const strong = { strokeWidth: layer.size ?? 2, strokeOpacity: layer.opacity ?? 1 };
     switch (layer.kind) {
       case "line": return [Plot.line(rows, { x: "x", y: "y", curve: layer.step ? "step-after" : "linear", stroke: color, strokeWidth: 2, strokeDasharray: dash, clip: true })];
       case "band": return [Plot.areaY(rows, { x: "x", y1: "low", y2: "high", fill: color, fillOpacity: layer.opacity ?? 0.14, clip: true })];
-      case "dot": return [Plot.dot(rows, { x: "x", y: "y", r: layer.size ?? 4, fill: layer.hollow ? "var(--page)" : paint,
-        fillOpacity: layer.opacity ?? 1, stroke: layer.opacity ? "none" : paint, strokeWidth: 1.6,
+      case "dot": return [Plot.dot(rows, { x: "x", y: "y", r: layer.size ?? 4, fill: layer.hollow ? "var(--page)" : color,
+        fillOpacity: layer.opacity ?? 1, stroke: layer.opacity ? "none" : color, strokeWidth: 1.6,
         symbol: look ? symbol(look.mark) : "circle", clip: zoomed })];
-      case "rangeX": return [Plot.ruleY(rows, { y: "y", x1: "low", x2: "high", stroke: paint, ...strong, clip: true })];
-      case "rangeY": return [Plot.ruleX(rows, { x: "x", y1: "low", y2: "high", stroke: paint, ...strong, clip: true })];
-      case "rect": return [Plot.rectY(rows, { x1: "x1", x2: "x2", y: "y", fill: paint, fillOpacity: layer.opacity ?? 0.75, inset: 0.5, clip: true })];
-      case "stem": return [Plot.ruleX(rows, { x: "x", y1: 0, y2: "y", stroke: paint, strokeWidth: layer.size ?? 1.5, strokeOpacity: layer.opacity ?? 0.6, clip: true })];
+      case "rangeX": return [Plot.ruleY(rows, { y: "y", x1: "low", x2: "high", stroke: color, ...strong, clip: true })];
+      case "rangeY": return [Plot.ruleX(rows, { x: "x", y1: "low", y2: "high", stroke: color, ...strong, clip: true })];
+      case "rect": return [Plot.rectY(rows, { x1: "x", x2: "x2", y: "y", fill: color, fillOpacity: layer.opacity ?? 0.75, inset: 0.5, clip: true })];
+      case "stem": return [Plot.ruleX(rows, { x: "x", y1: 0, y2: "y", stroke: color, strokeWidth: layer.size ?? 1.5, strokeOpacity: layer.opacity ?? 0.6, clip: true })];
       case "rule": return [Plot[layer.axis === "x" ? "ruleX" : "ruleY"]([layer.at], { stroke: color, strokeOpacity: layer.opacity ?? 0.8, strokeDasharray: dash, clip: true })];
-      case "link": return [Plot.link(rows, { x1: "x", y1: "y", x2: "x2", y2: "y2", stroke: paint, ...strong, strokeDasharray: dash })];
+      case "link": return [Plot.link(rows, { x1: "x", y1: "y", x2: "x2", y2: "y2", stroke: color, ...strong, strokeDasharray: dash })];
+      case "arrow": return [Plot.arrow(rows, { x1: "x", y1: "y", x2: "x2", y2: "y2", stroke: color, headLength: 5 })];
       case "text": return [Plot.text(rows, { x: "x", y: "y", text: "text", dy: -16, fill: "currentColor", stroke: "var(--page)", strokeWidth: 3, lineWidth: 14, textOverflow: "ellipsis" })];
     }
     return [];
@@ -127,7 +126,7 @@
 
   // The values of x that a panel shows when all of it is seen.
   const extentOf = (panel) => panel.xDomain ?? d3.extent(panel.layers.flatMap((layer) =>
-    ["x", "x1", "x2", "low", "high"].flatMap((name) => (layer.kind === "rangeX" || !["low", "high"].includes(name)) ? layer[name] ?? [] : [])));
+    ["x", "x2", "low", "high"].flatMap((name) => (layer.kind === "rangeX" || !["low", "high"].includes(name)) ? layer[name] ?? [] : [])));
   // What a window (fractions of the whole) leaves of a panel, on a scale that may be logarithmic.
   const windowed = ([low, high], [start, end], log) => {
     const scale = (log ? d3.scaleLog() : d3.scaleLinear()).domain([low, high]).range([0, 1]);
@@ -151,7 +150,9 @@
         rows = rows.filter((row, i) => [rows[i - 1], row, rows[i + 1]].some((each) => each && each.x >= domain[0] && each.x <= domain[1]));
       const look = looks.get(layer.series);
       marks.push(...marksOf(layer, rows, look, zoomed));
-      if (["line", "dot", "stem"].includes(layer.kind) && layer.color !== "var(--page)" && !(layer.kind === "dot" && seen.some((other) => other.kind === "line" && other.series === layer.series)))
+      if (layer.kind === "rect") // one points at the middle of a bar
+        for (const row of rows) points.push({ ...row, x: log ? Math.sqrt(row.x * row.x2) : (row.x + row.x2) / 2 });
+      else if (["line", "dot", "stem"].includes(layer.kind) && layer.color !== "var(--page)" && !(layer.kind === "dot" && seen.some((other) => other.kind === "line" && other.series === layer.series)))
         for (const row of rows) if (row.x !== null && row.y !== null) points.push({ ...row, series: layer.series, low: row.low, high: row.high });
     }
     const shown = formats(panel);
@@ -179,7 +180,7 @@
       style: { background: "transparent", color: "inherit", fontFamily: "inherit", fontSize: "13px", overflow: "visible" },
       x: panel.bare ? { axis: null } : { type: log ? "log" : "linear", domain, insetLeft: rowed ? 8 : 0, insetRight: rowed ? 8 : 0, label: panel.x || null, labelAnchor: "center", labelArrow: "none",
         labelOffset: 38, ticks: most, tickFormat: shown.x, grid: rowed, ...(ticks ? { axis: null } : {}) },
-      y: panel.bare ? { axis: null, reverse: true } : rowed
+      y: panel.bare ? { axis: null } : rowed
         ? { domain: [panel.rows.length - 0.5, -0.5], label: null, ticks: narrow ? [] : d3.range(panel.rows.length),
           tickSize: 0, tickFormat: (row) => shorten(panel.rows[row] ?? ""), axis: narrow ? null : "left" }
         : { type: panel.log?.includes("y") ? "symlog" : "linear", domain: panel.yDomain, label: panel.y || null, labelArrow: "none",
@@ -206,7 +207,7 @@
   // Whether x counts something (trials, epochs), so that no tick may stand between two whole numbers.
   const counted = (panel) => {
     const values = panel.layers.flatMap((layer) => layer.x ?? []).filter((value) => value !== null);
-    return values.length > 1 && !panel.rows && !panel.bare && !panel.percent?.includes("x") && !panel.layers.some((layer) => layer.x1)
+    return values.length > 1 && !panel.rows && !panel.bare && !panel.percent?.includes("x") && !panel.layers.some((layer) => layer.kind === "rect")
       && values.every(Number.isInteger) && d3.max(values) > 1;
   };
   const shorten = (text) => text.length > 34 ? `${text.slice(0, 33)}…` : text;

@@ -1,0 +1,172 @@
+"""Lines with bands: learning curves over epochs, accuracy as one setting changes, estimates in several panels."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from fishergcn._base.text import csv_text
+from fishergcn.drawing._chart import Chart
+from fishergcn.drawing._marks import Layer, Panel, Series
+from fishergcn.drawing._palette import Look
+from fishergcn.studies import Band, Estimate
+
+# Curves that are drawn at all; the data hold all of them.
+_MOST_CURVES = 24
+
+
+def draw_curves(
+    title: str,
+    bands: Mapping[str, Band],
+    looks: Mapping[str, Look],
+    name: str,
+    *,
+    percent: bool = False,
+    most: int | None = None,
+) -> Chart:
+    """Draw the learning curves of several methods, each by its name in ``bands`` and ``looks``.
+
+    Fractions are shown in ``percent``. Files show the first ``most`` curves, pages let readers switch on others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fishergcn.drawing import looks
+    >>> from fishergcn.studies import Band
+    >>> falling = np.array([1.9, 1.2, 0.9])
+    >>> band = Band(falling, falling - 0.1, falling + 0.1, np.array([3, 3, 3]))
+    >>> draw_curves("cora: loss", {"gcn": band}, looks(["gcn"]), "loss").data.splitlines()[1]
+    'gcn,1,1.9,1.7999999999999998,2.0'
+    """
+    drawn = dict(list(bands.items())[:_MOST_CURVES])
+    epochs = {method: range(1, band.mean.size + 1) for method, band in drawn.items()}
+    layers = [
+        Layer("band", series=method, x=epochs[method], low=band.low, high=band.high) for method, band in drawn.items()
+    ]
+    # Solid lines first: where curves coincide, dashes on top leave both to be seen.
+    for method in sorted(drawn, key=lambda method: bool(looks[method].dash)):
+        layers.append(Layer("line", series=method, x=epochs[method], y=drawn[method].mean))
+    panel = Panel(title, "epoch", "", layers, percent="y" if percent else "", height=250)
+    series = [Series(method, looks[method], most is None or place < most) for place, method in enumerate(drawn)]
+    rows = [
+        [method, epoch + 1, *(float(part[epoch]) for part in (band.mean, band.low, band.high))]
+        for method, band in bands.items()
+        for epoch in range(band.mean.size)
+    ]
+    data = csv_text(["method", "epoch", "mean", "low", "high"], rows)
+    return Chart(name, title, [panel], series, switches=True, zoom=True, readout=True, data=data)
+
+
+def draw_sweep(
+    title: str,
+    setting: str,
+    points: Sequence[tuple[float, Estimate]],
+    look: Look,
+    control: tuple[str, Estimate, Look] | None,
+    name: str,
+) -> Chart:
+    """Draw accuracy with its interval at each value of a setting, as ``points`` have them.
+
+    The ``control`` (its name, accuracy and look) is a level with its own interval: it has one accuracy for all values.
+
+    Examples
+    --------
+    >>> from fishergcn.drawing import looks
+    >>> from fishergcn.studies import estimate
+    >>> points = [(radius, estimate({("a", 1): 0.8, ("b", 1): 0.8 + radius / 10})) for radius in (0.1, 0.2, 0.4)]
+    >>> draw_sweep("cora: fishergcn", "radius", points, looks(["fishergcn"])["fishergcn"], None, "sweep").label
+    'cora: fishergcn: accuracy for 3 values of radius'
+    """
+    values = [value for value, _ in points]
+    rows: list[list[object]] = [[setting, value, found.mean, found.low, found.high] for value, found in points]
+    own = f"{setting} changes"
+    layers, series = [], [Series(own, dataclasses.replace(look, dash=()))]
+    if control is not None:
+        other, level, _ = control
+        ends, words = [min(values), max(values)], f"{other}, the control"
+        if level.low <= level.high:
+            layers.append(Layer("band", series=words, x=ends, low=[level.low] * 2, high=[level.high] * 2))
+        text = [f"{words}\nmean {level.mean:.2%}"] * 2
+        layers.append(Layer("line", series=words, x=ends, y=[level.mean] * 2, dash=[6, 3], text=text))
+        series.append(Series(words, dataclasses.replace(control[2], dash=(6.0, 3.0))))
+        rows.append([other, None, level.mean, level.low, level.high])
+    means = [found.mean for _, found in points]
+    text = [f"{setting} {value:g}\nmean {found.mean:.2%}" for value, found in points]
+    known = [(value, found.low, found.high) for value, found in points if found.low <= found.high]
+    x, low, high = ([each[place] for each in known] for place in range(3))
+    layers += [
+        Layer("rangeY", series=own, x=x, low=low, high=high),
+        Layer("line", series=own, x=values, y=means, text=text),
+        Layer("dot", series=own, x=values, y=means, text=text),
+    ]
+    log = "x" if min(values) > 0 and max(values) > 8 * min(values) else ""
+    panel = Panel(title, setting, "test accuracy", layers, percent="y", log=log, x_ticks=values)
+    data = csv_text(["setting", "value", "accuracy", "low", "high"], rows)
+    label = f"{title}: accuracy for {len(points)} values of {setting}"
+    return Chart(name, label, [panel], series, switches=True, data=data)
+
+
+def draw_panels(
+    label: str,
+    panels: Mapping[tuple[str, str], Mapping[str, Sequence[tuple[float, Estimate]]]],
+    looks: Mapping[str, Look],
+    name: str,
+    *,
+    ylabel: str,
+    zero: bool = False,
+) -> Chart:
+    """Draw curves of fractions with their intervals as bands: in percent, or in points around a line at ``zero``.
+
+    Each panel has a title and a label for its axis, and curves by name, with (place, value) of each point.
+
+    Examples
+    --------
+    >>> from fishergcn.drawing import looks
+    >>> from fishergcn.studies import estimate
+    >>> found = [(level, estimate({("a", 1): 0.8 - level, ("b", 1): 0.8 - level})) for level in (0.0, 0.5)]
+    >>> panels = {("links added", "share of the links"): {"gcn": found}}
+    >>> draw_panels("Robustness", panels, looks(["gcn"]), "robustness", ylabel="accuracy").data.splitlines()[0]
+    'panel,curve,place,value,low,high'
+    """
+    drawn = [_estimates(title, x, ylabel, curves, looks, zero) for (title, x), curves in panels.items()]
+    data = [
+        [title, curve, place, each.mean, each.low, each.high]
+        for (title, _), curves in panels.items()
+        for curve, points in curves.items()
+        for place, each in points
+    ]
+    named = dict.fromkeys(curve for curves in panels.values() for curve in curves)
+    series = [Series(curve, looks[curve]) for curve in looks if curve in named]
+    text = csv_text(["panel", "curve", "place", "value", "low", "high"], data)
+    return Chart(name, label, drawn, series, switches=True, zoom=True, data=text)
+
+
+def _estimates(
+    title: str,
+    x: str,
+    y: str,
+    curves: Mapping[str, Sequence[tuple[float, Estimate]]],
+    looks: Mapping[str, Look],
+    zero: bool,
+) -> Panel:
+    layers = [Layer("rule", axis="y", at=0, opacity=0.7)] if zero else []
+    factor, form = (100, "{:+.2f} points") if zero else (1, "{:.2%}")
+    every = []
+    for curve, points in curves.items():
+        places = [place for place, _ in points]
+        mean, low, high = ([factor * getattr(each, part) for _, each in points] for part in ("mean", "low", "high"))
+        text = [
+            f"{curve}\n{x}: {place:g}\n{form.format(m)}"
+            + (f"\n95% interval {form.format(lower)} to {form.format(upper)}" if lower <= upper else "")
+            for place, m, lower, upper in zip(places, mean, low, high, strict=True)
+        ]
+        layers.append(Layer("band", series=curve, x=places, low=low, high=high))
+        layers.append(Layer("line", series=curve, x=places, y=mean, text=text))
+        if looks[curve].marker:
+            layers.append(Layer("dot", series=curve, x=places, y=mean, size=3.5))
+        every += [value for value in (*mean, *low, *high) if value == value]
+    # Values that are all the same have no scale of their own.
+    half = 0.5 if zero else 0.05
+    flat = bool(every) and max(every) - min(every) <= 1e-9
+    domain = (every[0] - half, every[0] + half) if flat else None
+    return Panel(title, x, y, layers, percent="" if zero else "y", y_domain=domain)

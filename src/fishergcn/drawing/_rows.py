@@ -1,0 +1,180 @@
+"""Charts of rows: means with their intervals over single runs, and paired differences as a forest plot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fishergcn._base.text import csv_text, signed_points
+from fishergcn.drawing._chart import Chart
+from fishergcn.drawing._marks import ROLES, Layer, Panel, Series, spread
+from fishergcn.drawing._palette import Look
+from fishergcn.studies import Comparison
+
+# Single runs of a chart, in all: more dots than this hide each other.
+_MOST_DOTS = 3000
+_MANY = 40  # runs of a row; fewer are drawn over the interval
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a chart: a mark, its interval, and the single runs behind it.
+
+    Attributes
+    ----------
+    name
+        Beside the row.
+    mean, low, high
+        Where the mark stands, and its interval; NaN where there is none.
+    look
+        Its color; None for the color of most things.
+    runs, notes
+        Values of the single runs, and what to say of each when one points at it.
+    series
+        The name of the series whose mark it has; by default it is a circle.
+    hollow, size
+        Of the mark.
+    tip
+        What to say when one points at the mark; by default the mean and the interval.
+
+    Examples
+    --------
+    >>> Row("gcn", 0.81, 0.8, 0.82).name
+    'gcn'
+    """
+
+    name: str
+    mean: float
+    low: float = math.nan
+    high: float = math.nan
+    look: Look | None = None
+    runs: Sequence[float] = ()
+    notes: Sequence[str] = ()
+    series: str | None = None
+    hollow: bool = False
+    size: float = 5.5
+    tip: str = ""
+
+
+def draw_rows(
+    label: str,
+    panels: Mapping[str, Sequence[Row]],
+    name: str,
+    *,
+    x: str,
+    points: bool = False,
+    x_domain: tuple[float, float] | None = None,
+    least: float = 0.0,
+    data: str = "",
+) -> Chart:
+    """Draw rows of fractions, panel by panel: in percent, or as differences in percentage ``points`` from zero.
+
+    Axes go from where to where ``x_domain`` says, or show a range of at ``least`` this size, if these are given.
+
+    Examples
+    --------
+    >>> chart = draw_rows("Accuracy", {"cora": [Row("gcn", 0.81)], "mine": [Row("gcn", 0.7)]}, "rows", x="accuracy")
+    >>> [panel.title for panel in chart.panels]
+    ['cora', 'mine']
+    """
+    drawn = [
+        _panel(title, x, rows, points, x_domain or (_domain(rows, least) if least else None))
+        for title, rows in panels.items()
+    ]
+    marks = {row.series: row.look for rows in panels.values() for row in rows if row.series and row.look}
+    return Chart(name, label, drawn, [Series(each, look) for each, look in marks.items()], data=data)
+
+
+def _panel(title: str, x: str, rows: Sequence[Row], points: bool, domain: tuple[float, float] | None) -> Panel:
+    layers = [Layer("rule", axis="x", at=0, opacity=0.7)] if points else []
+    for place, row in enumerate(rows):
+        layers += _layers(place, row, max(20, _MOST_DOTS // len(rows)), points)
+    names = [row.name for row in rows]
+    return Panel(title, x, "", layers, rows=names, percent="" if points else "x", x_domain=domain)
+
+
+def _domain(rows: Sequence[Row], least: float) -> tuple[float, float] | None:
+    """Return the range of an axis that makes little of small differences."""
+    values = [value for row in rows for value in (row.mean, *row.runs) if math.isfinite(value)]
+    if not values:
+        return None
+    middle, half = (max(values) + min(values)) / 2, max(0.55 * (max(values) - min(values)), least / 2)
+    return max(middle - half, 0.0), min(middle + half, 1.0)
+
+
+def _layers(place: int, row: Row, most: int, points: bool) -> list[Layer]:
+    color = ROLES["main"] if row.look is None else row.look.color
+    factor = 100 if points else 1
+    low, high = factor * row.low, factor * row.high
+    text = row.tip or f"{row.name}\nmean {_shown(row.mean, points)}"
+    ranges, under, over = [], [], []
+    if row.low <= row.high:
+        ranges = [Layer("rangeX", y=[place], low=[low], high=[high], color=color, size=3)]
+        text += "" if row.tip else f"\n95% interval {_shown(row.low, points)} to {_shown(row.high, points)}"
+    if len(row.runs) > 1:
+        kept = np.unique(np.linspace(0, len(row.runs) - 1, min(most, len(row.runs))).round().astype(int)).tolist()
+        said = row.notes or [f"{row.name}\none run: {_shown(value, points)}" for value in row.runs]
+        opacity = 0.6 if len(kept) <= 12 else 0.4 if len(kept) <= 60 else 0.25
+        height = [place + offset for offset in spread(len(kept))]
+        dots = [factor * row.runs[each] for each in kept]
+        over = [Layer("dot", x=dots, y=height, color=color, opacity=opacity, size=2.8, text=[said[i] for i in kept])]
+    if len(row.runs) > _MANY:  # mean and interval get a ground of their own, to be seen among the runs
+        ground = [Layer("rangeX", y=[place], low=[low], high=[high], color="paper", size=7)] if ranges else []
+        ground.append(Layer("dot", x=[factor * row.mean], y=[place], series=row.series, color="paper", size=8))
+        under, over = [*over, *ground], ranges
+    else:
+        under = ranges
+    mark = Layer("dot", series=row.series, x=[factor * row.mean], y=[place], color=color, size=row.size,
+                 hollow=row.hollow, text=[text])  # fmt: skip
+    return [*under, *over, mark] if math.isfinite(row.mean) else [*under, *over]
+
+
+def _shown(value: float, points: bool) -> str:
+    return f"{signed_points(value)} points" if points else f"{value:.2%}"
+
+
+def draw_forest(
+    title: str,
+    comparisons: Sequence[Comparison],
+    looks: Mapping[str, Look],
+    name: str,
+    runs: Sequence[Sequence[float]] = (),
+) -> Chart:
+    """Draw one row for each difference, in the color of its cell; filled against the control, else hollow.
+
+    ``runs`` holds the differences of single runs, comparison by comparison.
+
+    Examples
+    --------
+    >>> from fishergcn.drawing import looks
+    >>> from fishergcn.studies import Comparison, paired_difference
+    >>> ours, theirs = {("a", 1): 0.82, ("b", 1): 0.80}, {("a", 1): 0.81, ("b", 1): 0.80}
+    >>> difference, p_value, counts = paired_difference(ours, theirs)
+    >>> names = ("cora", "fishergcn", "gcn-x5", "control", "test_accuracy")
+    >>> row = Comparison(*names, difference, p_value, *counts)
+    >>> draw_forest("Cora", [row], looks(["fishergcn"]), "forest-cora").label
+    'Paired differences, Cora. fishergcn − gcn-x5: +0.50 points'
+    """
+    rows = [
+        Row(f"{one.cell} − {one.reference}", one.difference.mean, one.difference.low, one.difference.high,
+            looks[one.cell], single, hollow=one.role != "control")
+        for one, single in zip(comparisons, runs or [()] * len(comparisons), strict=True)
+    ]  # fmt: skip
+    label = "; ".join(f"{row.name}: {_shown(row.mean, points=True)}" for row in rows)
+    x = "difference in test accuracy (percentage points)"
+    return draw_rows(f"Paired differences, {title}. {label}", {title: rows}, name, x=x, points=True,
+                     data=_csv(comparisons))  # fmt: skip
+
+
+def _csv(comparisons: Sequence[Comparison]) -> str:
+    columns = ["dataset", "cell", "reference", "role", "difference", "low", "high", "p_value", "won", "tied",
+               "lost", "runs"]  # fmt: skip
+    rows = [
+        [one.dataset, one.cell, one.reference, one.role, one.difference.mean, one.difference.low,
+         one.difference.high, one.p_value, one.won, one.tied, one.lost, one.difference.runs]
+        for one in comparisons
+    ]  # fmt: skip
+    return csv_text(columns, rows)
