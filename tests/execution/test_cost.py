@@ -105,7 +105,7 @@ def real(graph, method: str, runs: int = 4, **settings) -> Part:
 def test_epochs_are_timed_and_bound_the_time_of_a_run(cora):
     [found] = cost_of([real(cora, "gcn", max_epochs=70)], "cpu", workers=1, clock=Clock()).parts
     assert (found.preparation, found.epoch, found.timed, found.longest) == (0.25, 0.25, 4, 70 * 0.25)
-    assert str(found) == "an epoch takes 250 ms, measured over 4; at most 70 epochs"
+    assert str(found) == "an epoch takes 0.25 s, measured over 4; at most 70 epochs"
     both = cost_of([real(cora, "gcn", max_epochs=70)] * 2, "cpu", workers=2, clock=Clock())
     assert both.most_seconds == 0.25 + 8 * 70 * 0.25 / 2
     assert str(both).startswith("at most 70 s if no run stops early, in 2 processes on cpu; about 0.8")
@@ -114,7 +114,7 @@ def test_epochs_are_timed_and_bound_the_time_of_a_run(cora):
 def test_a_method_without_epochs_has_the_time_of_a_run(cora):
     [found] = cost_of([real(cora, "lp")], "cpu", workers=1, clock=Clock()).parts
     assert (found.longest, found.timed, found.side_by_side) == (0.25, 0, 4)
-    assert str(found) == "a run takes 250 ms, measured once"
+    assert str(found) == "a run takes 0.25 s, measured once"
 
 
 def test_settings_that_change_no_work_are_timed_once(cora):

@@ -111,6 +111,14 @@ def test_a_time_limit_leaves_out_what_would_not_fit(split):
     assert all("would take about" in each.left_out for each in model.selection.candidates if not each.tried)
 
 
+def test_what_does_not_fit_in_memory_is_left_out(split, monkeypatch):
+    monkeypatch.setattr("fishergcn.execution._cost.free_memory", lambda: 10**8)
+    with pytest.raises(InputError, match="no candidate could be trained"):
+        fit(planted(True), split, methods=["gcn"], **QUICK)
+    model = fit(planted(True), split, methods=["majority", "gcn"], **QUICK)
+    assert [each.left_out for each in model.selection.candidates] == ["", "it would not fit in memory"]
+
+
 def test_a_graph_without_features_or_links_to_tell():
     graph = Graph.from_edges([(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)], labels=[0, 0, 0, 1, 1, 1])
     with pytest.warns(UserWarning, match="no features were given"):

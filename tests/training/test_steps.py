@@ -95,7 +95,7 @@ def test_a_graph_without_links_is_trained_by_autograd(steps):
     for name in ("gcn", "gcn-t"):
         problem = prepare(alone, parse_method(name), TrainConfig(**QUICK))
         train_chunk(problem, [Run(SPLIT, 1)], torch.device("cpu"))
-        assert plan_step(problem.method, problem.config, gpu=False, linked=False).reason == "the graph has no links"
+        assert plan_step(problem.method, problem.config, gpu=False, linked=False).reason == "there are no links"
     assert not steps
 
 

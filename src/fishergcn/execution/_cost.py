@@ -119,7 +119,7 @@ class PartCost:
     >>> 0 < found.epoch < found.longest
     True
     >>> print(found)  # doctest: +ELLIPSIS
-    an epoch takes ... ms, measured over ...; at most 500 epochs
+    an epoch takes ..., measured over ...; at most 500 epochs
     """
 
     part: Part
@@ -238,13 +238,7 @@ class Cost:
 
 
 def _short(seconds: float) -> str:
-    return (
-        f"{seconds:.1f} s"
-        if seconds >= 1
-        else f"{1e3 * seconds:.2g} ms"
-        if seconds < 0.1
-        else f"{1e3 * seconds:.0f} ms"
-    )
+    return f"{seconds:.2f} s" if seconds >= 0.1 else f"{1e3 * seconds:.1f} ms"
 
 
 def _known(seconds: float) -> float | None:
@@ -258,12 +252,13 @@ def cost_of(
     *,
     batches: BatchSettings | None = None,
     timed: bool = True,
+    limit: float = 1.0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Cost:
     """Return what parts of a study take here: memory is counted, and of what fits a few epochs are trained and timed.
 
-    A graph and a method are timed once, for about a second, whatever the settings that do not change the work of an
-    epoch; with the threads that the training itself will have.
+    A graph and a method are timed once, whatever the settings that do not change the work of an epoch, with the threads
+    that the training itself will have.
 
     Parameters
     ----------
@@ -273,8 +268,8 @@ def cost_of(
         As in :func:`fishergcn.train`.
     batches
         Mini-batches, if any; then one process trains.
-    timed, clock
-        Whether epochs are timed at all, and by what.
+    timed, limit, clock
+        Whether epochs are timed at all, for how many seconds of each graph and method, and by what.
 
     Examples
     --------
@@ -288,7 +283,7 @@ def cost_of(
     gpu, free = place.type == "cuda", _free(place)
     most = max(each.runs for each in parts)
     count = 1 if gpu or batches is not None else min(count_cores() if workers is None else workers, most)
-    watch, found = _Stopwatch(place, count, batches, clock), list[PartCost]()
+    watch, found = _Stopwatch(place, count, batches, limit, clock), list[PartCost]()
     for part in parts:
         together = part.runs if not part.method.trained else 1
         if gpu and batches is None and free is not None and part.method.trained:
@@ -311,9 +306,9 @@ class _Stopwatch:
     """Prepares and trains parts for a moment; what they share is done once, as in a study."""
 
     def __init__(
-        self, place: torch.device, workers: int, batches: BatchSettings | None, clock: Callable[[], float]
+        self, place: torch.device, workers: int, batches: BatchSettings | None, limit: float, clock: Callable[[], float]
     ) -> None:
-        self.place, self.workers, self.batches, self.clock = place, workers, batches, clock
+        self.place, self.workers, self.batches, self.limit, self.clock = place, workers, batches, limit, clock
         self._epochs: dict[object, tuple[float, int]] = {}
         self._spectra: dict[object, Spectrum] = {}
 
@@ -334,7 +329,7 @@ class _Stopwatch:
         alone = self.place.type == "cpu" and self.batches is None and (self.workers > 1 or small)
         with one_thread(alone):
             self._epochs[key] = time_epochs(
-                problem, runs, self.place, batches=self.batches, basis=basis, clock=self.clock
+                problem, runs, self.place, batches=self.batches, basis=basis, limit=self.limit, clock=self.clock
             )
         return preparation, *self._epochs[key]
 

@@ -11,6 +11,7 @@ from fishergcn.studies._archive import write_archive
 from fishergcn.studies._attacks import ATTACKS, TITLES, UNITS, title_of
 from fishergcn.studies._auto import fit
 from fishergcn.studies._candidates import CANDIDATES, PREPARATIONS
+from fishergcn.studies._cost import tuning_cost
 from fishergcn.studies._data_table import write_data_table
 from fishergcn.studies._decisions import load_selection
 from fishergcn.studies._equivalence import Equivalence, control_equivalence
@@ -27,7 +28,6 @@ from fishergcn.studies._statistics import SPLITS_TO_JUDGE, CellSummary, Comparis
 from fishergcn.studies._store import open_runs
 from fishergcn.studies._tuned import Trial, Tuning, load_tuning
 from fishergcn.studies._tuning import tune
-from fishergcn.studies._tuning_cost import tuning_cost
 
 __all__ = [
     "ATTACKS", "CANDIDATES", "PAPER_GRID", "PREPARATIONS", "SPLITS_TO_JUDGE", "TITLES", "UNITS", "Band", "Cell",

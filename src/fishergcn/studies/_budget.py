@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 import time
 
-from fishergcn._base.tensors import one_thread
-from fishergcn._kernels.threads import many_rows
-from fishergcn.execution import count_cores, find_device
+from fishergcn.execution import Part, cost_of, count_cores, find_device
 from fishergcn.graph import Graph
 from fishergcn.splits import Split
 from fishergcn.studies._decisions import Decisions
-from fishergcn.training import Run, Sizes, TrainConfig, parse_method, prepare, time_epochs
+from fishergcn.training import Method, Sizes, TrainConfig, parse_method
 
 _MOST_ENTRIES = 200_000_000  # of a high-order matrix: 2.4 GB
 _USUAL_EPOCHS = 0.7  # the share of the epochs after which most runs have stopped
@@ -55,14 +53,16 @@ class Budget:
             return 0.0
         if method.high_order and self.entries > _MOST_ENTRIES:
             return math.inf
-        together = runs if self.gpu else 1
-        epoch = self.decisions.made(f"epoch of {name}, {together} runs", lambda: self._epoch(name, together))
+        together = runs if self.gpu else self.cores  # those beside which it is trained
+        epoch = self.decisions.made(f"epoch of {name}, {together} runs", lambda: self._epoch(method, together))
+        if epoch is None:
+            return math.inf
         epochs = _USUAL_EPOCHS * self.config.max_epochs * self.slower
         return epochs * (epoch if self.gpu else runs * epoch / self.cores)
 
-    def _epoch(self, name: str, runs: int) -> float:
-        """Time a few epochs of a method; they are those of its training, and the matrix that they need is kept."""
-        problem = prepare(self.graph, parse_method(name), self.config)
-        with one_thread(not self.gpu and not (self.cores == 1 and many_rows(self.graph.num_nodes))):
-            chosen = [Run(self.split, seed) for seed in range(runs)]
-            return time_epochs(problem, chosen, self.place, limit=min(_MEASURING * self.limit, 1.0))[0]
+    def _epoch(self, method: Method, runs: int) -> float | None:
+        """Time a few epochs of a method; None where they would not fit in memory."""
+        part = Part.of(self.graph, method, self.config, [self.split], runs)
+        limit = min(_MEASURING * self.limit, 1.0)
+        [found] = cost_of([part], str(self.place), self.cores, limit=limit).parts
+        return None if math.isnan(found.epoch) else found.epoch

@@ -165,6 +165,8 @@ class Choice:
                 seconds = self.budget.seconds(name)
                 why = f"too little time was left; a run would take about {seconds * self.budget.cores:.0f} s"
                 if math.isinf(seconds):
+                    why = "it would not fit in memory"
+                if math.isinf(seconds) and parse_method(name).high_order:
                     size = self.budget.entries * 12 / 2**30
                     why = f"the high-order matrix would have about {self.budget.entries:.2g} entries ({size:.1f} GB)"
                 self.left_out[name] = why

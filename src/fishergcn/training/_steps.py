@@ -99,7 +99,7 @@ def _not_compiled(method: Method, config: TrainConfig, kernels: str, *, gpu: boo
         f"{method.name!r} has no compiled step with these settings": not method.network.has_compiled_step(config),
         "there is no dropout": config.dropout == 0,
         "the features are dense": dense,
-        "the graph has no links": not linked,
+        "there are no links": not (linked and method.uses_graph),
         "each step draws links": draws_links(method, config),
         "the perturbed graph is not of the form that kernels know": drawn and not (mean_is_sparse or of_low_rank),
         "the loss has a consistency term": method.consistent and config.consistency > 0,
