@@ -46,10 +46,12 @@ def steps(monkeypatch):
     return taken
 
 
-METHODS = ["gcn", "gcn-x5", "gcn-t", "fishergcn", "fishergcn-t", "fishergcn-c", "mlp", "mlp-x3-c", "gcn-x5-c"]
+METHODS = ["sage", "gcn", "gcn-x5", "gcn-t", "fishergcn", "fishergcn-t", "fishergcn-c", "mlp", "mlp-x3-c", "gcn-x5-c"]
 CHANGES = [
     {},
     {"bias": True},
+    {"own_weights": True},
+    {"norm": "layer"},
     {"dropout": 0.0},
     {"dtype": "float64"},
     {"hidden": ()},
