@@ -75,6 +75,7 @@ IDEAS: dict[str, str] = {
     "nn/networks/majority.py": "one file a network",
     "nn/_layer.py": "one layer",
     "nn/_linear.py": "one product",
+    "operators/_dense.py": "one file an operator",
     "report/_study.py": "one file a kind of page",
     "spectrum/_quadrature.py": "one public function",
     "studies/_budget.py": "what a choice may cost",
