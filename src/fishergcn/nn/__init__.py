@@ -7,7 +7,7 @@ from fishergcn.nn._compiled import CompiledNetwork
 from fishergcn.nn._dropout import Dropout, LocalDropout
 from fishergcn.nn._family import Family, by_layer
 from fishergcn.nn._features import make_features, ready_features
-from fishergcn.nn._gcn import GCN, layer_sizes, logits
+from fishergcn.nn._gcn import GCN, logits
 from fishergcn.nn._network import (
     Base,
     Network,
@@ -25,8 +25,10 @@ from fishergcn.nn._scaling import FeatureScaling
 from fishergcn.nn._view import Features, View, blockwise_view, full_view, local_view
 
 __all__ = [
-    "GCN", "Base", "CompiledNetwork", "Dropout", "Family", "FeatureScaling", "Features", "LocalDropout", "Network",
-    "Parameter", "Role", "Rule", "View", "bases", "blockwise_view", "by_layer", "find_base", "find_network",
-    "full_view", "layer_sizes", "local_view", "logits", "make_features", "outside_modules", "ready_features",
-    "register", "unregister",
+    "GCN", "Family", "Network", "Parameter", "Rule", "bases", "find_network", "make_features", "register", "unregister",
 ]  # fmt: skip
+
+SHARED = (
+    "Base", "CompiledNetwork", "Dropout", "FeatureScaling", "Features", "LocalDropout", "Role", "View",
+    "blockwise_view", "by_layer", "find_base", "full_view", "local_view", "logits", "outside_modules", "ready_features",
+)  # fmt: skip

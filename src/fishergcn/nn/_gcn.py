@@ -39,39 +39,12 @@ def logits(
     norms: Sequence[tuple[Tensor, Tensor]] = (),
     once: bool = False,
 ) -> Tensor:
-    """Run R networks with M samples each over one view of the graph.
+    """Run R networks with M samples each over a view: entry r * M + m of (p, R * M, C) is sample m of run r.
 
-    Parameters
-    ----------
-    weights
-        W^l for each layer, shape (R, d_l, d_{l+1}).
-    view
-        Features, operators and rows (see ``View``).
-    dropout
-        Masks for training, or None for prediction (then M = 1, unless the operators are a larger batch).
-    biases
-        b^l for each layer, shape (R, d_{l+1}); none by default.
-    own
-        V^l for each layer, of the shapes of W^l: what a node says of itself; none by default.
-    norms
-        Scale and shift, two of shape (R, d_{l+1}), of each hidden layer, whose units are brought to mean 0 and
-        variance 1 at each node before; none by default.
-    once
-        Whether no derivative of a derivative will be asked for, which makes the first one faster on a GPU.
-
-    Returns
-    -------
-    Tensor of shape (p, R * M, C)
-        Batch entry r * M + m is sample m of run r.
-
-    Examples
-    --------
-    >>> import numpy as np, torch
-    >>> from fishergcn.nn import full_view, make_features
-    >>> from fishergcn.operators import DenseOperator
-    >>> view = full_view(make_features(np.eye(3)), DenseOperator(torch.eye(3)), depth=2)
-    >>> logits([torch.ones(5, 3, 4), torch.ones(5, 4, 2)], view).shape  # of 5 networks
-    torch.Size([3, 5, 2])
+    W^l (``weights``) and V^l (``own``) have shape (R, d_l, d_{l+1}), b^l (``biases``) shape (R, d_{l+1}). ``norms`` are
+    scale and shift of each hidden layer, whose units are first brought to mean 0 and variance 1 at each node. Without
+    ``dropout`` M is 1, unless the operators are a larger batch. ``once``: no derivative of a derivative will be asked
+    for.
     """
     samples, rate = (dropout.samples, dropout.rate) if dropout else (1, 0.0)
     if own:
@@ -220,13 +193,7 @@ class GCN(nn.Module):
 
 
 def layer_sizes(in_features: int, hidden: int | Sequence[int], num_classes: int) -> tuple[int, ...]:
-    """Return the sizes of all layers, checked.
-
-    Examples
-    --------
-    >>> layer_sizes(1433, 64, 7)
-    (1433, 64, 7)
-    """
+    """Return the sizes of all layers, checked."""
     inner = tuple(hidden) if isinstance(hidden, Iterable) else (hidden,)
     return (
         check_integer("in_features", in_features, minimum=1),

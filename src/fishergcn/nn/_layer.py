@@ -17,22 +17,9 @@ from fishergcn.streams import keep_probability
 def activated_times_weight(
     values: Tensor, rows: Tensor | None, words: Tensor | None, dropout: float, weight: Tensor, *, once: bool = False
 ) -> Tensor:
-    """Return σ(V) W[r] with dropout, shape (p, R * M, c).
+    """Return σ(V) W[r] with dropout as in :func:`relu_dropout`, for W (R, h, c): shape (p, R * M, c).
 
-    Parameters
-    ----------
-    values, rows, words, dropout
-        As in :func:`relu_dropout`.
-    weight
-        W, shape (R, h, c).
-    once
-        Whether no derivative of a derivative will be asked for. On a GPU the gradient then takes one pass.
-
-    Examples
-    --------
-    >>> import torch
-    >>> activated_times_weight(torch.tensor([[[-1.0, 2.0]]]), None, None, 0.5, torch.ones(1, 2, 3))
-    tensor([[[2., 2., 2.]]])
+    With ``once``, no derivative of a derivative will be asked for, and the gradient takes one pass on a GPU.
     """
     if len(weight) == 1 or backend_of(values) != "triton":
         return times_weight(relu_dropout(values, rows, words, dropout), weight)

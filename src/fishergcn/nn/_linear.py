@@ -11,14 +11,7 @@ from fishergcn._base.backend import backend_of
 
 
 def times_weight(hidden: Tensor, weight: Tensor) -> Tensor:
-    """Multiply (p, R * M, h) by weights (R, h, c), giving (p, R * M, c).
-
-    Examples
-    --------
-    >>> import torch
-    >>> times_weight(torch.ones(2, 1, 3), torch.ones(1, 3, 4)).shape
-    torch.Size([2, 1, 4])
-    """
+    """Multiply (p, R * M, h) by weights (R, h, c), giving (p, R * M, c)."""
     rows, batch, width = hidden.shape
     runs = len(weight)
     if runs == 1:

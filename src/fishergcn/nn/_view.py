@@ -30,31 +30,10 @@ Features: TypeAlias = "SparseFeatures | DenseFeatures"
 
 @dataclass(frozen=True)
 class View:
-    """A network's view of the graph.
+    """A network's view of the graph: features, and for each layer its operator and the nodes it outputs (None: all).
 
-    Attributes
-    ----------
-    features
-        The features, restricted to the rows that enter.
-    operators
-        What each layer multiplies with, first layer first.
-    rows
-        The nodes that each layer outputs, or None for all nodes in order.
-    itself
-        Where the nodes that each layer outputs stand among those that enter it, or None for the same in the same
-        order. For networks that read a node beside what the matrix says of it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fishergcn.nn import local_view, make_features
-    >>> from fishergcn import renormalized
-    >>> path = renormalized(np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]))
-    >>> view = local_view(make_features(np.eye(3)), path, np.array([0]), depth=2, device="cpu", dtype=torch.float32)
-    >>> [operator.shape for operator in view.operators]
-    [(2, 3), (1, 2)]
-    >>> view.position(np.array([0]))
-    array([0])
+    ``itself`` says where the nodes that each layer outputs stand among those that enter it (None: at the same place),
+    for networks that read a node beside what the matrix says of it.
     """
 
     features: Features | FeatureBlocks
@@ -100,16 +79,7 @@ def _plus(product: Tensor, mine: Tensor | None) -> Tensor:
 
 
 def full_view(features: Features, operator: Operator, depth: int) -> View:
-    """Return the view of all nodes: every layer multiplies with the same operator and outputs every node.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fishergcn.nn import make_features
-    >>> from fishergcn.operators import SparseMatrix
-    >>> full_view(make_features(np.eye(3)), SparseMatrix.from_scipy(np.eye(3)), depth=2).rows
-    (None, None)
-    """
+    """Return the view of all nodes: every layer multiplies with the same operator and outputs every node."""
     return View(features, (operator,) * depth, (None,) * depth)
 
 
@@ -126,35 +96,8 @@ def local_view(
 ) -> View:
     """Return the view of some nodes: each layer only outputs what the next one needs.
 
-    Parameters
-    ----------
-    features
-        X of the whole graph.
-    propagation
-        Ã, n x n.
-    nodes
-        The nodes whose outputs are wanted.
-    depth
-        The number of layers.
-    device, dtype
-        Where and in which precision the products run.
-    whole
-        Returns Ã as an operator that is there already. It takes the place of blocks that are nearly as large, so that
-        several views hold it once.
-    itself
-        Whether each layer also reads the nodes that it outputs.
-
-    Examples
-    --------
-    See :class:`View`.
-
-    >>> import numpy as np
-    >>> from fishergcn.nn import make_features
-    >>> from fishergcn import renormalized
-    >>> pair = renormalized(np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]]))
-    >>> view = local_view(make_features(np.eye(3)), pair, np.array([1]), depth=1, device="cpu", dtype=torch.float32)
-    >>> view.operators
-    (SparseMatrix(1 × 2, 2 entries, torch.float32, cpu),)
+    ``whole`` returns Ã as an operator that is there already: it replaces blocks that are nearly as large, so that
+    several views hold it once. With ``itself`` each layer also reads the nodes that it outputs.
     """
     reached, total = reach(propagation, nodes, depth, itself=itself), propagation.shape[1]
     if whole is not None:
@@ -192,27 +135,8 @@ def blockwise_view(
 ) -> View:
     """Return the view of some nodes of a large graph, for prediction: it is walked in blocks of rows.
 
-    Two layers' activations are held at most, and only those of nodes that the wanted ones depend on.
-
-    Parameters
-    ----------
-    prepare
-        Makes some rows of the features ready, for example ``lambda rows: make_features(X[rows])``.
-    propagation, nodes, depth, device, dtype, itself
-        As for :func:`local_view`.
-    rows_at_once
-        How many rows a block has.
-
-    Examples
-    --------
-    >>> import numpy as np, torch
-    >>> from fishergcn import renormalized
-    >>> from fishergcn.nn import logits, make_features
-    >>> path = renormalized(np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]))
-    >>> place = {"device": "cpu", "dtype": torch.float32}
-    >>> view = blockwise_view(lambda rows: make_features(np.eye(3)[rows]), path, np.arange(3), 1, **place)
-    >>> logits([torch.ones(1, 3, 2)], view).shape
-    torch.Size([3, 1, 2])
+    Two layers' activations are held at most, and only those of nodes that the wanted ones depend on. ``prepare`` makes
+    some rows of the features ready, for example ``lambda rows: make_features(X[rows])``.
     """
     reached = reach(propagation, nodes, depth, rows_at_once, itself=itself)
     operators = tuple(
@@ -227,15 +151,7 @@ def blockwise_view(
 def reach(
     propagation: CSRArray, nodes: IntArray, depth: int, rows_at_once: int = ROWS_AT_ONCE, *, itself: bool = False
 ) -> list[IntArray]:
-    """Return the nodes that enter each layer, first layer first, and last those wanted, ascending.
-
-    Examples
-    --------
-    >>> from scipy import sparse
-    >>> path = sparse.csr_array([[1.0, 1, 0], [1, 1, 1], [0, 1, 1]])
-    >>> reach(path, np.array([0]), depth=2)
-    [array([0, 1, 2]), array([0, 1]), array([0])]
-    """
+    """Return the nodes that enter each layer, first layer first, and last those wanted, ascending."""
     found = [np.unique(nodes)]
     for _ in range(depth):
         entering = np.zeros(propagation.shape[1], dtype=np.bool_)

@@ -155,25 +155,7 @@ def high_order(
 def walk_matrix(
     adjacency: MatrixLike, order: int = 5, threshold: float = 1e-4, *, memory_limit: int = _MEMORY_LIMIT
 ) -> CSRArray:
-    """Return S, the matrix of Algorithm 1 before it is symmetrized: where short random walks end.
-
-    Parameters
-    ----------
-    adjacency, order, threshold, memory_limit
-        As in :func:`high_order`.
-
-    Returns
-    -------
-    csr_array of float64, shape (n, n)
-        S, with a zero diagonal and without entries up to ν.
-
-    Examples
-    --------
-    >>> walk_matrix([[0, 1, 0], [1, 0, 1], [0, 1, 0]], order=2, threshold=0.3).toarray()
-    array([[0. , 0.5, 0. ],
-           [0. , 0. , 0. ],
-           [0. , 0.5, 0. ]])
-    """
+    """Return S, the matrix of Algorithm 1 before it is symmetrized (see :func:`high_order`): where random walks end."""
     walk, order, threshold = checked_walk(adjacency, order, threshold)
     return cut_walks(walk, order, threshold, check_integer("memory_limit", memory_limit, minimum=1))
 
@@ -188,14 +170,7 @@ def checked_walk(adjacency: MatrixLike, order: int, threshold: float) -> tuple[C
 
 
 def high_order_size(adjacency: CSRArray, order: int, threshold: float) -> float:
-    """Estimate the entries of the high-order matrix of a graph from some of its rows.
-
-    Examples
-    --------
-    >>> ring = sparse.csr_array(np.roll(np.eye(40), 1, axis=0) + np.roll(np.eye(40), -1, axis=0))
-    >>> high_order_size(ring, order=5, threshold=1e-4)  # five steps to either side, and the node itself
-    440.0
-    """
+    """Estimate the entries of the high-order matrix of a graph from some of its rows."""
     nodes = adjacency.shape[0]
     count = int(np.clip(_SAMPLED_ENTRIES // nodes, 4, _SAMPLED_ROWS))
     chosen = np.random.default_rng(0).permutation(nodes)[:count]

@@ -41,6 +41,11 @@ if TYPE_CHECKING:
 NewRows = tuple[CSRArray, FloatArray]
 
 
+def _links(adjacency: CSRArray) -> float:
+    """Return the number of entries of A, which a matrix has too if nothing else is said."""
+    return float(adjacency.nnz)
+
+
 @dataclass(frozen=True)
 class Matrix:
     """One kind of propagation matrix P, n x n.
@@ -83,7 +88,7 @@ class Matrix:
     symmetric: bool = True
     linked: bool = True
     into: Callable[[CSRArray, Path], CSRArray] | None = None
-    size: Callable[..., float] = lambda adjacency: float(adjacency.nnz)
+    size: Callable[..., float] = _links
     clustered: bool = False
 
     def _chosen(self, config: TrainConfig) -> dict[str, Any]:
@@ -178,13 +183,7 @@ def find_matrix(name: str) -> Matrix:
 
 
 def matrices() -> tuple[Matrix, ...]:
-    """Return all matrices that are known.
-
-    Examples
-    --------
-    >>> [each.name for each in matrices()][:3]
-    ['renormalized', 'high-order', 'labels']
-    """
+    """Return all matrices that are known."""
     return tuple(_MATRICES.values())
 
 

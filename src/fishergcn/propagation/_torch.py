@@ -16,22 +16,9 @@ from fishergcn.propagation._walk import walk_sum
 def dense_high_order(
     adjacency: MatrixLike, order: int = 5, threshold: float = 1e-4, *, device: torch.device | str = "cpu"
 ) -> Tensor:
-    """Return the matrix of :func:`high_order`, dense and in float64, computed with dense matrices.
+    """Return the matrix of :func:`high_order`, dense and in float64, computed with dense matrices in about 24 n² bytes.
 
     Entries that equal the threshold up to rounding may fall on the other side of it.
-
-    Parameters
-    ----------
-    adjacency, order, threshold
-        As in :func:`high_order`.
-    device
-        Where to compute. About 24 n² bytes are used there.
-
-    Examples
-    --------
-    >>> path = [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
-    >>> dense_high_order(path, order=2, threshold=0.3)[0].numpy().round(3)
-    array([0.8  , 0.183, 0.   ])
     """
     walk, order, threshold = checked_walk(adjacency, order, threshold)
     step = SparseMatrix.from_scipy(walk, device=device).forward
@@ -48,26 +35,10 @@ def dense_high_order(
 def propagation_product(
     times: Callable[[Tensor], Tensor], ones: Tensor, order: int | None = None
 ) -> Callable[[Tensor], Tensor]:
-    """Return Z ↦ ÃZ, made of Z ↦ AZ alone and differentiable in whatever that depends on.
+    """Return Z ↦ ÃZ, made of Z ↦ AZ alone, (n, d), and differentiable in whatever that depends on.
 
-    Ã is the renormalized matrix or, with T given, that of Algorithm 1 without its cut: the diagonal of S and entries
-    up to ν stay, since dropping them has no useful derivative.
-
-    Parameters
-    ----------
-    times
-        Z ↦ AZ for Z of shape (n, d); A is symmetric and non-negative.
-    ones
-        Ones of shape (n, 1), in the precision and on the device of Z.
-    order
-        T of a high-order matrix, or None for the renormalized one.
-
-    Examples
-    --------
-    >>> link = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
-    >>> times = propagation_product(lambda dense: link @ dense, torch.ones(2, 1))
-    >>> times(torch.tensor([[1.0], [3.0]])).ravel().numpy().round(6)
-    array([2., 2.], dtype=float32)
+    Ã is the renormalized matrix or, with T given, that of Algorithm 1 without its cut: the diagonal of S and entries up
+    to ν stay, since dropping them has no useful derivative. ``ones`` (n, 1) has the precision and the device of Z.
     """
     degrees = times(ones)
     linked = degrees > 0
