@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from fishergcn.nn import networks as _networks
+from fishergcn.nn._activation import relu_dropout, words_per_node
 from fishergcn.nn._compiled import CompiledNetwork
-from fishergcn.nn._dropout import Dropout, LocalDropout
+from fishergcn.nn._dropout import Dropout, LocalDropout, MappedDropout
 from fishergcn.nn._family import Family, by_layer
 from fishergcn.nn._features import make_features, ready_features
 from fishergcn.nn._gcn import GCN, logits
+from fishergcn.nn._linear import times_weight
 from fishergcn.nn._network import (
     Base,
     Network,
@@ -29,6 +31,7 @@ __all__ = [
 ]  # fmt: skip
 
 SHARED = (
-    "Base", "CompiledNetwork", "Dropout", "FeatureScaling", "Features", "LocalDropout", "Role", "View",
+    "Base", "CompiledNetwork", "Dropout", "FeatureScaling", "Features", "LocalDropout", "MappedDropout", "Role", "View",
     "blockwise_view", "by_layer", "find_base", "full_view", "local_view", "logits", "outside_modules", "ready_features",
+    "relu_dropout", "times_weight", "words_per_node",
 )  # fmt: skip
