@@ -19,6 +19,7 @@ from fishergcn.nn._network import (
     bases,
     find_base,
     find_network,
+    load_plugins,
     outside_modules,
     register,
     unregister,
@@ -32,6 +33,6 @@ __all__ = [
 
 SHARED = (
     "Base", "CompiledNetwork", "Dropout", "FeatureScaling", "Features", "LocalDropout", "MappedDropout", "Role", "View",
-    "blockwise_view", "by_layer", "find_base", "full_view", "local_view", "logits", "outside_modules", "ready_features",
-    "relu_dropout", "times_weight", "words_per_node",
+    "blockwise_view", "by_layer", "find_base", "full_view", "load_plugins", "local_view", "logits", "outside_modules",
+    "ready_features", "relu_dropout", "times_weight", "words_per_node",
 )  # fmt: skip

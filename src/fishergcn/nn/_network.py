@@ -283,8 +283,6 @@ def unregister(name: str) -> None:
 def find_base(name: str) -> Base:
     """Return the network or the rule of a name."""
     if name not in _BASES:
-        load_plugins()
-    if name not in _BASES:
         raise InputError(f"there is no network {name!r}{suggestion(name, _BASES)}; known are {', '.join(_BASES)}.")
     return _BASES[name]
 
