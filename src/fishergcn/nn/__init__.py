@@ -9,7 +9,7 @@ from fishergcn.nn._dropout import Dropout, LocalDropout, MappedDropout
 from fishergcn.nn._family import Family, by_layer
 from fishergcn.nn._features import make_features, ready_features
 from fishergcn.nn._gcn import GCN, logits
-from fishergcn.nn._linear import times_weight
+from fishergcn.nn._layer import times_weight
 from fishergcn.nn._network import (
     Base,
     Network,

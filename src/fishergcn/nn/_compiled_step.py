@@ -47,12 +47,12 @@ class LastLayer(NamedTuple):
 class _Sample(NamedTuple):
     """A sample between the first product with the weights and the backward pass through it."""
 
-    b: int
-    first: AnyArray
-    entering: FloatArray
-    into: list[AnyArray]
+    b: int  # r * M + m
+    first: AnyArray  # Z⁰, (n, d), in whose place its gradient is left
+    entering: FloatArray  # Uᵀ Z⁰, (k, d)
+    into: list[AnyArray]  # where the gradients of all weights are added
     slope_of: SlopeOfLoss
-    total: FloatArray
+    total: FloatArray  # where the gradient in c is added, (k,)
 
 
 class Step:

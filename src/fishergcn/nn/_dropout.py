@@ -23,9 +23,9 @@ Ranges: TypeAlias = "tuple[IntArray, IntArray]"  # first elements and numbers of
 class Dropout:
     """The dropout of one training step: M masks for each of R runs (by their keys), each element dropped at a rate."""
 
-    keys: Tensor
-    samples: int
-    epoch: int | Tensor
+    keys: Tensor  # int64, (R,)
+    samples: int  # M
+    epoch: int | Tensor  # which step; on a GPU also as an int64 tensor of one number there
     rate: float
 
     __repr__ = one_line
@@ -34,19 +34,17 @@ class Dropout:
         """Draw the packed mask of a layer, or None where nothing is dropped."""
         if self.rate == 0.0:
             return None
+        return self._draw(purpose, count)
+
+    def _draw(self, purpose: int, count: int) -> Tensor:
         return draw_words(self.keys, self.samples, purpose, self.epoch, count, self.rate)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MappedDropout(Dropout):
     """The dropout of a module: its keys may be of tensors that torch.func transforms, one for each of an ensemble."""
 
-    __repr__ = one_line
-
-    def words(self, purpose: int, count: int) -> Tensor | None:
-        """Draw the packed mask of a layer, or None where nothing is dropped."""
-        if self.rate == 0.0:
-            return None
+    def _draw(self, purpose: int, count: int) -> Tensor:
         drawn: Tensor = _Words.apply(self.keys, self.samples, purpose, self.epoch, count, self.rate)  # type: ignore[no-untyped-call]
         return drawn
 
@@ -78,13 +76,11 @@ class _Words(torch.autograd.Function):
         return words.view(info.batch_size, -1, words.shape[1]), 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LocalDropout(Dropout):
     """The dropout of one step on some nodes: ``elements`` are ranges of the whole graph's mask, layer by layer."""
 
     elements: tuple[Ranges, ...] = ()
-
-    __repr__ = one_line
 
     @classmethod
     def of(
@@ -103,10 +99,7 @@ class LocalDropout(Dropout):
         elements += [_equal_ranges(rows, 32 * words_per_node(width)) for rows, width in hidden]
         return cls(whole.keys, whole.samples, whole.epoch, whole.rate, tuple(elements))
 
-    def words(self, purpose: int, count: int) -> Tensor | None:
-        """Draw the packed mask of a layer, or None where nothing is dropped."""
-        if self.rate == 0.0:
-            return None
+    def _draw(self, purpose: int, count: int) -> Tensor:
         return gather_words(self.keys, self.samples, purpose, int(self.epoch), *self.elements[purpose], self.rate)
 
 

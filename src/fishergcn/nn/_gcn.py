@@ -63,7 +63,8 @@ def logits(
             hidden = then(product, view.rows[0])
         else:
             hidden = view.propagate(layer - 1, hidden, then, own=bool(own))
-    return view.propagate(-1, hidden, partial(_output, bias=biases[-1] if biases else None), own=bool(own))
+    last = biases[-1] if biases else None
+    return view.propagate(-1, hidden, lambda values, _: _shifted(values, last), own=bool(own))
 
 
 def _activate(
@@ -82,10 +83,6 @@ def _activate(
         scale, shift = (each.repeat_interleave(values.shape[1] // len(each), dim=0) for each in norm)
         values = torch.nn.functional.layer_norm(values, values.shape[-1:]) * scale + shift
     return activated_times_weight(values, rows, words, rate, weight, once=once)
-
-
-def _output(values: Tensor, _: Tensor | None, bias: Tensor | None) -> Tensor:
-    return _shifted(values, bias)
 
 
 def _shifted(values: Tensor, bias: Tensor | None) -> Tensor:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from fishergcn.propagation._mapped import renormalized_into
 from fishergcn.propagation._matrices import (
+    dense_high_order,
     high_order,
     neighbor_mean,
     normalized_adjacency,
+    propagation_product,
     renormalized,
     walk_matrix,
 )
 from fishergcn.propagation._new_nodes import high_order_rows, joined, normalized_rows, renormalized_rows
 from fishergcn.propagation._registry import Matrix, find_matrix, matrices, register_matrix
-from fishergcn.propagation._torch import dense_high_order, propagation_product
 from fishergcn.propagation._walk import transition_matrix
 
 __all__ = [
