@@ -55,6 +55,7 @@ def test_it_is_what_its_formula_says(name):
     found = find_matrix(name).of(graph, CONFIG)
     np.testing.assert_allclose(found.toarray(), dense(name, graph.adjacency.toarray()), atol=1e-14)
     assert find_matrix(name).of(graph, CONFIG) is found  # made once for a graph in use
+    assert repr(find_matrix(name)) == f"Matrix({name!r}, {find_matrix(name).title})"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -91,6 +91,9 @@ class Matrix:
     size: Callable[..., float] = _links
     clustered: bool = False
 
+    def __repr__(self) -> str:
+        return f"Matrix({self.name!r}, {self.title})"
+
     def _chosen(self, config: TrainConfig) -> dict[str, Any]:
         return {name: getattr(config, name) for name in self.settings}
 
