@@ -18,8 +18,8 @@ from scipy import sparse
 
 import fishergcn
 from fishergcn import nn, operators, training
-from fishergcn._settings import choices
 from fishergcn._base.reprs import one_line
+from fishergcn._settings import choices
 from fishergcn.graph import Graph
 from fishergcn.operators import SparseMatrix, SparsePlusLowRank
 
