@@ -12,7 +12,7 @@ from fishergcn.propagation._matrices import (
     walk_matrix,
 )
 from fishergcn.propagation._new_nodes import high_order_rows, joined, normalized_rows, renormalized_rows
-from fishergcn.propagation._registry import Matrix, find_matrix, matrices, register_matrix
+from fishergcn.propagation._registry import Matrix, find_matrix, matrices, outside_modules, register_matrix
 from fishergcn.propagation._torch import dense_high_order, propagation_product
 from fishergcn.propagation._walk import transition_matrix
 
@@ -21,3 +21,5 @@ __all__ = [
     "neighbor_mean", "normalized_adjacency", "normalized_rows", "propagation_product", "register_matrix",
     "renormalized", "renormalized_into", "renormalized_rows", "transition_matrix", "walk_matrix",
 ]  # fmt: skip
+
+SHARED = ("outside_modules",)
