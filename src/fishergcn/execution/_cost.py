@@ -356,7 +356,7 @@ def remedies(
 
 
 @contextlib.contextmanager
-def memory_told(
+def explain_out_of_memory(
     graph: Graph, method: Method, config: TrainConfig, device: torch.device, batches: BatchSettings | None = None
 ) -> Iterator[None]:
     """Turn out-of-memory errors into an InputError that names settings that would fit."""

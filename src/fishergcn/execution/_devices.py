@@ -42,7 +42,7 @@ def chunk_size(problem: Problem, device: torch.device, workers: int = 0) -> int:
 
 
 def runs_side_by_side(sizes: Sizes, method: Method, config: TrainConfig, free: float) -> int:
-    """Return how many runs are trained at once on a GPU with so many free bytes, at least one and at most 1024."""
+    """Return how many runs are trained at once on a GPU with ``free`` bytes, at least one and at most 1024."""
     one, two = (held_bytes(sizes, method, config, runs, gpu=True) for runs in (1, 2))
     return int(np.clip((_SHARE * free - one) / max(two - one, 1.0) + 1, 1, 1024))
 

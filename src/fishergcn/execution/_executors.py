@@ -175,15 +175,15 @@ class ProcessExecutor:
             with contextlib.suppress(FisherGCNError):  # the first job tries again, and says what is wrong
                 worker = self._start(stop)
         while (job := waiting.get()) is not None and not stop.is_set():
-            told = 0  # lists of records that this job has given, which it gives again when it is repeated
+            passed_on = 0  # lists of records of this job, which yields them again when it is repeated
             try:
                 for _ in range(_ATTEMPTS):
                     if worker is None or worker.poll() is not None:
                         worker = self._start(stop)
                     records: list[RunRecord] | None = []
                     for number, records in enumerate(self._ask(worker, job)):
-                        if records is None or number >= told:
-                            told += 1
+                        if records is None or number >= passed_on:
+                            passed_on += 1
                             finished.put((job, records))
                     if records is None or stop.is_set():
                         break

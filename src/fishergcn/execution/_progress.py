@@ -38,10 +38,10 @@ class Listener:
     """
 
     def begin(self, title: str, planned: Mapping[Name, int], before: Iterable[tuple[Name, RunRecord]] = ()) -> None:
-        """The work begins: so many runs of each (data set, method) are planned, and these were done before."""
+        """The work begins: runs of each (data set, method) that are planned, and records from before."""
 
     def started(self, name: Name, runs: int) -> None:
-        """A job of so many runs was handed out."""
+        """A job of this number of runs was handed out."""
 
     def epoch(self, progress: Progress) -> None:
         """An epoch of a job in this process ended."""

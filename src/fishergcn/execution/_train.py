@@ -17,7 +17,7 @@ from fishergcn._settings.seeds import FIRST_SEED, check_seeds
 from fishergcn.errors import InputError
 from fishergcn.execution._arguments import check_graph, chosen_config
 from fishergcn.execution._choice import choose_executor
-from fishergcn.execution._cost import ERROR, Part, cost_of, memory_told
+from fishergcn.execution._cost import ERROR, Part, cost_of, explain_out_of_memory
 from fishergcn.execution._devices import find_device
 from fishergcn.execution._jobs import Executor, Job, cut
 from fishergcn.execution._progress import Display, Listener
@@ -121,7 +121,7 @@ def train(
     with contextlib.closing(executor), listener:
         _begin(listener, graph, methods, runs)
         for each in methods:
-            with memory_told(graph, each, config, place):
+            with explain_out_of_memory(graph, each, config, place):
                 problem = prepare(graph, each, config, moved=weights)
             check_runs(problem, runs)
             found += _records(problem, runs, executor, listener, keep_weights)
@@ -173,26 +173,26 @@ def _in_batches(
 ) -> list[RunRecord]:
     """Train all runs one after the other, in this process or in those that ``torchrun`` started."""
     found: list[RunRecord] = []
-    with process_group(device) as (group, place), listener if group.first else Listener() as told:
+    with process_group(device) as (group, place), listener if group.first else Listener() as audience:
         if group.size > 1 and place.type == "cpu":
             torch.set_num_threads(1)  # the processes are the threads
         group.agree(None)  # all are here, and have mapped the graph
         forget_shared()
-        _begin(told, graph, methods, runs)
+        _begin(audience, graph, methods, runs)
         for method in methods:
-            with memory_told(graph, method, config, place, settings):
+            with explain_out_of_memory(graph, method, config, place, settings):
                 matrix = _shared(graph, method, config)
                 problem, basis = prepare_batches(graph, method, config, propagation=matrix, group=group)
                 group.agree(None)
                 forget_shared()
             for run in runs:
-                told.started(_name(graph, method), 1)
-                with memory_told(graph, method, config, place, settings):
+                audience.started(_name(graph, method), 1)
+                with explain_out_of_memory(graph, method, config, place, settings):
                     record = train_prepared(
-                        problem, basis, run, settings, place, group, keep_weights=keep_weights, on_epoch=told.epoch
+                        problem, basis, run, settings, place, group, keep_weights=keep_weights, on_epoch=audience.epoch
                     )
                 found.append(record)
-                told.finished(_name(graph, method), [record])
+                audience.finished(_name(graph, method), [record])
     return found
 
 

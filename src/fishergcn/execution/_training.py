@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from fishergcn.execution._cost import memory_told
+from fishergcn.execution._cost import explain_out_of_memory
 from fishergcn.training import Progress, RunRecord, train_chunk
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def train_job(
 ) -> Iterator[list[RunRecord]]:
     """Yield the records of a job once; where the GPU's memory does not suffice, it is done in two halves."""
     problem = job.problem
-    with memory_told(problem.graph, problem.method, problem.config, device):
+    with explain_out_of_memory(problem.graph, problem.method, problem.config, device):
         records = _records(job, device, on_epoch)
     yield records
 

@@ -1,4 +1,4 @@
-"""What a training holds at its peak, counted from sizes: so many numbers of each kind, and the bytes of each."""
+"""What a training holds at its peak, counted from sizes: how many numbers of each kind, and the bytes of each."""
 
 from __future__ import annotations
 

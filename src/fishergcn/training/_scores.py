@@ -111,7 +111,7 @@ class Score:
         return 0.0 if self.percent or self.better == "low" else -np.inf, 1.0 if self.percent else np.inf
 
     def text(self, value: float, digits: int = 2, missing: str = "-") -> str:
-        """Return a value as text: percent with so many digits, other numbers with two more."""
+        """Return a value as text: percent with ``digits`` digits, other numbers with two more."""
         if np.isnan(value):
             return missing
         return f"{value:.{digits}%}" if self.percent else f"{value:.{digits + 2}f}"
