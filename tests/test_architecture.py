@@ -82,14 +82,12 @@ IDEAS: dict[str, str] = {
     "studies/_spatial.py": "the graphs of moved embeddings",
     "studies/_tensorboard.py": "one file a format",
     "training/_adam.py": "one optimizer",
-    "training/_stopping.py": "one file of rules",
     "training/_temperature.py": "one calibration",
 }
 #: File stems that may be there three times, with their number.
 STEMS = {"_model": 3}
 #: Functions that may be longer than 80 lines, with their lines.
 LONG = {
-    "execution/_train.py train": 112,
     "studies/_planning.py make_plan": 86,
     "studies/_runner.py run": 86,
     "studies/_tuning.py tune": 90,
