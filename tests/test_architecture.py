@@ -78,15 +78,7 @@ IDEAS: dict[str, str] = {
     "operators/_dense.py": "one file an operator",
     "report/_study.py": "one file a kind of page",
     "spectrum/_quadrature.py": "one public function",
-    "studies/_budget.py": "what a choice may cost",
-    "studies/_cost.py": "what a plan would take",
-    "studies/_facts.py": "what a measure is given",
-    "studies/_inner.py": "splits inside a split",
-    "studies/_lock.py": "one writer of a folder",
-    "studies/_signals.py": "how a study is stopped",
-    "studies/_spatial.py": "the graphs of moved embeddings",
-    "studies/_tensorboard.py": "one file a format",
-    "studies/_tuning_cost.py": "what a search would take",
+    "studies/_data_table.py": "one table of the paper",
     "training/_adam.py": "one optimizer",
     "training/_stopping.py": "one file of rules",
     "training/_temperature.py": "one calibration",
@@ -96,9 +88,6 @@ STEMS = {"_model": 3}
 #: Functions that may be longer than 80 lines, with their lines.
 LONG = {
     "execution/_train.py train": 112,
-    "studies/_planning.py make_plan": 86,
-    "studies/_runner.py run": 86,
-    "studies/_tuning.py tune": 90,
 }
 LINES_OF_SOURCE = 46_500
 PRIVATE_IMPORTS_IN_TESTS = 150
