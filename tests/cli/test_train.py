@@ -17,7 +17,6 @@ from fishergcn import TrainConfig, splits
 from fishergcn import train as train_runs
 from fishergcn.cli import app
 from fishergcn.cli._results import differences, means, reference_of
-from fishergcn.cli._settings import parse_setting
 from fishergcn.errors import DataFileError, InputError
 from fishergcn.models import load_model
 
@@ -290,10 +289,12 @@ class TestHelpers:
         assert reference_of("fishergcn", ["fishergcn", "gcn-x5"], usual) == "gcn-x5"
 
     def test_setting(self):
-        assert parse_setting("hidden=64,32") == ("hidden", (64, 32))
-        assert parse_setting(" adversarial = False ") == ("adversarial", False)
-        assert parse_setting("class-weight=balanced") == ("class_weight", "balanced")
-        assert parse_setting("stopping=none") == ("stopping", "none")
+        texts = ("hidden=8,4", " adversarial = False ", "class-weight=balanced", "stopping=none", "max_epochs=1")
+        given = [word for text in texts for word in ("--set", text)]
+        [found] = json.loads(run("--dataset", "cora", "--method", "gcn", *given, "--json", "--quiet").stdout)["runs"]
+        expected = {"hidden": [8, 4], "adversarial": False, "class_weight": "balanced", "stopping": "none"}
+        assert {name: found["config"][name] for name in expected} == expected
+        assert found["epochs"] == found["config"]["max_epochs"] == 1
 
     def test_diverged_runs_are_counted_and_left_out(self):
         from fishergcn import RunRecord
