@@ -126,7 +126,7 @@ def test_failed_runs_are_recorded_and_tried_again(small, tmp_path, undisturbed):
     def breaking(job, *rest):
         if job.problem.method.name == "gcn-x5" and job.runs[0].seed == 2020:
             raise RuntimeError("out of luck\nmore lines")
-        return train_job(job, *rest)
+        yield from train_job(job, *rest)
 
     assert run(small, tmp_path, measure=breaking) == {"ok": 10, "failed": 2}
     failed = [(name, record) for name, record in table(tmp_path) if record.status != "ok"]
@@ -139,29 +139,20 @@ def test_failed_runs_are_recorded_and_tried_again(small, tmp_path, undisturbed):
     assert table(tmp_path) == undisturbed
 
 
-def test_matrix_and_spectrum_are_computed_once(tmp_path, monkeypatch):
-    import fishergcn.training._problem as problem
-
+def test_matrix_and_spectrum_are_computed_once(tmp_path):
     ablation = make_plan(studies.load_preset("ablation"), splits=1, seeds=1, epochs=1)
     chosen = [cell for cell in ablation.cells if "link" not in cell.name and "directions" not in cell.name]
     plan = dataclasses.replace(ablation, cells=tuple(chosen))
-    calls = {"renormalized": 0, "Neighborhood": []}
-    real_matrix, real_neighborhood = problem.renormalized, problem.Neighborhood
+    problems = []
 
-    def matrix(adjacency):
-        calls["renormalized"] += 1
-        return real_matrix(adjacency)
+    def watching(job, *rest):
+        problems.append(job.problem)
+        yield from train_job(job, *rest)
 
-    def neighborhood(*given, spectrum=None, **settings):
-        if spectrum is None:
-            calls["Neighborhood"].append(settings["rank"])
-        return real_neighborhood(*given, spectrum=spectrum, **settings)
-
-    monkeypatch.setattr(problem, "_MATRICES", {})
-    monkeypatch.setattr(problem, "renormalized", matrix)
-    monkeypatch.setattr(problem, "Neighborhood", neighborhood)
-    assert run(plan, tmp_path) == {"ok": len(chosen)}
-    assert calls == {"renormalized": 1, "Neighborhood": [10, 50]}
+    assert run(plan, tmp_path, measure=watching) == {"ok": len(chosen)}
+    assert len({id(each.propagation) for each in problems}) == 1
+    spectra = {id(each.neighborhood.spectrum): each.config.rank for each in problems if each.neighborhood is not None}
+    assert sorted(spectra.values()) == [10, 50]
 
 
 def test_jobs_are_made_as_they_are_taken(tmp_path):
