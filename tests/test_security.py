@@ -210,8 +210,7 @@ def test_a_model_names_no_path(model, tmp_path, path):
 def test_a_report_writes_into_its_own_folder_whatever_the_runs_are_called(tmp_path):
     """Names of data sets and cells become names of pictures; they must not become paths."""
     from fishergcn.report import write_report
-    from fishergcn.studies import load_preset, make_plan
-    from fishergcn.studies._store import RunStore
+    from fishergcn.studies import RunStore, load_preset, make_plan
     from fishergcn.training import RunRecord
 
     plan = make_plan(load_preset("quick"), splits=2, seeds=1, epochs=2)
