@@ -43,15 +43,11 @@ class SpectralAdversary(nn.Module):
         Random keys of R runs that train side by side, each with a ξ of its own; see
         :func:`fishergcn.streams.keys_of`. The first ξ and the noise of a step depend on a run's key alone.
 
-    Attributes
-    ----------
-    xi : nn.Parameter of shape (k, 1), or (R, k) with keys
-        ξ, in float64 whatever the precision of the network: ``half()`` and ``to(dtype)`` do not round it.
-
     Notes
     -----
     In training mode a call returns M perturbed operators; in evaluation mode, as with dropout, the plain one.
-    The loss is not monotone in the radius: a component of ϕ may move towards ε or towards 0.
+    The loss is not monotone in the radius: a component of ϕ may move towards ε or towards 0. The parameter ``xi``, ξ of
+    shape (k, 1), or (R, k) with keys, stays in float64: ``half()`` and ``to(dtype)`` do not round it.
 
     Examples
     --------
@@ -67,9 +63,6 @@ class SpectralAdversary(nn.Module):
     >>> optimizer.step()
     >>> adversary.eval()().batch_shape
     ()
-    >>> two_runs = SpectralAdversary(neighborhood, samples=4, keys=torch.tensor([7, 8]))
-    >>> two_runs(step=0).batch_shape
-    (2, 4)
     """
 
     def __init__(

@@ -49,13 +49,8 @@ class CongruenceNeighborhood(Coordinates):
     degree : int
         p, from 1 to 32, for ``"polynomial"``: a product with Ã(x) takes 2p + 1 products with Ã.
     basis : array of shape (n, r), optional
-        V: X = V C Vᵀ takes the place of ``directions``; x holds the entries of the symmetric C, its diagonal first and
-        then √2 C_ab for a < b.
-
-    Attributes
-    ----------
-    directions : str
-        ``"basis"`` where a basis is given.
+        V: X = V C Vᵀ takes the place of ``directions``, which is ``"basis"`` then; x holds the entries of the symmetric
+        C, its diagonal first and then √2 C_ab for a < b.
 
     Notes
     -----
@@ -125,15 +120,7 @@ class CongruenceNeighborhood(Coordinates):
         self._family = self._family.to(self.device)
 
     def phi(self, noise: ArrayOrTensor, shape: ArrayOrTensor | float | None = None) -> Tensor:
-        """Return x = ϕ ∘ unit ∘ √12 e, shape (..., k), in float64; node weights are at least -1.
-
-        Parameters
-        ----------
-        noise : array or Tensor of shape (..., k)
-            e.
-        shape : array or Tensor of shape (k,), or a number, optional
-            ϕ; ``radius`` if not given.
-        """
+        """Return x = ϕ ∘ unit ∘ √12 e for ϕ = ``shape``, by default the radius; node weights are at least -1."""
         e = self._coordinates("noise", noise)
         return self._family.limit(self._scale(shape) * (math.sqrt(12.0) * self.unit) * e)
 
@@ -169,10 +156,8 @@ class CongruenceNeighborhood(Coordinates):
     def distance(self, x: ArrayOrTensor) -> Tensor:
         """Bures distance D_B(ρ, ρ(x)) = (2 - 2/√(1 + κ²))^½ for each x; not squared.
 
-        Raises
-        ------
-        InputError
-            Where I + X is not positive semi-definite, or not surely so: the distance is less than the formula there.
+        Refused where I + X is not positive semi-definite, or not surely so: the distance is less than the formula
+        there.
         """
         given = self._coordinates("x", x)
         smallest = float(self.smallest_factor(given).min())

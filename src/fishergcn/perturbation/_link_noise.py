@@ -109,10 +109,7 @@ class GraphPool(OtherWeights):
 
 
 def pool_weights(adjacency: CSRArray, graphs: Sequence[MatrixLike]) -> FloatArray:
-    """Return the link weights of graphs that have the links of A, shape (K, m), or raise where they have others.
-
-    They are those above the diagonal, row by row of A.
-    """
+    """Return the link weights, (K, m), above the diagonal row by row of A, of graphs that have only links of A."""
     if not graphs:
         raise InputError("moved must hold at least one graph, got none.")
     links = sparse.coo_array(sparse.triu(adjacency, 1))

@@ -170,25 +170,9 @@ class Neighborhood(Coordinates):
 
     @classmethod
     def from_spectrum(cls, propagation: MatrixLike, spectrum: Spectrum, **options: Any) -> Neighborhood:
-        """Build a neighborhood on eigenpairs that are known already, of the rank of their spectrum.
+        """Build a neighborhood on eigenpairs (w, Ū) of Ã that are known already, of their rank.
 
-        Parameters
-        ----------
-        propagation : sparse matrix of shape (n, n)
-            Ã.
-        spectrum : Spectrum
-            (w, Ū), from :func:`fishergcn.top_spectrum` of the same matrix.
-        **options
-            ``radius``, ``noise``, ``directions``, ``scale``, ``metric`` and ``seed``, as for the class; ``directions``
-            only records what the spectrum is.
-
-        Examples
-        --------
-        >>> import fishergcn
-        >>> propagation = fishergcn.renormalized([[0, 1, 1], [1, 0, 0], [1, 0, 0]])
-        >>> spectrum = fishergcn.top_spectrum(propagation, rank=2)
-        >>> Neighborhood.from_spectrum(propagation, spectrum, radius=0.5).rank
-        2
+        ``options`` are those of the class; ``directions`` only records what the spectrum is.
         """
         return cls(propagation, rank=len(spectrum.eigenvalues), spectrum=spectrum, **options)
 
@@ -236,15 +220,7 @@ class Neighborhood(Coordinates):
         raise InputError("the neighborhood of one graph knows no other graphs; use a BlockNeighborhood.")
 
     def phi(self, noise: ArrayOrTensor, shape: ArrayOrTensor | float | None = None) -> Tensor:
-        """φ = m ∘ ϕ ∘ e, shape (..., k), in float64, differentiable in ϕ and e.
-
-        Parameters
-        ----------
-        noise : array or Tensor of shape (..., k)
-            e.
-        shape : array or Tensor of shape (k,), or a number, optional
-            ϕ, the scale of each direction; ``radius`` if not given.
-        """
+        """φ = m ∘ ϕ ∘ e, shape (..., k), in float64, differentiable in ϕ, by default the radius, and e."""
         return self._scale(shape) * self._coordinates("noise", noise) / self._lengths()
 
     def _lengths(self) -> Tensor:
@@ -347,14 +323,9 @@ class Neighborhood(Coordinates):
     def distance(self, phi: ArrayOrTensor) -> Tensor:
         """Bures distance D_B(ρ, ρ(φ)) between the density matrices of L and L(φ), for each φ; not squared.
 
-        D_B² = 2 s (1 - Σ_i sqrt(λ̄_i q_i)) = s Σ_i (sqrt(q_i) - sqrt(λ̄_i))², from the second form, which
-        keeps its digits as φ → 0. To second order D_B² ≈ (s/4) Var_λ̄(φ).
-
-        Raises
-        ------
-        InputError
-            With random directions, since ρ and ρ(φ) do not commute; with ``scale="trace"`` where L(φ) is not
-            p.s.d., since no density matrix is there to measure to.
+        D_B² = 2 s (1 - Σ_i sqrt(λ̄_i q_i)) = s Σ_i (sqrt(q_i) - sqrt(λ̄_i))², from the second form, which keeps its
+        digits as φ → 0. To second order D_B² ≈ (s/4) Var_λ̄(φ). Random directions are refused, since ρ and ρ(φ) do not
+        commute, and so is ``scale="trace"`` where L(φ) is not p.s.d.: no density matrix is there to measure to.
         """
         if self.directions == "random":
             raise InputError(
@@ -380,13 +351,9 @@ class Neighborhood(Coordinates):
     def von_neumann_divergence(self, phi: ArrayOrTensor) -> Tensor:
         """D(ρ(φ) ‖ ρ) = s Σ_i q_i log(q_i / λ̄_i) in nats, for each φ: the quantum relative entropy.
 
-        Along fixed eigenvectors it is that of two distributions. These have the Fisher metric, as the Bures distance:
-        D ≈ (s/2) Var_λ̄(φ) ≈ 2 D_B² to second order. A neighborhood by one is a neighborhood by the other.
-
-        Raises
-        ------
-        InputError
-            With random directions and with ``scale="trace"``, for the reasons that :meth:`distance` has.
+        Along fixed eigenvectors it is that of two distributions. These have the Fisher metric, as the Bures distance: D
+        ≈ (s/2) Var_λ̄(φ) ≈ 2 D_B² to second order. A neighborhood by one is a neighborhood by the other. Random
+        directions and ``scale="trace"`` are refused, for the reasons that :meth:`distance` has.
         """
         if self.directions == "random" or self.scale == "trace":
             raise InputError(

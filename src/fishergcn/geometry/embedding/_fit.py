@@ -191,16 +191,9 @@ def spectral_embedding(adjacency: MatrixLike, dim: int = 2, seed: int = 0) -> Fl
     """Y, (n, d): the leading eigenvectors of the walk, of unit variance, at the size of least divergence KL(W : P(Y)).
 
     What :func:`fit` starts from, for graphs of any number of components: nodes outside the largest one lie in the
-    middle. The divergence takes a few passes over all pairs of nodes, where a fit takes hundreds.
-
-    Parameters
-    ----------
-    adjacency : sparse matrix of shape (n, n)
-        A, with a link at least.
-    dim : int
-        d, the number of coordinates.
-    seed : int
-        Of the solver, and of a jitter of 1%, which sets nodes of the same place apart.
+    middle. The divergence takes a few passes over all pairs of nodes, where a fit takes hundreds. ``adjacency`` is A,
+    with a link at least, ``dim`` is d, and ``seed`` that of the solver and of a jitter of 1%, which separates nodes of
+    the same place.
 
     Examples
     --------

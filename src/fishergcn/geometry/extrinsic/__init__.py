@@ -9,8 +9,7 @@ parameters and F_i the metric of predictions (diag p_i - p_i p_iᵀ, or its empi
     δ of all layers at once, as an optimizer                     :class:`NaturalGradient`
     G^E v    = μ M v, M the Bures metric of the graph            :func:`adversarial_direction`
     ℓ(tv) - ℓ(0) at equal Bures distance                         :func:`sharpness`
-    ∂ℓ/∂a_ij, ∂ℓ/∂ã_ij                                           :func:`link_sensitivity`
-    ∂log p/∂a_ij of one prediction                               :func:`node_links`
+    ∂ℓ/∂a_ij, ∂ℓ/∂ã_ij, ∂log p/∂a_ij of one prediction           :func:`link_sensitivity`
 
 What is found about a trained model can be kept as a :class:`GeometryRecord`, from which a report draws.
 
@@ -34,10 +33,10 @@ from fishergcn.geometry.extrinsic._weights import (
 
 __all__ = [
     "GeometryRecord", "NaturalGradient", "adversarial_direction", "fisher_information", "link_sensitivity",
-    "natural_gradient_step", "node_links", "sharpness", "weight_fisher",
+    "natural_gradient_step", "sharpness", "weight_fisher",
 ]  # fmt: skip
 
 SHARED = (
     "AdversarialDirection", "LinkSensitivity", "NaturalGradientStep", "NodeLinks", "Sharpness", "WeightFisher",
-    "intrinsic_metric", "typical_distance",
+    "intrinsic_metric", "node_links", "typical_distance",
 )  # fmt: skip

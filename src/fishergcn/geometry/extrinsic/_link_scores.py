@@ -118,8 +118,7 @@ def raw_scores(gradient: GraphGradient, adjacency: CSRArray, propagation: CSRArr
 
     The link enters its own entry and, through the degrees, all entries of rows and columns i and j:
 
-        ∂ℓ/∂a_ij = (S_i·Z_j + Z_i·S_j) / sqrt(b_i b_j) - t_i - t_j,
-        t_i = (S_i·(ÃZ)_i + Z_i·(ÃᵀS)_i) / (2 b_i).
+        ∂ℓ/∂a_ij = (S_i·Z_j + Z_i·S_j) / sqrt(b_i b_j) - t_i - t_j,   t_i = (S_i·(ÃZ)_i + Z_i·(ÃᵀS)_i) / (2 b_i).
 
     A link of a node to itself changes one entry and one degree: S_i·Z_i / b_i - t_i.
     """

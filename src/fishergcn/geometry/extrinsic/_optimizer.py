@@ -28,14 +28,11 @@ class NaturalGradient(torch.optim.Optimizer):
     ----------
     params : iterable of Parameter
         All weights; one group.
-    lr : float
-        η; 1 is a full step.
-    damping : float
-        γ, above 0. The step is Newton's as it goes to 0, and the plain gradient's direction as it grows.
-    iterations : int
-        Of the conjugate gradients, each as costly as two to three backward passes.
-    tolerance : float
-        They end when the residual is so small a share of the gradient.
+    lr, damping : float
+        η, 1 for a full step, and γ, above 0: the step is Newton's as γ goes to 0, and the plain gradient's as it grows.
+    iterations, tolerance
+        Of the conjugate gradients, each as costly as two to three backward passes; they end when the residual is so
+        small a share of the gradient.
 
     Notes
     -----

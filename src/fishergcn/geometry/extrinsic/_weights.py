@@ -86,14 +86,8 @@ def weight_fisher(
 ) -> WeightFisher:
     """G^E(W^l) = (1/N) Σ_i E_y[g_i g_iᵀ], g_i = ∂(-log p(y | node i))/∂vec W^l, as an operator with ``@``.
 
-    Parameters
-    ----------
-    model : TrainedModel
-        One network with weights; its graph has labels for the empirical kind.
-    layer : int
-        l, from 0.
-    kind, nodes, samples, seed
-        As in :func:`fisher_information`.
+    ``model`` is one network with weights, ``layer`` is l, from 0, and the other arguments are those of
+    :func:`fisher_information`.
 
     Returns
     -------
@@ -153,14 +147,10 @@ def natural_gradient_step(
     nodes : sequence of int, optional
         Labeled nodes, over which both the loss ℓ (the mean of -log p(y), without weight decay) and G are
         averaged; all that are labeled by default.
-    damping : float
-        γ > 0. G has a null space, so that there must be some.
-    learning_rate : float
-        η > 0.
-    tolerance : float
-        Of the relative residual.
-    max_iterations : int
-        Products with G before it gives up.
+    damping, learning_rate : float
+        γ > 0, which there must be since G has a null space, and η > 0.
+    tolerance, max_iterations
+        Of the relative residual, and products with G before it gives up.
 
     Returns
     -------

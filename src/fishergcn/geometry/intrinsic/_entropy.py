@@ -24,7 +24,7 @@ from fishergcn.spectrum import trace_samples
 def von_neumann_entropy(rho: MatrixLike) -> float:
     """Von Neumann entropy H = -Σ λ_i log λ_i of a density matrix, in nats, between 0 and log n; 0 log 0 = 0.
 
-    ``rho`` is as in :func:`density_spectrum`; for larger graphs there is :func:`estimate_entropy`.
+    ``rho`` has n up to 6000; for larger graphs there is :func:`estimate_entropy`.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def estimate_entropy(laplacian: MatrixLike, probes: int = 30, steps: int = 60, s
         Lanczos iterations for each, at least 2. The bias of the quadrature, which the standard error does not
         show, falls at least as steps⁻²; at the default it is far below the standard error on citation graphs.
     seed : int
-        Seed of the probes; the same seed gives the same estimate.
+        Of the probes; the same seed gives the same estimate.
 
     Returns
     -------
@@ -107,23 +107,9 @@ def estimate_entropy(laplacian: MatrixLike, probes: int = 30, steps: int = 60, s
 
 
 def power(rho: MatrixLike, omega: float) -> FloatArray:
-    """Density matrix ρ^ω / tr ρ^ω: the same eigenvectors, a spectrum sharpened by ω > 1.
+    """Return ρ^ω / tr ρ^ω, dense, for ω > 0: the same eigenvectors, a spectrum sharpened by ω > 1.
 
-    Its entropy H obeys dH/dω = -ω Var(log λ) under the weights λ^ω / Σ λ^ω, so it never rises with ω; as ω
-    grows the matrix tends to the uniform one on the top eigenspace.
-
-    Parameters
-    ----------
-    rho
-        As in :func:`density_spectrum`; the result, dense, has its kernel.
-    omega : float
-        ω > 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> power(np.diag([0.75, 0.25]), 2).diagonal().round(12)
-    array([0.9, 0.1])
+    Its entropy H obeys dH/dω = -ω Var(log λ) under the weights λ^ω / Σ λ^ω, so it never rises with ω.
     """
     exponent = check_real("omega", omega, above=0.0)
     eigenvalues, eigenvectors = decompose("rho", rho)

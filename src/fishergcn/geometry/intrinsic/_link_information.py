@@ -65,9 +65,6 @@ def link_information(
     >>> link_information(path + path.T, "combinatorial").matrix.round(12)  # scaling both alike moves nothing
     array([[ 0.1875, -0.1875],
            [-0.1875,  0.1875]])
-    >>> ring = np.roll(np.eye(6), 1, axis=1)
-    >>> link_information(ring + ring.T, links=[(0, 1), (3, 4)]).matrix.diagonal().round(6)
-    array([0.043474, 0.043474])
     """
     check_choice("laplacian", laplacian, get_args(Local))
     graph = check_adjacency(adjacency)

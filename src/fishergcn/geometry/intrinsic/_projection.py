@@ -72,8 +72,6 @@ def rank_projection(rho: MatrixLike, rank: int) -> RankProjection:
     (0.8, 0.1)
     >>> projection.to_dense().diagonal()
     array([0.625, 0.375, 0.   ])
-    >>> round(projection.distance**2, 6), round(2 * (1 - 0.8**0.5), 6)
-    (0.211146, 0.211146)
     """
     size = max(shape_of(rho), default=1)
     check_integer("rank", rank, minimum=1, maximum=max(size, 1))
