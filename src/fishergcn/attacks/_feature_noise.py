@@ -1,12 +1,8 @@
 """Random noise on features: some of a node's words are replaced by others, some of its numbers by those of other nodes.
 
-In a sparse matrix a stored entry moves to a random column of its row in which nothing is stored. For binary features
-these are bit flips, 1 to 0 and 0 to 1, that leave the number of words of each node as it is; weights (as of PubMed's
-words) move along.
-
-In a dense matrix, where columns are quantities with units and ranges of their own, pairs of nodes swap their values of
-a column. Each column keeps its values, and loses what they say about the nodes. A dense matrix that is mostly 0, such
-as a table of words, is treated as a sparse one.
+For binary features these are bit flips, 1 to 0 and 0 to 1, that leave the number of words of each node as it is;
+weights (as of PubMed's words) move along. In a dense matrix, where columns are quantities with units and ranges of
+their own, each column keeps its values, and loses what they say about the nodes.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """The worst congruence within a Bures distance: how nodes, links or a filter would have to speak to harm a network.
 
-    maximize  (1/N) Σ_i -log p(y_i | X, Ã(x), W)   over  D_B(ρ, ρ(x)) ≤ r  and  λ_max(L(x)) ≤ 2
-
-For node weights the linear problem has a closed solution, x ∝ g/ρ_ii less its mean, with g the gradient of the loss
-from one backward pass; it is solved anew at each point. For the others a step goes along the gradient over the diagonal
-of the metric.
+It maximizes the loss on the test nodes as :mod:`fishergcn.attacks._bures_ball` does. For node weights the linear
+problem has a closed solution, x ∝ g/ρ_ii less its mean, with g the gradient of the loss from one backward pass; it is
+solved anew at each point. For the others a step goes along the gradient over the diagonal of the metric.
 """
 
 from __future__ import annotations

@@ -129,10 +129,7 @@ class SpectralAdversary(nn.Module):
 
     @torch.no_grad()
     def xi_gradient(self, gradient: Tensor, noise: Tensor, phi: Tensor) -> Tensor:
-        """Return the gradient in ξ, (R, k), from that in c, (R, M, k), of the graphs at φ = ``draw(noise=noise)``.
-
-        It is what autograd makes of ``forward``, for draws of low rank and with keys, in a fraction of the time.
-        """
+        """Return the gradient in ξ, (R, k), from that in c, (R, M, k), at φ of this noise, without autograd."""
         at_noise = self.neighborhood.noise_gradient(phi, gradient.double())
         at_shape, share = (at_noise * noise).sum(-2), torch.sigmoid(self.xi)
         inside = (share >= _SMALLEST_SHARE) & (share <= _LARGEST_SHARE)
@@ -153,10 +150,7 @@ class SpectralAdversary(nn.Module):
             self._drawn = self._drawn[0], self._drawn[1][:, runs]
 
     def parameter_group(self, lr: float | None = None) -> dict[str, Any]:
-        """Return the group that ascends in ξ, without weight decay, for any torch optimizer that knows ``maximize``.
-
-        ``lr`` is the learning rate of ξ; that of the optimizer if not given.
-        """
+        """Return the group that ascends in ξ without weight decay, for any optimizer that knows ``maximize``."""
         group: dict[str, Any] = {"params": [self.xi], "maximize": True, "weight_decay": 0.0}
         return group if lr is None else {**group, "lr": lr}
 

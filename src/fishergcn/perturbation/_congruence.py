@@ -142,10 +142,7 @@ class CongruenceNeighborhood(Coordinates):
         return CongruenceOperator(self.propagation, self._family.factor(flat), self.scale_of(flat), given.shape[:-1])
 
     def mean_operator(self) -> Operator:
-        """Return I - E[M L M]/(1 + ε²), the mean of the graphs that are drawn with ϕ = ε, without noise.
-
-        The trace is restored once, for the mean; the bound x ≥ -1 of node weights is left out.
-        """
+        """Return I - E[M L M]/(1 + ε²), the mean of the graphs drawn with ϕ = ε, node weights not bounded."""
         return self._family.mean_operator(self.propagation, self.radius)
 
     def tangent(self, x: ArrayOrTensor) -> Tensor:
@@ -171,10 +168,9 @@ class CongruenceNeighborhood(Coordinates):
         return kappa * torch.sqrt(2.0 / (secant * (secant + 1.0)))  # 2 - 2/r = 2κ²/(r (r + 1)), exact for small κ
 
     def smallest_factor(self, x: ArrayOrTensor) -> Tensor:
-        """Return the smallest eigenvalue of I + X on the support of ρ for each x, shape (...).
+        """Return the smallest eigenvalue of I + X on the support of ρ for each x, shape (...), or a bound below it.
 
-        Where it is surely not negative this may be a bound below it; for polynomials on more than 1,000 nodes it is one
-        always.
+        A bound is returned where it is surely not negative, and for polynomials on more than 1,000 nodes always.
         """
         given = self._coordinates("x", x).detach()
         found = [self._family.smallest(each) for each in given.reshape(-1, self.rank).cpu().numpy()]

@@ -51,7 +51,6 @@ class LowRank(Family):
         return mean, root(square - mean.square())
 
     def factor(self, x: Tensor) -> Factor:
-        """Return I + X."""
         return Factor(_times_low_rank, self.basis, self._core(x))
 
     def smallest(self, x: FloatArray) -> float:

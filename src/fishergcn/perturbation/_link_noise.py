@@ -66,10 +66,7 @@ class LinkNoise(OtherWeights):
         return f"LinkNoise({self.nodes} nodes, {what}, {self.dtype}, {self.device})"
 
     def mean_operator(self) -> SparseMatrix:
-        """Return Ã of the mean graph, in which each link has weight 1 - rate.
-
-        The pairs that flipping adds are left out: in the mean they are a constant, 2 rate m / n² for all pairs.
-        """
+        """Return Ã of the mean graph: links have weight 1 - rate; added pairs, a constant in the mean, are left out."""
         weights, own = (each.double().cpu().numpy() for each in (self.weights, self.own))
         return self._graph(weights * (1.0 - self.rate), own)
 

@@ -69,19 +69,12 @@ class Neighborhood(Coordinates):
     metric : {"bures", "log-det", "frobenius"}
         For which metric a draw is isotropic: the Bures one, m = λ̄^-½; that of the log-det divergence
         tr(ρ'ρ⁻¹) - log det(ρ'ρ⁻¹) - k, m = √k; that of ‖ρ' - ρ‖²/2, m = (k / Σ_j 1/λ̄_j)^½ / λ̄. All have Σ λ̄ m² = k,
-        the same squared length in the mean. The von Neumann divergence needs no word of its own: along fixed
-        eigenvectors it has the Bures metric (see :meth:`von_neumann_divergence`).
+        the same squared length in the mean. The von Neumann divergence has the Bures metric along fixed eigenvectors
+        (see :meth:`von_neumann_divergence`).
     seed : int
         Of the eigen-solver, of random directions, and of draws that are given no generator.
     spectrum : Spectrum, optional
-        (w, Ū) computed before; see :meth:`from_spectrum`.
-
-    Attributes
-    ----------
-    spectrum : Spectrum
-        (w, Ū) and tr L.
-    graph : Tensor of shape (n,), optional
-        Which graph each node belongs to; None where there is one.
+        (w, Ū) and tr L, an attribute too; given where they were computed before (see :meth:`from_spectrum`).
 
     Notes
     -----
@@ -92,15 +85,12 @@ class Neighborhood(Coordinates):
     leaves it at ε = 0.1, and two of three do at 0.3. A draw beyond makes some signals grow, from layer to layer. Where
     any of 1,000 draws with ϕ = ε does, a :class:`PerturbationWarning` says so and names the radius up to which none
     does (:meth:`largest_radius`); along random directions this is not checked, since it takes an eigen-solver for each
-    draw (:meth:`largest_eigenvalue`).
-
-    A perturbed L has positive off-diagonal entries in general: Ã(φ) is a p.s.d. operator with some negative
-    weights, not the matrix of another graph in the narrow sense.
+    draw (:meth:`largest_eigenvalue`). A perturbed L has positive off-diagonal entries in general: Ã(φ) is a p.s.d.
+    operator with some negative weights, not the matrix of another graph in the narrow sense.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import fishergcn
+    >>> import numpy as np, fishergcn
     >>> rng = np.random.default_rng(0)
     >>> links = np.triu(rng.random((30, 30)) < 0.2, 1)
     >>> neighborhood = Neighborhood(fishergcn.renormalized(links + links.T.astype(float)), rank=3)
@@ -238,10 +228,7 @@ class Neighborhood(Coordinates):
         return factor * self._eigenvalues * torch.expm1(self._log_ratio(phi))
 
     def noise_gradient(self, phi: Tensor, gradient: Tensor) -> Tensor:
-        """Return the gradient in e (for ϕ = 1) from that in c, both of the shape of φ: what autograd makes of the two.
-
-        c = a ∘ (exp(g) - 1) with ∂g_i/∂φ_j = δ_ij - q_j and φ = m ∘ e.
-        """
+        """Return the gradient in e (for ϕ = 1) from that in c = a ∘ (exp(g) - 1), with ∂g_i/∂φ_j = δ_ij - q_j."""
         ratio = torch.exp(self._log_ratio(phi))
         factor = 1.0 if self.scale == "projected" else 1.0 / self.captured_mass
         inner = gradient * (factor * self._eigenvalues) * ratio
@@ -287,22 +274,16 @@ class Neighborhood(Coordinates):
         directions, and with ``scale="trace"``, it is computed by Lanczos for each φ.
         """
         given = self._coordinates("phi", phi).detach()
-        if self.directions != "random" and self.scale == "projected":
-            return self._flat(self.perturbed_eigenvalues(given)).amax(-1).clamp(min=self._largest_that_stays())
         cpu = self.to("cpu", torch.float64)
+        if self.directions != "random" and self.scale == "projected":
+            # Ã + Ū diag(w) Ūᵀ: the perturbed eigenvalues of L become 0.
+            stays = largest_eigenvalue(SparsePlusLowRank(cpu.propagation, cpu.basis, -cpu._eigenvalues.flatten()))
+            return self._flat(self.perturbed_eigenvalues(given)).amax(-1).clamp(min=stays)
         found = [largest_eigenvalue(cpu.operator(each)) for each in given.reshape(-1, self.rank).cpu()]
         return torch.tensor(found, dtype=torch.float64, device=self.device).view(given.shape[:-1])
 
-    def _largest_that_stays(self) -> float:
-        cpu = self.to("cpu", torch.float64)
-        # Ã + Ū diag(w) Ūᵀ: the perturbed eigenvalues of L become 0.
-        return largest_eigenvalue(SparsePlusLowRank(cpu.propagation, cpu.basis, -cpu._eigenvalues.flatten()))
-
     def largest_radius(self, most: float = 1.0) -> float:
-        """Return the largest ε up to ``most`` at which none of 1,000 draws with ϕ = ε has an eigenvalue beyond 2.
-
-        For directions "high" and "low".
-        """
+        """Return the largest ε ≤ ``most`` at which none of 1,000 draws with ϕ = ε has an eigenvalue beyond 2."""
         if self.directions == "random":
             raise InputError("the largest radius is known along eigenvectors only, got directions='random'.")
         low, high = 0.0, most

@@ -71,10 +71,7 @@ class Perturbation(ABC):
         return self._device
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
-        """Return the perturbation whose operators work on ``device`` in ``dtype``; coordinates stay in float64.
-
-        The two share the generator of draws that are given none.
-        """
+        """Return the perturbation with operators on ``device`` in ``dtype``; the two share the generator of draws."""
         moved = copy.copy(self)
         moved._device = torch.empty(0, device=device or self._device).device  # with its number, where there are several
         moved._dtype = dtype or self._dtype

@@ -6,14 +6,7 @@ import torch
 from torch import Tensor
 
 from fishergcn.errors import InputError
-from fishergcn.geometry.differentiable._factor import (
-    Entropy,
-    SquaredDistance,
-    checked,
-    checked_density,
-    factor,
-    polar,
-)
+from fishergcn.geometry.differentiable._factor import Entropy, SquaredDistance, checked, checked_density, factor, polar
 
 # Below this D²/4 sin(tϑ)/sin ϑ comes from its power series, which has derivatives at ϑ = 0 too.
 _SERIES = 1 / 16

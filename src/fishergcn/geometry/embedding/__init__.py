@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from fishergcn.geometry.embedding._fit import EmbeddingFit, RestartSummary, fit, spectral_embedding
 from fishergcn.geometry.embedding._information import FisherOperator, fisher_blocks, fisher_operator, length
-from fishergcn.geometry.embedding._model import divergence, gradient, model_similarities, similarities
 from fishergcn.geometry.embedding._motions import ExtremeMotions, extreme_motions, moved_graphs, rigid_motions
+from fishergcn.geometry.embedding._similarities import divergence, gradient, model_similarities, similarities
 
 __all__ = [
     "divergence", "extreme_motions", "fisher_operator", "fit", "gradient", "length", "moved_graphs", "similarities",

@@ -10,7 +10,7 @@ from scipy.sparse import linalg as sparse_linalg
 from fishergcn._base.checks import check_choice, check_integer
 from fishergcn._base.types import FloatArray, MatrixLike
 from fishergcn.errors import InputError
-from fishergcn.geometry.embedding._model import MEMORY_LIMIT, Model, check_embedding, model_rows, weighted_pull
+from fishergcn.geometry.embedding._similarities import MEMORY_LIMIT, Model, check_embedding, model_rows, weighted_pull
 
 Information: TypeAlias = Literal["observed", "expected"]
 

@@ -19,7 +19,13 @@ from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
 from fishergcn.errors import ConvergenceError, InputError
 from fishergcn.execution import count_cores
 from fishergcn.geometry.embedding._information import FisherOperator, Information, fisher_operator
-from fishergcn.geometry.embedding._model import MEMORY_LIMIT, check_embedding, model_rows, row_slices, similarities
+from fishergcn.geometry.embedding._similarities import (
+    MEMORY_LIMIT,
+    check_embedding,
+    model_rows,
+    row_slices,
+    similarities,
+)
 
 # Up to this many coordinates (n·d) a dense eigensolver is the faster one.
 DENSE_COORDINATES = 1500
@@ -66,18 +72,14 @@ def extreme_motions(
 
     Rigid motions cost nothing under the expected information (and under the observed one at a stationary point), so the
     smallest value is the price of the cheapest motion that changes the shape. ``tolerance`` is the accuracy asked of
-    the eigenvectors, relative to the largest value; the other arguments are those of :func:`fisher_operator`.
+    the eigenvectors, relative to the largest value, without which there is a ConvergenceError; the other arguments are
+    those of :func:`fisher_operator`.
 
     Returns
     -------
     ExtremeMotions
         ``smallest`` and ``largest``, ds² = vᵀGv of the two motions; ``smallest_motion`` and ``largest_motion``, (n, d),
         of Frobenius norm 1 and arbitrary sign; ``residual``, the larger of ‖Gv - (vᵀGv)v‖, relative to ``largest``.
-
-    Raises
-    ------
-    ConvergenceError
-        If the eigensolver does not reach ``tolerance``.
 
     Examples
     --------
@@ -174,10 +176,8 @@ def moved_graphs(
         Where the nodes are, for instance from :func:`fit`.
     distance : float
         The Fisher length of a motion, at least 0; 0.1 √n changes each p_i by a divergence of about 0.005 in the mean.
-    samples, seed : int
-        How many graphs, and the seed of the motions.
-    memory_limit : int
-        Bytes for the dense row blocks that are alive at one time.
+    samples, seed, memory_limit : int
+        How many graphs, the seed of the motions, and bytes for the dense row blocks that are alive at one time.
 
     Examples
     --------

@@ -18,12 +18,18 @@ The network is that of a :class:`fishergcn.TrainedModel`, of any depth, evaluate
 
 from __future__ import annotations
 
-from fishergcn.geometry.extrinsic._direction import AdversarialDirection, adversarial_direction, intrinsic_metric
+from fishergcn.geometry.extrinsic._direction import (
+    AdversarialDirection,
+    Sharpness,
+    adversarial_direction,
+    intrinsic_metric,
+    sharpness,
+    typical_distance,
+)
 from fishergcn.geometry.extrinsic._fisher import fisher_information
 from fishergcn.geometry.extrinsic._optimizer import NaturalGradient
 from fishergcn.geometry.extrinsic._record import GeometryRecord, NodeLinks, node_links
 from fishergcn.geometry.extrinsic._sensitivity import LinkSensitivity, link_sensitivity
-from fishergcn.geometry.extrinsic._sharpness import Sharpness, sharpness, typical_distance
 from fishergcn.geometry.extrinsic._weights import (
     NaturalGradientStep,
     WeightFisher,

@@ -16,9 +16,8 @@ from fishergcn._base.files import write_text
 from fishergcn._base.json import parse_json
 from fishergcn._base.reprs import one_line
 from fishergcn.errors import DataFileError, InputError, reason
-from fishergcn.geometry.extrinsic._direction import AdversarialDirection
+from fishergcn.geometry.extrinsic._direction import AdversarialDirection, Sharpness
 from fishergcn.geometry.extrinsic._sensitivity import Links, link_sensitivity
-from fishergcn.geometry.extrinsic._sharpness import Sharpness
 from fishergcn.models import TrainedModel
 
 _FORMAT, _VERSION = "fishergcn-geometry", 1
@@ -90,18 +89,10 @@ def node_links(
 class GeometryRecord:
     """How a trained network responds to changes of its graph, in plain numbers.
 
-    Attributes
-    ----------
-    title
-        Which network on which graph.
-    eigenvalues, direction
-        μ and the first direction of :func:`adversarial_direction`.
-    distance
-        D_B at which losses were compared, not squared.
-    growth, random_growth
-        How much the loss grows at the worse end of each direction of ``eigenvalues``, and of random ones.
-    links
-        Those of the node that contributes most to μ_1, as in ``fishergcn geometry links``.
+    ``title`` says which network on which graph; ``eigenvalues`` μ and the first ``direction`` are those of
+    :func:`adversarial_direction`. At ``distance`` D_B, not squared, the loss grows by ``growth`` at the worse end of
+    each direction, and by ``random_growth`` of random ones. ``links`` are those of the node that contributes most to
+    μ_1.
 
     Examples
     --------

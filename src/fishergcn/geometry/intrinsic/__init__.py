@@ -27,7 +27,6 @@ from fishergcn.geometry.intrinsic._distance import (
     geodesic,
     von_neumann_divergence,
 )
-from fishergcn.geometry.intrinsic._entropy import EntropyEstimate, estimate_entropy, power, von_neumann_entropy
 from fishergcn.geometry.intrinsic._exponential import (
     center,
     congruence_distance,
@@ -53,7 +52,14 @@ from fishergcn.geometry.intrinsic._metric import (
     solve_lyapunov,
     spectral_metric,
 )
-from fishergcn.geometry.intrinsic._projection import RankProjection, rank_projection
+from fishergcn.geometry.intrinsic._spectral import (
+    EntropyEstimate,
+    RankProjection,
+    estimate_entropy,
+    power,
+    rank_projection,
+    von_neumann_entropy,
+)
 
 __all__ = [
     "bures_angle", "bures_distance", "bures_metric", "center", "compare_graphs", "congruence_distance",

@@ -177,10 +177,7 @@ def check_semidefinite(name: str, matrix: FloatArray) -> None:
 
 
 def lowest_eigenvalue(matrix: CSRArray) -> tuple[float, float]:
-    """Return the smallest eigenvalue of a sparse matrix, never below the true one, and a bound on all by magnitude.
-
-    If no circle of Gershgorin's reaches below zero, 0 stands for the first.
-    """
+    """Return the smallest eigenvalue of a sparse matrix (0 if Gershgorin's circles forbid less), and a bound on all."""
     size = matrix.shape[0]
     diagonal = matrix.diagonal()
     radius: FloatArray = np.asarray(abs(matrix).sum(axis=1)).ravel() - np.abs(diagonal)

@@ -19,22 +19,12 @@ Coordinates: TypeAlias = Literal["eigenvalue", "log", "softmax"]
 def bures_metric(rho: MatrixLike, tangent: MatrixLike) -> float:
     """Bures line element ds² = ½ Σ_jk (u_jᵀ dρ u_k)² / (λ_j + λ_k), over λ_j + λ_k > 0; already squared.
 
-    D_B²(ρ, ρ + t dρ) = t² ds² + O(t³) if ρ has full rank; on a singular ρ the same holds along a curve of constant rank
-    whose tangent is dρ. The quantum Fisher information tr(ρ S²), with S the :func:`logarithmic_derivative`, is four
-    times this; for commuting ρ and dρ it is the classical one, Σ dλ_i² / λ_i.
-
-    Parameters
-    ----------
-    rho : (n, n) array or SciPy sparse matrix
-        ρ = Σ λ_i u_i u_iᵀ, a density matrix, n up to 6000. It may be singular.
-    tangent : (n, n) array or SciPy sparse matrix
-        dρ, symmetric with trace 0.
-
-    Warns
-    -----
-    UserWarning
-        If dρ puts mass into the kernel of ρ. D_B² then grows *linearly*, at the rate :func:`kernel_rate`, so
-        no metric describes it, and the value returned is only the part of the sum that is finite.
+    ``rho`` is a density matrix ρ = Σ λ_i u_i u_iᵀ, n up to 6000, singular or not, and ``tangent`` dρ, symmetric with
+    trace 0. D_B²(ρ, ρ + t dρ) = t² ds² + O(t³) if ρ has full rank; on a singular ρ the same holds along a curve of
+    constant rank whose tangent is dρ. If dρ puts mass into the kernel of ρ, D_B² grows *linearly*, at the rate
+    :func:`kernel_rate`: no metric describes it, the value is only the part of the sum that is finite, and a warning
+    says so. The quantum Fisher information tr(ρ S²), with S the :func:`logarithmic_derivative`, is four times this; for
+    commuting ρ and dρ it is the classical one, Σ dλ_i² / λ_i.
 
     Examples
     --------
@@ -112,9 +102,6 @@ def rotation_metric(eigenvalues: MatrixLike) -> FloatArray:
     Examples
     --------
     >>> import numpy as np
-    >>> rotation_metric(np.array([0.75, 0.25]))
-    array([[0.  , 0.25],
-           [0.25, 0.  ]])
     >>> rotation_metric(np.array([1.0, 0.0, 0.0, 0.0])).sum(axis=1) / 2  # tr G(u_i)
     array([1.5, 0.5, 0.5, 0.5])
     """

@@ -34,10 +34,11 @@ def similarities(
     nodes: AnyArray | None = None,
     memory_limit: int = MEMORY_LIMIT,
 ) -> CSRArray:
-    """Node similarities W: where random walks of up to T steps end.
+    """Node similarities W, a csr_array of shape (m, m): where random walks of up to T steps end.
 
-    S = (P + P² + … + P^T)/T with P = D^-1 A; the diagonal is set to zero, entries ≤ ν are dropped, and every
-    row that is not empty is divided by its sum. This is the matrix of Algorithm 1 before it is symmetrized.
+    S = (P + P² + … + P^T)/T with P = D^-1 A; the diagonal is set to zero, entries ≤ ν are dropped, and every row that
+    is not empty is divided by its sum. This is the matrix of Algorithm 1 before it is symmetrized. The row of a node
+    without links to others, or with similarities all below the threshold, is empty and carries no observation.
 
     Parameters
     ----------
@@ -52,12 +53,6 @@ def similarities(
         best embedding (see :func:`fit`), so pass its :func:`~fishergcn.graph.largest_component` there.
     memory_limit : int
         Bytes for the walks, as in :func:`fishergcn.high_order`.
-
-    Returns
-    -------
-    csr_array, shape (m, m)
-        Non-negative, zero diagonal; rows sum to 1. The row of a node without links to others, or with
-        similarities all below the threshold, is empty and carries no observation.
 
     Examples
     --------
@@ -202,14 +197,8 @@ def model_similarities(Y: MatrixLike, rows: slice | None = None) -> FloatArray:
 def divergence(W: MatrixLike, Y: MatrixLike, *, memory_limit: int = MEMORY_LIMIT) -> float:
     """KL(W : P(Y)) = Σ_ij w_ij log(w_ij / p_ij(Y)), in nats, summed (not averaged) over the rows.
 
-    Parameters
-    ----------
-    W : array_like or SciPy sparse, shape (n, n)
-        Non-negative, zero diagonal, rows that sum to 1 or are empty.
-    Y : array_like, shape (n, d)
-        Positions.
-    memory_limit : int
-        Bytes for the row blocks of P(Y).
+    ``W``, (n, n), dense or sparse, is non-negative with a zero diagonal and rows that sum to 1 or are empty; ``Y``, (n,
+    d), are positions, and ``memory_limit`` are the bytes for the row blocks of P(Y).
 
     Examples
     --------
