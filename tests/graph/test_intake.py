@@ -410,3 +410,16 @@ class TestFillFrom:
         assert refusal(self.read, folder, "id,age\nAnn,1\nBob,2\nCy,3\n", fill_from=[1.0]) == (
             "fill_from must be a Graph, got list."
         )
+
+
+def test_values_of_frames_are_cells() -> None:
+    import pyarrow
+
+    links = pyarrow.table({"source": ["a ", "b"], "target": ["b", "c"]})
+    nodes = pyarrow.table({"id": ["a", "b", "c"], "x": [3.0, 0.1, None], "flag": [True, False, True]})
+    found = quietly(Graph.from_frames, links, nodes, empty="drop")
+    assert found.node_ids == ("a", "b", "c")
+    assert found.feature_names == ("flag",)
+    assert found.features.tolist() == [[1], [0], [1]]
+    numbered = Graph.from_frames(pyarrow.table({"source": [1.0, 2.0], "target": [2.0, 3.0]}))
+    assert numbered.node_ids == ("1", "2", "3")

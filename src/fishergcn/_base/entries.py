@@ -24,15 +24,6 @@ class Entries:
         Its name in messages.
     known
         The entries that it may have; any if not given.
-
-    Examples
-    --------
-    >>> Entries({"seeds": [1, 2]}, "the plan").wholes("seeds")
-    (1, 2)
-    >>> Entries({"title": 3}, "the plan").text("title")
-    Traceback (most recent call last):
-    ...
-    fishergcn.errors.InputError: 'title' of the plan must be text, got 3.
     """
 
     def __init__(self, values: Any, what: str, known: Collection[str] | None = None) -> None:
@@ -129,11 +120,7 @@ FITS: Mapping[str, Callable[[Any], bool]] = {
 
 
 def with_nan(value: Any) -> Any:
-    """Undo :func:`fishergcn._base.json.plain`: None was a number that JSON cannot say.
-
-    >>> with_nan({"loss": [0.5, None]})
-    {'loss': [0.5, nan]}
-    """
+    """Undo :func:`fishergcn._base.json.plain`: None was a number that JSON cannot say."""
     if isinstance(value, dict):
         return {key: with_nan(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -164,11 +164,7 @@ class ManyGraphs(Data):
 
 
 def _header(header: str | None) -> bool | list[str] | None:
-    """Turn the option --header into the argument of ``Graph.from_files``.
-
-    >>> _header(None), _header("none"), _header("all"), _header("edges, labels")
-    (None, False, True, ['edges', 'labels'])
-    """
+    """Turn the option --header into the argument of ``Graph.from_files``."""
     if header is None or header in ("all", "none"):
         return None if header is None else header == "all"
     return [word.strip() for word in header.split(",")]

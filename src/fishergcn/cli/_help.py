@@ -58,11 +58,7 @@ def _type_of(option: Any, ctx: Any) -> str:
 
 
 def short_type(text: str) -> str:
-    r"""Return a type as it is shown: in capitals, or the choices, one to a line if they are long.
-
-    >>> short_type("<list[str]>"), short_type("<keep|drop>"), short_type("<exact|empirical|monte-carlo>")
-    ('TEXT', 'keep|drop', 'exact|\nempirical|\nmonte-carlo')
-    """
+    """Return a type as it is shown: in capitals, or the choices, one to a line if they are long."""
     bare = text.strip("<>[]").removeprefix("list[")
     if "|" in bare:
         return bare if len(bare) <= _FITS else bare.replace("|", "|\n")

@@ -150,8 +150,9 @@ Methods = Annotated[
     typer.Option(
         "--method",
         help="gcn, gcn-xM (M dropout samples), fishergcn, or their high-order versions gcn-t, gcn-t-xM, fishergcn-t; "
-        "mlp or mlp-xM (no links); add -c for consistency. Also lp (label propagation) and majority (most frequent "
-        "class). Repeat to compare. By default train picks one on the validation nodes, tune and compare use "
+        "sage or sage-xM (GraphSAGE); mlp or mlp-xM (no links); add -c for consistency. Also lp (label propagation) "
+        "and majority (most frequent class). Repeat to compare. By default train picks one on the validation nodes, "
+        "tune and compare use "
         f"{DEFAULT_METHOD}, and studies use the preset's.",
         rich_help_panel=_RUNS,
     ),

@@ -33,11 +33,7 @@ def title(path: Path) -> str:
 
 
 def suffix_of(path: Path) -> str:
-    """Return how a file's name ends, in lower case, without the .gz of a compressed one.
-
-    >>> suffix_of(Path("links.TSV.gz")), suffix_of(Path("-"))
-    ('.tsv', '')
-    """
+    """Return how a file's name ends, in lower case, without the .gz of a compressed one."""
     return (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
 
 

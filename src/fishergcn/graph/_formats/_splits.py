@@ -22,11 +22,7 @@ _WORDS = {
 
 
 def is_archive(column: str | int) -> bool:
-    """Say whether a split is an archive of masks instead of a column.
-
-    >>> is_archive("masks.npz"), is_archive("fold")
-    (True, False)
-    """
+    """Say whether a split is an archive of masks instead of a column."""
     return isinstance(column, str) and column.lower().endswith(".npz")
 
 

@@ -16,11 +16,7 @@ UNKNOWN = -1
 
 
 def known_labels(y: AnyArray) -> AnyArray:
-    """Return which labels are not -1; raise if none is.
-
-    >>> known_labels(np.array(["a", -1], dtype=object))
-    array([ True, False])
-    """
+    """Return which labels are not -1; raise if none is."""
     if y.dtype.kind in "US":
         if (y == str(UNKNOWN)).any():
             raise InputError(
@@ -34,11 +30,7 @@ def known_labels(y: AnyArray) -> AnyArray:
 
 
 def same_rows(first: Any, second: Any) -> bool:
-    """Return whether two matrices, both dense or both sparse, are equal.
-
-    >>> same_rows(np.eye(2), np.ones((2, 2)))
-    False
-    """
+    """Return whether two matrices, both dense or both sparse, are equal."""
     if first.shape != second.shape or sparse.issparse(first) != sparse.issparse(second):
         return False
     return not (first != second).nnz if sparse.issparse(first) else bool(np.array_equal(first, second))
@@ -49,10 +41,6 @@ def without_validation(graph: Graph, weight: FloatArray | None = None) -> tuple[
 
     Training watches a validation node. Where no label can be spared, it is an additional one without links
     or features: it neither sends nor receives anything.
-
-    >>> graph = Graph.from_edges([(0, 1), (1, 2)], features=np.eye(3), labels=[0, -1, 1])
-    >>> without_validation(graph)[1]
-    Split('all-labels', train=2, val=1, test=0)
     """
     features, nodes, labels = graph.features, graph.num_nodes, graph.labels
     if labels is None:

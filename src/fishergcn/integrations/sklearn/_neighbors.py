@@ -28,18 +28,7 @@ def check_metric(metric: Metric) -> None:
 
 
 class Neighbors:
-    """Links rows if one is among the nearest of the other, and new rows to their nearest ones.
-
-    >>> import numpy as np
-    >>> table = np.array([[0.0], [1.0], [5.0]])
-    >>> found = Neighbors(table, 1, "euclidean", n_jobs=None)
-    >>> found.adjacency.toarray()
-    array([[0., 1., 0.],
-           [1., 0., 1.],
-           [0., 1., 0.]])
-    >>> found.links(np.array([[4.0]])).toarray()
-    array([[0., 0., 1.]])
-    """
+    """Links rows if one is among the nearest of the other, and new rows to their nearest ones."""
 
     def __init__(self, table: Any, count: int, metric: Metric, n_jobs: int | None) -> None:
         others = table.shape[0] - 1

@@ -26,13 +26,6 @@ class Scaling:
         By rows, by columns, or none.
     ones : bool
         Whether a column of ones is added.
-
-    Examples
-    --------
-    >>> Scaling.learn(np.array([[1.0, 0.0], [3.0, 0.0]]), "columns").apply(np.array([[4.0, 0.0]]))
-    array([[2., 0., 1.]])
-    >>> Scaling.learn(np.zeros((1, 2)), "rows").apply(np.array([[1.0, -3.0]]))
-    array([[ 0.25, -0.75]])
     """
 
     features: FeatureScaling
