@@ -65,7 +65,6 @@ IDEAS: dict[str, str] = {
     "drawing/_forest.py": "one file a picture",
     "drawing/_panels.py": "one file a picture",
     "execution/_worker.py": "the program that a worker process runs",
-    "graph/_digest.py": "what identifies a graph, apart from what it holds",
     "graph/_formats/_intake.py": "files and frames come in here, above all formats",
     "integrations/sklearn/_neighbors.py": "the graph of points without one",
     "integrations/sklearn/_scaling.py": "features that were scaled in training, for new nodes",
@@ -318,7 +317,7 @@ def test_tests_go_through_what_users_call() -> None:
 FORBIDDEN = {
     "from fishergcn.cli import main": "is not to the left of",
     "def f():\n    from fishergcn.studies import run": "is not to the left of",
-    "from fishergcn.graph._digest import graph_digest": "a private module or name of another package",
+    "from fishergcn.graph._pairs import link_matrix": "a private module or name of another package",
     "from fishergcn import Graph": "import it from its package",
     "import fishergcn.report": "is not to the left of",
     'start_python("fishergcn.cli.train")': "is not to the left of",

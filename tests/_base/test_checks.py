@@ -108,6 +108,8 @@ class TestErrors:
 
     def test_suggestion_ignores_case(self):
         assert suggestion("Cora", ["cora"]) == " (did you mean 'cora'?)"
+        assert suggestion("coar", ["cora", "pubmed"]) == " (did you mean 'cora'?)"
+        assert suggestion("zzz", ["cora", "pubmed"]) == ""
 
     def test_reason_is_one_line(self):
         assert reason(ValueError("one.\ntwo.")) == "one"

@@ -14,26 +14,15 @@ _REQUIRED: Any = object()
 
 
 class Entries:
-    """A table (TOML) or an object (JSON) that may come from anywhere.
-
-    Parameters
-    ----------
-    values
-        The table.
-    what
-        Its name in messages.
-    known
-        The entries that it may have; any if not given.
-    """
+    """A table (TOML) or an object (JSON) that may come from anywhere; only entries that are ``known``, if given."""
 
     def __init__(self, values: Any, what: str, known: Collection[str] | None = None) -> None:
         if not isinstance(values, Mapping):
             raise InputError(f"{what} must be an object with entries, got {values!r:.80}.")
         self.values, self.what = values, what
-        for name in values if known is not None else ():
-            if known is not None and name not in known:
-                words = f"{suggestion(str(name), known)}; known are {', '.join(sorted(known))}"
-                raise InputError(f"unknown entry {name!r} of {what}{words}.")
+        for name in () if known is None else [each for each in values if each not in known]:
+            words = f"{suggestion(str(name), known)}; known are {', '.join(sorted(known))}"
+            raise InputError(f"unknown entry {name!r} of {what}{words}.")
 
     def text(self, name: str, default: str = _REQUIRED) -> str:
         """Return a text."""

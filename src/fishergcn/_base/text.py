@@ -29,19 +29,7 @@ def _cell(value: Any) -> Any:
 def markdown_table(
     head: Sequence[str], rows: Iterable[Iterable[object]], *, right: Collection[int] = (), escape: bool = True
 ) -> str:
-    """Return a table in Markdown, without a line end after it.
-
-    Parameters
-    ----------
-    head
-        The titles of the columns.
-    rows
-        The cells, which may be text from anywhere.
-    right
-        The columns that are aligned to the right.
-    escape
-        Escape the cells; False where they hold markup of ours.
-    """
+    """Return a table in Markdown, without a line end after it; cells are escaped unless they hold markup of ours."""
     rule = ["---:" if place in right else "---" for place in range(len(head))]
     cells = [[markdown(cell) if escape else str(cell) for cell in row] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *cells))

@@ -79,25 +79,10 @@ class Tables:
         """Read the graph of the files, whose empty cells get the means of ``fill_from`` if it is given."""
         from fishergcn.graph import Graph
 
-        return Graph.from_files(
-            edges,
-            self.features,
-            self.labels,
-            header=_header(self.header),
-            directed=self.directed,
-            source=self.source,
-            target=self.target,
-            weight=self.weight,
-            id=self.id_,
-            label=self.label,
-            parts=self.parts or (),
-            drop=self.drop or (),
-            text=self.text,
-            empty=self.empty,
-            fill_from=fill_from,
-            self_links=self.self_links,
-            name=name or ("stdin" if str(edges) == "-" else Path(edges.name.removesuffix(".gz")).stem),
-        )
+        chosen = {option.rstrip("_"): value for option, value in vars(self).items() if value is not None}
+        chosen["header"] = _header(self.header)
+        name = name or ("stdin" if str(edges) == "-" else Path(edges.name.removesuffix(".gz")).stem)
+        return Graph.from_files(edges, **chosen, fill_from=fill_from, name=name)
 
 
 @dataclass(frozen=True)

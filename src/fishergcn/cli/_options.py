@@ -31,10 +31,7 @@ def option(text: str, *flags: str, default: Any = None, panel: str | None = None
 def takes_options(*, without: Collection[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Let the command line see the fields of dataclasses in the place of a command's parameters of these types.
 
-    Parameters
-    ----------
-    without
-        Fields that the command has no use for; they keep their defaults.
+    Those ``without`` use for the command are left out, and keep their defaults.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:

@@ -19,13 +19,6 @@ class Scaling:
     """Features on a common scale, those by columns with a column of ones.
 
     The ones give the first layer a bias, without which features of both signs are hard to tell apart.
-
-    Attributes
-    ----------
-    features : FeatureScaling
-        By rows, by columns, or none.
-    ones : bool
-        Whether a column of ones is added.
     """
 
     features: FeatureScaling
