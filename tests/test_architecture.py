@@ -66,8 +66,6 @@ IDEAS: dict[str, str] = {
     "drawing/_panels.py": "one file a picture",
     "execution/_worker.py": "the program that a worker process runs",
     "graph/_formats/_intake.py": "files and frames come in here, above all formats",
-    "integrations/sklearn/_neighbors.py": "the graph of points without one",
-    "integrations/sklearn/_scaling.py": "features that were scaled in training, for new nodes",
     "integrations/sklearn/_scorer.py": "one public function",
     "models/_predictions.py": "predictions as a table",
     "models/_weights.py": "weights on disk",

@@ -20,9 +20,9 @@ class Entries:
         if not isinstance(values, Mapping):
             raise InputError(f"{what} must be an object with entries, got {values!r:.80}.")
         self.values, self.what = values, what
-        for name in () if known is None else [each for each in values if each not in known]:
-            words = f"{suggestion(str(name), known)}; known are {', '.join(sorted(known))}"
-            raise InputError(f"unknown entry {name!r} of {what}{words}.")
+        if known is not None and (unknown := [name for name in values if name not in known]):
+            words = f"{suggestion(str(unknown[0]), known)}; known are {', '.join(sorted(known))}"
+            raise InputError(f"unknown entry {unknown[0]!r} of {what}{words}.")
 
     def text(self, name: str, default: str = _REQUIRED) -> str:
         """Return a text."""
