@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.lib import format as npy
 
-from fishergcn._base.folders import atomic_folder
+from fishergcn._base.files import atomic_folder
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError, reason
 

@@ -36,14 +36,10 @@ def return_freed_memory() -> None:
 
 def free_memory() -> int | None:
     """Return how many bytes this process can still have, by what Linux and the limits of a container say, or None."""
-    found = [_available(), _container()]
-    known = [each for each in found if each is not None]
-    return min(known) if known else None
-
-
-def _available() -> int | None:
     lines = _lines("/proc/meminfo")
-    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), None)
+    known = [1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
+    limit = _container()
+    return min([*known, *([] if limit is None else [limit])], default=None)
 
 
 def _container() -> int | None:

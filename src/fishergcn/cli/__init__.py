@@ -71,18 +71,13 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal without Greek letters shows '?' instead of failing
     try:
         status = app(standalone_mode=False)
-        _flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()  # now: at exit, Python would report an error with a traceback
     except SystemExit as done:
         status = done.code if isinstance(done.code, int) else 0 if done.code is None else 1
     except Exception as error:
         status = _explain(error)
     _leave(status if isinstance(status, int) else 0)
-
-
-def _flush() -> None:
-    """Flush standard output now: at exit, Python would report an error with a traceback."""
-    if sys.stdout is not None:
-        sys.stdout.flush()
 
 
 def _explain(error: Exception) -> int:

@@ -57,8 +57,7 @@ class Tables:
     )
     drop: list[str] | None = _column("Column of --features to leave out; may be repeated.")
     text: Literal["refuse", "drop", "one-hot"] = data_option(
-        "What to do with text in --features: refuse it, drop the column, or make each text a feature.",
-        default="refuse",
+        "What to do with text in --features: refuse it, drop the column, or make each text a feature.", default="refuse"
     )
     empty: Literal["refuse", "drop", "fill"] = data_option(
         "What to do with empty cells in --features: refuse them, drop the column, or fill in its mean (predict: the "

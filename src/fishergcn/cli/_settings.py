@@ -58,9 +58,7 @@ class _Network(_Named):
     )
     bias: bool | None = setting("bias", "Add a bias to each layer.", "--bias/--no-bias")
     own_weights: bool | None = setting(
-        "own_weights",
-        "Give a node weights of its own beside those of its neighbors.",
-        "--own-weights/--no-own-weights",
+        "own_weights", "Give a node weights of its own beside those of its neighbors.", "--own-weights/--no-own-weights"
     )
     norm: Norm | None = setting("norm", "layer normalizes the hidden units of each node, which deep networks need.")
     class_weight: ClassWeight | None = setting(

@@ -109,12 +109,7 @@ class _Work:
 
         parts = [
             Part.of(
-                graph,
-                parse_method(each),
-                self.config,
-                splits[name],
-                len(splits[name]) * len(self.seeds),
-                dataset=name,
+                graph, parse_method(each), self.config, splits[name], len(splits[name]) * len(self.seeds), dataset=name
             )
             for name, graph in graphs.items()
             for each in self.methods

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from fishergcn._base.checks import check_choice, check_text
-from fishergcn._base.folders import check_target
+from fishergcn._base.files import check_target
 from fishergcn._base.mapped import write_mapped
 from fishergcn._base.matrices import check_adjacency
 from fishergcn._base.types import AnyArray, CSRArray, FeatureMatrix, IntArray, MatrixLike
@@ -178,13 +178,7 @@ class Graph:
 
     @property
     def mapped(self) -> bool:
-        """Whether the links lie in a file that is mapped, and not in memory.
-
-        Examples
-        --------
-        >>> Graph.from_edges([(0, 1)]).mapped
-        False
-        """
+        """Whether the links lie in a file that is mapped, and not in memory."""
         array: Any = self._adjacency.data
         while isinstance(array, np.ndarray):
             array = array.base
@@ -508,13 +502,6 @@ class Graph:
         ------
         DataFileError
             If a file is missing, damaged, too large, or holds anything but data.
-
-        Examples
-        --------
-        >>> Graph.from_planetoid("no-such-folder", "cora")
-        Traceback (most recent call last):
-        ...
-        fishergcn.errors.DataFileError: no-such-folder/ind.cora.x does not exist or is not a file.
         """
         from fishergcn.graph._formats._planetoid import planetoid_arguments
 
@@ -540,13 +527,7 @@ class Graph:
         save_graph(self, path)
 
     def to_arrays(self) -> dict[str, AnyArray]:
-        """Return the graph as arrays by name, which share its memory; :meth:`from_arrays` undoes it.
-
-        Examples
-        --------
-        >>> sorted(Graph.from_edges([(0, 1)], labels=[0, 1]).to_arrays())[:3]
-        ['adjacency_data', 'adjacency_indices', 'adjacency_indptr']
-        """
+        """Return the graph as arrays by name, which share its memory; :meth:`from_arrays` undoes it."""
         from fishergcn.graph._formats._arrays import graph_arrays
 
         return graph_arrays(self)

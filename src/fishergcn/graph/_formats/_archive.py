@@ -15,7 +15,7 @@ from fishergcn._base.mapped import read_mapped
 from fishergcn._base.npz import pack_json, pack_values, read_arrays, smallest, unpack_json, unpack_values, write_arrays
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError, InputError, reason
-from fishergcn.graph._formats._arrays import published
+from fishergcn.graph._formats._arrays import NAMES, published
 from fishergcn.graph._node_data import PARTS
 from fishergcn.graph._pairs import link_matrix
 
@@ -41,15 +41,9 @@ def save_graph(graph: Graph, path: str | os.PathLike[str]) -> None:
         arrays[f"split_{part}"] = smallest(index)
     for part, mask in (graph.masks or {}).items():
         arrays[f"masks_{part}"] = mask
-    description = {
-        "format": _FORMAT,
-        "version": _VERSION,
-        "name": graph.name,
-        "node_ids": graph.node_ids,
-        "class_names": graph.class_names,
-    }
-    if graph.feature_names is not None:  # without it, a file is the same as of version 0.1
-        description["feature_names"] = graph.feature_names
+    description = {"format": _FORMAT, "version": _VERSION} | {name: getattr(graph, name) for name in NAMES}
+    if graph.feature_names is None:  # without it, a file is the same as of version 0.1
+        del description["feature_names"]
     write_arrays(path, arrays | {"description": pack_json(description)})
 
 
@@ -70,6 +64,7 @@ def load_graph(kind: type[Graph], path: str | os.PathLike[str]) -> Graph:
             raise DataFileError(f"version {description.get('version')!r} is not {_VERSION}")
         upper = _unpack_csr("adjacency", arrays)
         split, masks = published(arrays)
+        names: dict[str, Any] = {name: _texts_or_none(description.get(name)) for name in NAMES[1:]}
         features: Any = arrays.get("features")
         if features is None and "features_shape" in arrays:
             features = _unpack_csr("features", arrays)
@@ -78,9 +73,7 @@ def load_graph(kind: type[Graph], path: str | os.PathLike[str]) -> Graph:
             features,
             arrays.get("labels"),
             name=description.get("name"),
-            node_ids=_texts_or_none(description.get("node_ids")),
-            class_names=_texts_or_none(description.get("class_names")),
-            feature_names=_texts_or_none(description.get("feature_names")),
+            **names,
             standard_split=split,
             masks=masks,
         )

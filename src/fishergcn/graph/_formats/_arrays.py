@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _MOST = 1 << 19  # numbers of a block
 _ROWS = 1 << 20  # of a block that is hashed
-_NAMES = ("name", "node_ids", "class_names", "feature_names")
+NAMES = ("name", "node_ids", "class_names", "feature_names")
 _PUBLISHED = ("split", "masks")
 _INDEX = (np.dtype(np.int32), np.dtype(np.int64))
 
@@ -40,7 +40,7 @@ def graph_arrays(graph: Graph) -> dict[str, AnyArray]:
         found["labels"] = graph.labels
     for kind, parts in zip(_PUBLISHED, (graph.standard_split, graph.masks), strict=True):
         found |= {f"{kind}_{part}": values for part, values in (parts or {}).items()}
-    return found | {"description": pack_json({name: getattr(graph, name) for name in _NAMES})}
+    return found | {"description": pack_json({name: getattr(graph, name) for name in NAMES})}
 
 
 def graph_from_arrays(kind: type[Graph], arrays: Mapping[str, AnyArray]) -> Graph:
@@ -56,7 +56,7 @@ def graph_from_arrays(kind: type[Graph], arrays: Mapping[str, AnyArray]) -> Grap
     _check_links(adjacency)
     graph._adjacency = adjacency
     graph._features = _features(arrays, nodes)
-    graph._describe(arrays.get("labels"), *(facts.get(name) for name in _NAMES), *published(arrays))
+    graph._describe(arrays.get("labels"), *(facts.get(name) for name in NAMES), *published(arrays))
     return graph
 
 

@@ -1,4 +1,4 @@
-"""What the estimator makes of a table of numbers: a graph of nearest rows, and features on a common scale."""
+"""What the estimator makes of a table: known labels, a graph of nearest rows, features on a common scale."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ import numpy as np
 from scipy import sparse
 
 from fishergcn._base.imports import require
-from fishergcn._base.types import CSRArray
+from fishergcn._base.types import AnyArray, CSRArray, FloatArray
 from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
+from fishergcn.graph import Graph
 from fishergcn.nn import FeatureScaling
+from fishergcn.splits import Split
 
 neighbors: Any = require("sklearn.neighbors", extra="sklearn", purpose="FisherGCNClassifier")
 
+UNKNOWN = -1
 Metric = str | Callable[..., float]
 Kind: TypeAlias = Literal["global", "columns", "rows", "none"]
 SCALINGS: tuple[Kind, ...] = get_args(Kind)
@@ -84,3 +87,46 @@ class Scaling:
             columns: list[Any] = [scaled, sparse.csr_array(ones)]
             return sparse.csr_array(sparse.hstack(columns))
         return np.hstack([scaled, ones])
+
+
+def known_labels(y: AnyArray) -> AnyArray:
+    """Return which labels are not -1; raise if none is."""
+    if y.dtype.kind in "US":
+        if (y == str(UNKNOWN)).any():
+            raise InputError(
+                "y is an array of text that holds '-1'; for unknown classes use dtype=object and the number -1."
+            )
+        return np.ones(y.shape, dtype=np.bool_)
+    known: AnyArray = np.asarray(y != UNKNOWN, dtype=np.bool_)
+    if not known.any():
+        raise InputError("y must hold at least one known class, got -1 only.")
+    return known
+
+
+def same_rows(first: Any, second: Any) -> bool:
+    """Return whether two matrices, both dense or both sparse, are equal."""
+    if first.shape != second.shape or sparse.issparse(first) != sparse.issparse(second):
+        return False
+    return not (first != second).nnz if sparse.issparse(first) else bool(np.array_equal(first, second))
+
+
+def without_validation(graph: Graph, weight: FloatArray | None = None) -> tuple[Graph, Split]:
+    """Return a graph and a split in which all labeled nodes are learned from, with these weights if they are given.
+
+    Training watches a validation node. Where no label can be spared, it is an additional one without links
+    or features: it neither sends nor receives anything.
+    """
+    features, nodes, labels = graph.features, graph.num_nodes, graph.labels
+    if labels is None:
+        raise AssertionError("the graph of an estimator has labels")
+    empty = np.zeros((1, graph.num_features), dtype=np.float32)
+    stack: Any = sparse.vstack if sparse.issparse(features) else np.vstack
+    larger = Graph(
+        sparse.block_diag([graph.adjacency, sparse.csr_array((1, 1))], format="csr"),
+        stack([features, empty]),
+        np.append(labels, 0),
+        name=graph.name,
+    )
+    train_nodes = np.flatnonzero(labels >= 0)
+    weight = None if weight is None else np.append(weight, 0.0)
+    return larger, Split("all-labels", train_nodes, np.array([nodes]), np.empty(0, dtype=np.int64), weight)
