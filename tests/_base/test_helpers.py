@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from scipy import sparse
 
+from fishergcn import TrainConfig, datasets, train
 from fishergcn._base import (  # fmt: skip
     arrays,
     autograd,
@@ -27,7 +29,6 @@ from fishergcn._base import (  # fmt: skip
     tensors,
     text,
 )
-from fishergcn._settings import seeds
 from fishergcn.errors import InputError
 
 
@@ -63,6 +64,13 @@ def test_autocast_is_noticed() -> None:
 def test_kernels_exist_for_what_can_be_compiled() -> None:
     assert (backend.usable("torch"), backend.usable("no_such_package")) == (True, False)
     assert backend.backend_of(torch.zeros(1, dtype=torch.float16)) == "reference"
+
+
+def test_a_broken_numba_is_told_and_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    (tmp_path / "numba_like.py").write_text("raise ImportError('Numba needs another NumPy')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.warns(UserWarning, match=r"numba_like is installed but cannot be imported \(Numba needs another NumPy"):
+        assert not backend.usable("numba_like")
 
 
 def test_entries_name_what_is_wrong() -> None:
@@ -134,6 +142,22 @@ def test_a_repr_has_sizes_in_place_of_numbers() -> None:
     assert repr(found) == "Found(values=float64 (90, 3), score=0.5, names=100 of int)"
 
 
+def test_shapes_stand_for_numbers() -> None:
+    @dataclasses.dataclass
+    class Found:
+        values: Any
+        __repr__ = reprs.one_line
+
+    assert repr(Found(np.zeros((90, 3)))) == "Found(values=float64 (90, 3))"
+    assert repr(Found(torch.zeros(5))) == "Found(values=float32 (5,))"
+    assert repr(Found(np.array([1.5, 0.5]))) == "Found(values=array([1.5, 0.5]))"
+    assert repr(Found(sparse.eye_array(5, format="csr"))) == "Found(values=float64 5 × 5, 5 entries)"
+    assert repr(Found({str(number): number for number in range(99)})) == "Found(values=99 by name)"
+    assert repr(Found(["some text"] * 99)) == "Found(values=99 of str)"
+    assert repr(Found("x" * 100)) == f"Found(values='{'x' * 59}…')"
+    assert repr(Found(Found(("a\nb",)))) == "Found(values=Found(values=('a\\\\nb',)))".replace("\\\\", "\\")
+
+
 def test_outputs_must_be_finite() -> None:
     with pytest.raises(InputError, match=r"no finite output for node '1' \(1 of 2 nodes have none\): its weights"):
         tensors.check_outputs(torch.tensor([[0.0, 1.0], [torch.nan, 0.0]]))
@@ -151,4 +175,7 @@ def test_tables_and_numbers_as_text() -> None:
 
 
 def test_seeds() -> None:
-    assert (seeds.check_seeds(2), seeds.check_seeds([7, 3])) == ([2019, 2020], [7, 3])
+    config = TrainConfig(max_epochs=1, hidden=2)
+    for given, expected in ((2, [2019, 2020]), ([7, 3], [7, 3])):
+        records = train(datasets.load("cora"), "gcn", "public", given, config, "cpu", progress=False)
+        assert [record.seed for record in records] == expected

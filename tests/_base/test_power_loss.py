@@ -150,12 +150,10 @@ def is_folder(number):
 
 
 def test_without_an_exchange_of_names_a_folder_is_replaced_all_the_same(tmp_path, monkeypatch):
-    from fishergcn._base.files import atomic_folder
-
     monkeypatch.setattr(files, "exchange_names", lambda *_: False)
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "a").write_text("old")
-    with atomic_folder(tmp_path / "model") as new:
+    with files.atomic_folder(tmp_path / "model") as new:
         (new / "a").write_text("new")
     assert (tmp_path / "model" / "a").read_text() == "new"
     assert [path.name for path in tmp_path.iterdir()] == ["model"]

@@ -12,7 +12,6 @@ from scipy import sparse
 from fishergcn import splits
 from fishergcn.errors import InputError, Notice
 from fishergcn.graph import Graph
-from fishergcn.graph._formats import _source
 
 LINKS = "since,source,target,kind,weight\n1999,Ann,Bob,friend,2\n2001,Bob,Cy,kin,1.5\n2003,Cy,Dee,friend,1\n"
 NODES = (
@@ -319,7 +318,7 @@ class TestEdgeLists:
 
 class TestHostile:
     def test_what_unpacks_to_more_than_the_limit(self, monkeypatch, tmp_path):
-        monkeypatch.setattr(_source, "_LARGEST_FILE", 1000)
+        monkeypatch.setattr("fishergcn.graph._formats._source._LARGEST_FILE", 1000)
         (tmp_path / "e.csv.gz").write_bytes(gzip.compress(b"a,b\n" * 1000))
         assert "GiB as text, and has more" in refusal(Graph.from_files, tmp_path / "e.csv.gz")
 
