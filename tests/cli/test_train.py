@@ -332,6 +332,7 @@ def test_settings_by_name():
     [found] = json.loads(run("--dataset", "cora", "--method", "gcn", *words, "--json", "--quiet").stdout)["runs"]
     expected = {"hidden": [4, 2], "adversarial": False, "class_weight": "balanced", "stopping": "none", "radius": 0.5}
     assert expected.items() <= found["config"].items()
+    assert found["epochs"] == found["config"]["max_epochs"] == 1
 
 
 def test_the_help_shows_the_defaults_of_the_configuration():

@@ -35,7 +35,7 @@ GRAPH, SPLIT = make_graph(), Split("some", np.arange(0, 30), np.arange(30, 40), 
 
 def by_hand(trainer, matrices):
     """The mean cross entropy over samples with weight decay, from dense matrices and a plain GCN."""
-    [weights] = [[each[0].detach() for each in trainer.stack.weights]]
+    [weights] = [[each[0].detach() for each in trainer.stack.weights.values()]]
     model = GCN(20, (8,), 3, dropout=0.0, dtype=torch.float64)
     model.load_state_dict({f"weights.{at}": each for at, each in enumerate(weights)})
     features, labels = make_features(GRAPH.features, dtype=torch.float64), torch.tensor(GRAPH.labels)

@@ -157,6 +157,8 @@ def test_a_score_of_ones_own_is_one_file(own, tmp_path, capsys):
 
     # In records, by the same logits from which the model makes its probabilities.
     assert all(record.test_brier > 0 and math.isnan(record.test_sure) for record in records)
+    pair = train(graph, "gcn", split, 2, TrainConfig(max_epochs=20), workers=2, device="cpu")  # which import the file
+    assert [record.test_brier for record in pair] == [record.test_brier for record in records[:2]]
     assert rank(records, "brier") == sorted(records, key=lambda record: record.val_brier)
     best = best_run(records, "brier")
     assert best.val_brier == min(record.val_brier for record in records)

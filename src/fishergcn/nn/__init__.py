@@ -17,6 +17,7 @@ from fishergcn.nn._network import (
     bases,
     find_base,
     find_network,
+    load_plugins,
     outside_modules,
     register,
     unregister,
@@ -27,6 +28,7 @@ from fishergcn.nn._view import Features, View, blockwise_view, full_view, local_
 __all__ = [
     "GCN", "Base", "CompiledNetwork", "Dropout", "Family", "FeatureScaling", "Features", "LocalDropout", "Network",
     "Parameter", "Role", "Rule", "View", "bases", "blockwise_view", "by_layer", "find_base", "find_network",
-    "full_view", "layer_sizes", "local_view", "logits", "make_features", "outside_modules", "ready_features",
+    "full_view", "layer_sizes", "load_plugins", "local_view", "logits", "make_features", "outside_modules",
+    "ready_features",
     "register", "unregister",
 ]  # fmt: skip

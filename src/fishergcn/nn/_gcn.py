@@ -81,9 +81,7 @@ def logits(
     if len(weights) > 1 and not own:
         product = half_first_product(view, weights[0], words, samples, rate, once=once)
     if product is None:
-        hidden = view.features.times(weights[0], words, samples, rate)
-        if words is None and samples > 1:  # samples that differ in the operator alone
-            hidden = hidden.repeat_interleave(samples, dim=1)
+        hidden = view.times(weights[0], words, samples, rate)
     for layer, weight in enumerate(weights[1:], start=1):
         words = dropout.words(layer, nodes * words_per_node(weight.shape[1])) if dropout else None
         bias, norm = biases[layer - 1] if biases else None, norms[layer - 1] if norms else None

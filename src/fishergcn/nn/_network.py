@@ -280,8 +280,6 @@ def find_base(name: str) -> Base:
     False
     """
     if name not in _BASES:
-        load_plugins()
-    if name not in _BASES:
         raise InputError(f"there is no network {name!r}{suggestion(name, _BASES)}; known are {', '.join(_BASES)}.")
     return _BASES[name]
 

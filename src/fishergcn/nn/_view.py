@@ -21,9 +21,12 @@ from fishergcn._base.reprs import one_line
 from fishergcn._base.types import CSRArray, IntArray
 from fishergcn._kernels.choice import NEARLY_ALL
 from fishergcn.nn._blocks import ROWS_AT_ONCE, FeatureBlocks, RowBlocks, pieces, row_block
+from fishergcn.nn._dropout import Dropout
 from fishergcn.nn._features import DenseFeatures, SparseFeatures
 from fishergcn.operators import Operator, as_operator
 
+#: What follows a product: maps its values and the nodes of its rows, None for all, to what enters the next layer.
+Then: TypeAlias = Callable[[Tensor, "Tensor | None"], Tensor]
 #: Features made ready for products: see :func:`make_features`.
 Features: TypeAlias = "SparseFeatures | DenseFeatures"
 
@@ -69,13 +72,23 @@ class View:
         last = self.rows[-1]
         return nodes if last is None else np.searchsorted(last.cpu().numpy(), nodes)
 
-    def propagate(
-        self, layer: int, dense: Tensor, then: Callable[[Tensor, Tensor | None], Tensor], *, own: bool = False
-    ) -> Tensor:
-        """Return what ``then`` makes of a layer's product and of the nodes of its rows.
+    def enter(self, weight: Tensor, dropout: Dropout | None = None) -> Tensor:
+        """Return X W with dropout on X, shape (q, R * M, d), of the nodes that enter, for weights (R, D, d)."""
+        words = dropout.words(0, self.features.mask_words) if dropout else None
+        return self.times(weight, words, *((dropout.samples, dropout.rate) if dropout else (1, 0.0)))
+
+    def times(self, weight: Tensor, words: Tensor | None, samples: int, rate: float) -> Tensor:
+        """Return X W, as :meth:`enter` does, with masks that were drawn before."""
+        found = self.features.times(weight, words, samples, rate)
+        # Without masks the samples differ in the operator alone.
+        return found.repeat_interleave(samples, dim=1) if words is None and samples > 1 else found
+
+    def propagate(self, layer: int, dense: Tensor, then: Then | None = None, *, own: bool = False) -> Tensor:
+        """Return a layer's product, shape (p, R * M, d), or what ``then`` makes of it and of the nodes of its rows.
 
         With ``own``, the first half of the columns is propagated, and the second half of a node itself is added to it.
         """
+        then = _as_it_is if then is None else then
         operator, mine = self.operators[layer], None
         if own:
             width = dense.shape[2] // 2
@@ -90,6 +103,10 @@ class View:
                 first = last
             return torch.cat(found)
         return then(_plus(operator.propagate(dense), mine), self.rows[layer])
+
+
+def _as_it_is(values: Tensor, _: Tensor | None) -> Tensor:
+    return values
 
 
 def _plus(product: Tensor, mine: Tensor | None) -> Tensor:

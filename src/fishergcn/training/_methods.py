@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fishergcn._settings.config import TrainConfig
 from fishergcn.errors import InputError, suggestion
-from fishergcn.nn import Base, Network, Rule, bases, find_base, find_network
+from fishergcn.nn import Base, Network, Rule, bases, find_base, find_network, load_plugins
 from fishergcn.propagation import Matrix
 
 #: The paper's methods and their controls, as :func:`fishergcn.train` takes them.
@@ -97,6 +97,7 @@ def parse_method(name: str) -> Method:
     >>> parse_method("gcn-t-x5").samples
     5
     """
+    load_plugins()
     found = _PATTERN.fullmatch(name) if isinstance(name, str) else None
     try:
         admitted = "" if found is None else find_base(found["base"]).suffixes
