@@ -30,7 +30,7 @@ PREPARATIONS: tuple[Mapping[str, Any], ...] = (
 )
 _FINALISTS = 4
 _NORMAL = 1.96  # standard errors in a 95% interval
-_TOLD = 30  # links between nodes of known class that tell the homophily
+_FEWEST_LINKS = 30  # between nodes of known class, below which their homophily says nothing
 
 
 @dataclass(frozen=True)
@@ -151,10 +151,10 @@ def known_homophily(graph: Graph, split: Split) -> float:
     known = np.concatenate([split.train, split.val])
     labels[known] = graph.labels[known] if graph.labels is not None else -1
     links = graph.adjacency.tocoo()
-    told = (links.row < links.col) & (labels[links.row] >= 0) & (labels[links.col] >= 0)
-    if told.sum() < _TOLD:
+    known_pair = (links.row < links.col) & (labels[links.row] >= 0) & (labels[links.col] >= 0)
+    if known_pair.sum() < _FEWEST_LINKS:
         return math.nan
-    return float((labels[links.row[told]] == labels[links.col[told]]).mean())
+    return float((labels[links.row[known_pair]] == labels[links.col[known_pair]]).mean())
 
 
 def worth_of_links(linked: Scores, free: Scores, nodes: int) -> Estimate | None:
@@ -183,11 +183,11 @@ def sentences(
     chosen = next(each for each in candidates if each.name == best)
     tried = [each for each in candidates if each.tried]
     top = max(tried, key=lambda each: each.val_accuracy)
-    told = f"{best} was chosen from {len(tried)} candidates by validation: accuracy {chosen.val_accuracy:.1%}"
-    told += f" on average over {chosen.runs} inner splits" if chosen.runs > 1 else " on the validation nodes"
+    outcome = f"{best} was chosen from {len(tried)} candidates by validation: accuracy {chosen.val_accuracy:.1%}"
+    outcome += f" on average over {chosen.runs} inner splits" if chosen.runs > 1 else " on the validation nodes"
     if top.name != best:
-        told += f"; {top.name} has {top.val_accuracy:.1%}, not clearly different"
-    yield f"{told}."
+        outcome += f"; {top.name} has {top.val_accuracy:.1%}, not clearly different"
+    yield f"{outcome}."
     if gain is not None and pair is not None:
         yield from _about_links(gain, pair)
     if math.isfinite(homophily):

@@ -275,8 +275,8 @@ class Choice:
         )
         names = None if pair is None else (pair[0][0], pair[1][0])
         numbers = (math.nan,) * 3 if gain is None else (gain.mean, gain.low, gain.high)
-        told = tuple(sentences(best[0], candidates, gain, homophily, names))
-        return Selection(tuple(candidates), best[0], homophily, *numbers, told, time.monotonic() - self.budget.started)
+        words = tuple(sentences(best[0], candidates, gain, homophily, names))
+        return Selection(tuple(candidates), best[0], homophily, *numbers, words, time.monotonic() - self.budget.started)
 
 
 def _family(name: str) -> str:

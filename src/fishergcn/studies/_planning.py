@@ -58,7 +58,7 @@ def make_plan(
     seeds
         How many initializations of each split, or which.
     epochs
-        At most so many steps a run.
+        The most steps of a run.
     samples
         M, how many samples a step of a perturbed method has; its control has as many.
 

@@ -27,7 +27,7 @@ from fishergcn.errors import InputError
 
 RESAMPLES = 10_000
 FEW = 6  # with fewer groups the bootstrap is too narrow, and Student's interval takes its place
-_ENUMERATED = 13  # up to so many values with ties, all signs are tried
+_ENUMERATED = 13  # values, up to which all signs are tried if there are ties
 TIE = 1e-12  # means of equal accuracies differ by rounding, others by far more
 
 Key = tuple[str, int]  # split, seed

@@ -79,7 +79,7 @@ class Runs(abc.ABC):
         return (record for _, record in self.entries())
 
     def bands(self, dataset: str, cell: str, epochs: int | None = None) -> dict[str, Band]:
-        """Return the learning curves of a cell by name, over at most so many epochs; empty if unknown."""
+        """Return the learning curves of a cell by name, over the first ``epochs``; empty if unknown."""
         fine = (record.curves for _, record in self.entries(dataset, cell) if record.status == "ok")
         curves = [each for each in fine if each.keys() >= set(CURVES)]
         return {name: _band([each[name][:epochs] for each in curves]) for name in CURVES} if curves else {}
