@@ -24,12 +24,14 @@ REFERENCE = (Path(__file__).resolve().parent.parent / "docs" / "api.md").read_te
 DIRECTIVE = re.compile(r"^\.\. (automodule|autoclass|autofunction|py:data):: (\S+)\n((?: +:.*\n)*)", re.MULTILINE)
 
 
+UNNAMED = ("cli", "networks")  # used through a command, and by the names that networks register
+
+
 def public_modules(package: ModuleType) -> Iterator[str]:
     """Yield the packages and modules that users import from, none of whose names begin with an underscore."""
     yield package.__name__
     for found in pkgutil.iter_modules(package.__path__):
-        # The command's shell, and the networks, which are known by their registered names.
-        if not found.name.startswith("_") and found.name not in ("cli", "networks"):
+        if not found.name.startswith("_") and found.name not in UNNAMED:
             name = f"{package.__name__}.{found.name}"
             if found.ispkg:
                 yield from public_modules(importlib.import_module(name))

@@ -74,7 +74,10 @@ def test_ctrl_c_is_one_line_and_finished_trials_are_kept(tmp_path, monkeypatch):
     command = "fishergcn tune --out 'my study'"
     assert last == f"fishergcn: stopped by SIGINT; finished trials are kept; continue with: {command}"
     assert len(calls) == 2
-    assert run(*QUICK, "--out", tmp_path).stderr.startswith("fishergcn: trial 2 of 2")
+    trials = [
+        line for line in run(*QUICK, "--out", tmp_path).stderr.splitlines() if line.startswith("fishergcn: trial")
+    ]
+    assert [line.split(":")[1] for line in trials] == [" trial 2 of 2"]  # a slow machine shows epochs as well
     assert len(calls) == 3
 
 

@@ -172,7 +172,7 @@ class TestAlteredDescription:
         ("edit", "message"),
         [
             (lambda v: v.update(format="other"), "format must be 'fishergcn-model'"),
-            (lambda v: v.update(version=2), "version 2 of the model format, written by fishergcn .*: update fishergcn"),
+            (lambda v: v.update(version=3), "version 3 of the model format, written by fishergcn .*: update fishergcn"),
             (lambda v: v.pop("run"), "'run' of the model is missing"),
             (lambda v: v["run"].pop("seed"), "wrong fields"),
             (lambda v: v["run"].update(more=1), "wrong fields"),
@@ -202,7 +202,7 @@ class TestAlteredDescription:
     def test_a_later_version_says_who_wrote_it_and_what_to_do(self, folder, made_by):
         change(folder, lambda values: (values.update(version=3), values["run"]["versions"].update(fishergcn=made_by)))
         writer = "fishergcn 0.9.2" if made_by == "0.9.2" else "an unknown version of fishergcn"
-        here = f"cannot be read by fishergcn {fishergcn.__version__}, which reads version 1"
+        here = f"cannot be read by fishergcn {fishergcn.__version__}, which reads versions 1 and 2"
         refused(folder, f"version 3 of the model format, written by {writer}, {here}: update fishergcn, or train the")
 
     @pytest.mark.parametrize("text", ["", "[]", "{", "null", "\xff", "[" * 100_000, '{"format": NaN}', "1" * 10_000])

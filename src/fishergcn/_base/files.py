@@ -21,17 +21,14 @@ SYSTEM = frozenset({errno.EACCES, errno.EAGAIN, errno.EIO, errno.EMFILE, errno.E
 
 @contextlib.contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path beside ``path``; rename it to ``path`` on success, remove it on failure.
-
-    The temporary name keeps the suffix of ``path``, since some writers choose the format by it.
-    """
+    """Yield a temporary path beside ``path``; rename it to ``path`` on success, remove it on failure."""
     try:
         target = Path(os.path.realpath(path))  # write through a link instead of replacing it
     except ValueError as error:  # a name that no file can have
         raise DataFileError(f"Cannot write {os.fspath(path)!r}: {reason(error)}.") from error
     if os.path.isdir(target):  # unlike Path.is_dir, no exception for any path
         raise DataFileError(f"Cannot write {path}: it is a folder.")
-    temporary = target.with_name(f".{secrets.token_hex(8)}{target.suffix}")
+    temporary = target.with_name(f".{secrets.token_hex(8)}{target.suffix}")  # by which some writers choose the format
     try:
         temporary.touch(exist_ok=False)
         yield temporary
@@ -187,10 +184,7 @@ def _beside(target: Path) -> Path:
 
 @contextlib.contextmanager
 def atomic_folder(target: Path) -> Iterator[Path]:
-    """Yield a new folder beside ``target`` and rename it to ``target`` on success; remove it on failure.
-
-    What ``target`` held before is removed last, once the new folder has its place.
-    """
+    """Yield a new folder beside ``target`` and rename it to ``target`` on success; remove it on failure."""
     temporary = _beside(target)
     try:
         make_folder(target.parent)
@@ -200,4 +194,4 @@ def atomic_folder(target: Path) -> Iterator[Path]:
     except OSError as error:
         raise _unwritable(target, error) from error
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)  # by now, what the folder held before

@@ -39,10 +39,7 @@ def _shown(character: str) -> str:
 
 
 def markdown(text: object) -> str:
-    """Return foreign text for a page or a table in Markdown, on one line.
-
-    It is printable, does not end a cell, is no markup, and makes no link or picture, which viewers would load.
-    """
+    """Return foreign text for a page or a table in Markdown: one printable line without markup, links or pictures."""
     line = printable(" ".join(str(text).split()))
     # An underscore within a word is no markup.
     escaped = re.sub(r"([\\|<>`*]|(?<![^\W_])_|_(?![^\W_]))", r"\\\1", line)

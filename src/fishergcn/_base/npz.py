@@ -1,7 +1,4 @@
-"""Pickle-free ``.npz`` archives: compact, with the same bytes for the same content, and read with suspicion.
-
-A reader here never unpickles, never trusts a declared size, and never allocates more than a stated limit.
-"""
+"""Pickle-free ``.npz`` archives: same bytes for same content; readers trust no declared size and have a limit."""
 
 from __future__ import annotations
 

@@ -77,11 +77,9 @@ def ends_well(command: list[str], environment: Mapping[str, str], patience: floa
 
 
 def safe_environment() -> dict[str, str]:
-    """Return this process's environment, in which Python looks for no module in the working folder.
-
-    An empty entry of PYTHONPATH means that folder, and a relative one is in it.
-    """
+    """Return this process's environment, in which Python looks for no module in the working folder."""
     made = dict(os.environ)
+    # An empty entry means the working folder, and a relative one is in it.
     entries = [each for each in made.pop("PYTHONPATH", "").split(os.pathsep) if os.path.isabs(each)]
     if entries:
         made["PYTHONPATH"] = os.pathsep.join(entries)

@@ -11,10 +11,7 @@ _FEW = 4  # numbers that are shown
 
 
 def one_line(thing: Any) -> str:
-    """Return ``Name(field=value, …)`` of a dataclass, with sizes in place of long values.
-
-    It is the ``__repr__`` of dataclasses with arrays, tensors or long lists.
-    """
+    """Return ``Name(field=value, …)`` of a dataclass, with sizes in place of long values: its ``__repr__``."""
     fields = [field for field in dataclasses.fields(thing) if field.repr and not field.name.startswith("_")]
     shown = ", ".join(f"{field.name}={_short(getattr(thing, field.name))}" for field in fields)
     return f"{type(thing).__name__}({shown})"

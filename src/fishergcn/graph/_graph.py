@@ -231,14 +231,9 @@ class Graph:
         return Graph(**{**arguments, **extras, **changes})
 
     def _extras(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "node_ids": self.node_ids,
-            "class_names": self.class_names,
-            "feature_names": self.feature_names,
-            "standard_split": None if self.standard_split is None else dict(self.standard_split),
-            "masks": None if self.masks is None else dict(self.masks),
-        }
+        names = {name: getattr(self, name) for name in ("name", "node_ids", "class_names", "feature_names")}
+        published = {"standard_split": self.standard_split, "masks": self.masks}
+        return names | {kind: None if parts is None else dict(parts) for kind, parts in published.items()}
 
     @classmethod
     def from_edges(

@@ -19,7 +19,7 @@ from fishergcn.models._selection import Selection
 from fishergcn.training import RunRecord, TrainConfig, parse_method
 
 FORMAT = "fishergcn-model"
-_VERSION = 1
+_VERSION = 2  # named tensors of any network, and any scores; version 1 had those of a GCN, and five scores
 _LARGEST = 64 << 20
 SELECTION = "best validation accuracy, then least validation loss; test scores are not used"
 
@@ -81,10 +81,10 @@ def _models_inside(folder: Path) -> str:
 def _facts(values: Any) -> Facts:
     if not isinstance(values, dict) or values.get("format") != FORMAT:
         raise DataFileError(f"the format must be {FORMAT!r}.")
-    if values.get("version") != _VERSION:
+    if values.get("version") not in (1, _VERSION):
         raise DataFileError(
             f"version {values.get('version')!r:.20} of the model format, written by {_writer(values)}, cannot be read "
-            f"by fishergcn {__version__}, which reads version {_VERSION}: update fishergcn, or train the model again."
+            f"by fishergcn {__version__}, which reads versions 1 and {_VERSION}: update fishergcn, or train the model again."
         )
     found = Entries(values, "the model")
     graph, sizes = check_choice("graph", found.text("graph"), ("embedded", "graph.npz")), found.inside("split_sizes")
