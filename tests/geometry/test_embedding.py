@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from fishergcn.geometry import embedding as geometry
-from fishergcn.geometry.embedding import _fit, _motions
 from fishergcn.graph import Graph, largest_component
 
 FEW = settings(deadline=None, derandomize=True, max_examples=25)
@@ -234,7 +233,7 @@ def test_rigid_motions_are_orthonormal_and_free(dim: int) -> None:
 def test_extreme_motions_bound_the_rayleigh_quotient(kind: str, dense: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     W, Y = random_problem(19, n=25)
     if not dense:
-        monkeypatch.setattr(_motions, "DENSE_COORDINATES", 0)
+        monkeypatch.setattr("fishergcn.geometry.embedding._motions.DENSE_COORDINATES", 0)
     found = geometry.extreme_motions(W, Y, kind, tolerance=1e-8)
     rigid = geometry.rigid_motions(Y)
     complement = np.linalg.svd(rigid, full_matrices=True)[0][:, rigid.shape[1] :]
@@ -293,7 +292,7 @@ def test_fit_is_reproducible_and_canonical() -> None:
 def test_fit_with_diagonal_conditioning_finds_as_good_a_point(monkeypatch: pytest.MonkeyPatch) -> None:
     W = geometry.similarities(two_communities(), order=3)
     dense = geometry.fit(W, seed=4, restarts=3, tolerance=1e-7)
-    monkeypatch.setattr(_fit, "DENSE_NODES", 0)
+    monkeypatch.setattr("fishergcn.geometry.embedding._fit.DENSE_NODES", 0)
     diagonal = geometry.fit(W, seed=4, restarts=3, tolerance=1e-7)
     assert diagonal.converged
     assert diagonal.divergence == pytest.approx(dense.divergence, rel=1e-3)
