@@ -84,7 +84,8 @@ def _facts(values: Any) -> Facts:
     if values.get("version") not in (1, _VERSION):
         raise DataFileError(
             f"version {values.get('version')!r:.20} of the model format, written by {_writer(values)}, cannot be read "
-            f"by fishergcn {__version__}, which reads versions 1 and {_VERSION}: update fishergcn, or train the model again."
+            f"by fishergcn {__version__}, which reads versions 1 and {_VERSION}: update fishergcn, or train the model "
+            "again."
         )
     found = Entries(values, "the model")
     graph, sizes = check_choice("graph", found.text("graph"), ("embedded", "graph.npz")), found.inside("split_sizes")

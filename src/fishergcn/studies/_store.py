@@ -152,7 +152,7 @@ class RunStore(Runs):
                 "(use another folder or the same settings)."
             )
 
-    def remember(self, name: str, make: Callable[[], Any]) -> Any:
+    def remember(self, name: str, make: Callable[[], Fact]) -> Fact:
         """Return the fact of this name, and if there is none, make it and keep it; None is not kept."""
         with _explained(self.path):
             known = self._get(_FACT + name)
