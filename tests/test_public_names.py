@@ -98,7 +98,7 @@ def test_the_reference_was_read() -> None:
     assert len(CLASSES) > 40
     assert len(FUNCTIONS) > 60
     assert {"fishergcn.graph.Graph", "fishergcn.models.TrainedModel", "fishergcn.report.write_report"} <= set(SHOWN)
-    assert {"fishergcn.METHODS", "fishergcn.studies.PAPER_GRID"} <= set(CONSTANTS)
+    assert {"fishergcn.METHODS", "fishergcn.studies.CANDIDATES"} <= set(CONSTANTS)
 
 
 @pytest.mark.parametrize("name", sorted(OFFERED))

@@ -14,8 +14,7 @@ from fishergcn.errors import InputError
 from fishergcn.nn import make_features
 from fishergcn.operators import DenseOperator
 from fishergcn.splits import Split
-from fishergcn.training import Run, parse_method, prepare
-from fishergcn.training._engine import Trainer
+from fishergcn.training import Run, Trainer, parse_method, prepare
 
 CONFIG = TrainConfig(max_epochs=4, hidden=(8,), dtype="float64", samples=3, stopping="none", dropout=0.0, radius=0.3)
 DIRECTIONS = ("nodes", "polynomial", "links")

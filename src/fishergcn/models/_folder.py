@@ -22,8 +22,7 @@ import numpy as np
 from scipy import sparse
 
 from fishergcn import datasets
-from fishergcn._base.files import read_bytes, write_text
-from fishergcn._base.folders import atomic_folder, check_target
+from fishergcn._base.files import atomic_folder, check_target, read_bytes, write_text
 from fishergcn._base.json import parse_json
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError, InputError, reason

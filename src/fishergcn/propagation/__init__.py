@@ -13,7 +13,7 @@ from fishergcn.propagation._matrices import (
     walk_matrix,
 )
 from fishergcn.propagation._new_nodes import high_order_rows, joined, normalized_rows, renormalized_rows
-from fishergcn.propagation._registry import Matrix, find_matrix, matrices, register_matrix
+from fishergcn.propagation._registry import Matrix, find_matrix, matrices, outside_modules, register_matrix
 from fishergcn.propagation._walk import transition_matrix
 
 __all__ = [
@@ -21,6 +21,6 @@ __all__ = [
 ]  # fmt: skip
 
 SHARED = (
-    "dense_high_order", "high_order_rows", "joined", "matrices", "normalized_rows", "propagation_product",
-    "renormalized_into", "renormalized_rows", "transition_matrix", "walk_matrix",
+    "dense_high_order", "high_order_rows", "joined", "matrices", "normalized_rows", "outside_modules",
+    "propagation_product", "renormalized_into", "renormalized_rows", "transition_matrix", "walk_matrix",
 )  # fmt: skip

@@ -6,6 +6,7 @@ how many entries it will have, and the key under which it is kept. No other modu
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -152,6 +153,7 @@ class Matrix:
 _KEPT: WeakKeyDictionary[Graph, dict[object, CSRArray]] = WeakKeyDictionary()
 
 _MATRICES: dict[str, Matrix] = {}
+_MODULES: dict[str, str] = {}  # which module registered each
 
 
 def register_matrix(matrix: Matrix) -> Matrix:
@@ -168,6 +170,7 @@ def register_matrix(matrix: Matrix) -> Matrix:
     if known is not None and known != matrix:
         raise InputError(f"there is a matrix {matrix.name!r} already; choose another name.")
     _MATRICES[matrix.name] = matrix
+    _MODULES.setdefault(matrix.name, sys._getframe(1).f_globals.get("__name__", ""))
     return matrix
 
 
@@ -188,6 +191,11 @@ def find_matrix(name: str) -> Matrix:
 def matrices() -> tuple[Matrix, ...]:
     """Return all matrices that are known."""
     return tuple(_MATRICES.values())
+
+
+def outside_modules() -> tuple[str, ...]:
+    """Return the modules outside this package that registered matrices: worker processes import them."""
+    return tuple(dict.fromkeys(module for name, module in _MODULES.items() if name not in _BUILT_IN))
 
 
 def _with_itself(adjacency: CSRArray) -> float:
