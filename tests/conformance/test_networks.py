@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 
 import numpy as np
@@ -63,6 +64,7 @@ def changed(**settings) -> TrainConfig:
     return dataclasses.replace(EXACT, **settings)
 
 
+@functools.cache  # nothing below changes a model
 def trained(method: str, **settings) -> TrainedModel:
     records = train(GRAPH, method, SPLITS, 2, changed(**settings), device="cpu", keep_weights=True)
     return TrainedModel.from_records(GRAPH, records, SPLITS)
@@ -144,8 +146,16 @@ def test_its_gradient_is_that_of_dense_autograd(name, settings):
         torch.testing.assert_close(each.grad[0], weights[key].grad, rtol=1e-9, atol=1e-12)
 
 
+@pytest.fixture(scope="module")
+def in_two_processes():
+    """All networks in two processes, whose start costs more than all of the training."""
+    config = changed(own_weights=True, bias=True)
+    records = train(GRAPH, NETWORKS, SPLITS, 2, config, "cpu", 2, keep_weights=True)
+    return {name: [each for each in records if each.method == name] for name in NETWORKS}
+
+
 @pytest.mark.parametrize("method", METHODS)
-def test_a_run_is_the_same_alone_beside_others_and_in_two_processes(method):
+def test_a_run_is_the_same_alone_beside_others_and_in_two_processes(method, in_two_processes):
     config = changed(own_weights=True, bias=True)
     beside = train(GRAPH, [method, "lp"], SPLITS, 2, config, device="cpu", keep_weights=True)[:4]
     alone = [
@@ -155,7 +165,7 @@ def test_a_run_is_the_same_alone_beside_others_and_in_two_processes(method):
     ]
     same_runs(beside, alone, rtol=0.0)
     if method in NETWORKS:
-        same_runs(train(GRAPH, method, SPLITS, 2, config, "cpu", 2, keep_weights=True), alone, rtol=0.0)
+        same_runs(in_two_processes[method], alone, rtol=0.0)
 
 
 @pytest.mark.parametrize("name", NETWORKS)

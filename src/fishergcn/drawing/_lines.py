@@ -27,16 +27,6 @@ def draw_curves(
     """Draw the learning curves of several methods, each by its name in ``bands`` and ``looks``.
 
     Fractions are shown in ``percent``. Files show the first ``most`` curves, pages let readers switch on others.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fishergcn.drawing import looks
-    >>> from fishergcn.studies import Band
-    >>> falling = np.array([1.9, 1.2, 0.9])
-    >>> band = Band(falling, falling - 0.1, falling + 0.1, np.array([3, 3, 3]))
-    >>> draw_curves("cora: loss", {"gcn": band}, looks(["gcn"]), "loss").data.splitlines()[1]
-    'gcn,1,1.9,1.7999999999999998,2.0'
     """
     drawn = dict(list(bands.items())[:_MOST_CURVES])
     epochs = {method: range(1, band.mean.size + 1) for method, band in drawn.items()}
@@ -68,14 +58,6 @@ def draw_sweep(
     """Draw accuracy with its interval at each value of a setting, as ``points`` have them.
 
     The ``control`` (its name, accuracy and look) is a level with its own interval: it has one accuracy for all values.
-
-    Examples
-    --------
-    >>> from fishergcn.drawing import looks
-    >>> from fishergcn.studies import estimate
-    >>> points = [(radius, estimate({("a", 1): 0.8, ("b", 1): 0.8 + radius / 10})) for radius in (0.1, 0.2, 0.4)]
-    >>> draw_sweep("cora: fishergcn", "radius", points, looks(["fishergcn"])["fishergcn"], None, "sweep").label
-    'cora: fishergcn: accuracy for 3 values of radius'
     """
     values = [value for value, _ in points]
     rows: list[list[object]] = [[setting, value, found.mean, found.low, found.high] for value, found in points]
@@ -118,15 +100,6 @@ def draw_panels(
     """Draw curves of fractions with their intervals as bands: in percent, or in points around a line at ``zero``.
 
     Each panel has a title and a label for its axis, and curves by name, with (place, value) of each point.
-
-    Examples
-    --------
-    >>> from fishergcn.drawing import looks
-    >>> from fishergcn.studies import estimate
-    >>> found = [(level, estimate({("a", 1): 0.8 - level, ("b", 1): 0.8 - level})) for level in (0.0, 0.5)]
-    >>> panels = {("links added", "share of the links"): {"gcn": found}}
-    >>> draw_panels("Robustness", panels, looks(["gcn"]), "robustness", ylabel="accuracy").data.splitlines()[0]
-    'panel,curve,place,value,low,high'
     """
     drawn = [_estimates(title, x, ylabel, curves, looks, zero) for (title, x), curves in panels.items()]
     data = [

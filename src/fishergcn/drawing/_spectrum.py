@@ -52,14 +52,6 @@ def draw_shape(title: str, shapes: FloatArray, radius: float, look: Look, name: 
     """Draw the learned scale ϕ of each direction, ``shapes`` (runs, k): its mean and the middle 80% of the runs.
 
     The ``radius`` ε is the most that is allowed.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fishergcn.drawing import looks
-    >>> chosen = looks(["fishergcn"])["fishergcn"]
-    >>> draw_shape("cora", np.array([[0.25, 0.5]]), 0.5, chosen, "shape").data.splitlines()
-    ['direction,mean,low,high,radius', '1,0.25,0.25,0.25,0.5', '2,0.5,0.5,0.5,0.5']
     """
     quantiles = np.quantile(shapes, (0.1, 0.9), axis=0)
     middle, low, high = (each.tolist() for each in (shapes.mean(axis=0), *quantiles))
@@ -101,13 +93,7 @@ def draw_bars(
     log: bool = False,
     data: str = "",
 ) -> Chart:
-    """Draw how many there are between each edge and the next; x may have a logarithmic scale.
-
-    Examples
-    --------
-    >>> draw_bars("Degrees", [0.5, 1.5, 3.5], [4, 2], "degrees", x="neighbors", y="nodes").label
-    'Degrees'
-    """
+    """Draw how many there are between each edge and the next; x may have a logarithmic scale."""
     layer = Layer("rect", x=edges[:-1], x2=edges[1:], y=np.asarray(counts).tolist(), color="main", text=text)
     panel = Panel(title, x, y, [layer], log="x" if log else "", x_ticks=x_ticks)
     return Chart(name, label or title, [panel], data=data)
@@ -129,13 +115,7 @@ def draw_distances(title: str, distances: FloatArray, name: str = "distances") -
 
 
 def bins_of(values: npt.ArrayLike, most: int) -> FloatArray:
-    """Return the edges of a histogram's bins: one bin where the values differ by no more than rounding.
-
-    Examples
-    --------
-    >>> bins_of([0.0, 1.0], 2), bins_of([2.0, 2.0], 20)
-    (array([0. , 0.5, 1. ]), array([1., 3.]))
-    """
+    """Return the edges of a histogram's bins: one bin where the values differ by no more than rounding."""
     numbers = np.asarray(values, dtype=np.float64)
     low, high = float(numbers.min()), float(numbers.max())
     if high / 2 - low / 2 > 1e-12 * max(abs(low), abs(high)):  # halves, since the difference may overflow

@@ -43,13 +43,7 @@ def protocol_card(outcome: Outcome) -> Html:
 
 
 def split_rule(splits: Sequence[str]) -> list[Html | str]:
-    """Describe split names by rule: how it is made, and its seeds.
-
-    Examples
-    --------
-    >>> split_rule(["shuffled:2019", "shuffled:2020"])[1]
-    'seeds 2019 to 2020 (2 splits)'
-    """
+    """Describe split names by rule: how it is made, and its seeds."""
     lines: list[Html | str] = []
     for rule in dict.fromkeys(name.partition(":")[0] for name in splits):
         lines.append(_RULES.get(rule, rule))
@@ -61,13 +55,7 @@ def split_rule(splits: Sequence[str]) -> list[Html | str]:
 
 
 def number_ranges(numbers: Iterable[int]) -> str:
-    """Write whole numbers as ranges.
-
-    Examples
-    --------
-    >>> number_ranges([2019, 2020, 2021, 7])
-    '7, 2019 to 2021'
-    """
+    """Write whole numbers as ranges."""
     spans: list[list[int]] = []
     for number in sorted(set(numbers)):
         if spans and number == spans[-1][1] + 1:
