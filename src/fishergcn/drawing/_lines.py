@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from fishergcn._base.text import csv_text
 from fishergcn.drawing._chart import Chart
@@ -11,6 +12,8 @@ from fishergcn.drawing._marks import Layer, Panel, Series
 from fishergcn.drawing._palette import Look
 from fishergcn.studies import Band, Estimate
 
+# (place, value) of each point, by the name of the curve.
+Curves: TypeAlias = Mapping[str, Sequence[tuple[float, Estimate]]]
 # Curves that are drawn at all; the data hold all of them.
 _MOST_CURVES = 24
 
@@ -90,7 +93,7 @@ def draw_sweep(
 
 def draw_panels(
     label: str,
-    panels: Mapping[tuple[str, str], Mapping[str, Sequence[tuple[float, Estimate]]]],
+    panels: Mapping[tuple[str, str], Curves],
     looks: Mapping[str, Look],
     name: str,
     *,
@@ -101,7 +104,7 @@ def draw_panels(
 
     Each panel has a title and a label for its axis, and curves by name, with (place, value) of each point.
     """
-    drawn = [_estimates(title, x, ylabel, curves, looks, zero) for (title, x), curves in panels.items()]
+    drawn = [_estimates((*words, ylabel), curves, looks, zero) for words, curves in panels.items()]
     data = [
         [title, curve, place, each.mean, each.low, each.high]
         for (title, _), curves in panels.items()
@@ -114,14 +117,8 @@ def draw_panels(
     return Chart(name, label, drawn, series, switches=True, zoom=True, data=text)
 
 
-def _estimates(
-    title: str,
-    x: str,
-    y: str,
-    curves: Mapping[str, Sequence[tuple[float, Estimate]]],
-    looks: Mapping[str, Look],
-    zero: bool,
-) -> Panel:
+def _estimates(words: tuple[str, str, str], curves: Curves, looks: Mapping[str, Look], zero: bool) -> Panel:
+    """Draw the curves of one panel; ``words`` are its title and those at its axes."""
     layers = [Layer("rule", axis="y", at=0, opacity=0.7)] if zero else []
     factor, form = (100, "{:+.2f} points") if zero else (1, "{:.2%}")
     every = []
@@ -129,7 +126,7 @@ def _estimates(
         places = [place for place, _ in points]
         mean, low, high = ([factor * getattr(each, part) for _, each in points] for part in ("mean", "low", "high"))
         text = [
-            f"{curve}\n{x}: {place:g}\n{form.format(m)}"
+            f"{curve}\n{words[1]}: {place:g}\n{form.format(m)}"
             + (f"\n95% interval {form.format(lower)} to {form.format(upper)}" if lower <= upper else "")
             for place, m, lower, upper in zip(places, mean, low, high, strict=True)
         ]
@@ -142,4 +139,4 @@ def _estimates(
     half = 0.5 if zero else 0.05
     flat = bool(every) and max(every) - min(every) <= 1e-9
     domain = (every[0] - half, every[0] + half) if flat else None
-    return Panel(title, x, y, layers, percent="" if zero else "y", y_domain=domain)
+    return Panel(*words, layers, percent="" if zero else "y", y_domain=domain)

@@ -90,17 +90,9 @@ class Panel:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for the script of a page."""
-        optional = {
-            "rows": self.rows,
-            "percent": self.percent,
-            "log": self.log,
-            "xDomain": self.x_domain,
-            "yDomain": self.y_domain,
-            "xTicks": self.x_ticks,
-            "xLabels": self.x_labels,
-            "rowHeight": self.row_height if self.rows else 0,
-            "bare": self.bare,
-        }
+        names = {name: getattr(self, name) for name in ("rows", "percent", "log", "bare")}
+        axes = {"xDomain": self.x_domain, "yDomain": self.y_domain, "xTicks": self.x_ticks, "xLabels": self.x_labels}
+        optional = {**names, **axes, "rowHeight": self.row_height if self.rows else 0}
         return {
             "title": printable(self.title),
             "x": printable(self.x),

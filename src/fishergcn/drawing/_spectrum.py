@@ -13,8 +13,6 @@ from fishergcn.drawing._chart import Chart
 from fishergcn.drawing._marks import Layer, Panel
 from fishergcn.drawing._palette import Look
 
-_DIRECTION = "direction, fastest-varying pattern first"
-
 
 def draw_spectrum(
     title: str, eigenvalues: FloatArray, perturbed: int = 0, look: Look | None = None, name: str = "spectrum"
@@ -41,8 +39,7 @@ def draw_spectrum(
         layers += [Layer("stem", x=x, y=y, color=color, text=text), Layer("dot", x=x, y=y, color=color, text=text)]
     if perturbed:
         layers.append(Layer("text", x=[(perturbed + 1) / 2], y=[values[0]], text=[f"{perturbed} perturbed"]))
-    panel = Panel(title, _DIRECTION, "eigenvalue of the Laplacian", layers, x_domain=(0.4, len(places) + 0.6),
-                  y_domain=(0, 1.18 * values[0]), x_ticks=_ticks(places))  # fmt: skip
+    panel = _over_directions(title, "eigenvalue of the Laplacian", layers, places, values[0])
     rows = [[place, value, int(place <= perturbed)] for place, value in zip(places, values, strict=True)]
     label = f"{title}: the {eigenvalues.size} largest eigenvalues, of which {perturbed} are perturbed"
     return Chart(name, label, [panel], data=csv_text(["direction", "eigenvalue", "perturbed"], rows))
@@ -67,16 +64,16 @@ def draw_shape(title: str, shapes: FloatArray, radius: float, look: Look, name: 
         Layer("dot", x=places, y=middle, color=look.color, size=5, text=text),
         Layer("text", x=[(len(places) + 1) / 2], y=[radius], text=[f"most allowed, ε = {radius:g}"]),
     ]
-    panel = Panel(title, _DIRECTION, "strength of the perturbation, ϕ", layers, x_domain=(0.4, len(places) + 0.6),
-                  y_domain=(0, 1.18 * radius), x_ticks=_ticks(places))  # fmt: skip
+    panel = _over_directions(title, "strength of the perturbation, ϕ", layers, places, radius)
     rows = [[*row, radius] for row in zip(places, middle, low, high, strict=True)]
     label = f"{title}: scale of each of the {len(places)} directions, {len(shapes)} runs"
     return Chart(name, label, [panel], data=csv_text(["direction", "mean", "low", "high", "radius"], rows))
 
 
-def _ticks(places: Sequence[int]) -> Sequence[int]:
-    """Return ticks at whole numbers, where the axis by itself might have others."""
-    return places if len(places) <= 12 else places[:: -(-len(places) // 12)]
+def _over_directions(title: str, y: str, layers: Sequence[Layer], places: Sequence[int], top: float) -> Panel:
+    ticks = places if len(places) <= 12 else places[:: -(-len(places) // 12)]  # by itself an axis may have fractions
+    return Panel(title, "direction, fastest-varying pattern first", y, layers, x_domain=(0.4, len(places) + 0.6),
+                 y_domain=(0, 1.18 * top), x_ticks=ticks)  # fmt: skip
 
 
 def draw_bars(

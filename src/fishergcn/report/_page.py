@@ -178,12 +178,6 @@ def in_words(values: Mapping[str, object]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
-def setting_words(name: str, value: object) -> str:
-    """Return a setting in words."""
-    text = ("yes" if value else "no") if isinstance(value, bool) else value
-    return f"{name.replace('_', ' ')} {text}"
-
-
 def command(text: str) -> Html:
     """Return a command line, which the page's script gives a button to copy it; no line ends inside of an option."""
     words = (tag("span", word, class_="option") if word.startswith("-") else word for word in re.split(r"(\s+)", text))
