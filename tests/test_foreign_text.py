@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 
 import fishergcn
 from fishergcn import Graph
-from fishergcn._base.foreign import for_spreadsheet, from_spreadsheet, json_printable, markdown, printable
-from fishergcn._base.text import csv_text
+from fishergcn._base import foreign, text
 
 SOURCE = Path(fishergcn.__file__).parents[1]
 EVIL = "a\x1b]0;owned\x07\x1b[31m\x9b2J\u202eb\u200b\u2066\ufeff\u2028c"
@@ -30,50 +29,50 @@ FORMULAS = ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "＝1+1", 
 class TestPrintable:
     @given(st.text())
     def test_no_character_that_acts_or_hides_is_left(self, text):
-        shown = printable(text)
+        shown = foreign.printable(text)
         assert all(unicodedata.category(each) not in ("Cc", "Cf", "Cs", "Zl", "Zp") for each in shown)
-        assert printable(shown) == shown
+        assert foreign.printable(shown) == shown
 
     @given(st.text(st.characters(categories=("L", "N", "P", "Zs"), exclude_characters="\u115f\u1160\u3164\uffa0")))
     def test_what_can_be_seen_stays(self, text):
-        assert printable(text) == text
+        assert foreign.printable(text) == text
 
     @pytest.mark.parametrize("character", ["\x1b", "\x9b", "\u202e", "\u2066", "\u200b", "\u200d", "\ufeff", "\u3164",
                                            "\ufe0f", "\U000e0041", "\ud800", "\u2028", "\r"])  # fmt: skip
     def test_what_cannot_be_seen_is_escaped(self, character):
-        assert printable(f"a{character}b").isprintable()
+        assert foreign.printable(f"a{character}b").isprintable()
 
     @given(st.text())
     def test_json_means_the_same(self, text):
-        made = json_printable(json.dumps({"name": text}, ensure_ascii=False))
+        made = foreign.json_printable(json.dumps({"name": text}, ensure_ascii=False))
         assert json.loads(made) == {"name": text}
-        assert printable(made, keep="\n") == made
+        assert foreign.printable(made, keep="\n") == made
 
     def test_markdown_loads_nothing(self):
-        assert "](" not in markdown("![x](http://example.org/beacon.png)")
-        assert "<" not in markdown("<img src=x>").replace("\\<", "")
+        assert "](" not in foreign.markdown("![x](http://example.org/beacon.png)")
+        assert "<" not in foreign.markdown("<img src=x>").replace("\\<", "")
 
 
 class TestSpreadsheets:
     @given(st.text())
     def test_cells_are_read_back_unchanged(self, text):
-        assert from_spreadsheet(for_spreadsheet(text)) == text
+        assert foreign.from_spreadsheet(foreign.for_spreadsheet(text)) == text
 
     @pytest.mark.parametrize("cell", FORMULAS)
     def test_no_cell_begins_a_formula(self, cell):
-        assert for_spreadsheet(cell)[0] == "'"
-        [[_], [written]] = csv.reader(io.StringIO(csv_text(["name"], [[cell]])))
+        assert foreign.for_spreadsheet(cell)[0] == "'"
+        [[_], [written]] = csv.reader(io.StringIO(text.csv_text(["name"], [[cell]])))
         assert written[0] not in "=+-@\t\r＝＋－＠"
 
     @pytest.mark.parametrize("cell", ["-1", "+1.5e-3", "-.5", "plain", "'tis", ""])
     def test_numbers_and_words_are_left_alone(self, cell):
-        assert for_spreadsheet(cell) == cell
+        assert foreign.for_spreadsheet(cell) == cell
 
     def test_columns_too(self):
-        assert csv_text(["=a", "b"], []).startswith("'=a,b")
+        assert text.csv_text(["=a", "b"], []).startswith("'=a,b")
 
     def test_numbers_stay_numbers(self):
-        assert csv_text(["a"], [[-0.5], [float("nan")], [None]]) == 'a\n-0.5\n""\n""\n'
+        assert text.csv_text(["a"], [[-0.5], [float("nan")], [None]]) == 'a\n-0.5\n""\n""\n'
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +131,7 @@ def test_the_card_and_the_tables_of_a_model(model):
     with (model / "model" / "predictions.csv").open(newline="", encoding="utf-8") as stream:
         rows = list(csv.reader(stream))
     assert all(cell[0] not in "=+-@" for row in rows for cell in row)
-    assert [from_spreadsheet(row[0]) for row in rows[1:]] == [EVIL, "=HYPERLINK(1)", "@x", "plain"]
+    assert [foreign.from_spreadsheet(row[0]) for row in rows[1:]] == [EVIL, "=HYPERLINK(1)", "@x", "plain"]
 
 
 def test_predictions_are_read_back_as_labels(model, tmp_path):

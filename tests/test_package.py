@@ -9,7 +9,6 @@ import sys
 import pytest
 
 import fishergcn
-from fishergcn._base.backend import usable
 
 MODULES = [
     "attacks", "datasets", "drawing", "errors", "execution", "geometry", "graph", "integrations", "models", "nn",
@@ -81,13 +80,6 @@ def test_without_numba_all_is_trained_to_the_same_numbers() -> None:
         found.append([float(each) for each in done.stdout.split()])
     assert len(found[0]) == 9
     assert found[0] == pytest.approx(found[1], rel=1e-5)
-
-
-def test_a_broken_numba_is_told_and_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
-    (tmp_path / "numba_like.py").write_text("raise ImportError('Numba needs another NumPy')")
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.warns(UserWarning, match=r"numba_like is installed but cannot be imported \(Numba needs another NumPy"):
-        assert not usable("numba_like")
 
 
 def test_what_is_listed_is_there_and_public() -> None:

@@ -18,8 +18,7 @@ from scipy import sparse
 
 import fishergcn
 from fishergcn import nn, operators, training
-from fishergcn._base import choices
-from fishergcn._base.reprs import one_line
+from fishergcn._settings import choices
 from fishergcn.graph import Graph
 from fishergcn.operators import SparseMatrix, SparsePlusLowRank
 
@@ -116,28 +115,12 @@ def test_graphs_are_equal_by_content() -> None:
     assert (one == 3) is False
 
 
-def test_shapes_stand_for_numbers() -> None:
-    @dataclasses.dataclass
-    class Found:
-        values: Any
-        __repr__ = one_line
-
-    assert repr(Found(np.zeros((90, 3)))) == "Found(values=float64 (90, 3))"
-    assert repr(Found(torch.zeros(5))) == "Found(values=float32 (5,))"
-    assert repr(Found(np.array([1.5, 0.5]))) == "Found(values=array([1.5, 0.5]))"
-    assert repr(Found(sparse.eye_array(5, format="csr"))) == "Found(values=float64 5 × 5, 5 entries)"
-    assert repr(Found({str(number): number for number in range(99)})) == "Found(values=99 by name)"
-    assert repr(Found(["some text"] * 99)) == "Found(values=99 of str)"
-    assert repr(Found("x" * 100)) == f"Found(values='{'x' * 59}…')"
-    assert repr(Found(Found(("a\nb",)))) == "Found(values=Found(values=('a\\\\nb',)))".replace("\\\\", "\\")
-
-
 @pytest.mark.parametrize("each", list(public_classes()), ids=lambda each: each.__name__)
 def test_no_class_prints_its_numbers(each: type) -> None:
     """A dataclass with arrays has a repr of its own, and so has a module of torch."""
     if dataclasses.is_dataclass(each):
         kinds = [str(field.type) for field in dataclasses.fields(each) if field.repr]
-        long = [kind for kind in kinds if re.search(r"Array|Tensor|Matrix|CSR", kind)]
+        long = [kind for kind in kinds if re.search(r"^(?!Callable).*(Array|Tensor|Matrix|CSR)", kind)]
         generated = getattr(each.__repr__, "__wrapped__", None) is not None  # as dataclasses make them
         assert not (long and generated), long
     if issubclass(each, torch.nn.Module):

@@ -16,11 +16,12 @@ from fishergcn.studies import (
     Estimate,
     compare,
     control_equivalence,
+    estimate_groups,
     open_runs,
     paired_difference,
     summarize,
+    units_of,
 )
-from fishergcn.studies._resampling import estimate_groups, units_of
 
 __all__ = [
     "NAMES",

@@ -95,8 +95,7 @@ def _read_model(folder: Path, rng: random.Random) -> None:
 
 @functools.cache
 def _search() -> Files:
-    from fishergcn.studies import Trial, Tuning
-    from fishergcn.studies._tuned import write_tuning
+    from fishergcn.studies import Trial, Tuning, write_tuning
     from fishergcn.training import TrainConfig
 
     trials = tuple(
@@ -178,7 +177,7 @@ def _made_up_runs() -> Any:
 
 @functools.cache
 def _database() -> Files:
-    from fishergcn.studies._store import RunStore
+    from fishergcn.studies import RunStore
 
     plan, cells = _made_up_runs()
     with tempfile.TemporaryDirectory() as folder:
@@ -239,8 +238,7 @@ def _spoil_database(rng: random.Random, files: Files) -> Files:
 
 @functools.cache
 def _archive() -> Files:
-    from fishergcn.studies._archive import write_archive
-    from fishergcn.studies._store import open_runs
+    from fishergcn.studies import open_runs, write_archive
 
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "runs.sqlite").write_bytes(_database()["runs.sqlite"])
@@ -262,9 +260,8 @@ def _spoil_archive(rng: random.Random, files: Files) -> Files:
 
 
 def _read_runs(folder: Path, rng: random.Random) -> None:
-    from fishergcn.studies import _statistics as statistics
-    from fishergcn.studies import export
-    from fishergcn.studies._store import open_runs
+    from fishergcn import studies
+    from fishergcn.studies import export, open_runs
 
     with open_runs(folder) as runs:
         for _, record in runs.entries():
@@ -272,8 +269,8 @@ def _read_runs(folder: Path, rng: random.Random) -> None:
         for cell in runs.plan.cells:
             runs.bands(cell.dataset, cell.name)
             runs.spectrum(cell)
-        statistics.summarize(runs)
-        statistics.compare(runs)
+        studies.summarize(runs)
+        studies.compare(runs)
         export(runs, folder / rng.choice(("out.csv", "out.json", "out.parquet")))
 
 

@@ -58,7 +58,7 @@ def count(folder: Path) -> int:
 
 
 def table(folder: Path) -> list[object]:
-    from fishergcn.studies._store import open_runs
+    from fishergcn.studies import open_runs
 
     return [(cell, dataclasses.replace(record, seconds=0.0)) for cell, record in open_runs(folder).entries()]
 

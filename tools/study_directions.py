@@ -22,7 +22,7 @@ import fishergcn
 from fishergcn._base.files import write_text
 from fishergcn._base.text import markdown_table
 from fishergcn.geometry import extrinsic
-from fishergcn.nn._gcn import GCN
+from fishergcn.nn import GCN
 from fishergcn.perturbation import Neighborhood
 
 

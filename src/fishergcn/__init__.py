@@ -35,25 +35,16 @@ if TYPE_CHECKING:
     from fishergcn import streams as streams
     from fishergcn import studies as studies
     from fishergcn import training as training
-    from fishergcn.execution import train as train
-    from fishergcn.graph import Graph as Graph
-    from fishergcn.models import TrainedModel as TrainedModel
-    from fishergcn.models import best_run as best_run
-    from fishergcn.models import load_model as load_model
-    from fishergcn.models import save_models as save_models
-    from fishergcn.nn import GCN as GCN
-    from fishergcn.operators import SparsePlusLowRank as SparsePlusLowRank
-    from fishergcn.perturbation import Neighborhood as Neighborhood
-    from fishergcn.perturbation import SpectralAdversary as SpectralAdversary
-    from fishergcn.propagation import high_order as high_order
-    from fishergcn.propagation import renormalized as renormalized
-    from fishergcn.spectrum import Spectrum as Spectrum
-    from fishergcn.spectrum import top_spectrum as top_spectrum
-    from fishergcn.studies import fit as fit
-    from fishergcn.training import METHODS as METHODS
-    from fishergcn.training import RunRecord as RunRecord
-    from fishergcn.training import TrainConfig as TrainConfig
-    from fishergcn.training import backend as backend
+    from fishergcn.execution import train
+    from fishergcn.graph import Graph
+    from fishergcn.models import TrainedModel, best_run, load_model, save_models
+    from fishergcn.nn import GCN
+    from fishergcn.operators import SparsePlusLowRank
+    from fishergcn.perturbation import Neighborhood, SpectralAdversary
+    from fishergcn.propagation import high_order, renormalized
+    from fishergcn.spectrum import Spectrum, top_spectrum
+    from fishergcn.studies import fit
+    from fishergcn.training import METHODS, RunRecord, TrainConfig, backend
 else:
     # Hidden from type checkers, for which any misspelled name would be a module otherwise. All comes at its first
     # use, so that neither ``import fishergcn`` nor the command's help waits for torch.

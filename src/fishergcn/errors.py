@@ -9,10 +9,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = [
-    "ConvergenceError", "DataFileError", "FisherGCNError", "InputError", "MissingExtraError", "Notice", "reason",
-    "suggestion",
-]  # fmt: skip
+__all__ = ["ConvergenceError", "DataFileError", "FisherGCNError", "InputError", "MissingExtraError", "Notice"]
+SHARED = ("reason", "suggestion")
 
 
 class FisherGCNError(Exception):
@@ -104,28 +102,12 @@ class MissingExtraError(FisherGCNError, ImportError):
 
 
 def reason(error: BaseException) -> str:
-    r"""Return the first line of an error of another library without its period, to quote within a sentence.
-
-    Examples
-    --------
-    >>> reason(ValueError("Bad shape.\nSee the manual."))
-    'Bad shape'
-    >>> reason(EOFError())
-    'EOFError'
-    """
+    """Return the first line of an error of another library without its period, to quote within a sentence."""
     lines = str(error).strip().splitlines()
     return lines[0].strip().rstrip(".") if lines else type(error).__name__
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """Return ``" (did you mean 'x'?)"`` for the nearest known word, or an empty string.
-
-    Examples
-    --------
-    >>> suggestion("coar", ["cora", "pubmed"])
-    " (did you mean 'cora'?)"
-    >>> suggestion("zzz", ["cora", "pubmed"])
-    ''
-    """
+    """Return ``" (did you mean 'x'?)"`` for the nearest known word, or an empty string."""
     near = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=0.5)
     return f" (did you mean '{near[0]}'?)" if near else ""

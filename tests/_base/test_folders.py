@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fishergcn._base.folders import atomic_folder, check_target
+from fishergcn._base.files import atomic_folder, check_target
 from fishergcn.errors import DataFileError
 
 

@@ -8,8 +8,7 @@ import sys
 import pytest
 
 SCRIPT = """
-import pathlib, torch
-from fishergcn._base.memory import keep_freed_memory, return_freed_memory
+import pathlib, torch; from fishergcn._base.memory import keep_freed_memory, return_freed_memory
 def resident_memory():
     lines = pathlib.Path("/proc/self/status").read_text().splitlines()
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))

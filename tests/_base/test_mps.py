@@ -15,7 +15,6 @@ import torch
 
 from fishergcn import TrainConfig, datasets, splits
 from fishergcn._base import mps
-from fishergcn._base.mps import SharedGPU
 from fishergcn.execution import Job
 from fishergcn.execution._executors import ProcessExecutor
 from fishergcn.training import Run, parse_method, prepare
@@ -27,8 +26,7 @@ echo "called $* for $CUDA_MPS_PIPE_DIRECTORY visible $CUDA_VISIBLE_DEVICES" >> "
 case "$1" in -d) exit "$CONTROL_STATUS";; *) cat >> "$CONTROL_LOG";; esac
 """
 KEEPER = """
-import sys
-from fishergcn._base import mps
+import sys; from fishergcn._base import mps
 mps._PROBE = "import sys; sys.exit(int(sys.argv[1]) > 0)"  # there is one GPU
 sys.argv = ["mps", sys.argv[1]]
 mps.main()
@@ -92,7 +90,7 @@ def test_without_a_gpu_or_a_daemon_processes_take_turns(log, monkeypatch, index,
 
 
 def test_where_nothing_can_serve_the_environment_stays_as_it_is(log):
-    shared = SharedGPU(10_000)  # no machine has so many
+    shared = mps.SharedGPU(10_000)  # no machine has so many
     assert shared.environment == {}
     shared.close()
     assert "called -d" in log.read_text()
@@ -111,7 +109,7 @@ def test_nothing_is_started_where_it_is_not_wanted(log, monkeypatch, tmp_path, r
         monkeypatch.chdir(tmp_path)
         monkeypatch.setenv("PATH", f".{os.pathsep}")
         monkeypatch.setattr(mps, "_PLACE", "/nowhere")
-    shared = SharedGPU(0)
+    shared = mps.SharedGPU(0)
     assert shared.environment == {}
     shared.close()
     assert not log.exists()

@@ -52,7 +52,7 @@ def test_a_folder_that_takes_the_place_of_another(tmp_path):
     (folder / "model" / "a").write_text("old")
     (folder / "model" / "b").write_text("old")
     script = """
-import os, sys; from pathlib import Path; from fishergcn._base.folders import atomic_folder
+import os, sys; from pathlib import Path; from fishergcn._base.files import atomic_folder
 with atomic_folder(Path(sys.argv[1], "model")) as new:
     for name in "ab":
         (new / name).write_text("new")
@@ -71,7 +71,7 @@ def test_a_new_folder_of_folders(tmp_path):
     folder = tmp_path / "disk"
     folder.mkdir()
     script = """
-import os, sys; from pathlib import Path; from fishergcn._base.folders import atomic_folder
+import os, sys; from pathlib import Path; from fishergcn._base.files import atomic_folder
 with atomic_folder(Path(sys.argv[1], "deep", "models")) as new:
     for name in "ab":
         (new / name).mkdir()
@@ -150,12 +150,10 @@ def is_folder(number):
 
 
 def test_without_an_exchange_of_names_a_folder_is_replaced_all_the_same(tmp_path, monkeypatch):
-    from fishergcn._base.folders import atomic_folder
-
     monkeypatch.setattr(files, "exchange_names", lambda *_: False)
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "a").write_text("old")
-    with atomic_folder(tmp_path / "model") as new:
+    with files.atomic_folder(tmp_path / "model") as new:
         (new / "a").write_text("new")
     assert (tmp_path / "model" / "a").read_text() == "new"
     assert [path.name for path in tmp_path.iterdir()] == ["model"]

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fishergcn import Graph, TrainedModel, renormalized
-from fishergcn.attacks import farthest, worst_in_ball
-from fishergcn.attacks._bures_ball import project
+from fishergcn.attacks import farthest, project, worst_in_ball
 from fishergcn.errors import InputError
 from fishergcn.perturbation import Neighborhood
 

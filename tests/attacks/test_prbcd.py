@@ -10,8 +10,7 @@ import torch
 from scipy import sparse
 
 from fishergcn import renormalized
-from fishergcn.attacks import count_links, operator_of, prbcd_flips, toggle_links
-from fishergcn.attacks._prbcd import LinkWeightGCN
+from fishergcn.attacks import LinkWeightGCN, count_links, operator_of, prbcd_flips, toggle_links
 from fishergcn.errors import InputError
 
 pytest.importorskip("torch_geometric")

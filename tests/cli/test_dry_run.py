@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 
 import pytest
 
-from fishergcn.execution import _cost, _train
-from fishergcn.studies import _runner
+from fishergcn.cli import main
 
 
 @pytest.fixture(autouse=True)
 def no_training(monkeypatch):
     """Train nothing beyond the epochs that are timed."""
-    for module, name in ((_train, "prepare"), (_runner, "choose_executor")):
-        monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("it began"))
+    for name in ("execution._train.prepare", "studies._runner.choose_executor"):
+        monkeypatch.setattr(f"fishergcn.{name}", lambda *_, **__: pytest.fail("it began"))
 
 
 def run(capsys, *words: str) -> tuple[int, str, str]:
-    from fishergcn.cli import _explain, app
-
-    try:
-        status = app(list(words), standalone_mode=False) or 0
-    except Exception as error:
-        status = _explain(error)
-    return status, *capsys.readouterr()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["fishergcn", *words])
+        with pytest.raises(SystemExit) as done:
+            main()
+    return done.value.code, *capsys.readouterr()
 
 
 def test_train(capsys, tmp_path):
@@ -109,7 +107,7 @@ def test_of_a_search_that_chooses_as_it_goes_a_bound_is_told(capsys, tmp_path):
 
 
 def test_the_remedies_for_a_search_are_those_it_has(capsys, monkeypatch):
-    monkeypatch.setattr(_cost, "free_memory", lambda: 10**9)
+    monkeypatch.setattr("fishergcn.execution._cost.free_memory", lambda: 10**9)
     words = ("tune", "--dataset", "pubmed", "--method", "fishergcn", "--set", "samples=100", "--dry-run", "--out", "x")
     status, _, err = run(capsys, *words, "--device", "cpu")
     assert status == 2
@@ -119,7 +117,7 @@ def test_the_remedies_for_a_search_are_those_it_has(capsys, monkeypatch):
 
 
 def test_what_will_not_fit_ends_with_what_would(capsys, monkeypatch):
-    monkeypatch.setattr(_cost, "free_memory", lambda: 10**9)
+    monkeypatch.setattr("fishergcn.execution._cost.free_memory", lambda: 10**9)
     words = ("train", "--dataset", "pubmed", "--method", "fishergcn", "--dry-run", "--device", "cpu")
     status, _, err = run(capsys, *words, "--samples", "100")
     assert status == 2

@@ -46,6 +46,22 @@ def test_train(tmp_path):
             assert len(list(csv.reader(stream))) == 2709
 
 
+def test_own_weights_and_norm():
+    given = ["train", "--dataset", "cora", *CPU, "--hidden", "4,4", "--json", "--quiet"]
+    for words, own, norm in (
+        ([], False, "none"),
+        (["--own-weights", "--norm", "layer"], True, "layer"),
+        (["--no-own-weights", "--norm", "none"], False, "none"),
+    ):
+        facts = json.loads(run(*given, "--method", "gcn", "--method", "sage", *words).stdout)
+        assert [(each["config"]["own_weights"], each["config"]["norm"]) for each in facts["runs"]] == [(own, norm)] * 2
+    refused = CliRunner().invoke(app, [*given, "--method", "gcn", "--norm", "batch"])
+    assert refused.exit_code == 2
+    shown = " ".join(run("train", "--help").stdout.replace("│", " ").split())
+    for text in ("weights of its own beside those of its neighbors.", "layer normalizes the hidden", "sage or sage-xM"):
+        assert text in shown
+
+
 def test_a_study_and_what_is_made_of_it(tmp_path):
     run("reproduce", "quick", "--out", tmp_path / "s", *METHODS, "--splits", 2, "--seeds", 1, *CPU)
     shown = run("runs", "show", tmp_path / "s").stdout

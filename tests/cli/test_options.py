@@ -32,7 +32,7 @@ for PLACE, COMMAND in COMMANDS.items():
         for OPTION in PARAMETER.opts:
             OPTIONS[OPTION][PLACE] = PARAMETER
 CHOICES = {
-    "train": ("--directed", "--self-links", "--stopping", "--test-at"),
+    "train": ("--directed", "--self-links", "--stopping", "--test-at", "--norm"),
     "tune": ("--directed", "--self-links", "--grid"),
     "data import": ("--directed", "--self-links"),
     "spectrum": ("--component",),
@@ -93,6 +93,16 @@ def test_the_help_fits_80_columns(place):
         assert f" {argument.metavar}" in usage.partition("[OPTIONS]")[2][:60]
     for odd in ("<bool>", "<list", "default: (", "None", "{"):
         assert odd not in done.stdout
+
+
+def test_types_are_in_capitals_and_long_choices_folded():
+    found, fisher = (
+        CliRunner().invoke(app, [*words, "--help"]).stdout for words in (["train"], ["geometry", "fisher"])
+    )
+    assert "keep|drop" in found
+    assert "TEXT" in found
+    assert "exact|" in fisher
+    assert "exact|empirical" not in fisher
 
 
 def test_attacks_are_those_of_the_library():

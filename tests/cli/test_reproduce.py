@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 
 from fishergcn.cli import app
 from fishergcn.errors import DataFileError, InputError
-from fishergcn.execution import _training
 from fishergcn.studies import open_runs
 
 TINY = ["--splits", "2", "--seeds", "1", "--epochs", "2", "--workers", "1", "--device", "cpu"]
@@ -79,7 +78,7 @@ def test_failed_runs_are_reported(tmp_path, monkeypatch):
     def broken(*_, **__):
         raise RuntimeError("no luck")
 
-    monkeypatch.setattr(_training, "train_chunk", broken)
+    monkeypatch.setattr("fishergcn.execution._training.train_chunk", broken)
     done = run("reproduce", "quick", "--out", tmp_path, "--method", "gcn", *TINY)
     assert done.exit_code == 1
     assert "gcn on cora, split shuffled:2019, seed 2019: failed: RuntimeError: no luck" in done.stderr

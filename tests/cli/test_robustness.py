@@ -15,8 +15,7 @@ from typer.testing import CliRunner
 from fishergcn import Graph
 from fishergcn.cli import app
 from fishergcn.errors import DataFileError, InputError
-from fishergcn.studies import open_runs
-from fishergcn.studies._store import RunStore
+from fishergcn.studies import RunStore, open_runs
 
 
 def run(*arguments, command="robustness"):

@@ -10,15 +10,15 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 import fishergcn
 from fishergcn import Graph
 from fishergcn._base import first
-from fishergcn._base.process import ProcessError
-from fishergcn.cli import _explain
-from fishergcn.errors import DataFileError
+from fishergcn.cli import main
+from fishergcn.errors import DataFileError, FisherGCNError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="devices and limits of Linux")
 
@@ -147,14 +147,18 @@ def test_threads_are_counted_by_starting_them(monkeypatch):
         (MemoryError(), "out of memory"),
     ],
 )
-def test_what_is_said_of_errors_of_the_system(capsys, error, words):
-    assert _explain(error) == 2
+def test_what_is_said_of_errors_of_the_system(capsys, monkeypatch, error, words):
+    monkeypatch.setattr("fishergcn.cli.app", Mock(side_effect=error))
+    with pytest.raises(SystemExit) as done:
+        main()
+    assert done.value.code == 2
     assert words in capsys.readouterr().err
 
 
-def test_what_nobody_foresaw_is_not_hidden():
+def test_what_nobody_foresaw_is_not_hidden(monkeypatch):
+    monkeypatch.setattr("fishergcn.cli.app", Mock(side_effect=ZeroDivisionError))
     with pytest.raises(ZeroDivisionError):
-        _explain(ZeroDivisionError())
+        main()
 
 
 def test_a_process_that_cannot_be_started_stops_the_work(monkeypatch, tmp_path):
@@ -165,7 +169,7 @@ def test_a_process_that_cannot_be_started_stops_the_work(monkeypatch, tmp_path):
 
     monkeypatch.setattr("fishergcn._base.process.subprocess.Popen", fail)
     plan = studies.make_plan("quick", methods=["gcn"], splits=1, seeds=2, epochs=1)
-    with pytest.raises(ProcessError, match="Resource temporarily unavailable; fewer workers need fewer processes"):
+    with pytest.raises(FisherGCNError, match="Resource temporarily unavailable; fewer workers need fewer processes"):
         studies.run(plan, tmp_path, device="cpu", workers=2)
 
 

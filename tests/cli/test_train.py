@@ -13,10 +13,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from fishergcn import TrainConfig, splits
+from fishergcn import RunRecord, TrainConfig, splits
 from fishergcn import train as train_runs
 from fishergcn.cli import app
-from fishergcn.cli._results import differences, means, reference_of
 from fishergcn.errors import DataFileError, InputError
 from fishergcn.models import load_model
 
@@ -281,40 +280,59 @@ def test_several_data_sets(tmp_path):
         run("--dataset", "cora", "--dataset", "cora")
 
 
-class TestHelpers:
-    def test_reference(self):
-        methods = ["gcn", "gcn-x5", "fishergcn", "fishergcn-t"]
-        usual = TrainConfig()
-        assert [reference_of(method, methods, usual) for method in methods] == [None, "gcn", "gcn-x5", "gcn"]
-        assert reference_of("fishergcn", ["fishergcn", "gcn-x5"], usual) == "gcn-x5"
+def fabricated(monkeypatch, runs, *options):
+    """Return the facts of a command whose runs have these test accuracies, by method and seed."""
+    records = [
+        RunRecord(
+            "cora", method, "public", seed, "ok" if accuracy == accuracy else "diverged", 3,
+            {"test_accuracy": accuracy}, {}, [], 1.0, "cpu", {}, {}, "",
+        )
+        for (method, seed), accuracy in runs.items()
+    ]  # fmt: skip
+    monkeypatch.setattr("fishergcn.execution.train", lambda *_, **__: records)
+    methods = [word for method in dict.fromkeys(method for method, _ in runs) for word in ("--method", method)]
+    return json.loads(run("--dataset", "cora", *methods, "--json", *options).stdout)
 
-    def test_setting(self):
-        texts = ("hidden=8,4", " adversarial = False ", "class-weight=balanced", "stopping=none", "max_epochs=1")
-        given = [word for text in texts for word in ("--set", text)]
-        [found] = json.loads(run("--dataset", "cora", "--method", "gcn", *given, "--json", "--quiet").stdout)["runs"]
-        expected = {"hidden": [8, 4], "adversarial": False, "class_weight": "balanced", "stopping": "none"}
-        assert {name: found["config"][name] for name in expected} == expected
-        assert found["epochs"] == found["config"]["max_epochs"] == 1
 
-    def test_diverged_runs_are_counted_and_left_out(self):
-        from fishergcn import RunRecord
+@pytest.mark.parametrize(
+    ("methods", "references"),
+    [
+        (
+            ["gcn", "gcn-x5", "fishergcn", "fishergcn-t"],
+            [("gcn-x5", "gcn"), ("fishergcn", "gcn-x5"), ("fishergcn-t", "gcn")],
+        ),
+        (["fishergcn", "gcn-x5"], [("fishergcn", "gcn-x5"), ("gcn-x5", "fishergcn")]),
+    ],
+)
+def test_methods_are_compared_with_their_control_or_the_first(monkeypatch, methods, references):
+    facts = fabricated(monkeypatch, {(method, 1): 0.5 for method in methods})
+    assert [(each["method"], each["reference"]) for each in facts["differences"]] == references
 
-        def record(method, seed, accuracy):
-            status = "ok" if accuracy == accuracy else "diverged"
-            return RunRecord(
-                "d", method, "s", seed, status, 3, {"test_accuracy": accuracy}, {}, [], 1.0, "cpu", {}, {}, ""
-            )
 
-        results = {
-            "gcn": [record("gcn", 1, 0.5), record("gcn", 2, 0.7)],
-            "gcn-x5": [record("gcn-x5", 1, 0.8), record("gcn-x5", 2, float("nan"))],
-        }
-        facts = means(results)
-        assert [fact["diverged"] for fact in facts] == [0, 1]
-        assert facts[1]["test_accuracy"] == {"mean": 0.8, "std": None}
-        [difference] = differences(results, TrainConfig())
-        assert difference["mean"] == pytest.approx(0.3)
-        assert difference["low"] is None
+def test_diverged_runs_are_counted_and_left_out(monkeypatch):
+    runs = {("gcn", 1): 0.5, ("gcn", 2): 0.7, ("gcn-x5", 1): 0.8, ("gcn-x5", 2): float("nan")}
+    facts = fabricated(monkeypatch, runs)
+    assert [fact["diverged"] for fact in facts["methods"]] == [0, 1]
+    assert facts["methods"][1]["test_accuracy"] == {"mean": 0.8, "std": None}
+    [difference] = facts["differences"]
+    assert difference["mean"] == pytest.approx(0.3)
+    assert difference["low"] is None
+
+
+def test_settings_by_name():
+    given = [
+        "hidden=4,2",
+        " adversarial = False ",
+        "class-weight=balanced",
+        "stopping=none",
+        "radius=0.5",
+        "max_epochs=1",
+    ]
+    words = [word for text in given for word in ("--set", text)]
+    [found] = json.loads(run("--dataset", "cora", "--method", "gcn", *words, "--json", "--quiet").stdout)["runs"]
+    expected = {"hidden": [4, 2], "adversarial": False, "class_weight": "balanced", "stopping": "none", "radius": 0.5}
+    assert expected.items() <= found["config"].items()
+    assert found["epochs"] == found["config"]["max_epochs"] == 1
 
 
 def test_the_help_shows_the_defaults_of_the_configuration():
@@ -325,10 +343,10 @@ def test_the_help_shows_the_defaults_of_the_configuration():
         for parameter in typer.main.get_command(app).commands["train"].params
         if " [default: " in (getattr(parameter, "help", None) or "")
     }
-    assert len(shown) == 14
+    assert len(shown) == 16
     for name, text in shown.items():
         general, paper = (getattr(TrainConfig.named(each), name) for each in ("general", "paper"))
-        if name == "bias":
+        if isinstance(general, bool):
             general, paper = ("yes" if each else "no" for each in (general, paper))
         both = str(general) if general == paper else f"{general}; paper: {paper}"
         assert text == ("64" if name == "hidden" else both), name

@@ -55,6 +55,7 @@ def test_it_is_what_its_formula_says(name):
     found = find_matrix(name).of(graph, CONFIG)
     np.testing.assert_allclose(found.toarray(), dense(name, graph.adjacency.toarray()), atol=1e-14)
     assert find_matrix(name).of(graph, CONFIG) is found  # made once for a graph in use
+    assert repr(find_matrix(name)) == f"Matrix({name!r}, {find_matrix(name).title})"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -134,3 +135,9 @@ def test_names_are_taken_once():
         find_matrix("meen")
     with pytest.raises(InputError, match="must be described by a Matrix, got str"):
         register_matrix("mean")
+
+
+def test_entries_of_a_high_order_matrix_are_estimated():
+    """On a ring walks reach five steps to either side, and the node itself."""
+    ring = Graph.from_edges([(node, (node + 1) % 40) for node in range(40)])
+    assert find_matrix("high-order").entries(ring, TrainConfig(order=5, threshold=1e-4)) == 440.0

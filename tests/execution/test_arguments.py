@@ -7,8 +7,7 @@ import pytest
 
 from fishergcn import Graph, TrainConfig, splits, train
 from fishergcn.errors import InputError
-from fishergcn.execution import check_graph, check_records
-from fishergcn.execution._arguments import check_config, check_record
+from fishergcn.execution import check_graph, check_records, chosen_config
 
 CONFIG = TrainConfig(max_epochs=2, hidden=4)
 
@@ -62,6 +61,28 @@ def test_wrong_arguments_of_train(graph, changes, message) -> None:
 def test_right_ones_come_back_as_they_are(graph) -> None:
     [record] = train(graph, "gcn", "per-class:2+1:0", config=CONFIG)
     assert check_graph(graph) is graph
-    assert check_config(CONFIG) is CONFIG
-    assert check_record(record) is record
-    assert check_records(iter([record])) == [record]
+    assert chosen_config(CONFIG, None) is CONFIG
+    [same] = check_records(iter([record]))
+    assert same is record
+
+
+def test_settings_by_name_or_by_difference() -> None:
+    assert chosen_config(None, "paper") == TrainConfig()
+    assert chosen_config(None, None) == TrainConfig.named("general")
+    assert chosen_config(None, {"hidden": 16}) == TrainConfig.named("general", hidden=16)
+    with pytest.raises(InputError, match="give config or settings, not both"):
+        chosen_config(CONFIG, "paper")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([], "records must hold at least one RunRecord, got none"),
+        (3, "records must be a list of RunRecord, got int"),
+        ([3], r"record must be one RunRecord, got int\."),
+        ([[]], r"record must be one RunRecord, got list; best_run\(records\) chooses one\."),
+    ],
+)
+def test_what_is_no_list_of_records(given, message) -> None:
+    with pytest.raises(InputError, match=message):
+        check_records(given)

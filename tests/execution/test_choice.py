@@ -8,9 +8,7 @@ import pytest
 import torch
 
 from fishergcn.errors import InputError
-from fishergcn.execution import LocalExecutor, choose_executor
-from fishergcn.execution import _choice as choice
-from fishergcn.execution._executors import ProcessExecutor
+from fishergcn.execution import LocalExecutor, ProcessExecutor, choose_executor
 
 
 @pytest.mark.parametrize(
@@ -24,7 +22,7 @@ from fishergcn.execution._executors import ProcessExecutor
     ],
 )
 def test_on_the_cpu(monkeypatch, given, kind, workers):
-    monkeypatch.setattr(choice, "count_cores", lambda: 8)
+    monkeypatch.setattr("fishergcn.execution._choice.count_cores", lambda: 8)
     with contextlib.closing(choose_executor("cpu", **given)) as executor:
         assert type(executor) is kind
         assert getattr(executor, "workers", None) == workers
@@ -34,7 +32,7 @@ def test_on_the_cpu(monkeypatch, given, kind, workers):
 
 
 def test_on_a_gpu_this_process_works_alone(monkeypatch):
-    monkeypatch.setattr(choice, "find_device", lambda _: torch.device("cuda"))
+    monkeypatch.setattr("fishergcn.execution._choice.find_device", lambda _: torch.device("cuda"))
     executor = choose_executor("auto", workers=4, keep_going=True)
     assert type(executor) is LocalExecutor
     assert executor.gpu
@@ -52,7 +50,7 @@ def test_refusals():
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_processes_beside_this_one_may_use_a_gpu_where_a_study_asks_for_them(monkeypatch, workers):
-    monkeypatch.setattr(choice, "find_device", lambda _: torch.device("cuda"))
+    monkeypatch.setattr("fishergcn.execution._choice.find_device", lambda _: torch.device("cuda"))
     with contextlib.closing(choose_executor("auto", workers=workers, shared=True)) as executor:
         assert type(executor) is ProcessExecutor
         assert executor.gpu

@@ -12,7 +12,7 @@ import torch
 import fishergcn
 from fishergcn import TrainConfig, datasets, splits
 from fishergcn.errors import InputError
-from fishergcn.execution import Part, _cost, _training, cost_of
+from fishergcn.execution import Part, cost_of
 from fishergcn.studies import make_plan
 from fishergcn.training import BatchSettings, Sizes, parse_method
 
@@ -24,7 +24,7 @@ def part(method: str, runs: int = 4, **settings) -> Part:
 
 
 def cost(each: Part, free: float, monkeypatch, **options):
-    monkeypatch.setattr(_cost, "free_memory", lambda: int(free))
+    monkeypatch.setattr("fishergcn.execution._cost.free_memory", lambda: int(free))
     return cost_of([each], "cpu", **{"workers": 1, **options})
 
 
@@ -56,8 +56,8 @@ def test_what_is_proposed_fits(monkeypatch, setting):
 
 def test_training_is_refused_before_anything_is_computed(monkeypatch):
     graph = datasets.load("cora")
-    monkeypatch.setattr(_cost, "free_memory", lambda: 10**8)
-    monkeypatch.setattr(fishergcn.execution._train, "prepare", lambda *_: pytest.fail("it began"))
+    monkeypatch.setattr("fishergcn.execution._cost.free_memory", lambda: 10**8)
+    monkeypatch.setattr("fishergcn.execution._train.prepare", lambda *_: pytest.fail("it began"))
     with pytest.raises(InputError, match=r"^gcn on cora needs about 0\.4 GB of memory, and 0\.1 GB are free\.$"):
         fishergcn.train(graph, "gcn", "public", device="cpu")
 
@@ -70,7 +70,7 @@ def test_a_lack_of_memory_ends_in_one_sentence(monkeypatch, error):
     def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr(_training, "train_chunk", fail)
+    monkeypatch.setattr("fishergcn.execution._training.train_chunk", fail)
     graph = datasets.load("cora")
     if isinstance(error, np.exceptions.TooHardError):  # which is none
         with pytest.raises(type(error)):
@@ -134,7 +134,7 @@ def test_epochs_have_the_threads_of_the_training(cora, monkeypatch):
         seen.append(torch.get_num_threads())
         return real_chunk(*arguments, **options)
 
-    monkeypatch.setattr("fishergcn.training._timing.train_chunk", note)
+    monkeypatch.setattr("fishergcn.execution._cost.train_chunk", note)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
@@ -149,8 +149,8 @@ def test_epochs_have_the_threads_of_the_training(cora, monkeypatch):
 
 
 def test_what_does_not_fit_is_not_timed(cora, monkeypatch):
-    monkeypatch.setattr(_cost, "free_memory", lambda: 10**8)
-    monkeypatch.setattr(_cost, "prepare", lambda *_, **__: pytest.fail("it began"))
+    monkeypatch.setattr("fishergcn.execution._cost.free_memory", lambda: 10**8)
+    monkeypatch.setattr("fishergcn.execution._cost.prepare", lambda *_, **__: pytest.fail("it began"))
     found = cost_of([real(cora, "gcn")], "cpu", workers=1)
     assert np.isnan(found.most_seconds)
     assert str(found.parts[0]) == "not timed"

@@ -15,12 +15,11 @@ import torch
 
 import fishergcn
 from fishergcn.errors import FisherGCNError, InputError
-from fishergcn.execution import Job, LocalExecutor, StopWork
-from fishergcn.execution import _training as training
-from fishergcn.execution._executors import ProcessExecutor, failed_records
-from fishergcn.execution._jobs import measure_name
+from fishergcn.execution import Job, LocalExecutor, ProcessExecutor, StopWork, cut, measure_name
 from fishergcn.splits import Split
-from fishergcn.training import Run, TrainConfig, parse_method, prepare
+from fishergcn.training import Run, TrainConfig, parse_method, prepare, train_chunk
+
+TRAIN_CHUNK = "fishergcn.execution._training.train_chunk"
 
 
 @pytest.fixture(scope="module")
@@ -146,8 +145,12 @@ def test_a_job_that_kills_every_worker(problem, split, monkeypatch, keep_going):
         executor.close()
 
 
-def test_failed_records_say_what_and_why(problem, split):
-    [record] = failed_records(jobs_of(problem, split, 1)[0], FisherGCNError("it broke."))
+def test_failed_records_say_what_and_why(problem, split, monkeypatch):
+    def broken(*_, **__):
+        raise FisherGCNError("it broke.")
+
+    monkeypatch.setattr(TRAIN_CHUNK, broken)
+    [(_, [record])] = LocalExecutor(torch.device("cpu"), keep_going=True).run(jobs_of(problem, split, 1))
     assert (record.dataset, record.method, record.split, record.seed) == ("ring", "fishergcn", "mine", 0)
     assert record.status == "failed: it broke"
     assert math.isnan(record.test_accuracy)
@@ -159,7 +162,7 @@ def test_a_failing_job_in_this_process(problem, split, monkeypatch, keep_going):
     def broken(*_, **__):
         raise RuntimeError("no")
 
-    monkeypatch.setattr(training, "train_chunk", broken)
+    monkeypatch.setattr(TRAIN_CHUNK, broken)
     executor = LocalExecutor(torch.device("cpu"), keep_going=keep_going)
     if keep_going:
         [(_, [record])] = executor.run(jobs_of(problem, split, 1))
@@ -173,22 +176,22 @@ def test_stopping_is_not_a_failure(problem, split, monkeypatch):
     def stopped(*_, **__):
         raise StopWork
 
-    monkeypatch.setattr(training, "train_chunk", stopped)
+    monkeypatch.setattr(TRAIN_CHUNK, stopped)
     with pytest.raises(StopWork):
         list(LocalExecutor(torch.device("cpu"), keep_going=True).run(jobs_of(problem, split, 1)))
 
 
 def test_a_chunk_too_large_for_the_memory_is_halved(problem, split, monkeypatch):
-    real, sizes = training.train_chunk, []
+    sizes = []
 
     def limited(problem, runs, *rest, **options):
         sizes.append(len(runs))
         if len(runs) > 2:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return real(problem, runs, *rest, **options)
+        return train_chunk(problem, runs, *rest, **options)
 
     job = Job(problem, tuple(Run(split, seed) for seed in range(5)))
-    monkeypatch.setattr(training, "train_chunk", limited)
+    monkeypatch.setattr(TRAIN_CHUNK, limited)
     [(_, records)] = LocalExecutor(torch.device("cpu")).run([job])
     assert sizes == [5, 2, 3, 1, 2]
     assert [record.seed for record in records] == [0, 1, 2, 3, 4]
@@ -232,6 +235,12 @@ def test_a_job_that_is_repeated_gives_no_list_twice(problem, split, measure, tmp
         executor.close()
     assert (tmp_path / "died").exists()
     assert found == [[0], [1]]
+
+
+def test_cuts_do_not_depend_on_what_is_left(problem, split):
+    runs = [Run(split, seed) for seed in range(5)]
+    jobs = cut(problem, runs, 2, keep=lambda run: run.seed != 1)
+    assert [[run.seed for run in job.runs] for job in jobs] == [[0], [2, 3], [4]]
 
 
 def test_a_measure_that_others_cannot_import_is_refused():

@@ -10,8 +10,8 @@ import pytest
 
 from fishergcn import studies
 from fishergcn.errors import MissingExtraError
-from fishergcn.execution import Job, Listener
-from fishergcn.execution._jobs import measure_name, run_to_dict
+from fishergcn.execution import Job, Listener, measure_name
+from fishergcn.execution._jobs import run_to_dict
 from fishergcn.execution._ray import _problem, _problems, _train_arrays
 from fishergcn.studies import make_plan, open_runs, run
 from fishergcn.training import problem_arrays, problem_key
@@ -53,7 +53,7 @@ def test_what_a_node_does(plan, tmp_path):
     [expected] = fishergcn.train(graph, "fishergcn", job.runs[0].split, [1], config)
     [found] = (fishergcn.RunRecord.from_dict(values) for values in json.loads(answer))
     assert dataclasses.replace(found, seconds=0.0) == dataclasses.replace(expected, seconds=0.0)
-    assert [array.shape for array in weights] == [(1433, 64), (64, 7)]
+    assert [array.shape for array in weights.values()] == [(1433, 64), (64, 7)]
 
 
 @contextlib.contextmanager

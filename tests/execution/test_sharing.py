@@ -12,9 +12,7 @@ import pytest
 from scipy import sparse
 
 from fishergcn import Graph, TrainConfig
-from fishergcn.execution import _sharing, shared_graph
-from fishergcn.execution._jobs import save_problem
-from fishergcn.execution._sharing import shared_arrays
+from fishergcn.execution import save_problem, shared_arrays, shared_graph
 from fishergcn.training import parse_method, prepare, problem_arrays
 
 NODES, LINKS = 40_000, 2_500_000
@@ -25,10 +23,9 @@ _HOLD = """
 import sys
 from pathlib import Path
 import numpy as np, torch
-from fishergcn.execution._jobs import load_problem
+from fishergcn.execution import load_problem
 from fishergcn.splits import Split
-from fishergcn.training import Run
-from fishergcn.training._engine import Trainer
+from fishergcn.training import Run, Trainer
 torch.set_num_threads(1)
 problem = load_problem(Path(sys.argv[1]))
 split = Split("some", np.arange(20), np.arange(20, 40), [])
@@ -108,7 +105,7 @@ def test_a_problem_travels_without_copies(graph):
 @pytest.fixture
 def two_processes(monkeypatch, tmp_path):
     """The environment of a process that torchrun started, by its number."""
-    monkeypatch.setattr(_sharing.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
 
     def set_rank(rank: int) -> None:
         for name, value in {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "MASTER_PORT": 29500}.items():
@@ -130,6 +127,14 @@ def test_the_first_process_makes_and_the_second_maps(two_processes, tmp_path):
     assert shared_graph("graph", lambda: pair).mapped
     two_processes(1)
     assert shared_graph("graph", lambda: pytest.fail("it was loaded twice")) == pair
+
+
+def test_a_process_alone_writes_no_file(monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    pair = Graph.from_edges([(0, 1)])
+    assert shared_graph("pair", lambda: pair) is pair
+    assert shared_arrays("numbers", lambda: {"a": np.arange(3)})["a"].tolist() == [0, 1, 2]
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_fails_leaves_nothing_behind(two_processes, tmp_path):

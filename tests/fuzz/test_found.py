@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
 import tracemalloc
@@ -15,13 +16,19 @@ from fishergcn._base.files import read_bytes
 from fishergcn.errors import DataFileError, InputError
 from fishergcn.graph import Graph
 from fishergcn.models import load_model
-from fishergcn.studies import _store as store
-from fishergcn.studies import make_plan, open_runs, write_archive
-from fishergcn.studies._archive import read_archive
-from fishergcn.studies._store import RunStore
+from fishergcn.studies import RunStore, make_plan, open_runs, write_archive
 from fishergcn.training import RunRecord
 
 LONG_NAME = "é" * 300
+
+
+def checksum(key, blob):
+    return hashlib.sha256(json.dumps(key).encode() + b"\n" + blob).hexdigest()
+
+
+def sealed(value):
+    text = json.dumps(value)
+    return f"{hashlib.sha256(text.encode()).hexdigest()} {text}"
 
 
 @pytest.mark.parametrize(
@@ -171,7 +178,7 @@ def test_records_with_a_right_checksum(folder, plan, text):
         text = json.dumps(record(cell, "public", 1).to_dict() | text).encode()
     key = (cell.dataset, cell.name, cell.method, "public", 1, "ok")
     blob = zlib.compress(text)
-    change(folder, "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *key, blob, store._checksum(key, blob))
+    change(folder, "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *key, blob, checksum(key, blob))
     with pytest.raises(DataFileError, match="the record of gcn on cora, split public, seed 1"):
         read_all(folder)
 
@@ -199,7 +206,7 @@ def test_facts_of_a_database(folder, value):
     if value is not None:
         change(folder, "UPDATE facts SET value = ? WHERE name = 'plan'", value)
     else:
-        change(folder, "UPDATE facts SET value = ? WHERE name = 'plan'", store._sealed([1]))
+        change(folder, "UPDATE facts SET value = ? WHERE name = 'plan'", sealed([1]))
     with pytest.raises(DataFileError, match="plan"):
         read_all(folder)
 
@@ -211,7 +218,7 @@ def test_plans(folder, plan, name, value):
     values = plan.to_dict() | {name: value}
     if value is None:
         del values[name]
-    change(folder, "UPDATE facts SET value = ? WHERE name = 'plan'", store._sealed(values))
+    change(folder, "UPDATE facts SET value = ? WHERE name = 'plan'", sealed(values))
     if isinstance(value, str) and name in ("source", "title"):
         assert len(read_all(folder)) == 6
         return
@@ -228,19 +235,19 @@ def archive(folder):
 
 
 def test_archives(archive):
-    assert len(list(read_archive(archive).entries())) == 6
+    assert len(list(open_runs(archive).entries())) == 6
     text = (archive / "runs.csv").read_text()
     (archive / "runs.csv").write_text(text.replace("cora,gcn", 'cora,"gcn', 1))
     with pytest.raises(DataFileError, match="is not a readable archive"):  # archive 13
-        read_archive(archive)
+        open_runs(archive)
     (archive / "runs.csv").write_text(text)
     curves = (archive / "curves.csv").read_text()
     (archive / "curves.csv").write_text(curves.replace(",0.5,", ",nan,", 1))
     with pytest.raises(DataFileError, match="finite values"):
-        read_archive(archive)
+        open_runs(archive)
     (archive / "curves.csv").write_text(curves.replace("val_loss", "other"))
     with pytest.raises(DataFileError, match="must have the curves"):
-        read_archive(archive)
+        open_runs(archive)
     (archive / "plan.json").write_text("[" * 100_000)
     with pytest.raises(DataFileError, match="is not a readable archive"):
-        read_archive(archive)
+        open_runs(archive)

@@ -12,7 +12,6 @@ from scipy import sparse
 from fishergcn import splits
 from fishergcn.errors import InputError, Notice
 from fishergcn.graph import Graph
-from fishergcn.graph._formats import _source
 
 LINKS = "since,source,target,kind,weight\n1999,Ann,Bob,friend,2\n2001,Bob,Cy,kin,1.5\n2003,Cy,Dee,friend,1\n"
 NODES = (
@@ -319,7 +318,7 @@ class TestEdgeLists:
 
 class TestHostile:
     def test_what_unpacks_to_more_than_the_limit(self, monkeypatch, tmp_path):
-        monkeypatch.setattr(_source, "_LARGEST_FILE", 1000)
+        monkeypatch.setattr("fishergcn.graph._formats._source._LARGEST_FILE", 1000)
         (tmp_path / "e.csv.gz").write_bytes(gzip.compress(b"a,b\n" * 1000))
         assert "GiB as text, and has more" in refusal(Graph.from_files, tmp_path / "e.csv.gz")
 
@@ -410,3 +409,16 @@ class TestFillFrom:
         assert refusal(self.read, folder, "id,age\nAnn,1\nBob,2\nCy,3\n", fill_from=[1.0]) == (
             "fill_from must be a Graph, got list."
         )
+
+
+def test_values_of_frames_are_cells() -> None:
+    import pyarrow
+
+    links = pyarrow.table({"source": ["a ", "b"], "target": ["b", "c"]})
+    nodes = pyarrow.table({"id": ["a", "b", "c"], "x": [3.0, 0.1, None], "flag": [True, False, True]})
+    found = quietly(Graph.from_frames, links, nodes, empty="drop")
+    assert found.node_ids == ("a", "b", "c")
+    assert found.feature_names == ("flag",)
+    assert found.features.tolist() == [[1], [0], [1]]
+    numbered = Graph.from_frames(pyarrow.table({"source": [1.0, 2.0], "target": [2.0, 3.0]}))
+    assert numbered.node_ids == ("1", "2", "3")

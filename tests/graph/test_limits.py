@@ -17,7 +17,6 @@ from scipy import sparse
 import fishergcn
 from fishergcn import Graph
 from fishergcn.errors import DataFileError, InputError
-from fishergcn.graph._formats import _source
 
 SOURCE = Path(fishergcn.__file__).parents[1]
 
@@ -120,7 +119,7 @@ class TestSources:
         assert Graph.load(tmp_path / "g.npz").num_links == 2
 
     def test_a_file_over_the_limit_is_refused(self, monkeypatch, tmp_path):
-        monkeypatch.setattr(_source, "_LARGEST_FILE", 10)
+        monkeypatch.setattr("fishergcn.graph._formats._source._LARGEST_FILE", 10)
         (tmp_path / "e.csv").write_text("a,b\n" * 3)
         with pytest.raises(DataFileError, match=r"GiB as text, and has more; larger graphs are read from \.npz"):
             Graph.from_files(tmp_path / "e.csv")

@@ -33,6 +33,21 @@ def blobs() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return X, y, partly
 
 
+def test_rows_are_linked_to_their_nearest_ones() -> None:
+    model = FisherGCNClassifier(n_neighbors=1, metric="euclidean", **QUICK).fit([[0.0], [1.0], [5.0]], [0, -1, 1])
+    assert model.graph_.toarray().tolist() == [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
+    np.testing.assert_array_equal(model.predict_proba([[4.0]]), model.predict_proba([[4.0]], links=[[0, 0, 1]]))
+
+
+def test_the_network_sees_scaled_columns_and_a_column_of_ones() -> None:
+    X, y = np.array([[1.0, 0.0], [3.0, 0.0]]), [0, 1]
+    for scaling, expected in (("columns", [[-1, 0, 1], [1, 0, 1]]), ("rows", [[1, 0], [1, 0]])):
+        model = FisherGCNClassifier(np.ones((2, 2)), scaling=scaling, **QUICK).fit(X, y)
+        assert model.model_.graph.features.tolist() == expected
+    rows = FisherGCNClassifier(np.ones((2, 2)), scaling="rows", **QUICK).fit([[1.0, -3.0], [0.0, 0.0]], y)
+    assert rows.model_.graph.features.tolist() == [[0.25, -0.75], [0, 0]]
+
+
 @pytest.mark.parametrize("method", ["gcn", "fishergcn-t", "mlp-x5-c"])
 def test_weights_are_relative_and_zero_hides_a_label(blobs, method) -> None:
     X, _, partly = blobs

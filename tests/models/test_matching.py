@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from fishergcn import Graph, TrainConfig, TrainedModel, load_model, splits, train
+from fishergcn import GCN, Graph, TrainConfig, TrainedModel, load_model, splits, train
 from fishergcn.errors import InputError
-from fishergcn.models._matching import matched_features
 from fishergcn.training import learnable
 
 COLUMNS = ["height", "weight", "age"]
@@ -67,15 +66,17 @@ class TestFeatures:
     @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
     def test_a_text_that_no_node_has_now_is_zero(self, convert):
         pair = Graph.from_edges([(0, 1)], features=np.ones((2, 3)), feature_names=["age", "city=Oslo", "city=Rome"])
+        model = TrainedModel.from_network(GCN(3, 4, 2), pair, scaling="none")
         now = Graph.from_edges(
             [(0, 1)], features=convert(np.array([[1.0, 5], [1, 6]])), feature_names=["city=Rome", "age"]
         )
         with pytest.warns(UserWarning, match="the feature 'city=Oslo' is 0 for all nodes, since none has such a text"):
-            found = matched_features(pair, now, 3)
-        np.testing.assert_array_equal(sparse.csr_array(found).toarray(), [[5, 0, 1], [6, 0, 1]])
+            found = model.features_of(now)
+        dense = found.to_dense() if convert is sparse.csr_array else found.values
+        np.testing.assert_array_equal(dense.numpy(), [[5, 0, 1], [6, 0, 1]])
         without = now.replace(features=np.ones((2, 1)), feature_names=["age"])
         with pytest.raises(InputError, match=r"lacks 2 features \('city=Oslo', 'city=Rome'\)"):
-            matched_features(pair, without, 3)
+            model.features_of(without)
 
     def test_by_number_where_names_are_missing(self):
         graph, model = make_graph(), trained(make_graph())

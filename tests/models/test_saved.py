@@ -16,7 +16,6 @@ import torch
 from fishergcn import Graph, TrainConfig, datasets, splits, train
 from fishergcn.errors import DataFileError, InputError
 from fishergcn.models import TrainedModel, best_run, load_model, load_models, save_models
-from fishergcn.models import _folder as folder_module
 from fishergcn.propagation import high_order
 
 CONFIG = TrainConfig(max_epochs=3, hidden=(5, 4), rank=3)
@@ -344,7 +343,7 @@ class TestRefusedToSave:
         def fail(*_, **__):
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(folder_module, "write_tensors", fail)
+        monkeypatch.setattr("safetensors.numpy.save", fail)
         with pytest.raises(DataFileError, match="No space left on device"):
             from_records(GRAPH, records[1], SPLIT).save(folder, overwrite=True)
         assert os.listdir(folder.parent) == ["model"]

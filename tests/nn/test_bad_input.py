@@ -8,8 +8,7 @@ import torch
 from scipy import sparse
 
 from fishergcn.errors import InputError
-from fishergcn.nn import ready_features
-from fishergcn.nn._activation import relu_dropout
+from fishergcn.nn import ready_features, relu_dropout
 from fishergcn.operators import SparseMatrix
 from fishergcn.training import Targets, scores
 

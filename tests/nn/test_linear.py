@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fishergcn.nn._linear import times_weight
+from fishergcn.nn import times_weight
 
 
 def normal(*shape, seed=0, dtype=torch.float64):

@@ -10,8 +10,7 @@ from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, stac
 from torch.utils._pytree import tree_leaves
 
 from fishergcn import renormalized
-from fishergcn.nn import GCN, Dropout, full_view, logits, make_features
-from fishergcn.nn._dropout import MappedDropout
+from fishergcn.nn import GCN, Dropout, MappedDropout, full_view, logits, make_features
 from fishergcn.operators import (
     BlockOperator,
     DenseOperator,

@@ -6,14 +6,11 @@ import numpy as np
 import torch
 from scipy import sparse
 
+from fishergcn import backend
 from fishergcn._kernels import cuda, cuda_half, cuda_streams
 from fishergcn.nn import _features as features_module
 from fishergcn.nn import _first_layer as first_layer
-from fishergcn.nn import full_view
-from fishergcn.nn._activation import reference as relu_reference
-from fishergcn.nn._activation import words_per_node
-from fishergcn.nn._features import SparseFeatures
-from fishergcn.nn._features import reference as features_reference
+from fishergcn.nn import full_view, ready_features, relu_dropout, words_per_node
 from fishergcn.operators import SparseMatrix, SparsePlusLowRank
 from fishergcn.streams import keep_probability
 from fishergcn.streams._philox import bernoulli_words, digits_of, stream_id
@@ -26,6 +23,11 @@ def close(got, wanted, tolerance=2e-6):
     torch.testing.assert_close(
         got.double(), wanted.double(), rtol=tolerance, atol=tolerance * float(wanted.abs().max())
     )
+
+
+def relu_reference(*arguments):
+    with backend("reference"):
+        return relu_dropout(*arguments)
 
 
 def draw(samples, purpose, epoch, count, dropout):
@@ -49,14 +51,14 @@ def features():
     generator = torch.Generator().manual_seed(0)
     matrix = sparse.random_array((23, 19), density=0.4, rng=np.random.default_rng(0), format="csr", dtype=np.float64)
     matrix = sparse.csr_array(matrix.toarray() * (np.arange(23) != 5)[:, None])  # a row without entries
-    made = SparseFeatures(sparse.csr_array(matrix), DEVICE).restrict(torch.tensor([1, 4, 5, 20, 22]))
+    made = ready_features(sparse.csr_array(matrix), DEVICE).restrict(torch.tensor([1, 4, 5, 20, 22]))
     for width, samples, dropout in ((64, 5, 0.5), (7, 1, 0.8), (20, 3, 0.5), (64, None, 0.0)):
         weight = torch.rand(len(KEYS), 19, width, generator=generator).to(DEVICE)
         mask = None if samples is None else draw(samples, 0, 3, made.mask_words, dropout)
         count = samples or 1
         reference_weight = weight.double().requires_grad_()
-        made64 = SparseFeatures(sparse.csr_array(matrix), DEVICE, torch.float64).restrict(made.rows)
-        wanted = features_reference(made64, reference_weight, mask, count, dropout)
+        made64 = ready_features(sparse.csr_array(matrix), DEVICE, torch.float64).restrict(made.rows)
+        wanted = features_module.reference(made64, reference_weight, mask, count, dropout)
         got = torch.empty(5, len(KEYS) * count, width, device=DEVICE)
         keep = keep_probability(dropout)
         cuda.features_forward(got, made.parts, weight, mask, count, keep)
@@ -189,7 +191,7 @@ def first():
     nodes, columns, samples, width = 203, 19, 2, 20
     values = sparse.random_array((nodes, columns), density=0.5, rng=rng, format="csr")
     values = sparse.csr_array(values.toarray() * (np.arange(nodes) != 5)[:, None])
-    made = SparseFeatures(sparse.csr_array(30 * values), DEVICE)
+    made = ready_features(sparse.csr_array(30 * values), DEVICE)
     graph = sparse.random_array((nodes, nodes), density=0.2, rng=rng)
     matrix = SparseMatrix.from_scipy(graph * 100, device=DEVICE, dtype=torch.float32)
     basis = torch.rand(nodes, 3, generator=generator).to(DEVICE)
@@ -205,8 +207,8 @@ def first():
         got = first_layer.half_first_product(view, w, mask, samples, 0.5, once=True)
         got.backward(upstream)
         a, b = weight.double().requires_grad_(), shift.double().requires_grad_()
-        made64 = SparseFeatures(sparse.csr_array(30 * values), DEVICE, torch.float64)
-        hidden = features_reference(made64, a, mask, samples, 0.5)
+        made64 = ready_features(sparse.csr_array(30 * values), DEVICE, torch.float64)
+        hidden = features_module.reference(made64, a, mask, samples, 0.5)
         wanted = torch.einsum("pn,nbd->pbd", matrix.to_dense().double(), hidden)
         if perturbed:
             moments = torch.einsum("nk,nbd->kbd", basis.double(), hidden)
@@ -228,7 +230,7 @@ def first():
     for run in range(len(KEYS)):
         close(found[0][:, run], wanted @ weight[run].double(), 2e-3)
     uneven = sparse.csr_array(np.logspace(0, 9, nodes)[:, None] * values.toarray())
-    view = full_view(SparseFeatures(uneven, DEVICE), matrix, 2)
+    view = full_view(ready_features(uneven, DEVICE), matrix, 2)
     assert first_layer.half_first_product(view, weight, mask, samples, 0.5, once=True) is None
     with torch.inference_mode():
         assert first_layer.half_first_product(view, weight, None, 1, 0.0, once=False) is None

@@ -16,8 +16,7 @@ from fishergcn.geometry.extrinsic import GeometryRecord, NodeLinks
 from fishergcn.models import Candidate, Selection, TrainedModel, save_models
 from fishergcn.report import write_report
 from fishergcn.splits import Split
-from fishergcn.studies import Cell, Plan, Published
-from fishergcn.studies._store import RunStore
+from fishergcn.studies import Cell, Plan, Published, RunStore
 from fishergcn.training import RunRecord, TrainConfig
 
 HOSTILE = "<script>window.hacked = 1</script>"

@@ -11,8 +11,7 @@ import pytest
 
 from fishergcn.errors import InputError
 from fishergcn.report import write_report
-from fishergcn.studies import Cell, Plan, open_runs, paired_difference, summarize
-from fishergcn.studies._store import RunStore
+from fishergcn.studies import Cell, Plan, RunStore, open_runs, paired_difference, summarize
 from fishergcn.training import RunRecord, TrainConfig
 
 NAME = "<b>mine</b>"

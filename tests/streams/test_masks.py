@@ -1,4 +1,4 @@
-"""Packed masks: the compiled generator gives the bits of the NumPy definition."""
+"""Packed masks: compiled and plain, in any company, for some elements or for all."""
 
 from __future__ import annotations
 
@@ -6,33 +6,18 @@ import numpy as np
 import pytest
 import torch
 
-from fishergcn._base.arrays import ranges
-from fishergcn.streams import _masks as masks
+from fishergcn import backend
 from fishergcn.streams import draw_words, gather_words, keep_probability, unpack
-from fishergcn.streams._philox import bernoulli_words, stream_id
 
 KEYS = torch.tensor([1, -1, 2**62 + 11], dtype=torch.int64)
 DROPOUTS = [0.5, 0.8, 0.25, 0.1, 1e-7, 1 - 1e-7]
 
 
 @pytest.mark.parametrize("dropout", DROPOUTS)
-@pytest.mark.parametrize(("samples", "count"), [(1, 1), (3, 9), (5, 64)])
-def test_words_equal_the_definition(dropout, samples, count):
-    words = draw_words(KEYS, samples, 2, 41, count, dropout)
-    padded = -(-count // 4) * 4
-    assert words.shape == (3 * samples, padded)
-    assert words.dtype == torch.int32
-    for run, key in enumerate(KEYS.numpy().view(np.uint64)):
-        for sample in range(samples):
-            expected = bernoulli_words(int(key), range(padded // 4), stream_id(2, sample), 41, 1 - dropout).ravel()
-            np.testing.assert_array_equal(words[run * samples + sample].numpy().view(np.uint32), expected)
-
-
-@pytest.mark.parametrize("dropout", DROPOUTS)
-def test_reference_equals_compiled(monkeypatch, dropout):
+def test_reference_equals_compiled(dropout):
     compiled = draw_words(KEYS, 2, 63001, 7, 10, dropout)
-    monkeypatch.setattr(masks, "backend_of", lambda _: "reference")
-    assert torch.equal(draw_words(KEYS, 2, 63001, 7, 10, dropout), compiled)
+    with backend("reference"):
+        assert torch.equal(draw_words(KEYS, 2, 63001, 7, 10, dropout), compiled)
 
 
 def test_rows_do_not_depend_on_company():
@@ -69,13 +54,12 @@ def test_nothing_to_draw():
 
 
 @pytest.mark.parametrize("dropout", [0.5, 0.8, 0.3, 1e-7])
-@pytest.mark.parametrize("compiled", [True, False])
-def test_masks_of_some_elements_are_those_of_the_whole_graph(dropout, compiled, monkeypatch):
-    if not compiled:
-        monkeypatch.setattr(masks, "backend_of", lambda _: "reference")
+@pytest.mark.parametrize("name", ["auto", "reference"])
+def test_masks_of_some_elements_are_those_of_the_whole_graph(dropout, name):
     keys = torch.tensor([3, -(2**62)])
     starts, lengths = np.array([5, 200, 64, 64, 990]), np.array([40, 0, 64, 3, 10])
-    found = gather_words(keys, 3, 1, 7, starts, lengths, dropout)
-    whole = unpack(draw_words(keys, 3, 1, 7, 40, dropout), 1000)
-    expected = whole[:, torch.from_numpy(ranges(starts, lengths))]
+    with backend(name):
+        found = gather_words(keys, 3, 1, 7, starts, lengths, dropout)
+        whole = unpack(draw_words(keys, 3, 1, 7, 40, dropout), 1000)
+    expected = torch.cat([whole[:, first : first + count] for first, count in zip(starts, lengths, strict=True)], dim=1)
     assert torch.equal(unpack(found, int(lengths.sum())), expected)

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
-from fishergcn.streams import run_key
+from fishergcn.streams import draw_words, run_key
 from fishergcn.streams._philox import bernoulli_words, digits_of, normals, philox, stream_id, uniforms
 
 
@@ -146,3 +147,17 @@ def test_draws_of_many_keys_and_epochs_equal_one_by_one(draw):
     for i, epoch in enumerate(epochs):
         for j, key in enumerate(keys):
             np.testing.assert_array_equal(together[i, j], draw(int(key), 7, 8, int(epoch)))
+
+
+@pytest.mark.parametrize("dropout", [0.5, 0.8, 0.25, 0.1, 1e-7, 1 - 1e-7])
+@pytest.mark.parametrize(("samples", "count"), [(1, 1), (3, 9), (5, 64)])
+def test_packed_masks_equal_the_definition(dropout, samples, count):
+    keys = torch.tensor([1, -1, 2**62 + 11], dtype=torch.int64)
+    words = draw_words(keys, samples, 2, 41, count, dropout)
+    padded = -(-count // 4) * 4
+    assert words.shape == (3 * samples, padded)
+    assert words.dtype == torch.int32
+    for run, key in enumerate(keys.numpy().view(np.uint64)):
+        for sample in range(samples):
+            expected = bernoulli_words(int(key), range(padded // 4), stream_id(2, sample), 41, 1 - dropout).ravel()
+            np.testing.assert_array_equal(words[run * samples + sample].numpy().view(np.uint32), expected)

@@ -8,7 +8,18 @@ import numpy as np
 import pytest
 import torch
 
-from fishergcn.streams import LINKS, draw_words, initial_weights, initial_xi, keys_of, noise_block, run_key
+from fishergcn.streams import (
+    LINKS,
+    draw_words,
+    initial_weights,
+    initial_xi,
+    keys_of,
+    node_fractions,
+    noise_block,
+    random_order,
+    run_key,
+    wide_noise,
+)
 
 RUNS = [("public", 2019), ("public", 2020), ("shuffled:2019", 2019)]
 KEYS = keys_of("cora", RUNS)
@@ -80,3 +91,26 @@ def test_streams_do_not_overlap():
     every = np.concatenate(words)
     assert len(every) == 3 * 64 * 5 + 3 * 64
     assert len(set(every.tolist())) == len(every)
+
+
+@pytest.mark.parametrize("kind", ["uniform", "gaussian"])
+def test_wide_noise_has_the_same_law(kind):
+    noise = wide_noise(KEYS, 5, 0, 2708, kind)
+    assert noise.shape == (3, 5, 2708)
+    assert noise.dtype == torch.float64
+    n, fourth = noise.numel(), 1 / 80 if kind == "uniform" else 3 / 144
+    assert abs(noise.mean()) < 4.5 / math.sqrt(12 * n)
+    assert abs((noise**2).mean() - 1 / 12) < 4.5 * math.sqrt((fourth - 1 / 144) / n)
+    assert torch.equal(wide_noise(KEYS[1:2], 5, 0, 2708, kind)[0], noise[1])
+
+
+def test_random_order_and_node_fractions():
+    order = random_order(7, 40, epoch=0)
+    assert sorted(order.tolist()) == list(range(40))
+    assert order.tolist() != random_order(7, 40, epoch=1).tolist()
+    fractions = node_fractions(7, np.array([3, 90]), 5, hop=0, step=0)
+    assert fractions.shape == (2, 5)
+    assert (fractions > 0).all()
+    assert (fractions < 1).all()
+    np.testing.assert_array_equal(node_fractions(7, np.array([90]), 5, hop=0, step=0)[0], fractions[1])
+    assert (node_fractions(7, np.array([90]), 5, hop=1, step=0)[0] != fractions[1]).all()

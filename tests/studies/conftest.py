@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from fishergcn import studies
-from fishergcn.studies import make_plan
-from fishergcn.studies._store import RunStore
+from fishergcn.studies import RunStore, make_plan
 from fishergcn.training import RunRecord
 
 

@@ -8,12 +8,10 @@ import json
 import numpy as np
 import pytest
 
+from fishergcn import studies
 from fishergcn.errors import DataFileError, InputError
 from fishergcn.report import write_report
-from fishergcn.studies import _statistics as statistics
-from fishergcn.studies import export, open_runs, write_archive
-from fishergcn.studies._archive import read_archive
-from fishergcn.studies._store import RunStore
+from fishergcn.studies import RunStore, export, open_runs, write_archive
 from fishergcn.training import Score, register_score, unregister_score
 
 
@@ -25,8 +23,8 @@ def test_the_same_results_from_either(filled, tmp_path):
     runs = open_runs(filled)
     write_archive(tmp_path / "a", runs)
     archive = open_runs(tmp_path / "a")
-    assert statistics.summarize(archive) == statistics.summarize(runs)
-    assert statistics.compare(archive) == statistics.compare(runs)
+    assert studies.summarize(archive) == studies.summarize(runs)
+    assert studies.compare(archive) == studies.compare(runs)
     assert list(map(bare, archive.records())) == list(map(bare, runs.records()))
     assert [name for name, _ in archive.entries()] == [name for name, _ in runs.entries()]
     assert (archive.plan, archive.facts) == (runs.plan, runs.facts)
@@ -52,9 +50,9 @@ def test_scores_beyond_the_usual_ones(filled, plan, make_record, tmp_path):
         for folder in (filled, tmp_path / "a"):
             with open_runs(folder) as runs:
                 assert all(record.test_luck == 0.25 for record in runs.records())
-                [first, *_] = statistics.summarize(runs)
+                [first, *_] = studies.summarize(runs)
                 assert (first.luck.mean, first.roc_auc.mean, first.average_precision) == (0.25, 0.5, None)
-                assert statistics.compare(runs, "test_luck")[0].difference.mean == 0
+                assert studies.compare(runs, "test_luck")[0].difference.mean == 0
             tables = write_report(folder).with_name("tables.md").read_text()
             assert "| pure luck |" in tables
     finally:
@@ -64,7 +62,7 @@ def test_scores_beyond_the_usual_ones(filled, plan, make_record, tmp_path):
 def test_bands(filled, tmp_path):
     runs = open_runs(filled)
     write_archive(tmp_path / "a", runs, epochs=3)
-    archive = read_archive(tmp_path / "a")
+    archive = open_runs(tmp_path / "a")
     for name, band in runs.bands("cora", "fishergcn", epochs=3).items():
         kept = archive.bands("cora", "fishergcn")[name]
         for part in ("mean", "low", "high"):
@@ -78,7 +76,7 @@ def test_bands(filled, tmp_path):
 def test_all_curves(filled, tmp_path):
     runs = open_runs(filled)
     write_archive(tmp_path / "a", runs, curves="all")
-    for kept, record in zip(read_archive(tmp_path / "a").records(), runs.records(), strict=True):
+    for kept, record in zip(open_runs(tmp_path / "a").records(), runs.records(), strict=True):
         assert kept.curves.keys() == record.curves.keys()
         for name, values in record.curves.items():
             np.testing.assert_array_equal(kept.curves[name], np.float32(values))
@@ -89,7 +87,7 @@ def test_no_curves_and_none_left_from_before(filled, tmp_path):
     write_archive(tmp_path / "a", runs, curves="all")
     write_archive(tmp_path / "a", runs, curves="none")
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["plan.json", "runs.csv"]
-    assert read_archive(tmp_path / "a").bands("cora", "gcn") == {}
+    assert open_runs(tmp_path / "a").bands("cora", "gcn") == {}
 
 
 def test_runs_without_scores_survive(tmp_path, plan, make_record):
@@ -103,7 +101,7 @@ def test_runs_without_scores_survive(tmp_path, plan, make_record):
         store.add(cell, records)
         for curves in ("mean", "all"):
             write_archive(tmp_path / curves, store, curves=curves)
-            kept = list(read_archive(tmp_path / curves).records())
+            kept = list(open_runs(tmp_path / curves).records())
             assert [record.status for record in kept] == ['failed: a, "b"', "diverged"]
             assert all(np.isnan(record.test_accuracy) for record in kept)
 
@@ -129,7 +127,7 @@ def test_damage_is_named(filled, tmp_path, name, old, new, message):
     path = tmp_path / "a" / name
     path.write_text(path.read_text().replace(old, new, 1))
     with pytest.raises(DataFileError, match=message):
-        read_archive(tmp_path / "a")
+        open_runs(tmp_path / "a")
 
 
 def test_a_missing_part(filled, tmp_path):

@@ -16,6 +16,7 @@ from fishergcn.execution import _training as training
 from fishergcn.streams import run_key
 from fishergcn.studies import (
     ATTACKS,
+    RunStore,
     _attack,
     compare,
     estimate,
@@ -27,7 +28,6 @@ from fishergcn.studies import (
     summarize,
     write_archive,
 )
-from fishergcn.studies._store import RunStore
 
 LEVELS = {
     "links-added": (0.2, 0.5),

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from fishergcn import Graph, datasets
+from fishergcn import Graph
 from fishergcn.errors import InputError
-from fishergcn.studies import ATTACKS, load_preset, make_plan
-from fishergcn.studies._attacks import attack_options, check_feasible
+from fishergcn.splits import Split
+from fishergcn.studies import ATTACKS, load_preset, make_plan, title_of
 
 QUICK = load_preset("robustness-quick")
-EVERY = list(attack_options(load_preset("robustness").attacks, None))
+SPLIT = Split("mine", train=[0], val=[1], test=[2])
 
 
 def ring(nodes=60, weight=1.0, features=None):
@@ -25,17 +25,18 @@ def ring(nodes=60, weight=1.0, features=None):
     return Graph(half + half.T, np.eye(nodes) if features is None else features, labels, name="ring")
 
 
-def only(*attacks):
-    return list(attack_options(QUICK.attacks, attacks))
+def planned(graph, *attacks, preset=QUICK):
+    return make_plan(preset, datasets=[graph], methods=["gcn"], attacks=attacks, splits=SPLIT)
 
 
 def test_embedded_data_admit_everything():
-    for name in ("cora", "citeseer", "pubmed"):
-        check_feasible(EVERY, datasets.load(name))
+    plan = make_plan("robustness")
+    assert plan.datasets == ("cora", "citeseer", "pubmed")
+    assert {cell.options["attack"] for cell in plan.cells} == set(ATTACKS)
 
 
 def test_dense_features_are_admitted():
-    check_feasible(only(*ATTACKS), ring(features=np.random.default_rng(0).normal(size=(60, 3))))
+    planned(ring(features=np.random.default_rng(0).normal(size=(60, 3))), *ATTACKS)
 
 
 @pytest.mark.parametrize(
@@ -51,9 +52,9 @@ def test_dense_features_are_admitted():
 )
 def test_obstacles(graph, attack, words):
     level = 1.0 if attack == "prbcd" else 0.5
-    options = [{**only(attack)[0], "level": level}, *only("links-removed")]
+    attacks = {**QUICK.attacks, attack: {**QUICK.attacks[attack], "levels": (level,)}}
     with pytest.raises(InputError) as caught:
-        check_feasible(options, graph)
+        planned(graph, attack, "links-removed", preset=dataclasses.replace(QUICK, attacks=attacks))
     assert str(caught.value).startswith(f"{attack} cannot be measured on ring: ")
     assert words in str(caught.value)
     assert str(caught.value).endswith("; run without it: --attack links-removed")
@@ -62,15 +63,15 @@ def test_obstacles(graph, attack, words):
 def test_several_obstacles_are_named_at_once():
     graph = ring(20, weight=2.0)
     with pytest.raises(InputError, match=r"bures-ball cannot .*; prbcd cannot .*; run without them: --attack features"):
-        check_feasible(only("bures-ball", "prbcd", "features"), graph)
+        planned(graph, "bures-ball", "prbcd", "features")
     with pytest.raises(InputError, match="choose other attacks with --attack"):
-        check_feasible(only("prbcd"), graph)
+        planned(graph, "prbcd")
 
 
 def test_a_missing_package_is_an_obstacle(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch_geometric.contrib.nn.models", None)
     with pytest.raises(InputError, match=r"fishergcn\[pyg\].*run without it: --attack links-added"):
-        check_feasible(only("prbcd", "links-added"), ring())
+        planned(ring(), "prbcd", "links-added")
 
 
 def test_a_study_that_cannot_be_done_is_not_planned():
@@ -112,6 +113,11 @@ def test_the_preset_names_every_attack_and_enough_runs():
     assert full.splits * full.seeds >= 10
     assert full.attacks["prbcd"]["runs"] >= 10
     assert max(full.attacks["links-added"]["levels"]) == max(full.attacks["links-removed"]["levels"]) == 0.5
+
+
+def test_without_a_bound_the_ball_holds_operators():
+    assert title_of({"attack": "bures-ball", "bound": 2}) == "worst graph in a Bures ball"
+    assert title_of({"attack": "bures-ball"}) == "worst operator in a Bures ball"
 
 
 @pytest.mark.parametrize("nodes", [24, 300])

@@ -14,10 +14,16 @@ from fishergcn.errors import DataFileError, InputError
 from fishergcn.execution import Listener
 from fishergcn.models import Selection, load_model
 from fishergcn.splits import Split
-from fishergcn.studies import PREPARATIONS
-from fishergcn.studies._candidates import Score, best_candidate, preparations_of
-from fishergcn.studies._inner import inner_splits
-from fishergcn.studies._verdict import worth_of_links
+from fishergcn.studies import PREPARATIONS, load_selection
+from fishergcn.studies._candidates import (
+    Score,
+    best_candidate,
+    inner_splits,
+    leaders,
+    preparations_of,
+    words_for,
+    worth_of_links,
+)
 from fishergcn.training import TrainConfig
 
 QUICK = {"settings": {"max_epochs": 30, "hidden": 8}, "device": "cpu", "workers": 1}
@@ -85,6 +91,9 @@ def test_what_was_done_is_not_done_again(split, tmp_path):
     assert (first.runs > 0, second.runs) == (True, 0)
     assert np.array_equal(one.probabilities(), other.probabilities())
     assert one.selection.chosen == other.selection.chosen
+    assert load_selection(tmp_path / "search").chosen == one.selection.chosen
+    with pytest.raises(DataFileError, match=r"choice\.json does not exist"):
+        load_selection(tmp_path)
 
 
 def test_the_model_is_the_run_that_was_measured(split):
@@ -150,6 +159,13 @@ def test_cross_entropy_decides_where_accuracy_cannot():
     worse = {key: Score(0.7, 0.1) for key in range(4)}
     assert best_candidate({"simple": simple, "sharper": sharper, "worse": worse}) == "sharper"
     assert best_candidate({"simple": simple, "same": dict(simple)}) == "simple"
+    assert leaders({"simple": simple, "sharper": sharper, "blunt": {0: Score(0.8, 0.7)}}, 2) == ["sharper", "simple"]
+
+
+def test_accuracies_within_their_error_do_not_decide():
+    simple = {1: Score(0.80, 0.60), 2: Score(0.82, 0.58)}
+    assert best_candidate({"simple": simple, "costly": {1: Score(0.81, 0.60), 2: Score(0.81, 0.58)}}) == "simple"
+    assert best_candidate({"simple": simple, "costly": {1: Score(0.90, 0.40), 2: Score(0.91, 0.38)}}) == "costly"
 
 
 def test_what_the_links_are_worth_has_an_interval_even_on_one_split():
@@ -168,6 +184,11 @@ def test_preparations_that_are_fixed_are_not_tried_twice():
     ]
     identity = Graph.from_edges([(0, 1)], features=sparse.eye_array(2, format="csr"))
     assert {each["scaling"] for each in preparations_of(identity, {})} == {"none"}
+    negative = Graph.from_edges([(0, 1)], features=[[1.0], [-1.0]])
+    assert {each["scaling"] for each in preparations_of(negative, {})} == {"none", "columns"}
+    assert [each["weight_decay"] for each in preparations_of(negative, {"scaling": "none"})] == [0.0005, 0.005]
+    words = words_for({"scaling": "rows", "bias": False, "weight_decay": 5e-4})
+    assert words == "features by row, weight decay 0.0005, no bias"
 
 
 def test_the_settings_of_the_paper_are_not_changed(split):

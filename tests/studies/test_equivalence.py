@@ -14,9 +14,7 @@ from scipy import stats
 
 from fishergcn import studies
 from fishergcn.errors import InputError
-from fishergcn.studies import control_equivalence, make_plan, open_runs
-from fishergcn.studies._equivalence import equivalence
-from fishergcn.studies._store import RunStore
+from fishergcn.studies import RunStore, control_equivalence, equivalence, make_plan, open_runs
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 differences = st.lists(st.floats(-0.1, 0.1), min_size=2, max_size=40).filter(lambda values: np.std(values) > 1e-6)

@@ -9,8 +9,7 @@ import json
 import pytest
 
 from fishergcn.errors import InputError
-from fishergcn.studies import export, open_runs
-from fishergcn.studies._store import RunStore
+from fishergcn.studies import RunStore, export, open_runs
 from fishergcn.training import RunRecord, score_fields
 
 FIELDS = [field.name for field in dataclasses.fields(RunRecord) if field.name != "weights"]

@@ -11,8 +11,7 @@ from fishergcn import Graph, studies
 from fishergcn.errors import DataFileError
 from fishergcn.propagation import high_order, renormalized
 from fishergcn.spectrum import top_spectrum
-from fishergcn.studies import _facts as facts
-from fishergcn.studies._store import RunStore
+from fishergcn.studies import RunStore
 
 
 @pytest.fixture(scope="module")
@@ -74,10 +73,15 @@ def test_sizes(runs, graph):
 
 
 def test_nothing_is_computed_twice_and_only_what_is_needed(runs, study, tmp_path, monkeypatch):
-    folder = runs.path.parent
-    monkeypatch.setattr(facts, "top_spectrum", None)  # would fail if called
+    folder, made = runs.path.parent, []
+    remember = RunStore.remember
+    monkeypatch.setattr(
+        RunStore, "remember", lambda self, name, make: remember(self, name, lambda: made.append(name) or make())
+    )
     studies.run(study, folder, device="cpu", workers=1).close()
+    assert made == []
     plan = studies.make_plan("quick", methods=["gcn-x5"], splits=1, seeds=1, epochs=1)
     with studies.run(plan, tmp_path, device="cpu", workers=1) as others:
         assert "spectrum cora renormalized" not in others.facts
+        assert "data cora" in made
         assert others.spectrum(others.plan.cells[0]) is None

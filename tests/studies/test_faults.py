@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from fishergcn.studies import open_runs
-from fishergcn.studies._store import DATABASE
+from fishergcn.studies import DATABASE, open_runs
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fishergcn.errors import DataFileError
-from fishergcn.studies import open_runs
-from fishergcn.studies._folders import check_free, no_runs
+from fishergcn.studies import make_plan, open_runs, run
 
 
 @pytest.mark.parametrize(
@@ -44,19 +43,20 @@ def test_what_is_no_folder(tmp_path):
     with pytest.raises(DataFileError, match="does not exist; to create runs there: fishergcn reproduce"):
         open_runs(tmp_path / "nowhere")
     (tmp_path / "file").write_text("")
-    assert "is a file" in str(no_runs(tmp_path / "file"))
-    assert "\0" in str(no_runs(tmp_path / "odd\0name"))
-    assert "--out 'my runs'" in str(no_runs(tmp_path.__class__("my runs")))
+    for place, words in ((tmp_path / "file", "is a file"), (tmp_path / "odd\0name", "\0"), ("a b", "--out 'a b'")):
+        with pytest.raises(DataFileError, match=words):
+            open_runs(place)
 
 
 def test_a_model_beside_runs_is_no_obstacle(tmp_path):
     (tmp_path / "model.json").write_text("{}")
-    with pytest.raises(DataFileError, match="holds a model"):
-        check_free(tmp_path)
+    plan = make_plan("quick", methods=["gcn"], splits=1, seeds=1, epochs=1)
+    with pytest.raises(DataFileError, match="holds a model; use another folder for the study"):
+        run(plan, tmp_path, device="cpu", workers=1)
     (tmp_path / "runs.sqlite").write_text("")
-    check_free(tmp_path)
+    run(plan, tmp_path, device="cpu", workers=1).close()
     (tmp_path / "old" / "cora").mkdir(parents=True)
     (tmp_path / "old" / "cora" / "points.jsonl").write_text("")
     with pytest.raises(DataFileError, match=r"made by fishergcn 0\.1, .*; use another folder for the study"):
-        check_free(tmp_path / "old")
-    check_free(tmp_path / "nowhere")
+        run(plan, tmp_path / "old", device="cpu", workers=1)
+    run(plan, tmp_path / "nowhere", device="cpu", workers=1).close()

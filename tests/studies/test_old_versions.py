@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import math
 import shutil
@@ -13,11 +14,20 @@ from pathlib import Path
 import pytest
 
 from fishergcn.errors import DataFileError
-from fishergcn.studies import _store as store
-from fishergcn.studies import compare, make_plan, open_runs, run, summarize, write_archive
-from fishergcn.studies._store import DATABASE, RunStore
+from fishergcn.studies import DATABASE, RunStore, compare, make_plan, open_runs, run, summarize, write_archive
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
+
+
+def sealed(value):
+    """A fact as the database keeps it."""
+    text = json.dumps(value)
+    return f"{hashlib.sha256(text.encode()).hexdigest()} {text}"
+
+
+def checksum(key, blob):
+    """The checksum of a record."""
+    return hashlib.sha256(json.dumps(key).encode() + b"\n" + blob).hexdigest()
 
 
 def old_plan(plan):
@@ -45,10 +55,10 @@ def old(filled, plan):
             values = json.loads(zlib.decompress(blob))
             del values["extra"]
             blob = zlib.compress(json.dumps(values).encode(), 6)
-            row = (*key, blob, store._checksum(tuple(key), blob))
+            row = (*key, blob, checksum(tuple(key), blob))
             connection.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
         for name, value in (("schema", 1), ("plan", old_plan(plan)), ("fact chunk", 7)):
-            connection.execute("INSERT INTO facts VALUES (?, ?)", (name, store._sealed(value)))
+            connection.execute("INSERT INTO facts VALUES (?, ?)", (name, sealed(value)))
     return filled
 
 
@@ -127,8 +137,9 @@ def test_the_archives_of_other_measures_are_in_the_same_form(name):
 
 def test_what_a_later_version_made_is_refused(filled, tmp_path):
     with sqlite3.connect(filled / DATABASE) as connection:
-        connection.execute("UPDATE facts SET value = ? WHERE name = 'schema'", (store._sealed(4),))
-    with pytest.raises(DataFileError, match=r"schema version 4, .* was written by a later version; update fishergcn"):
+        connection.execute("UPDATE facts SET value = ? WHERE name = 'schema'", (sealed(4),))
+    later = r"has schema version 4, and fishergcn .* reads up to 3: it was written by a later version; update fishergcn"
+    with pytest.raises(DataFileError, match=later):
         open_runs(filled)
     shutil.copytree(RESULTS / "gnn", tmp_path / "gnn")
     text = (tmp_path / "gnn" / "plan.json").read_text(encoding="utf-8")

@@ -12,8 +12,7 @@ import pytest
 from fishergcn import studies
 from fishergcn.errors import DataFileError
 from fishergcn.execution import Listener
-from fishergcn.studies import _store
-from fishergcn.studies._store import DATABASE, RunStore
+from fishergcn.studies import DATABASE, RunStore
 
 RUNS = 4
 
@@ -82,7 +81,8 @@ def test_a_second_rescue_does_not_overwrite_the_first(tmp_path, plan):
 
 
 def test_a_lock_that_is_held_says_that_finished_runs_are_safe(tmp_path, plan, monkeypatch):
-    monkeypatch.setattr(_store, "_PATIENCE", 0.1)
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *given, **options: connect(*given, **options | {"timeout": 0.1}))
     studies.run(plan, tmp_path, device="cpu", workers=1).close()
     other = sqlite3.connect(tmp_path / DATABASE)
     with RunStore(tmp_path, writable=True) as store:

@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fishergcn.errors import InputError
-from fishergcn.studies._resampling import (
-    FEW,
+from fishergcn.studies import (
     cluster_bootstrap,
     estimate,
     interval_source,
     paired_difference,
     student,
 )
+
+FEW = 6  # splits from which on the interval is that of the bootstrap
 
 
 def all_resamples(values, groups):
@@ -125,6 +126,7 @@ def test_how_intervals_were_made_is_said():
     many = estimate({(f"s{split}", 1): 0.1 * split for split in range(FEW)})
     assert interval_source([few, many, few]) == "Student's t over splits or resampling splits"
     assert interval_source([]) == "resampling splits"
+    assert interval_source([estimate({("public", seed): 0.1 * seed for seed in range(9)})]) == "resampling seeds"
 
 
 def signed_rank_p(differences):
@@ -234,7 +236,7 @@ def test_the_results_of_runs_are_within_0_and_100_percent(tmp_path):
     import dataclasses
 
     from fishergcn import studies
-    from fishergcn.studies._store import RunStore
+    from fishergcn.studies import RunStore
 
     plan = studies.make_plan("quick", methods=["gcn-x5"], splits=2, seeds=1, epochs=1)
     studies.run(plan, tmp_path, device="cpu", workers=1).close()

@@ -13,14 +13,9 @@ import torch
 from fishergcn import Graph, studies
 from fishergcn.errors import DataFileError, InputError
 from fishergcn.execution import Listener, LocalExecutor, train_job
-from fishergcn.execution import _executors as executors
-from fishergcn.execution import _training as training
+from fishergcn.studies import RunStore, make_plan, open_runs
 from fishergcn.studies import _jobs as jobs
-from fishergcn.studies import _runner as runner
-from fishergcn.studies import make_plan, open_runs
-from fishergcn.studies._lock import folder_lock
-from fishergcn.studies._signals import Signals, Stopped
-from fishergcn.studies._store import RunStore
+from fishergcn.studies._runner import Signals, Stopped
 
 CPU = torch.device("cpu")
 
@@ -54,7 +49,7 @@ def small():
 
 
 def run(plan, folder, **options):
-    with runner.run(plan, folder, **{"device": "cpu", "workers": 1, **options}) as runs:
+    with studies.run(plan, folder, **{"device": "cpu", "workers": 1, **options}) as runs:
         return runs.counts()
 
 
@@ -89,7 +84,7 @@ def test_a_signal_stops_between_runs_and_the_rest_is_done_later(small, tmp_path,
     before = signal.getsignal(number)
     with pytest.raises(Stopped) as stopped:
         run(small, tmp_path, listener=Ear(lambda: os.kill(os.getpid(), number), after=5))
-    assert stopped.value.number == number
+    assert (stopped.value.number, str(stopped.value)) == (number, f"stopped by {signal.Signals(number).name}")
     assert signal.getsignal(number) is before
     with RunStore(tmp_path, writable=False) as store:
         assert store.counts() == {"ok": 5}
@@ -127,50 +122,37 @@ def test_a_second_signal_does_not_break_the_cleaning_up():
             signals.check()
 
 
-def test_failed_runs_are_recorded_and_tried_again(small, tmp_path, monkeypatch, undisturbed):
-    real = training.train_chunk
-
-    def breaking(problem, runs, *rest, **options):
-        if problem.method.name == "gcn-x5" and runs[0].seed == 2020:
+def test_failed_runs_are_recorded_and_tried_again(small, tmp_path, undisturbed):
+    def breaking(job, *rest):
+        if job.problem.method.name == "gcn-x5" and job.runs[0].seed == 2020:
             raise RuntimeError("out of luck\nmore lines")
-        return real(problem, runs, *rest, **options)
+        yield from train_job(job, *rest)
 
-    monkeypatch.setattr(training, "train_chunk", breaking)
-    assert run(small, tmp_path) == {"ok": 10, "failed": 2}
+    assert run(small, tmp_path, measure=breaking) == {"ok": 10, "failed": 2}
     failed = [(name, record) for name, record in table(tmp_path) if record.status != "ok"]
     assert {(name, record.seed, record.status) for name, record in failed} == {
         ("gcn-x5", 2020, "failed: RuntimeError: out of luck")
     }
-    monkeypatch.undo()
     ear = Ear()
     assert run(small, tmp_path, listener=ear) == {"ok": 12}
     assert ear.started_runs == 2
     assert table(tmp_path) == undisturbed
 
 
-def test_matrix_and_spectrum_are_computed_once(tmp_path, monkeypatch):
-    import fishergcn.training._problem as problem
-
+def test_matrix_and_spectrum_are_computed_once(tmp_path):
     ablation = make_plan(studies.load_preset("ablation"), splits=1, seeds=1, epochs=1)
     chosen = [cell for cell in ablation.cells if "link" not in cell.name and "directions" not in cell.name]
     plan = dataclasses.replace(ablation, cells=tuple(chosen))
-    calls = {"renormalized": 0, "Neighborhood": []}
-    real_matrix, real_neighborhood = problem.renormalized, problem.Neighborhood
+    problems = []
 
-    def matrix(adjacency):
-        calls["renormalized"] += 1
-        return real_matrix(adjacency)
+    def watching(job, *rest):
+        problems.append(job.problem)
+        yield from train_job(job, *rest)
 
-    def neighborhood(*given, spectrum=None, **settings):
-        if spectrum is None:
-            calls["Neighborhood"].append(settings["rank"])
-        return real_neighborhood(*given, spectrum=spectrum, **settings)
-
-    monkeypatch.setattr(problem, "_MATRICES", {})
-    monkeypatch.setattr(problem, "renormalized", matrix)
-    monkeypatch.setattr(problem, "Neighborhood", neighborhood)
-    assert run(plan, tmp_path) == {"ok": len(chosen)}
-    assert calls == {"renormalized": 1, "Neighborhood": [10, 50]}
+    assert run(plan, tmp_path, measure=watching) == {"ok": len(chosen)}
+    assert len({id(each.propagation) for each in problems}) == 1
+    spectra = {id(each.neighborhood.spectrum): each.config.rank for each in problems if each.neighborhood is not None}
+    assert sorted(spectra.values()) == [10, 50]
 
 
 def test_jobs_are_made_as_they_are_taken(tmp_path):
@@ -221,10 +203,9 @@ def test_chunks_stay_as_they_were_cut(small, tmp_path, make_record):
 
 
 def test_a_second_runner_is_refused(small, tmp_path):
-    with folder_lock(tmp_path), pytest.raises(DataFileError, match=rf"another runner \(process {os.getpid()}\)"):
-        run(small, tmp_path)
-    run_again = make_plan(studies.load_preset("quick"), methods=["gcn"], splits=1, seeds=1, epochs=1)
-    assert run(run_again, tmp_path) == {"ok": 1}
+    with pytest.raises(DataFileError, match=rf"another runner \(process {os.getpid()}\)"):
+        run(small, tmp_path, listener=Ear(lambda: run(small, tmp_path)))
+    assert run(small, tmp_path) == {"ok": 12}  # the lock is free again
 
 
 def test_other_settings_are_refused(small, tmp_path):
@@ -237,7 +218,7 @@ def test_a_full_disk_ends_the_work_with_one_sentence(small, tmp_path, monkeypatc
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(executors.LocalExecutor, "run", full)
+    monkeypatch.setattr(LocalExecutor, "run", full)
     with pytest.raises(DataFileError, match=r"No space left on device\. Finished runs are saved"):
         run(small, tmp_path)
 

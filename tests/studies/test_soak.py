@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fishergcn.studies import open_runs
-from fishergcn.studies._store import DATABASE
+from fishergcn.studies import DATABASE, open_runs
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")]
 

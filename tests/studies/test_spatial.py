@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from fishergcn import Graph, TrainConfig, train
 from fishergcn.errors import InputError
+from fishergcn.execution import train_job
 from fishergcn.geometry.embedding import moved_graphs, spectral_embedding
 from fishergcn.splits import Split
-from fishergcn.studies._spatial import POOL, MovedGraphs
+from fishergcn.studies import make_comparison, run
 
 CONFIG = TrainConfig(hidden=4, max_epochs=4, samples=2, perturbation="spatial", radius=0.5)
 SPLIT = Split("mine", train=[0, 5, 10, 15, 20, 25], val=[1, 6, 11], test=[2, 7, 12])
@@ -61,10 +64,19 @@ def test_graphs_to_draw_from_are_needed():
         train(ring(), "fishergcn", SPLIT, config=CONFIG, device="cpu")
 
 
-def test_the_pool_of_a_study_has_links_of_the_graph():
+def test_the_pool_of_a_study_has_links_of_the_graph(tmp_path):
+    problems = []
+
+    def watching(job, device, on_epoch=None):
+        problems.append(job.problem)
+        return train_job(job, device, on_epoch)
+
     graph = ring(islands=3)
-    weights = MovedGraphs(graph).weights(0.2)
-    assert weights.shape == (POOL, graph.num_links)
+    plan = make_comparison([graph], ["fishergcn"], splits=SPLIT, config=dataclasses.replace(CONFIG, radius=0.2))
+    with run(plan, tmp_path, device="cpu", workers=1, measure=watching) as runs:
+        assert runs.counts() == {"ok": len(plan)}
+    [weights] = [each.moved for each in problems if each.method.name == "fishergcn"]
+    assert weights.shape == (16, graph.num_links)
     assert np.isfinite(weights).all()
     assert (weights > 0).all()
     assert 1e-3 < np.abs(np.log(weights)).mean() < 1

@@ -9,15 +9,13 @@ import pytest
 
 from fishergcn import studies
 from fishergcn.errors import DataFileError, InputError
-from fishergcn.studies import _statistics as statistics
-from fishergcn.studies import make_plan, open_runs
-from fishergcn.studies._store import RunStore
+from fishergcn.studies import RunStore, make_plan, open_runs
 from fishergcn.training import RunRecord
 
 
 def test_summary(filled):
     runs = open_runs(filled)
-    cells = {each.cell: each for each in statistics.summarize(runs)}
+    cells = {each.cell: each for each in studies.summarize(runs)}
     assert list(cells) == ["gcn", "gcn-x5", "fishergcn"]
     accuracies = [record.test_accuracy for _, record in runs.entries("cora", "gcn")]
     found = cells["gcn"]
@@ -35,7 +33,7 @@ def test_the_gap_to_a_published_number_needs_ten_splits(tmp_path, make_record, s
         store.begin(plan)
         for cell in plan.cells:
             store.add(cell, [make_record(cell, split, seed) for split, seed in plan.runs()])
-    cells = {each.cell: each for each in statistics.summarize(open_runs(tmp_path))}
+    cells = {each.cell: each for each in studies.summarize(open_runs(tmp_path))}
     found = cells["gcn"]
     assert found.published.accuracy == 0.8052
     if splits < 10:
@@ -55,13 +53,13 @@ def test_published_numbers_have_no_gap_to_other_settings(tmp_path, plan, make_re
         store.begin(asked)
         for cell in asked.cells:
             store.add(cell, [make_record(cell, split, seed) for split, seed in asked.runs()])
-    for found in statistics.summarize(open_runs(tmp_path)):
+    for found in studies.summarize(open_runs(tmp_path)):
         assert (found.comparable, found.accuracy_gap, found.loss_gap) == (False, None, None)
         assert found.cell == "gcn-x5" or found.published.accuracy > 0.8
 
 
 def test_every_cell_has_its_two_references(filled):
-    found = [(each.cell, each.reference, each.role) for each in statistics.compare(open_runs(filled))]
+    found = [(each.cell, each.reference, each.role) for each in studies.compare(open_runs(filled))]
     assert found == [
         ("gcn-x5", "gcn", "baseline"),
         ("fishergcn", "gcn", "baseline"),
@@ -75,7 +73,7 @@ def test_differences_are_paired(filled):
         name: {(record.split, record.seed): record.test_loss for _, record in runs.entries("cora", name)}
         for name in ("fishergcn", "gcn-x5")
     }
-    [found] = [each for each in statistics.compare(runs, "test_loss") if each.role == "control"]
+    [found] = [each for each in studies.compare(runs, "test_loss") if each.role == "control"]
     by_hand = [values["fishergcn"][key] - values["gcn-x5"][key] for key in values["gcn-x5"]]
     assert found.difference.mean == pytest.approx(np.mean(by_hand), abs=1e-14)
     assert (found.metric, found.difference.unit, found.difference.groups) == ("test_loss", "splits", 4)
@@ -91,13 +89,13 @@ def test_runs_that_went_wrong_are_counted_and_left_out(tmp_path, plan, make_reco
         store.add(gcn, [make_record(gcn, *key) for key in keys])
         store.add(fisher, [make_record(fisher, *key, status) for key, status in zip(keys, statuses, strict=True)])
     runs = open_runs(tmp_path)
-    cells = {each.cell: each for each in statistics.summarize(runs)}
+    cells = {each.cell: each for each in studies.summarize(runs)}
     found = cells["fishergcn"]
     assert (found.ok, found.diverged, found.failed, found.planned) == (2, 1, 1, 8)
     assert found.accuracy.runs == 2
     assert cells["gcn-x5"].accuracy is None
     assert np.isnan(cells["gcn-x5"].epochs)
-    [compared] = statistics.compare(runs)
+    [compared] = studies.compare(runs)
     assert (compared.cell, compared.reference, compared.difference.runs) == ("fishergcn", "gcn", 2)
 
 
@@ -108,35 +106,42 @@ def test_one_sample_has_gcn_as_control_and_variants_no_published_number(tmp_path
         for cell in ablation.cells:
             store.add(cell, [make_record(cell, *key) for key in ablation.runs()])
     runs = open_runs(tmp_path)
-    roles = {(each.cell, each.reference): each.role for each in statistics.compare(runs)}
+    roles = {(each.cell, each.reference): each.role for each in studies.compare(runs)}
     assert roles["fishergcn samples=1", "gcn"] == "control"
     assert ("fishergcn samples=1", "gcn-x5") not in roles
     assert roles["fishergcn radius=4", "gcn-x5"] == "control"
-    assert all(each.published is None for each in statistics.summarize(runs))
+    assert all(each.published is None for each in studies.summarize(runs))
 
 
 def test_an_unknown_metric(filled):
     with pytest.raises(InputError, match="metric must be a score"):
-        statistics.compare(open_runs(filled), "epochs")
+        studies.compare(open_runs(filled), "epochs")
 
 
 def test_plain_values(filled):
     import dataclasses
 
     runs = open_runs(filled)
-    found = [dataclasses.asdict(each) for each in [*statistics.summarize(runs), *statistics.compare(runs)]]
+    found = [dataclasses.asdict(each) for each in [*studies.summarize(runs), *studies.compare(runs)]]
     assert json.loads(json.dumps(found)) == found
 
 
 @pytest.fixture
-def extras(make_record):
+def extras(tmp_path, make_record):
     """Return the summary of a cell whose runs noted these values, each as JSON would keep it."""
 
     def summarized(*values):
-        [cell] = make_plan("quick", methods=["gcn"], splits=len(values), seeds=1).cells
-        plain = [make_record(cell, f"shuffled:{number}", 2019).to_dict() for number in range(len(values))]
+        plan = make_plan("quick", methods=["gcn"], splits=len(values), seeds=1)
+        [cell] = plan.cells
+        plain = [make_record(cell, *key).to_dict() for key in plan.runs()]
         made = [RunRecord.from_dict({**each, "extra": extra}) for each, extra in zip(plain, values, strict=True)]
-        return statistics._summary(cell, made, len(made), None).extra
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        folder.mkdir()
+        with RunStore(folder, writable=True) as store:
+            store.begin(plan)
+            store.add(cell, made)
+            [summary] = studies.summarize(store)
+        return summary.extra
 
     return summarized
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
@@ -13,8 +14,7 @@ from fishergcn import Graph, TrainConfig, train
 from fishergcn.errors import DataFileError, InputError, MissingExtraError
 from fishergcn.execution import Listener, LocalExecutor
 from fishergcn.splits import Split
-from fishergcn.studies import PAPER_GRID, _search, tune
-from fishergcn.studies import _tuning as tuning
+from fishergcn.studies import PAPER_GRID, tune, tuning_cost
 
 pytest.importorskip("optuna")
 FEW = TrainConfig(max_epochs=3, rank=2, samples=2)
@@ -33,9 +33,24 @@ def split():
     return Split("some", np.arange(12), np.arange(12, 24), np.arange(24, 36))
 
 
-def fake_objective(monkeypatch, score):
-    """Trials are scored by a function instead of being trained."""
-    monkeypatch.setattr(tuning._Objective, "__call__", lambda self, settings: score(settings))
+def fake_training(monkeypatch, score):
+    """Runs are scored by a function of their settings instead of being trained."""
+
+    def run(self, jobs):
+        for job in jobs:
+            accuracy, loss = score(job.problem.config)
+            yield job, [SimpleNamespace(status="ok", val_accuracy=accuracy, val_loss=loss) for _ in job.runs]
+
+    monkeypatch.setattr(LocalExecutor, "run", run)
+
+
+def narrow(monkeypatch, **points):
+    """Leave some points of the paper's grid: every trial is a few commits to the disk."""
+    for name in [*PAPER_GRID]:
+        if name in points:
+            monkeypatch.setitem(PAPER_GRID, name, points[name])
+        else:
+            monkeypatch.delitem(PAPER_GRID, name)
 
 
 def test_the_grid_is_the_papers():
@@ -48,13 +63,13 @@ def test_the_grid_is_the_papers():
 
 
 def test_grid_is_covered_once_and_the_best_is_chosen(graph, split, tmp_path, monkeypatch):
-    some = {name: values[-3:][:2] for name, values in PAPER_GRID.items()}  # every trial is some commits to the disk
-    monkeypatch.setattr(_search, "PAPER_GRID", some)
+    some = {name: values[-3:][:2] for name, values in PAPER_GRID.items()}
+    narrow(monkeypatch, **some)
 
-    def score(settings):
-        return 0.5 + (settings["hidden"] == 32) * 0.1, abs(settings["learning_rate"] - 0.005) + settings["dropout"]
+    def score(config):
+        return 0.5 + (config.hidden == (32,)) * 0.1, abs(config.learning_rate - 0.005) + config.dropout
 
-    fake_objective(monkeypatch, score)
+    fake_training(monkeypatch, score)
 
     class Notes(Listener):
         seen: ClassVar[list[str]] = []
@@ -71,6 +86,13 @@ def test_grid_is_covered_once_and_the_best_is_chosen(graph, split, tmp_path, mon
     assert (best["hidden"], best["learning_rate"], best["dropout"]) == (32, 0.005, 0.5)
     assert found.config.hidden == (32,)
     assert found.config.max_epochs == 3
+
+
+def test_what_a_grid_will_take_is_counted_by_hidden_units(graph, split):
+    cost = tuning_cost([graph], ["gcn"], split, config=FEW, grid="paper", device="cpu")
+    assert [(each.part.name, each.part.runs) for each in cost.parts] == [
+        (f"gcn hidden={hidden}", 24) for hidden in (16, 32, 64)
+    ]
 
 
 def test_values_are_the_mean_of_real_runs_without_test_nodes(graph, split, tmp_path, monkeypatch):
@@ -125,16 +147,16 @@ def test_nothing_to_search(graph, split, tmp_path):
 
 
 def test_goes_on_where_it_was(graph, split, tmp_path, monkeypatch):
-    monkeypatch.setattr(_search, "PAPER_GRID", {"dropout": (0.5, 0.8), "hidden": (16, 32, 64)})
+    narrow(monkeypatch, dropout=(0.5, 0.8), hidden=(16, 32, 64))
     calls = []
 
-    def score(settings):
-        calls.append(settings)
+    def score(config):
+        calls.append(config)
         if len(calls) == 4:
             raise KeyboardInterrupt
-        return 0.5 + settings["dropout"] / 10, 1.0
+        return 0.5 + config.dropout / 10, 1.0
 
-    fake_objective(monkeypatch, score)
+    fake_training(monkeypatch, score)
     with pytest.raises(KeyboardInterrupt):
         tune(graph, "gcn", split, tmp_path, config=FEW, grid="paper")
     stored = json.loads((tmp_path / "tuning.json").read_text(encoding="utf-8"))
@@ -149,14 +171,14 @@ def test_goes_on_where_it_was(graph, split, tmp_path, monkeypatch):
 
 
 def test_more_trials_do_not_repeat_the_first(graph, split, tmp_path, monkeypatch):
-    fake_objective(monkeypatch, lambda settings: (settings["dropout"], 1.0))
+    fake_training(monkeypatch, lambda config: (config.dropout, 1.0))
     tune(graph, "gcn", split, tmp_path, config=FEW, trials=4)
     found = tune(graph, "gcn", split, tmp_path, config=FEW, trials=8)
     assert len({trial.settings["learning_rate"] for trial in found.trials}) == 8
 
 
 def test_another_search_is_refused(graph, split, tmp_path, monkeypatch):
-    fake_objective(monkeypatch, lambda settings: (0.5, 1.0))
+    fake_training(monkeypatch, lambda config: (0.5, 1.0))
     tune(graph, "gcn", split, tmp_path, config=FEW, trials=1)
     smaller = Split("some", np.arange(11), np.arange(12, 24), np.arange(24, 36))
     for change in (

@@ -17,8 +17,7 @@ from torch_geometric.data import Data
 
 from fishergcn import RunRecord, datasets, splits
 from fishergcn.errors import DataFileError, InputError
-from fishergcn.studies import open_runs
-from fishergcn.studies._store import RunStore
+from fishergcn.studies import RunStore, open_runs
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))

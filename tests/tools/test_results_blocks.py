@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from fishergcn import studies
-from fishergcn.studies import make_plan, open_runs, write_archive
-from fishergcn.studies._store import RunStore
+from fishergcn.studies import RunStore, make_plan, open_runs, write_archive
 from fishergcn.training import RunRecord
 
 ROOT = Path(__file__).parents[2]

@@ -14,8 +14,7 @@ from fishergcn.errors import InputError
 from fishergcn.nn import make_features
 from fishergcn.operators import DenseOperator
 from fishergcn.splits import Split
-from fishergcn.training import Run, parse_method, prepare
-from fishergcn.training._engine import Trainer
+from fishergcn.training import Run, Trainer, parse_method, prepare
 
 CONFIG = TrainConfig(max_epochs=4, hidden=(8,), dtype="float64", samples=3, stopping="none", dropout=0.0, radius=0.3)
 DIRECTIONS = ("nodes", "polynomial", "links")
@@ -35,7 +34,7 @@ GRAPH, SPLIT = make_graph(), Split("some", np.arange(0, 30), np.arange(30, 40), 
 
 def by_hand(trainer, matrices):
     """The mean cross entropy over samples with weight decay, from dense matrices and a plain GCN."""
-    [weights] = [[each[0].detach() for each in trainer.stack.weights]]
+    [weights] = [[each[0].detach() for each in trainer.stack.weights.values()]]
     model = GCN(20, (8,), 3, dropout=0.0, dtype=torch.float64)
     model.load_state_dict({f"weights.{at}": each for at, each in enumerate(weights)})
     features, labels = make_features(GRAPH.features, dtype=torch.float64), torch.tensor(GRAPH.labels)

@@ -18,8 +18,7 @@ from scipy import sparse
 from fishergcn import Graph, train
 from fishergcn.errors import InputError
 from fishergcn.splits import Split
-from fishergcn.training import BatchSettings, TrainConfig, is_first_process, process_count, process_group
-from fishergcn.training._distributed import Group
+from fishergcn.training import BatchSettings, Group, TrainConfig, is_first_process, process_count, process_group
 
 
 def make_graph():

@@ -13,10 +13,7 @@ from fishergcn import Graph, datasets, renormalized, splits
 from fishergcn.errors import InputError
 from fishergcn.operators import IdentityOperator
 from fishergcn.splits import Split
-from fishergcn.training import Run, RunRecord, TrainConfig, parse_method, prepare, train_chunk
-from fishergcn.training import _chunk as chunk
-from fishergcn.training._engine import Trainer
-from fishergcn.training._stopping import should_stop
+from fishergcn.training import Run, RunRecord, TrainConfig, Trainer, parse_method, prepare, should_stop, train_chunk
 
 NODES, CLASSES = 60, 3
 CPU = torch.device("cpu")
@@ -156,9 +153,9 @@ def test_a_run_that_diverges_harms_no_other(graph, monkeypatch, method, value):
         return step(self, epoch, noise)
 
     monkeypatch.setattr(Trainer, "step", spoil)
-    monkeypatch.setattr(chunk, "_LEAVE_SHARE", 2.0)  # the broken run stays in the stack to the end
+    monkeypatch.setattr("fishergcn.training._chunk._LEAVE_SHARE", 2.0)  # the broken run stays in the stack to the end
     records = train_chunk(problem, RUNS, CPU)
-    monkeypatch.setattr(chunk, "_LEAVE_SHARE", 0.1)
+    monkeypatch.setattr("fishergcn.training._chunk._LEAVE_SHARE", 0.1)
     leaving = train_chunk(problem, RUNS, CPU)
     for found in (records, leaving):
         assert [record.status for record in found] == ["ok", "diverged", "ok"]

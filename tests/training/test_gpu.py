@@ -12,7 +12,7 @@ import torch
 
 from fishergcn import TrainConfig, backend, datasets, splits, train
 from fishergcn.studies import export, open_runs
-from fishergcn.training._engine import Trainer
+from fishergcn.training import Trainer
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 

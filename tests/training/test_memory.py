@@ -15,10 +15,8 @@ import fishergcn
 from fishergcn import Graph, TrainConfig, datasets, splits
 from fishergcn._base.memory import free_memory
 from fishergcn.errors import InputError
-from fishergcn.nn._view import reach
 from fishergcn.splits import Split
-from fishergcn.training import Run, Sizes, held_bytes, parse_method, prepare
-from fishergcn.training._engine import Trainer
+from fishergcn.training import Run, Sizes, Trainer, held_bytes, parse_method, prepare
 
 MILLION = Sizes(10**6, 10**7, 1.1e7, 100, 10**7, 10, train=10**4, val=5000, test=5000)
 NODES = 400
@@ -45,7 +43,9 @@ def test_sizes_are_those_of_the_graph(data):
     assert sizes.entries == propagation.nnz
     assert (sizes.stored, sizes.links) == (graph.features.nnz, graph.adjacency.nnz)
     for nodes in (split.train, split.val):
-        exact = reach(propagation, nodes, 2)
+        exact = [nodes]
+        for _ in range(2):
+            exact.insert(0, np.unique(propagation[exact[0]].indices))
         for found, layer in zip(sizes.reached(len(nodes), 2), exact, strict=True):
             assert 0.5 < found[0] / len(layer) < 2
 
@@ -133,6 +133,10 @@ def test_without_fused_kernels_a_gpu_holds_more(monkeypatch, triton, changes):
     monkeypatch.setattr("fishergcn._base.backend.usable", lambda _: triton)
     other = dataclasses.replace(config, **changes)
     assert 2 * fused < held_bytes(MILLION, method, other, 1, gpu=True)
+
+
+def test_a_million_nodes_take_some_gigabytes():
+    assert round(held_bytes(MILLION, parse_method("fishergcn"), TrainConfig(), 1) / 1e9) == 3
 
 
 def test_the_compiled_step_holds_less_than_autograd():

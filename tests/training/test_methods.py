@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fishergcn.errors import InputError
-from fishergcn.training import METHODS, TrainConfig, control_of, graph_free_of, parse_method
+from fishergcn.training import METHODS, TrainConfig, control_of, graph_free_of, parse_method, samples_of
 
 MEANING = {
     # high order, perturbed, samples, consistent
@@ -33,6 +33,10 @@ def test_meaning(name):
     method = parse_method(name)
     assert method.name == name
     assert (method.high_order, method.perturbed, method.samples, method.consistent) == MEANING[name]
+
+
+def test_the_configuration_says_how_many_samples_where_the_name_does_not():
+    assert [samples_of(parse_method(name), TrainConfig(samples=7)) for name in ("gcn-x3", "fishergcn")] == [3, 7]
 
 
 def test_the_six_of_the_paper():

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fishergcn.training import Targets, registered_scores
-from fishergcn.training._metrics import measure
+from fishergcn.training import Targets, measure, registered_scores
 
 metrics = pytest.importorskip("sklearn.metrics")
 CPU = torch.device("cpu")

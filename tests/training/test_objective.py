@@ -5,10 +5,11 @@ import pytest
 import torch
 from torch.nn import functional
 
+from fishergcn.errors import InputError
 from fishergcn.nn import View
 from fishergcn.splits import Split
-from fishergcn.training import Targets, scores
-from fishergcn.training._objective import penalty, scores_reference, training_shares
+from fishergcn.training import Targets, backend, scores
+from fishergcn.training._objective import penalty, training_shares
 
 
 def make_targets(rng, dtype):
@@ -25,12 +26,19 @@ def test_scores_and_their_gradient_equal_the_reference(samples):
     logits = torch.from_numpy(3 * rng.standard_normal((30, 2 * samples, 5))).requires_grad_()
     weights = torch.tensor([0.3, -2.0], dtype=torch.float64)
     outcomes = []
-    for function in (scores, scores_reference):
-        loss, accuracy = function(logits, targets)
-        (gradient,) = torch.autograd.grad((loss * weights).sum(), logits)
+    for name in ("auto", "reference"):
+        with backend(name):
+            loss, accuracy = scores(logits, targets)
+            (gradient,) = torch.autograd.grad((loss * weights).sum(), logits)
         outcomes.append((loss.detach(), accuracy, gradient))
     for ours, theirs in zip(*outcomes, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-13, atol=1e-14)
+
+
+def test_targets_beyond_the_logits_are_refused():
+    targets = Targets(torch.tensor([[5]]), torch.tensor([[0]]), torch.ones(1, 1))
+    with pytest.raises(InputError, match=r"targets must be rows below 5 of classes below 2, got up to 5 and 0\."):
+        targets.check(rows=5, batch=1, classes=2)
 
 
 def test_balanced_shares_are_the_class_weights_of_torch():

@@ -10,7 +10,6 @@ from scipy import sparse
 
 from fishergcn import Graph, TrainConfig, splits, train
 from fishergcn.errors import InputError
-from fishergcn.training._problem import has_negative_features
 
 SPLIT = splits.Split("mine", train=[0, 3], val=[1], test=[2])
 ROWS = {
@@ -22,16 +21,6 @@ ROWS = {
 
 def graph(features):
     return Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=features, labels=[0, 0, 1, 1])
-
-
-@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("name", ROWS)
-def test_found(name, convert):
-    assert has_negative_features(graph(convert(ROWS[name]))) is (name == "negative")
-
-
-def test_without_features():
-    assert not has_negative_features(graph(None))
 
 
 def test_missing_features_are_the_identity():
@@ -56,14 +45,18 @@ def test_nothing_to_learn(labels, message):
         train(graph(None).replace(labels=labels), "gcn")
 
 
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize(
-    ("name", "scaling", "warned"), [("negative", "rows", 1), ("negative", "columns", 0), ("positive", "rows", 0)]
+    ("name", "scaling", "warned"),
+    [("negative", "rows", 1), ("negative", "columns", 0), ("positive", "rows", 0), ("none", "rows", 0)],
 )
-def test_negative_features_are_not_divided_and_a_warning_says_so_at_the_line_of_the_caller(name, scaling, warned):
+def test_negative_features_are_not_divided_and_a_warning_says_so_at_the_line_of_the_caller(
+    name, scaling, warned, convert
+):
     config = TrainConfig(max_epochs=2, scaling=scaling)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        records = train(graph(ROWS[name]), "gcn", SPLIT, 2, config)
+        records = train(graph(convert(ROWS[name])), "gcn", SPLIT, 2, config)
     assert [record.config["scaling"] for record in records] == ["none" if warned else scaling] * 2
     found = [each for each in caught if "scaling='none'" in str(each.message)]
     assert len(found) == warned

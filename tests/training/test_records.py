@@ -7,6 +7,7 @@ import dataclasses
 import json
 import math
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -109,6 +110,13 @@ def test_ranking():
     assert ranked(("ok", 0.8, 0.5), ("ok", 0.8, 0.5)) == [0, 1]  # equal ones stay in order
     assert ranked(("ok", 0.8, math.inf), ("ok", math.nan, 0.5), ("ok", 0.1, 0.5)) == [2, 1, 0]
     assert ranked(("ok", 0.8, 0.5), ("ok", 0.7, 0.6), score="cross_entropy") == [1, 0]
+
+
+def test_what_has_the_scores_is_ranked_too():
+    trials = [
+        SimpleNamespace(val_accuracy=a, val_loss=b) for a, b in ((0.79, 1.1), (0.8, 1.2), (0.8, 0.9), (0.0, None))
+    ]
+    assert [trial.val_loss for trial in rank(trials)] == [0.9, 1.2, 1.1, None]
 
 
 def test_round_trip_of_a_run_that_diverged():

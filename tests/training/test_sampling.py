@@ -10,8 +10,9 @@ from scipy import sparse
 
 from fishergcn import renormalized
 from fishergcn.errors import InputError
-from fishergcn.training import check_fanout
-from fishergcn.training._sampling import ALL, NeighborSampler, batches, ranges
+from fishergcn.training import NeighborSampler, batches, check_fanout
+
+ALL = -1
 
 
 def random_graph(nodes, share, seed):
@@ -90,6 +91,13 @@ class TestBlocks:
         assert found[0, 0] == found[5, 5] == 0
         assert np.all(found[found > 0] == 2.5)
 
+    def test_a_node_without_entries(self):
+        matrix = sparse.csr_array(([1.0], ([1], [0])), shape=(3, 3))
+        [block] = NeighborSampler(matrix, (2,), key=1).blocks(np.array([0, 1]), 0)
+        assert dense_block(block, 3)[[0, 1]].tolist() == [[0, 0, 0], [1, 0, 0]]
+        [nothing] = NeighborSampler(matrix, (ALL,), key=1).blocks(np.array([2]), 0)
+        assert nothing.matrix.shape == (1, 0)
+
 
 class TestBatches:
     @settings(deadline=None, derandomize=True, max_examples=40)
@@ -122,8 +130,3 @@ class TestBatches:
 def test_bad_fanout(fanout, layers, message):
     with pytest.raises(InputError, match=message):
         check_fanout(fanout, layers)
-
-
-def test_ranges_of_nothing():
-    assert ranges(np.array([], dtype=int), np.array([], dtype=int)).size == 0
-    assert ranges(np.array([4, 9]), np.array([0, 1])).tolist() == [9]

@@ -10,8 +10,7 @@ from scipy import sparse
 from fishergcn import Graph
 from fishergcn.splits import Split
 from fishergcn.streams import draw_words, unpack
-from fishergcn.training import METHODS, Run, TrainConfig, parse_method, prepare
-from fishergcn.training._engine import Trainer
+from fishergcn.training import METHODS, Run, TrainConfig, Trainer, parse_method, prepare
 
 NODES, FEATURES, CLASSES, RANK = 60, 21, 3, 4
 CPU = torch.device("cpu")

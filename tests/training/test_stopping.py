@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fishergcn.training._stopping import paper_rule, patience_rule, should_stop
+from fishergcn.training import should_stop
+
+
+def paper_rule(losses, accuracies):
+    return should_stop("paper", losses, accuracies, patience=1)
+
+
+def patience_rule(losses, patience):
+    return should_stop("patience", losses, losses, patience)
 
 
 def by_hand(losses, accuracies):

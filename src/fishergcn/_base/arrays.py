@@ -12,11 +12,7 @@ from fishergcn.errors import InputError
 
 
 def ranges(starts: AnyArray, lengths: AnyArray) -> IntArray:
-    """Return the numbers from each start on, as many as its length, one range after the other.
-
-    >>> ranges(np.array([5, 0]), np.array([2, 3]))
-    array([5, 6, 0, 1, 2])
-    """
+    """Return the numbers from each start on, as many as its length, one range after the other."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
     offsets = np.asarray(starts, dtype=np.int64) - (ends - lengths)
@@ -25,11 +21,7 @@ def ranges(starts: AnyArray, lengths: AnyArray) -> IntArray:
 
 
 def row_blocks(indptr: AnyArray, entries: int = 1 << 19) -> Iterator[tuple[int, int]]:
-    """Yield first and last row, exclusive, of blocks of a sparse matrix of at most ``entries`` entries, or one row.
-
-    >>> list(row_blocks(np.array([0, 2, 4, 9, 10]), entries=4))
-    [(0, 2), (2, 3), (3, 4)]
-    """
+    """Yield first and last row, exclusive, of blocks of a sparse matrix of at most ``entries`` entries, or one row."""
     first, rows = 0, len(indptr) - 1
     while first < rows:
         last = int(np.searchsorted(indptr, int(indptr[first]) + entries, side="right")) - 1
@@ -39,11 +31,7 @@ def row_blocks(indptr: AnyArray, entries: int = 1 << 19) -> Iterator[tuple[int, 
 
 
 def check_compressed(name: str, matrix: Any) -> None:
-    """Raise for pointers or columns that compiled code would follow out of the arrays; SciPy does not look at them.
-
-    >>> from scipy import sparse
-    >>> check_compressed("X", sparse.csr_array(np.eye(2)))
-    """
+    """Raise for pointers or columns that compiled code would follow out of the arrays; SciPy does not look at them."""
     counts = np.diff(matrix.indptr)
     ordered = len(matrix.indptr) == matrix.shape[0] + 1 and matrix.indptr[0] == 0 and not (counts < 0).any()
     if not ordered or matrix.indptr[-1] > min(len(matrix.indices), len(matrix.data)):
@@ -54,11 +42,7 @@ def check_compressed(name: str, matrix: Any) -> None:
 
 
 def check_indices(name: str, values: Any, count: int | None = None) -> IntArray:
-    """Return a list of node indices as a read-only int64 copy, or raise; ``count`` is the number of nodes, if known.
-
-    >>> check_indices("train", [2, 0], count=3)
-    array([2, 0])
-    """
+    """Return a list of node indices as a read-only int64 copy, or raise; ``count`` is the number of nodes, if known."""
     try:
         array = np.asarray(values)
     except (TypeError, ValueError):  # lists of different lengths

@@ -65,11 +65,7 @@ def chosen_backend() -> str:
 
 @cache
 def usable(package: str) -> bool:
-    """Whether a package that compiles kernels can be imported; one that is installed but broken is warned of.
-
-    >>> usable("torch"), usable("no_such_package")
-    (True, False)
-    """
+    """Whether a package that compiles kernels can be imported; one that is installed but broken is warned of."""
     if importlib.util.find_spec(package) is None:
         return False
     try:
@@ -92,10 +88,5 @@ def kernels_on(device: str, dtype: torch.dtype) -> str:
 
 
 def backend_of(tensor: Tensor) -> str:
-    """Return ``"numba"``, ``"triton"`` or ``"reference"`` for kernels that work on this tensor.
-
-    >>> import torch
-    >>> backend_of(torch.zeros(1, dtype=torch.float16))
-    'reference'
-    """
+    """Return ``"numba"``, ``"triton"`` or ``"reference"`` for kernels that work on this tensor."""
     return kernels_on(tensor.device.type, tensor.dtype)

@@ -14,35 +14,15 @@ _REQUIRED: Any = object()
 
 
 class Entries:
-    """A table (TOML) or an object (JSON) that may come from anywhere.
-
-    Parameters
-    ----------
-    values
-        The table.
-    what
-        Its name in messages.
-    known
-        The entries that it may have; any if not given.
-
-    Examples
-    --------
-    >>> Entries({"seeds": [1, 2]}, "the plan").wholes("seeds")
-    (1, 2)
-    >>> Entries({"title": 3}, "the plan").text("title")
-    Traceback (most recent call last):
-    ...
-    fishergcn.errors.InputError: 'title' of the plan must be text, got 3.
-    """
+    """A table (TOML) or an object (JSON) that may come from anywhere; only entries that are ``known``, if given."""
 
     def __init__(self, values: Any, what: str, known: Collection[str] | None = None) -> None:
         if not isinstance(values, Mapping):
             raise InputError(f"{what} must be an object with entries, got {values!r:.80}.")
         self.values, self.what = values, what
-        for name in values if known is not None else ():
-            if known is not None and name not in known:
-                words = f"{suggestion(str(name), known)}; known are {', '.join(sorted(known))}"
-                raise InputError(f"unknown entry {name!r} of {what}{words}.")
+        if known is not None and (unknown := [name for name in values if name not in known]):
+            words = f"{suggestion(str(unknown[0]), known)}; known are {', '.join(sorted(known))}"
+            raise InputError(f"unknown entry {unknown[0]!r} of {what}{words}.")
 
     def text(self, name: str, default: str = _REQUIRED) -> str:
         """Return a text."""
@@ -129,11 +109,7 @@ FITS: Mapping[str, Callable[[Any], bool]] = {
 
 
 def with_nan(value: Any) -> Any:
-    """Undo :func:`fishergcn._base.json.plain`: None was a number that JSON cannot say.
-
-    >>> with_nan({"loss": [0.5, None]})
-    {'loss': [0.5, nan]}
-    """
+    """Undo :func:`fishergcn._base.json.plain`: None was a number that JSON cannot say."""
     if isinstance(value, dict):
         return {key: with_nan(item) for key, item in value.items()}
     if isinstance(value, list):

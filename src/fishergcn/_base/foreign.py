@@ -20,13 +20,10 @@ _FORMULA = re.compile(r"'*(?!'*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?
 
 
 def printable(text: object, *, keep: str = "") -> str:
-    r"""Return text in which every character that a terminal would obey, or nobody sees, is written as its escape.
+    """Return text in which every character that a terminal would obey, or nobody sees, is written as its escape.
 
     Those are control characters, line ends, marks of direction, characters of no width and halves of surrogate pairs,
     but for those in ``keep``. What is printable already comes back as it is.
-
-    >>> print(printable("\x1b[31mred\u202e\n"), printable("Zürich π 図"))
-    \x1b[31mred\u202e\n Zürich π 図
     """
     found = str(text)
     if found.isascii() and found.isprintable():
@@ -42,12 +39,9 @@ def _shown(character: str) -> str:
 
 
 def markdown(text: object) -> str:
-    r"""Return foreign text for a page or a table in Markdown, on one line.
+    """Return foreign text for a page or a table in Markdown, on one line.
 
     It is printable, does not end a cell, is no markup, and makes no link or picture, which viewers would load.
-
-    >>> print(markdown("a|b ![x](http://y) <b>"))
-    a\|b ![x]\(http://y) \<b\>
     """
     line = printable(" ".join(str(text).split()))
     # An underscore within a word is no markup.
@@ -56,11 +50,7 @@ def markdown(text: object) -> str:
 
 
 def json_printable(text: str) -> str:
-    r"""Return JSON text in which such characters are escaped as JSON does it, so that it means the same.
-
-    >>> print(json_printable('"a\u202eb\x9b"'))
-    "a\u202eb\u009b"
-    """
+    """Return JSON text in which such characters are escaped as JSON does it, so that it means the same."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(each if each == "\n" or _shown(each) == each else _json_escape(each) for each in text)
@@ -76,17 +66,10 @@ def for_spreadsheet(text: str) -> str:
 
     That begins with ``=``, ``+``, ``-``, ``@``, a tab or a line end and is no number. :func:`from_spreadsheet` undoes
     it, for text that began with an apostrophe as well.
-
-    >>> for_spreadsheet("=1+1"), for_spreadsheet("'=1+1"), for_spreadsheet("-1.5"), for_spreadsheet("'tis")
-    ("'=1+1", "''=1+1", '-1.5', "'tis")
     """
     return f"'{text}" if _FORMULA.match(text) else text
 
 
 def from_spreadsheet(cell: str) -> str:
-    """Return the text of a cell that :func:`for_spreadsheet` made.
-
-    >>> [from_spreadsheet(for_spreadsheet(text)) for text in ("=1+1", "''@x", "'tis", "-1")]
-    ['=1+1', "''@x", "'tis", '-1']
-    """
+    """Return the text of a cell that :func:`for_spreadsheet` made."""
     return cell[1:] if cell[:1] == "'" and _FORMULA.match(cell) else cell

@@ -9,11 +9,7 @@ from fishergcn.errors import MissingExtraError
 
 
 def require(module: str, *, extra: str, purpose: str) -> Any:
-    """Import ``module``, or raise an error that says which extra to install.
-
-    >>> require("math", extra="report", purpose="this example").pi > 3
-    True
-    """
+    """Import ``module``, or raise an error that says which extra to install."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

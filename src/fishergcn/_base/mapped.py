@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.lib import format as npy
 
-from fishergcn._base.folders import atomic_folder
+from fishergcn._base.files import atomic_folder
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError, reason
 
@@ -17,15 +17,7 @@ _SUFFIX = ".npy"
 
 
 def write_mapped(folder: str | os.PathLike[str], arrays: Mapping[str, AnyArray]) -> None:
-    """Write arrays as files of a new folder, which is there wholly or not at all.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as place:
-    ...     write_mapped(Path(place) / "two", {"a": np.arange(3), "b": np.zeros((0, 2))})
-    ...     found = read_mapped(Path(place) / "two")
-    >>> found["a"].tolist(), found["b"].shape, found["a"].flags.writeable
-    ([0, 1, 2], (0, 2), False)
-    """
+    """Write arrays as files of a new folder, which is there wholly or not at all."""
     with atomic_folder(Path(os.path.realpath(folder))) as place:
         write_files(place, arrays)
 

@@ -22,13 +22,6 @@ def check_adjacency(matrix: MatrixLike, *, name: str = "adjacency") -> CSRArray:
 
     What comes back is canonical (indices sorted, no duplicates, no stored zeros), exactly symmetric, and shares no
     memory with ``matrix``; messages call it ``name``.
-
-    >>> check_adjacency([[0, 1], [1, 0]]).nnz
-    2
-    >>> check_adjacency([[0, 1], [2, 0]])
-    Traceback (most recent call last):
-    ...
-    fishergcn.errors.InputError: adjacency must be symmetric, but entry (0, 1) is 1 and entry (1, 0) is 2.
     """
     csr = as_square_csr(matrix, name=name)
     negative = csr.data < 0

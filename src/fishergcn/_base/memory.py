@@ -35,20 +35,11 @@ def return_freed_memory() -> None:
 
 
 def free_memory() -> int | None:
-    """Return how many bytes this process can still have, by what Linux and the limits of a container say, or None.
-
-    >>> free = free_memory()
-    >>> free is None or free > 0
-    True
-    """
-    found = [_available(), _container()]
-    known = [each for each in found if each is not None]
-    return min(known) if known else None
-
-
-def _available() -> int | None:
+    """Return how many bytes this process can still have, by what Linux and the limits of a container say, or None."""
     lines = _lines("/proc/meminfo")
-    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), None)
+    known = [1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
+    limit = _container()
+    return min([*known, *([] if limit is None else [limit])], default=None)
 
 
 def _container() -> int | None:
@@ -70,21 +61,14 @@ def _lines(path: str) -> list[str]:
 
 
 def check_memory(what: str, needed: int) -> None:
-    """Raise before something is made that needs more memory than there is.
-
-    >>> check_memory("a small thing", 1000)
-    """
+    """Raise before something is made that needs more memory than there is."""
     there = free_memory()
     if there is not None and needed > there:
         raise InputError(f"{what} needs about {needed / 1e9:.0f} GB of memory, and {there / 1e9:.0f} GB are free.")
 
 
 def lacks_memory(error: BaseException) -> bool:
-    """Say whether an error means that an allocation failed: by Python, NumPy or torch, on the CPU or a GPU.
-
-    >>> lacks_memory(MemoryError()), lacks_memory(ValueError())
-    (True, False)
-    """
+    """Say whether an error means that an allocation failed: by Python, NumPy or torch, on the CPU or a GPU."""
     # Torch says so with a RuntimeError, of which only that of GPUs has a class of its own.
     known = ("allocate memory", "out of memory", "DefaultCPUAllocator")
     return isinstance(error, MemoryError) or (

@@ -48,11 +48,6 @@ class SharedGPU:
 
     Nothing is started where the machine has the service already, or where ``CUDA_MPS_PIPE_DIRECTORY`` is set: whoever
     sets it decides, and a folder without a daemon means none.
-
-    Parameters
-    ----------
-    index
-        Of the GPU.
     """
 
     def __init__(self, index: int) -> None:

@@ -14,16 +14,6 @@ def one_line(thing: Any) -> str:
     """Return ``Name(field=value, …)`` of a dataclass, with sizes in place of long values.
 
     It is the ``__repr__`` of dataclasses with arrays, tensors or long lists.
-
-    >>> import numpy as np
-    >>> @dataclasses.dataclass
-    ... class Found:
-    ...     values: np.ndarray
-    ...     score: float
-    ...     names: tuple
-    ...     __repr__ = one_line
-    >>> Found(np.zeros((90, 3)), 0.5, tuple(range(100)))
-    Found(values=float64 (90, 3), score=0.5, names=100 of int)
     """
     fields = [field for field in dataclasses.fields(thing) if field.repr and not field.name.startswith("_")]
     shown = ", ".join(f"{field.name}={_short(getattr(thing, field.name))}" for field in fields)

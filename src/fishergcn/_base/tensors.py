@@ -32,11 +32,7 @@ def one_thread(needed: bool = True) -> Iterator[None]:
 
 
 def tensor_ranges(starts: Tensor, lengths: Tensor) -> Tensor:
-    """Return the numbers from each start on, as many as its length says, one after the other.
-
-    >>> tensor_ranges(torch.tensor([5, 0]), torch.tensor([2, 3]))
-    tensor([5, 6, 0, 1, 2])
-    """
+    """Return the numbers from each start on, as many as its length says, one after the other."""
     shifts = torch.repeat_interleave(starts - (lengths.cumsum(0) - lengths), lengths)
     return shifts + torch.arange(len(shifts), device=starts.device)
 
@@ -53,12 +49,6 @@ def check_outputs(logits: Tensor, name: Callable[[int], str] = str) -> Tensor:
 
     A class may be impossible, with a logit of -∞. NaN, +∞ and a node without a possible class come from weights or
     features that are too large to compute with, and a class must not be read off them.
-
-    >>> check_outputs(torch.tensor([[0.0, 1.0], [torch.nan, 0.0]]))
-    Traceback (most recent call last):
-    ...
-    fishergcn.errors.InputError: the network has no finite output for node '1' (1 of 2 nodes have none): its weights
-    or the features are too large.
     """
     bad = ~torch.logsumexp(logits.detach(), -1).isfinite().reshape(len(logits), -1).all(1)
     if bad.any():

@@ -11,11 +11,7 @@ from fishergcn._base.foreign import for_spreadsheet, markdown
 
 
 def csv_text(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    r"""Return a table as CSV; numbers keep every digit, and text that a spreadsheet would run gets an apostrophe.
-
-    >>> csv_text(["a", "b"], [["x,y", 0.1]])
-    'a,b\n"x,y",0.1\n'
-    """
+    """Return a table as CSV; numbers keep every digit, and text that a spreadsheet would run gets an apostrophe."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(map(_cell, columns))
@@ -33,58 +29,27 @@ def _cell(value: Any) -> Any:
 def markdown_table(
     head: Sequence[str], rows: Iterable[Iterable[object]], *, right: Collection[int] = (), escape: bool = True
 ) -> str:
-    r"""Return a table in Markdown, without a line end after it.
-
-    Parameters
-    ----------
-    head
-        The titles of the columns.
-    rows
-        The cells, which may be text from anywhere.
-    right
-        The columns that are aligned to the right.
-    escape
-        Escape the cells; False where they hold markup of ours.
-
-    Examples
-    --------
-    >>> print(markdown_table(["name", "share"], [["a|b", "3%"]], right=[1]))
-    | name | share |
-    | --- | ---: |
-    | a\|b | 3% |
-    """
+    """Return a table in Markdown, without a line end after it; cells are escaped unless they hold markup of ours."""
     rule = ["---:" if place in right else "---" for place in range(len(head))]
     cells = [[markdown(cell) if escape else str(cell) for cell in row] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *cells))
 
 
 def duration(seconds: float) -> str:
-    """Return a time span in words, with two digits.
-
-    >>> [duration(seconds) for seconds in (0.0042, 5.04, 72.4, 600, 3725, 7200, 360000)]
-    ['4.2 ms', '5 s', '72 s', '10 min', '62 min', '2 h', '100 h']
-    """
+    """Return a time span in words, with two digits."""
     units = (("ms", 1e-3, 1.0), ("s", 1.0, 100.0), ("min", 60.0, 6000.0))
     unit, scale = next(((unit, scale) for unit, scale, end in units if seconds < end), ("h", 3600.0))
     return f"{float(f'{seconds / scale:.2g}'):g} {unit}"
 
 
 def plain_digits(text: str) -> str:
-    """Return text that may be a number, or raise a ValueError: Python reads 1_000 and the digits of all scripts.
-
-    >>> float(plain_digits("1e3"))
-    1000.0
-    """
+    """Return text that may be a number, or raise a ValueError: Python reads 1_000 and the digits of all scripts."""
     if "_" in text or not text.isascii():
         raise ValueError("not a number of plain digits")
     return text
 
 
 def signed_points(value: float, digits: int = 2) -> str:
-    """Return a difference of fractions as percentage points, signed, with a true minus.
-
-    >>> signed_points(0.0024), signed_points(-0.00004), signed_points(-0.00004, 3)
-    ('+0.24', '0.00', '−0.004')
-    """
+    """Return a difference of fractions as percentage points, signed, with a true minus."""
     text = f"{100 * value:+.{digits}f}"
     return text[1:] if float(text) == 0 else text.replace("-", "−")

@@ -12,11 +12,7 @@ FIRST_SEED = 2019
 
 
 def check_seeds(seeds: int | Iterable[int], first: int = FIRST_SEED) -> list[int]:
-    """Return seeds as a list of distinct numbers; a number n means n seeds from ``first`` on.
-
-    >>> check_seeds(2), check_seeds([7, 3])
-    ([2019, 2020], [7, 3])
-    """
+    """Return seeds as a list of distinct numbers; a number n means n seeds from ``first`` on."""
     if not isinstance(seeds, Iterable):
         first = check_integer("the first seed", first, minimum=0)
         return list(range(first, first + check_integer("seeds", seeds, minimum=1)))

@@ -31,23 +31,7 @@ _TRIALS = 8  # random points among which each start is the worst: the loss has s
 
 @dataclass(frozen=True)
 class Worst:
-    """What the ascent found for each of R networks.
-
-    Attributes
-    ----------
-    phi
-        φ, shape (R, k).
-    distance
-        D_B(ρ, ρ(φ)), shape (R,), at most the radius.
-    loss, accuracy
-        On the test nodes, with Ã(φ) in the place of Ã, shape (R,).
-
-    Examples
-    --------
-    >>> one = torch.zeros(1)
-    >>> Worst(torch.zeros(1, 3), distance=one, loss=one, accuracy=one).phi.shape
-    torch.Size([1, 3])
-    """
+    """What the ascent found for each of R networks; see :func:`worst_in_ball`."""
 
     phi: Tensor
     distance: Tensor
@@ -66,9 +50,8 @@ def farthest(neighborhood: Neighborhood, bound: float | None = 2.0) -> float:
     Examples
     --------
     >>> import fishergcn
-    >>> from fishergcn.perturbation import Neighborhood
-    >>> path = fishergcn.renormalized([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
-    >>> round(farthest(Neighborhood(path, rank=2)), 4), round(farthest(Neighborhood(path, rank=2), bound=1.2), 4)
+    >>> around = fishergcn.Neighborhood(fishergcn.renormalized([[0, 1, 0], [1, 0, 1], [0, 1, 0]]), rank=2)
+    >>> round(farthest(around), 4), round(farthest(around, bound=1.2), 4)
     (0.9511, 0.4302)
     """
     shares = neighborhood.projected_spectrum.double().cpu().sort().values
@@ -145,17 +128,16 @@ def worst_in_ball(
         Around the propagation matrix that the networks are tested with.
     radius
         r, not squared; 0 gives φ = 0.
-    restarts, steps
-        Of the ascent, for each network.
-    seed
-        Of the random starts.
+    restarts, steps, seed
+        Of the ascent, for each network, and of the random starts.
     bound
         Of λ_max(L(φ)): 2 is that of normalized graphs; None leaves it out, and lets the operator expand.
 
     Returns
     -------
     Worst
-        Never outside of the ball, never better for the network than φ = 0.
+        ``phi``, (R, k), and, of each network at Ã(φ), ``distance`` D_B, ``loss`` and ``accuracy`` on the test nodes,
+        (R,). Never outside of the ball, never better for the network than φ = 0.
 
     Examples
     --------

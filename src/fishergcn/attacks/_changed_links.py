@@ -32,16 +32,7 @@ def count_links(adjacency: CSRArray) -> int:
 
 
 def add_links(adjacency: CSRArray, count: int, seed: int) -> CSRArray:
-    """Return A with ``count`` more links, drawn uniformly among the pairs of different nodes that are not linked.
-
-    Parameters
-    ----------
-    adjacency
-        A, symmetric.
-    count
-        How many links; each gets weight 1.
-    seed
-        Of the draws.
+    """Return the symmetric A with ``count`` more links of weight 1, drawn uniformly among pairs that are not linked.
 
     Examples
     --------
@@ -68,8 +59,6 @@ def add_links(adjacency: CSRArray, count: int, seed: int) -> CSRArray:
 def remove_links(adjacency: CSRArray, count: int, seed: int) -> CSRArray:
     """Remove ``count`` links between different nodes, drawn uniformly; links from a node to itself stay.
 
-    Arguments and result are those of :func:`add_links`.
-
     Examples
     --------
     >>> from scipy import sparse
@@ -84,29 +73,8 @@ def remove_links(adjacency: CSRArray, count: int, seed: int) -> CSRArray:
 
 
 def toggle_links(adjacency: CSRArray, pairs: IntArray) -> CSRArray:
-    """Remove the links among ``pairs`` and add, with weight 1, those that are not there.
-
-    Parameters
-    ----------
-    adjacency
-        A, symmetric.
-    pairs
-        Distinct pairs of different nodes, shape (2, m); each stands for both directions.
-
-    Returns
-    -------
-    csr_array
-        The new A, without stored zeros.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> path = sparse.csr_array([[0.0, 2.0, 0.0], [2.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
-    >>> toggle_links(path, np.array([[0, 2], [1, 0]])).toarray()
-    array([[0., 0., 1.],
-           [0., 0., 1.],
-           [1., 1., 0.]])
+    """Remove the links among distinct ``pairs`` (2, m) from the symmetric A and add, with weight 1, those that are not
+    there.
     """
     nodes = adjacency.shape[0]
     low, high = np.sort(np.asarray(pairs, dtype=np.int64), axis=0)
@@ -130,14 +98,6 @@ def operator_of(model: TrainedModel, adjacency: CSRArray) -> Operator:
 
     Every change of the graph needs Algorithm 1 anew for the high-order methods. On a GPU that is done with dense
     matrices; entries that equal the threshold up to rounding may fall on the other side of it.
-
-    Examples
-    --------
-    >>> import numpy as np, fishergcn
-    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2)], features=np.eye(3))
-    >>> model = fishergcn.TrainedModel.from_network(fishergcn.GCN(3, (2,), 2), graph)
-    >>> operator_of(model, add_links(graph.adjacency, 1, seed=0))
-    SparseMatrix(3 × 3, 9 entries, torch.float32, cpu)
     """
     model.check_network()
     config, device = model.config, model.device

@@ -1,12 +1,8 @@
 """Random noise on features: some of a node's words are replaced by others, some of its numbers by those of other nodes.
 
-In a sparse matrix a stored entry moves to a random column of its row in which nothing is stored. For binary features
-these are bit flips, 1 to 0 and 0 to 1, that leave the number of words of each node as it is; weights (as of PubMed's
-words) move along.
-
-In a dense matrix, where columns are quantities with units and ranges of their own, pairs of nodes swap their values of
-a column. Each column keeps its values, and loses what they say about the nodes. A dense matrix that is mostly 0, such
-as a table of words, is treated as a sparse one.
+For binary features these are bit flips, 1 to 0 and 0 to 1, that leave the number of words of each node as it is;
+weights (as of PubMed's words) move along. In a dense matrix, where columns are quantities with units and ranges of
+their own, each column keeps its values, and loses what they say about the nodes.
 """
 
 from __future__ import annotations
@@ -22,25 +18,12 @@ from fishergcn.errors import InputError
 
 
 def replace_entries(features: FeatureMatrix, share: float, seed: int) -> FeatureMatrix:
-    """Replace a share of the entries of X, drawn uniformly.
+    """Replace a share, from 0 to 1, of the entries of X, (n, D), drawn uniformly.
 
-    Sparse X, or an array that is mostly 0: round(share * nnz) entries move to random free columns of their rows. Dense
-    X: in each column 2 round(share * n / 2) entries swap their values in pairs; the swap of two equal values changes
-    nothing. From the same seed a larger share contains the moves of the smaller one.
-
-    Parameters
-    ----------
-    features
-        X, n x D: a SciPy sparse matrix of which no row is filled by more than a half, or an array.
-    share
-        How much of it, from 0 to 1.
-    seed
-        Of the draws.
-
-    Returns
-    -------
-    csr_array or ndarray
-        The new X: if sparse with the same values in each row, if dense with the same values in each column.
+    Sparse X, of which no row is filled by more than a half, or an array that is mostly 0: round(share * nnz) entries
+    move to random free columns of their rows, which keep their values. Dense X: in each column 2 round(share * n / 2)
+    entries swap their values in pairs; the swap of two equal values changes nothing. From the same seed a larger share
+    contains the moves of the smaller one.
 
     Examples
     --------

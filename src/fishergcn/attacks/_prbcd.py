@@ -27,10 +27,9 @@ from fishergcn.propagation import propagation_product
 
 
 class LinkWeightGCN(nn.Module):
-    """A trained network as a differentiable function of the weights of a list of links, in both directions of each.
+    """A trained network as a differentiable function of the weights of links, in both directions of each.
 
-    Links from nodes to themselves are fixed, and so are the features, whatever ``x`` is. ``order`` is T of a high-order
-    network, None for the renormalized graph.
+    Links from nodes to themselves and the features are fixed. ``order`` is T of a high-order network.
     """
 
     def __init__(self, model: TrainedModel, order: int | None) -> None:
@@ -56,7 +55,7 @@ class LinkWeightGCN(nn.Module):
 def prbcd_flips(
     model: TrainedModel, budget: int, *, block_size: int = 50_000, steps: int = 50, seed: int = 0
 ) -> IntArray:
-    """Look for the links whose flipping harms one network most.
+    """Look for the links whose flipping harms one network most; return the pairs, int64 of shape (2, at most budget).
 
     Parameters
     ----------
@@ -64,17 +63,10 @@ def prbcd_flips(
         A single network, with its test nodes, whose labels are known to the attack, on a graph with links of weight 1.
     budget
         The most pairs of different nodes to flip, linked ones to unlinked and the reverse.
-    block_size
-        How many pairs are searched at a time.
+    block_size, seed
+        How many pairs are searched at a time, and the seed of these blocks.
     steps
         Gradient steps; the block is drawn anew in the first four fifths of them.
-    seed
-        Of the blocks.
-
-    Returns
-    -------
-    int64 array of shape (2, at most budget)
-        The flipped pairs.
 
     Examples
     --------

@@ -1,10 +1,8 @@
 """The worst congruence within a Bures distance: how nodes, links or a filter would have to speak to harm a network.
 
-    maximize  (1/N) Σ_i -log p(y_i | X, Ã(x), W)   over  D_B(ρ, ρ(x)) ≤ r  and  λ_max(L(x)) ≤ 2
-
-For node weights the linear problem has a closed solution, x ∝ g/ρ_ii less its mean, with g the gradient of the loss
-from one backward pass; it is solved anew at each point. For the others a step goes along the gradient over the diagonal
-of the metric.
+It maximizes the loss on the test nodes as :mod:`fishergcn.attacks._bures_ball` does. For node weights the linear
+problem has a closed solution, x ∝ g/ρ_ii less its mean, with g the gradient of the loss from one backward pass; it is
+solved anew at each point. For the others a step goes along the gradient over the diagonal of the metric.
 """
 
 from __future__ import annotations
@@ -35,21 +33,9 @@ def worst_congruence(
 ) -> Worst:
     """Look for the x within a Bures distance that harms each network most on its test nodes.
 
-    Parameters
-    ----------
-    model, neighborhood
-        As in :func:`worst_in_ball`.
-    radius
-        r, not squared, below √2; 0 gives x = 0.
-    steps
-        Gradients that are taken; with node weights, 1 gives the closed optimum of the linear problem.
-    bound
-        Of λ_max(L(x)), 2 for normalized graphs: a point beyond is moved back towards the graph. None leaves it out.
-
-    Returns
-    -------
-    Worst
-        ``phi`` is x, shape (R, k). Never outside of the ball, never better for the network than the graph itself.
+    ``radius`` is r, not squared, below √2. ``steps`` gradients are taken; with node weights, 1 gives the closed optimum
+    of the linear problem. A point beyond the ``bound`` is moved back towards the graph. The rest, and the result, in
+    which ``phi`` is x, are those of :func:`worst_in_ball`.
 
     Examples
     --------

@@ -14,24 +14,21 @@ import typer
 from fishergcn._base.foreign import printable
 from fishergcn._base.memory import lacks_memory
 from fishergcn._version import __version__
-from fishergcn.cli import (
-    compare,
-    data,
-    doctor,
-    geometry,
-    predict,
-    report,
-    reproduce,
-    robustness,
-    runs,
-    spectrum,
-    train,
-    tune,
-)
+from fishergcn.cli import data, geometry, runs
 from fishergcn.cli._help import Command, Group
+from fishergcn.cli.compare import compare
+from fishergcn.cli.doctor import doctor
+from fishergcn.cli.predict import predict
+from fishergcn.cli.report import report
+from fishergcn.cli.reproduce import reproduce
+from fishergcn.cli.robustness import robustness
+from fishergcn.cli.spectrum import spectrum
+from fishergcn.cli.train import train
+from fishergcn.cli.tune import tune
 from fishergcn.errors import FisherGCNError, reason
 
-__all__ = ["app", "main"]
+__all__ = ["main"]
+SHARED = ("app",)
 
 _UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EBADF, getattr(errno, "EDQUOT", errno.ENOSPC))
 
@@ -45,18 +42,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 # In the order in which people need them.
-for _name, _run in (
-    ("train", train.train),
-    ("predict", predict.predict),
-    ("tune", tune.tune),
-    ("compare", compare.compare),
-    ("reproduce", reproduce.reproduce),
-    ("robustness", robustness.robustness),
-    ("report", report.report),
-    ("spectrum", spectrum.spectrum),
-    ("doctor", doctor.doctor),
-):
-    app.command(name=_name, cls=Command)(_run)
+for _run in (train, predict, tune, compare, reproduce, robustness, report, spectrum, doctor):
+    app.command(cls=Command)(_run)
 app.add_typer(data.app, name="data")
 app.add_typer(runs.app, name="runs")
 app.add_typer(geometry.app, name="geometry")
@@ -84,18 +71,13 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal without Greek letters shows '?' instead of failing
     try:
         status = app(standalone_mode=False)
-        _flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()  # now: at exit, Python would report an error with a traceback
     except SystemExit as done:
         status = done.code if isinstance(done.code, int) else 0 if done.code is None else 1
     except Exception as error:
         status = _explain(error)
     _leave(status if isinstance(status, int) else 0)
-
-
-def _flush() -> None:
-    """Flush standard output now: at exit, Python would report an error with a traceback."""
-    if sys.stdout is not None:
-        sys.stdout.flush()
 
 
 def _explain(error: Exception) -> int:

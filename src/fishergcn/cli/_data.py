@@ -57,8 +57,7 @@ class Tables:
     )
     drop: list[str] | None = _column("Column of --features to leave out; may be repeated.")
     text: Literal["refuse", "drop", "one-hot"] = data_option(
-        "What to do with text in --features: refuse it, drop the column, or make each text a feature.",
-        default="refuse",
+        "What to do with text in --features: refuse it, drop the column, or make each text a feature.", default="refuse"
     )
     empty: Literal["refuse", "drop", "fill"] = data_option(
         "What to do with empty cells in --features: refuse them, drop the column, or fill in its mean (predict: the "
@@ -79,25 +78,10 @@ class Tables:
         """Read the graph of the files, whose empty cells get the means of ``fill_from`` if it is given."""
         from fishergcn.graph import Graph
 
-        return Graph.from_files(
-            edges,
-            self.features,
-            self.labels,
-            header=_header(self.header),
-            directed=self.directed,
-            source=self.source,
-            target=self.target,
-            weight=self.weight,
-            id=self.id_,
-            label=self.label,
-            parts=self.parts or (),
-            drop=self.drop or (),
-            text=self.text,
-            empty=self.empty,
-            fill_from=fill_from,
-            self_links=self.self_links,
-            name=name or ("stdin" if str(edges) == "-" else Path(edges.name.removesuffix(".gz")).stem),
-        )
+        chosen = {option.rstrip("_"): value for option, value in vars(self).items() if value is not None}
+        chosen["header"] = _header(self.header)
+        name = name or ("stdin" if str(edges) == "-" else Path(edges.name.removesuffix(".gz")).stem)
+        return Graph.from_files(edges, **chosen, fill_from=fill_from, name=name)
 
 
 @dataclass(frozen=True)
@@ -164,11 +148,7 @@ class ManyGraphs(Data):
 
 
 def _header(header: str | None) -> bool | list[str] | None:
-    """Turn the option --header into the argument of ``Graph.from_files``.
-
-    >>> _header(None), _header("none"), _header("all"), _header("edges, labels")
-    (None, False, True, ['edges', 'labels'])
-    """
+    """Turn the option --header into the argument of ``Graph.from_files``."""
     if header is None or header in ("all", "none"):
         return None if header is None else header == "all"
     return [word.strip() for word in header.split(",")]

@@ -33,7 +33,7 @@ def _shown(params: Any, ctx: Any) -> Any:
         if each.param_type_name == "option" and each.metavar is None:
             each.metavar = "" if getattr(each, "is_flag", False) else short_type(_type_of(each, ctx))
         elif each.param_type_name == "argument" and hasattr(each, "display_type"):
-            each.display_type = _no_type  # its name says what it is
+            each.display_type = lambda _: ""  # its name says what it is
             if each.required:  # newer versions of Typer put it in braces, where others have braces for choices
                 each._usage_display_name = partial(_bare_name, each)
     return params
@@ -41,10 +41,6 @@ def _shown(params: Any, ctx: Any) -> Any:
 
 def _bare_name(argument: Any) -> str:
     return str(argument.display_name_raw) + ("..." if argument.nargs != 1 else "")
-
-
-def _no_type(_: Any) -> str:
-    return ""
 
 
 def _type_of(option: Any, ctx: Any) -> str:
@@ -58,11 +54,7 @@ def _type_of(option: Any, ctx: Any) -> str:
 
 
 def short_type(text: str) -> str:
-    r"""Return a type as it is shown: in capitals, or the choices, one to a line if they are long.
-
-    >>> short_type("<list[str]>"), short_type("<keep|drop>"), short_type("<exact|empirical|monte-carlo>")
-    ('TEXT', 'keep|drop', 'exact|\nempirical|\nmonte-carlo')
-    """
+    """Return a type as it is shown: in capitals, or the choices, one to a line if they are long."""
     bare = text.strip("<>[]").removeprefix("list[")
     if "|" in bare:
         return bare if len(bare) <= _FITS else bare.replace("|", "|\n")

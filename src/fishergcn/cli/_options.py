@@ -31,10 +31,7 @@ def option(text: str, *flags: str, default: Any = None, panel: str | None = None
 def takes_options(*, without: Collection[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Let the command line see the fields of dataclasses in the place of a command's parameters of these types.
 
-    Parameters
-    ----------
-    without
-        Fields that the command has no use for; they keep their defaults.
+    Those ``without`` use for the command are left out, and keep their defaults.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -150,8 +147,9 @@ Methods = Annotated[
     typer.Option(
         "--method",
         help="gcn, gcn-xM (M dropout samples), fishergcn, or their high-order versions gcn-t, gcn-t-xM, fishergcn-t; "
-        "mlp or mlp-xM (no links); add -c for consistency. Also lp (label propagation) and majority (most frequent "
-        "class). Repeat to compare. By default train picks one on the validation nodes, tune and compare use "
+        "sage or sage-xM (GraphSAGE); mlp or mlp-xM (no links); add -c for consistency. Also lp (label propagation) "
+        "and majority (most frequent class). Repeat to compare. By default train picks one on the validation nodes, "
+        "tune and compare use "
         f"{DEFAULT_METHOD}, and studies use the preset's.",
         rich_help_panel=_RUNS,
     ),

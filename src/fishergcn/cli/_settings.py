@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
 from fishergcn._base.text import plain_digits
-from fishergcn._settings.choices import ClassWeight, Scaling, Settings, Stopping, TestAt
+from fishergcn._settings.choices import ClassWeight, Norm, Scaling, Settings, Stopping, TestAt
 from fishergcn._settings.config import TrainConfig
 from fishergcn.cli._options import option
 from fishergcn.errors import InputError, suggestion
@@ -57,6 +57,10 @@ class _Network(_Named):
         "scaling", "How to scale the features: divide each row by its sum, not at all, or standardize columns."
     )
     bias: bool | None = setting("bias", "Add a bias to each layer.", "--bias/--no-bias")
+    own_weights: bool | None = setting(
+        "own_weights", "Give a node weights of its own beside those of its neighbors.", "--own-weights/--no-own-weights"
+    )
+    norm: Norm | None = setting("norm", "layer normalizes the hidden units of each node, which deep networks need.")
     class_weight: ClassWeight | None = setting(
         "class_weight", "balanced gives rare classes the same weight as common ones."
     )
@@ -124,11 +128,7 @@ class Batches:
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
-    """Read ``name=value`` as a setting of ``TrainConfig``.
-
-    >>> parse_setting("radius=0.5")
-    ('radius', 0.5)
-    """
+    """Read ``name=value`` as a setting of ``TrainConfig``."""
     defaults = {field.name: field.default for field in dataclasses.fields(TrainConfig)}
     name, equals, value = (part.strip() for part in text.partition("="))
     name = name.replace("-", "_")

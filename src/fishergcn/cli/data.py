@@ -33,11 +33,7 @@ def list_(json: shared.Json = False) -> None:
     rows = [
         [
             fact["name"],
-            f"{fact['nodes']:,}",
-            f"{fact['links']:,}",
-            f"{fact['self_links']:,}",
-            f"{fact['components']:,}",
-            f"{fact['features']:,}",
+            *(f"{fact[name]:,}" for name in ("nodes", "links", "self_links", "components", "features")),
             str(fact["classes"]),
             ":".join(str(size) for size in fact["split"] or ()),
             f"{fact['share']:.2%}",

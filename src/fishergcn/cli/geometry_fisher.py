@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fishergcn.models import TrainedModel
 
 _SHOWN = 10
+_COLUMNS = ("relative_eigenvalues", "divergence_foretold", "divergence", "loss_growth")
 
 
 @dataclass(frozen=True)
@@ -74,10 +75,6 @@ def link_rows(links: Iterable[tuple[str, str, bool, float]]) -> list[dict[str, A
     return [{"link": [i, j], "present": is_link, "derivative": value} for i, j, is_link, value in links]
 
 
-def _title(saved: TrainedModel) -> str:
-    return f"{saved.method.name} on {saved.record.dataset}"
-
-
 def _facts(
     saved: TrainedModel, found: AdversarialDirection, grown: Sharpness, links: LinkSensitivity
 ) -> dict[str, Any]:
@@ -108,18 +105,11 @@ def _show(saved: TrainedModel, facts: dict[str, Any]) -> None:
     out = console()
     rows = [
         [str(index + 1), f"{value:.4g}", f"{foretold:.4g}", f"{change:.4g}", f"{growth:+.4g}"]
-        for index, (value, foretold, change, growth) in enumerate(
-            zip(
-                facts["relative_eigenvalues"],
-                facts["divergence_foretold"],
-                facts["divergence"],
-                facts["loss_growth"],
-                strict=True,
-            )
-        )
+        for index, (value, foretold, change, growth) in enumerate(zip(*(facts[key] for key in _COLUMNS), strict=True))
     ]
     columns = ["direction", "μ", "KL predicted", "KL measured", "growth of the loss"]
-    out.print(table(f"{_title(saved)}: Fisher information per squared Bures distance", columns, rows))
+    title = f"{saved.method.name} on {saved.record.dataset}: Fisher information per squared Bures distance"
+    out.print(table(title, columns, rows))
     out.print("Most adversarial direction φ: " + ", ".join(f"{each:+.3g}" for each in facts["direction"]))
     out.print(
         f"Measured at Bures distance {facts['distance']:.4g}; the loss on the original graph is {facts['loss']:.4g}."

@@ -14,6 +14,7 @@ from fishergcn.cli._common import (
     exit_on_interrupt,
     load_graph,
     print_json,
+    show_cost,
     tell_of_report,
     this_command,
     warnings_as_notes,
@@ -93,7 +94,6 @@ def reproduce(
 def run_plan(plan: Plan, out: Path, machine: shared.StudyMachine, printed: shared.Printed) -> None:
     """Run what a plan still needs, showing progress, and print the results; or say what all of it would take."""
     from fishergcn import studies
-    from fishergcn.cli._dry_run import show_cost
     from fishergcn.cli.runs import print_results, results_of
     from fishergcn.execution import Display, Listener
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fishergcn._base.checks import check_integer
 from fishergcn._base.terminal import console, note
 from fishergcn.cli import _options as shared
-from fishergcn.cli._common import exit_on_interrupt, print_json, tell_of_report, warnings_as_notes
+from fishergcn.cli._common import exit_on_interrupt, print_json, show_cost, tell_of_report, warnings_as_notes
 from fishergcn.cli._data import Data
 from fishergcn.cli._settings import AllSettings, Batches
 from fishergcn.errors import InputError
@@ -109,12 +109,7 @@ class _Work:
 
         parts = [
             Part.of(
-                graph,
-                parse_method(each),
-                self.config,
-                splits[name],
-                len(splits[name]) * len(self.seeds),
-                dataset=name,
+                graph, parse_method(each), self.config, splits[name], len(splits[name]) * len(self.seeds), dataset=name
             )
             for name, graph in graphs.items()
             for each in self.methods
@@ -125,7 +120,6 @@ class _Work:
 def _train_methods(work: _Work, saved: Saved, printed: shared.Printed) -> None:
     """Train given methods, show how they do, and save them; or say what it would take."""
     from fishergcn import execution
-    from fishergcn.cli._dry_run import show_cost
     from fishergcn.splits import choose
     from fishergcn.training import is_first_process, learnable, parse_method
 

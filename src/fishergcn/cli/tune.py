@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fishergcn._base.terminal import console, note, table
 from fishergcn.cli import _options as shared
-from fishergcn.cli._common import exit_on_interrupt, print_json, tell_of_report, this_command, warnings_as_notes
+from fishergcn.cli._common import (
+    exit_on_interrupt,
+    print_json,
+    show_cost,
+    tell_of_report,
+    this_command,
+    warnings_as_notes,
+)
 from fishergcn.cli._data import Data
 from fishergcn.cli._settings import SomeSettings, parse_setting
 from fishergcn.cli.train import train
@@ -57,7 +64,6 @@ def tune(
     """
     from fishergcn import studies
     from fishergcn._base.imports import require
-    from fishergcn.cli._dry_run import show_cost
     from fishergcn.execution import Display, Listener
 
     require("optuna", extra="tune", purpose="fishergcn tune")

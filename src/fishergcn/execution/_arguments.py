@@ -13,15 +13,7 @@ from fishergcn.training import RunRecord, TrainConfig
 
 
 def check_graph(value: Any) -> Graph:
-    """Return ``value`` if it is a graph.
-
-    Examples
-    --------
-    >>> check_graph("cora")
-    Traceback (most recent call last):
-        ...
-    fishergcn.errors.InputError: graph must be a Graph, got str; fishergcn.datasets.load('cora') gives one.
-    """
+    """Return ``value`` if it is a graph."""
     if isinstance(value, Graph):
         return value
     if isinstance(value, str) and value in datasets.available():
@@ -42,19 +34,7 @@ def check_config(value: Any) -> TrainConfig:
 def chosen_config(config: TrainConfig | None, settings: Settings | Mapping[str, Any] | None) -> TrainConfig:
     """Return the configuration that was given, or the settings of a name, by default the general ones.
 
-    Parameters
-    ----------
-    config
-        All settings.
-    settings
-        A name that :meth:`fishergcn.TrainConfig.named` knows, or settings that differ from the general ones.
-
-    Examples
-    --------
-    >>> chosen_config(None, "paper") == TrainConfig()
-    True
-    >>> chosen_config(None, {"hidden": 16}).hidden
-    (16,)
+    Settings are a name that :meth:`fishergcn.TrainConfig.named` knows, or those that differ from the general ones.
     """
     if config is not None and settings is not None:
         raise InputError("config holds all settings: give config or settings, not both.")
@@ -74,15 +54,7 @@ def check_record(value: Any) -> RunRecord:
 
 
 def check_records(values: Any) -> list[RunRecord]:
-    """Return records as a list if there are any.
-
-    Examples
-    --------
-    >>> check_records([])
-    Traceback (most recent call last):
-        ...
-    fishergcn.errors.InputError: records must hold at least one RunRecord, got none.
-    """
+    """Return records as a list if there are any."""
     if isinstance(values, RunRecord) or not hasattr(values, "__iter__"):
         raise InputError(f"records must be a list of RunRecord, got {type(values).__name__}.")
     records = [check_record(value) for value in values]

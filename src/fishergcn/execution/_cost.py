@@ -9,11 +9,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
+from statistics import median
 from typing import Any
 
 import torch
 
-from fishergcn._base.memory import free_memory, lacks_memory
+from fishergcn._base.memory import free_memory, lacks_memory, return_freed_memory
 from fishergcn._base.tensors import one_thread
 from fishergcn._base.text import duration
 from fishergcn._base.types import FloatArray
@@ -29,6 +31,7 @@ from fishergcn.training import (
     BatchSettings,
     Method,
     Problem,
+    Progress,
     Run,
     Sizes,
     TrainConfig,
@@ -36,33 +39,18 @@ from fishergcn.training import (
     prepare,
     prepare_batches,
     samples_of,
-    time_epochs,
+    train_chunk,
+    train_prepared,
 )
 
 ERROR = 1.5  # the factor by which predicted memory may err
 _SMALLEST = 4  # hidden units that are proposed
+_MOST_EPOCHS = 20  # that are timed
 
 
 @dataclass(frozen=True)
 class Part:
-    """Runs of one method with one configuration on one graph.
-
-    Attributes
-    ----------
-    dataset, name
-        What they are called.
-    sizes, method, config, runs
-        What is trained, and how often.
-    graph, splits
-        On what; without a graph memory is counted and no time is measured.
-
-    Examples
-    --------
-    >>> from fishergcn.training import parse_method
-    >>> million = Sizes(10**6, 10**7, 1.1e7, 100, 10**7, 10, train=10**4, val=5000, test=5000)
-    >>> Part("web", "gcn", million, parse_method("gcn"), TrainConfig(), runs=10).runs
-    10
-    """
+    """Runs of one method with one configuration on one graph; without the graph they are not timed."""
 
     dataset: str
     name: str
@@ -94,32 +82,10 @@ class Part:
 class PartCost:
     """What one part takes; what was not timed is NaN.
 
-    Attributes
-    ----------
-    part
-        Which.
-    preparation
-        Seconds of what its runs share: the propagation matrix and the spectrum, unless a part before it had them.
-    epoch, timed
-        Seconds of an epoch of ``side_by_side`` runs, the median of ``timed`` real ones.
-    longest
-        Seconds of a run that is not stopped before its last epoch.
-    side_by_side
-        Runs that are trained together: 1 on the CPU.
-    bytes
-        Memory of the process that trains, or of the GPU, at its peak, counted from sizes.
-
-    Examples
-    --------
-    >>> from fishergcn import datasets, splits
-    >>> from fishergcn.training import parse_method
-    >>> cora, gcn = datasets.load("cora"), parse_method("gcn")
-    >>> part = Part.of(cora, gcn, TrainConfig(), [splits.public(cora)], runs=10)
-    >>> [found] = cost_of([part], "cpu", workers=1).parts
-    >>> 0 < found.epoch < found.longest
-    True
-    >>> print(found)  # doctest: +ELLIPSIS
-    an epoch takes ..., measured over ...; at most 500 epochs
+    ``preparation`` are seconds of what its runs share, unless a part before it had it: the propagation matrix and the
+    spectrum; ``epoch`` those of an epoch of ``side_by_side`` runs (1 on the CPU), the median of ``timed`` real ones;
+    ``longest`` those of a run that is not stopped before its last epoch. ``bytes`` is the memory of the process that
+    trains, or of the GPU, at its peak, counted from sizes.
     """
 
     part: Part
@@ -142,27 +108,10 @@ class PartCost:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a study takes on a machine.
+    """What a study takes on a machine, in ``workers`` processes.
 
-    Attributes
-    ----------
-    parts
-        What each method takes on each graph.
-    device, workers
-        Where, and in how many processes.
-    free
-        Bytes that are free there; None where the system does not say.
-    batches
-        Mini-batches, if any.
-    searched
-        Whether it is a search for settings, in which fewer hidden units or mini-batches cannot be proposed.
-
-    Examples
-    --------
-    >>> from fishergcn.studies import make_plan
-    >>> cost = make_plan("quick", splits=2, seeds=1).cost("cpu", workers=1)
-    >>> cost.most_seconds > 0, cost.bytes > 10**8, len(cost.parts)
-    (True, True, 3)
+    ``free`` are the bytes that are free there; None where the system does not say. ``searched`` marks a search for
+    settings, in which fewer hidden units or mini-batches cannot be proposed.
     """
 
     parts: tuple[PartCost, ...]
@@ -258,26 +207,7 @@ def cost_of(
     """Return what parts of a study take here: memory is counted, and of what fits a few epochs are trained and timed.
 
     A graph and a method are timed once, whatever the settings that do not change the work of an epoch, with the threads
-    that the training itself will have.
-
-    Parameters
-    ----------
-    parts
-        All that is to be trained.
-    device, workers
-        As in :func:`fishergcn.train`.
-    batches
-        Mini-batches, if any; then one process trains.
-    timed, limit, clock
-        Whether epochs are timed at all, for how many seconds of each graph and method, and by what.
-
-    Examples
-    --------
-    >>> from fishergcn.training import parse_method
-    >>> million = Sizes(10**6, 10**7, 1.1e7, 100, 10**7, 10, train=10**4, val=5000, test=5000)
-    >>> part = Part("web", "gcn", million, parse_method("gcn"), TrainConfig(), runs=10)
-    >>> 1e9 < cost_of([part], "cpu", workers=1).bytes < 4e9
-    True
+    that the training itself will have, for ``limit`` seconds each. In mini-batches one process trains.
     """
     place = find_device(device)
     gpu, free = place.type == "cuda", _free(place)
@@ -348,6 +278,46 @@ class _Stopwatch:
         return problem, None
 
 
+class _EnoughError(Exception):
+    """Ends a training that was only timed."""
+
+
+def time_epochs(
+    problem: Problem,
+    runs: Sequence[Run],
+    device: torch.device,
+    *,
+    batches: BatchSettings | None = None,
+    basis: FloatArray | None = None,
+    limit: float = 1.0,
+    clock: Callable[[], float] = time.perf_counter,
+) -> tuple[float, int]:
+    """Train until ``limit`` seconds are over; return the median seconds of the epochs, and how many were timed.
+
+    The first epoch may have to compile or load kernels, and is not timed. Mini-batches train the first run alone. Of a
+    method without epochs the seconds of a run are returned, and 0.
+    """
+    config = dataclasses.replace(problem.config, stopping="none", max_epochs=2 + _MOST_EPOCHS)
+    timed, ends = dataclasses.replace(problem, config=config), [clock()]
+
+    def on_epoch(_: Progress) -> None:
+        ends.append(clock())
+        if len(ends) > 2 and (ends[-1] - ends[1] >= limit or len(ends) == 2 + _MOST_EPOCHS):
+            raise _EnoughError
+
+    with contextlib.suppress(_EnoughError):
+        if batches is None:
+            train_chunk(timed, runs, device, on_epoch=on_epoch)
+        else:
+            train_prepared(timed, basis, runs[0], batches, device, on_epoch=on_epoch)
+    return_freed_memory()
+    if not problem.method.trained:
+        return clock() - ends[0], 0
+    seconds = [after - before for before, after in pairwise(ends)]
+    later = seconds[1:] or seconds  # a run that diverges at once has no second epoch
+    return median(later), len(later)
+
+
 def _same_work(config: TrainConfig) -> TrainConfig:
     """Return settings that are the same for all with the same work in an epoch."""
     usual = TrainConfig()
@@ -386,7 +356,7 @@ def remedies(
 
 
 @contextlib.contextmanager
-def memory_told(
+def explain_out_of_memory(
     graph: Graph, method: Method, config: TrainConfig, device: torch.device, batches: BatchSettings | None = None
 ) -> Iterator[None]:
     """Turn out-of-memory errors into an InputError that names settings that would fit."""

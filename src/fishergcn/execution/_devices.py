@@ -15,13 +15,7 @@ _SHARE = 0.5
 
 
 def find_device(device: str) -> torch.device:
-    """Return the torch device of a name; ``"auto"`` is a GPU if there is one.
-
-    Examples
-    --------
-    >>> find_device("cpu")
-    device(type='cpu')
-    """
+    """Return the torch device of a name; ``"auto"`` is a GPU if there is one."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -39,14 +33,6 @@ def chunk_size(problem: Problem, device: torch.device, workers: int = 0) -> int:
     """Return how many runs are trained side by side: one on the CPU, as many as fit in memory on a GPU.
 
     Worker processes, if there are any, have equal parts of a GPU's memory, however much they hold at the moment.
-
-    Examples
-    --------
-    >>> import numpy as np, torch, fishergcn
-    >>> from fishergcn.training import parse_method, prepare
-    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4), labels=[0, 0, 1, 1])
-    >>> chunk_size(prepare(graph, parse_method("gcn"), fishergcn.TrainConfig()), torch.device("cpu"))
-    1
     """
     if device.type == "cpu":
         return 1
@@ -56,17 +42,11 @@ def chunk_size(problem: Problem, device: torch.device, workers: int = 0) -> int:
 
 
 def runs_side_by_side(sizes: Sizes, method: Method, config: TrainConfig, free: float) -> int:
-    """Return how many runs are trained at once on a GPU with so many free bytes, at least one and at most 1024."""
+    """Return how many runs are trained at once on a GPU with ``free`` bytes, at least one and at most 1024."""
     one, two = (held_bytes(sizes, method, config, runs, gpu=True) for runs in (1, 2))
     return int(np.clip((_SHARE * free - one) / max(two - one, 1.0) + 1, 1, 1024))
 
 
 def count_cores() -> int:
-    """Return how many cores this process may use.
-
-    Examples
-    --------
-    >>> count_cores() >= 1
-    True
-    """
+    """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

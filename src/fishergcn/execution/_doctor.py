@@ -61,11 +61,11 @@ def diagnose(folder: str | os.PathLike[str] = ".") -> dict[str, Any]:
     ('cpu', ['devices', 'extras', 'machine', 'problems', 'versions', 'write_access'])
     """
     problems: list[str] = []
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         usable.cache_clear()  # it warns once; here it is asked again
         devices = _devices()
-    problems += [str(each.message) for each in told]
+    problems += [str(each.message) for each in caught]
     kernels = {each["device"].partition(":")[0]: each["kernels"] for each in devices}
     for device, package in (("cpu", "numba"), ("cuda", "triton")):
         if kernels.get(device) == "reference" and importlib.util.find_spec(package) is None:
@@ -111,12 +111,12 @@ def _place(use: str, folder: Path) -> dict[str, str | None]:
 
 
 def _kernel_cache() -> dict[str, str | None]:
-    """Say where compiled kernels are kept: where numba is told to, beside their source, or in the user's cache."""
+    """Say where compiled kernels are kept: where NUMBA_CACHE_DIR says, beside their source, or in the user's cache."""
     source = Path(_kernels.__file__).parent
-    told = os.environ.get("NUMBA_CACHE_DIR")
-    found = _place("compiled kernels", Path(told) if told else source)
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    found = _place("compiled kernels", Path(chosen) if chosen else source)
     home = Path.home() / ".cache"
-    return _place("compiled kernels", home) if found["reason"] and not told and home.is_dir() else found
+    return _place("compiled kernels", home) if found["reason"] and not chosen and home.is_dir() else found
 
 
 def _extra(name: str, adds: str, packages: dict[str, str]) -> dict[str, Any]:

@@ -21,13 +21,12 @@ import torch
 from fishergcn._base.mps import SharedGPU
 from fishergcn._base.npz import read_arrays
 from fishergcn._base.process import ProcessError, start_python
-from fishergcn._base.provenance import versions
 from fishergcn._base.tensors import one_thread
 from fishergcn._kernels.threads import many_rows
 from fishergcn.errors import FisherGCNError, reason
 from fishergcn.execution._devices import chunk_size
 from fishergcn.execution._jobs import Job, measure_name, run_to_dict, save_problem
-from fishergcn.training import Problem, Progress, RunRecord, problem_key
+from fishergcn.training import Problem, Progress, RunRecord, make_record, problem_key
 
 _ATTEMPTS = 3
 # Jobs that wait for each worker that is busy, so that none is idle while results are consumed; on a GPU more, since a
@@ -40,27 +39,9 @@ _Answers = queue.SimpleQueue[tuple[Job, list[RunRecord] | BaseException | None]]
 class LocalExecutor:
     """Runs jobs one after the other in this process; on the CPU with one thread, unless the graph is large.
 
-    On matrices of a usual size two threads are often slower than one; several processes are the way to use
-    several cores. Rows of a large graph are dealt to as many threads as torch has.
-
-    Parameters
-    ----------
-    device
-        Where.
-    on_epoch
-        Called after every epoch.
-    keep_going
-        Whether a job that fails gives records that say so, instead of an error.
-
-    Examples
-    --------
-    >>> from fishergcn import TrainConfig, datasets, splits
-    >>> from fishergcn.training import Run, parse_method, prepare
-    >>> cora = datasets.load("cora")
-    >>> problem = prepare(cora, parse_method("gcn"), TrainConfig(max_epochs=2))
-    >>> job = Job(problem, (Run(splits.public(cora), 7),))
-    >>> [[record.epochs for record in records] for _, records in LocalExecutor(torch.device("cpu")).run([job])]
-    [[2]]
+    On matrices of a usual size two threads are often slower than one; several processes are the way to use several
+    cores. Rows of a large graph are dealt to as many threads as torch has. With ``keep_going`` a job that fails gives
+    records that say so, instead of an error.
     """
 
     def __init__(
@@ -98,13 +79,7 @@ class LocalExecutor:
 
 
 class StopWork(Exception):
-    """Raised inside a job, e.g. by a signal handler, to end the work and not just the job.
-
-    Examples
-    --------
-    >>> issubclass(StopWork, Exception)
-    True
-    """
+    """Raised inside a job, e.g. by a signal handler, to end the work and not just the job."""
 
 
 def failed_records(job: Job, error: BaseException) -> list[RunRecord]:
@@ -112,42 +87,14 @@ def failed_records(job: Job, error: BaseException) -> list[RunRecord]:
     why = f"failed: {reason(error)}"
     if not isinstance(error, FisherGCNError):
         why = f"failed: {type(error).__name__}: {reason(error)}"
-    graph = job.problem.graph
-    return [
-        RunRecord(
-            dataset=graph.name or graph.digest,
-            method=job.problem.method.name,
-            split=run.split.name,
-            seed=run.seed,
-            status=why,
-            epochs=0,
-            scores={},
-            curves={},
-            shape=[],
-            seconds=0.0,
-            device="",
-            versions=versions(),
-            config=job.problem.config.to_dict(),
-            graph_digest=graph.digest,
-        )
-        for run in job.runs
-    ]
+    return [make_record(job.problem, run, {}, status=why) for run in job.runs]
 
 
 class ProcessExecutor:
     """Runs jobs in worker processes with one thread each.
 
-    A worker that dies is replaced and its job is tried again, three times in all. Jobs are taken from their
-    source only as workers need them.
-
-    Parameters
-    ----------
-    workers
-        How many processes.
-    keep_going
-        As in :class:`LocalExecutor`.
-    device
-        Where they work; a GPU is shared by all of them, at the same time where :class:`SharedGPU` can have it.
+    A worker that dies is replaced and its job is tried again, three times in all. Jobs are taken from their source only
+    as workers need them. A GPU is shared by all workers, at the same time where :class:`SharedGPU` can have it.
     """
 
     def __init__(self, workers: int, *, keep_going: bool = False, device: torch.device | None = None) -> None:
@@ -171,8 +118,7 @@ class ProcessExecutor:
         waiting: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         finished: _Answers = queue.SimpleQueue()
         stop = threading.Event()
-        threads = 0
-        taken = 0
+        threads = taken = 0
         source = iter(jobs)
         most = (1 + (_WAITING_FOR_GPU if self.gpu else _WAITING)) * self.workers
 
@@ -229,15 +175,15 @@ class ProcessExecutor:
             with contextlib.suppress(FisherGCNError):  # the first job tries again, and says what is wrong
                 worker = self._start(stop)
         while (job := waiting.get()) is not None and not stop.is_set():
-            told = 0  # lists of records that this job has given, which it gives again when it is repeated
+            passed_on = 0  # lists of records of this job, which yields them again when it is repeated
             try:
                 for _ in range(_ATTEMPTS):
                     if worker is None or worker.poll() is not None:
                         worker = self._start(stop)
                     records: list[RunRecord] | None = []
                     for number, records in enumerate(self._ask(worker, job)):
-                        if records is None or number >= told:
-                            told += 1
+                        if records is None or number >= passed_on:
+                            passed_on += 1
                             finished.put((job, records))
                     if records is None or stop.is_set():
                         break
@@ -296,7 +242,10 @@ class ProcessExecutor:
                         return
                     records = [RunRecord.from_dict(values) for values in answer["records"]]
                     if weights is not None:
-                        records = [_with_weights(each, weights / f"{place}.npz") for place, each in enumerate(records)]
+                        records = [
+                            dataclasses.replace(each, weights=read_arrays(weights / f"{place}.npz"))
+                            for place, each in enumerate(records)
+                        ]
                     yield records
 
     @contextlib.contextmanager
@@ -326,7 +275,3 @@ def _how_it_died(status: int | None) -> str:
             "workers need less, and --dry-run says how much one needs."
         )
     return f"a worker process died {_ATTEMPTS} times on the same job."
-
-
-def _with_weights(record: RunRecord, path: Path) -> RunRecord:
-    return dataclasses.replace(record, weights=read_arrays(path))

@@ -78,13 +78,7 @@ class Job:
 
 
 def measure_name(measure: Measure) -> str:
-    """Return ``module:function``, by which another process finds a measure.
-
-    Examples
-    --------
-    >>> measure_name(train_job)
-    'fishergcn.execution._training:train_job'
-    """
+    """Return ``module:function``, by which another process finds a measure."""
     module, name = (getattr(measure, key, "") for key in ("__module__", "__qualname__"))
     if module == "__main__" or not name.isidentifier():
         raise InputError(f"a measure must be a function on the top level of a module, got {name or measure!r}.")
@@ -98,16 +92,7 @@ def find_measure(name: str) -> Measure:
 
 
 class Executor(Protocol):
-    """Where jobs run: this process, several, or several machines.
-
-    Examples
-    --------
-    >>> from fishergcn.execution import choose_executor
-    >>> executor = choose_executor("cpu", workers=1)
-    >>> list(executor.run([]))  # pairs of a job and its records, here of no jobs
-    []
-    >>> executor.close()
-    """
+    """Where jobs run: this process, several, or several machines."""
 
     gpu: bool
     shares_gpu: bool  # whether several jobs run on one at a time
@@ -128,16 +113,6 @@ def cut(
     """Yield runs of a problem as jobs of at most ``size`` runs; ``options`` are those of :class:`Job`.
 
     The cuts do not depend on which runs are kept: taken up again, work has the same chunks, on which rounding depends.
-
-    Examples
-    --------
-    >>> from fishergcn import TrainConfig, datasets, splits
-    >>> from fishergcn.training import parse_method, prepare
-    >>> cora = datasets.load("cora")
-    >>> runs = [Run(splits.public(cora), seed) for seed in range(5)]
-    >>> problem = prepare(cora, parse_method("gcn"), TrainConfig())
-    >>> [[run.seed for run in job.runs] for job in cut(problem, runs, 2, keep=lambda run: run.seed != 1)]
-    [[0], [2, 3], [4]]
     """
     for start in range(0, len(runs), size):
         part = tuple(run for run in runs[start : start + size] if keep is None or keep(run))

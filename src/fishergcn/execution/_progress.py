@@ -1,4 +1,4 @@
-"""Who is told how the work goes, and what people see of it.
+"""Who hears how the work goes, and what people see of it.
 
 Training, studies and searches all report to a :class:`Listener`. The one that shows something is :class:`Display`: on
 a terminal a live table, elsewhere plain lines; both on standard error, so that results can be piped.
@@ -23,7 +23,7 @@ Name = tuple[str, str]  # of the data set and of what is trained on it
 
 
 class Listener:
-    """Is told how the work goes and, itself, does nothing about it; override what you want to know.
+    """Receives progress events and does nothing about them; override what you need.
 
     Examples
     --------
@@ -38,10 +38,10 @@ class Listener:
     """
 
     def begin(self, title: str, planned: Mapping[Name, int], before: Iterable[tuple[Name, RunRecord]] = ()) -> None:
-        """The work begins: so many runs of each (data set, method) are planned, and these were done before."""
+        """The work begins: runs of each (data set, method) that are planned, and records from before."""
 
     def started(self, name: Name, runs: int) -> None:
-        """A job of so many runs was handed out."""
+        """A job of this number of runs was handed out."""
 
     def epoch(self, progress: Progress) -> None:
         """An epoch of a job in this process ended."""
@@ -89,23 +89,20 @@ class _Row:
 
 
 class Display(Listener):
-    """Counts runs and shows where the work stands.
-
-    Examples
-    --------
-    >>> with Display() as display:
-    ...     display.begin("quick", {("cora", "gcn"): 20})  # one line, on standard error
-    """
+    """Counts runs and shows where the work stands."""
 
     def __init__(self) -> None:
         self._console = console(stderr=True)
         self._live: Any = None
-        self._rows: dict[Name, _Row] = {}
-        self._total = self._done = self._done_before = self._failed = self._running = self._told = 0
-        self._started = self._shown = time.monotonic()
+        self._reset({})
+
+    def _reset(self, planned: Mapping[Name, int]) -> None:
+        self._rows = {name: _Row(count) for name, count in planned.items()}
+        self._total = sum(planned.values())
+        self._done = self._done_before = self._failed = self._running = self._parts_shown = 0
+        self._started = self._shown = self._epochs_since = time.monotonic()
         self._epoch = ""
         self._first_epoch = self._last_epoch = 0
-        self._epochs_since = self._started
 
     def __exit__(self, *_: object) -> None:
         if self._live is not None:
@@ -114,11 +111,8 @@ class Display(Listener):
     def begin(self, title: str, planned: Mapping[Name, int], before: Iterable[tuple[Name, RunRecord]] = ()) -> None:
         """Say how much there is to do, and take over what is there already."""
         self.__exit__(None, None, None)  # of work before, where several pieces follow each other
-        self._total = self._done = self._done_before = self._failed = self._running = self._told = 0
-        self._started, self._live = time.monotonic(), None
-        self._shown, self._last_epoch, self._epoch = self._started, 0, ""
-        self._rows = {name: _Row(count) for name, count in planned.items()}
-        self._total = sum(planned.values())
+        self._live = None
+        self._reset(planned)
         for name, record in before:
             if not record.status.startswith("failed"):  # earlier failures are tried again
                 self._done += 1
@@ -177,8 +171,8 @@ class Display(Listener):
     def _is_time(self) -> bool:
         ended, now = self._done + self._failed, time.monotonic()
         parts = ended * min(self._total, _PARTS) // self._total
-        if parts > self._told or now - self._shown > _LINE_EVERY:
-            self._told, self._shown = parts, now
+        if parts > self._parts_shown or now - self._shown > _LINE_EVERY:
+            self._parts_shown, self._shown = parts, now
             return True
         return False
 

@@ -37,17 +37,9 @@ Arrays = dict[str, AnyArray]
 
 
 class RayExecutor:
-    """Runs jobs on a Ray cluster.
+    """Runs jobs on a Ray cluster, ``"auto"`` for the one this machine belongs to; a task takes a GPU or else one core.
 
-    Parameters
-    ----------
-    address
-        Of the cluster, or ``"auto"`` for the one this machine belongs to. A connection that this program has
-        made already is used as it is.
-    gpu
-        Whether a task needs a GPU; without, it takes one core.
-    keep_going
-        As in :class:`LocalExecutor`.
+    A connection that this program has made already is used as it is.
     """
 
     def __init__(self, address: str = "auto", *, gpu: bool = False, keep_going: bool = False) -> None:

@@ -26,12 +26,6 @@ def shared_arrays(name: str, make: Callable[[], Mapping[str, AnyArray]]) -> Mapp
     Without ``torchrun`` these are what is made, and no file is written. With it, the first process of a machine writes
     them to a folder beside other temporary files; the others wait for it, and ``torchrun`` ends them if it fails. When
     all have it, the first calls :func:`forget_shared`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> shared_arrays("numbers", lambda: {"a": np.arange(3)})["a"]
-    array([0, 1, 2])
     """
     if process_count() == 1:
         return make()
@@ -68,13 +62,7 @@ def _folder(name: str) -> Path:
 
 
 def shared_graph(name: str, load: Callable[[], Graph]) -> Graph:
-    """Return a graph that one process of each machine loads, and all of them share.
-
-    Examples
-    --------
-    >>> shared_graph("pair", lambda: Graph.from_edges([(0, 1)])).num_nodes
-    2
-    """
+    """Return a graph that one process of each machine loads, and all of them share."""
     if process_count() == 1:
         return load()
     return Graph.from_arrays(shared_arrays(name, lambda: load().to_arrays()))

@@ -17,9 +17,9 @@ from fishergcn._settings.seeds import FIRST_SEED, check_seeds
 from fishergcn.errors import InputError
 from fishergcn.execution._arguments import check_graph, chosen_config
 from fishergcn.execution._choice import choose_executor
-from fishergcn.execution._cost import ERROR, Part, cost_of, memory_told
+from fishergcn.execution._cost import ERROR, Part, cost_of, explain_out_of_memory
 from fishergcn.execution._devices import find_device
-from fishergcn.execution._jobs import Job, cut
+from fishergcn.execution._jobs import Executor, Job, cut
 from fishergcn.execution._progress import Display, Listener
 from fishergcn.execution._sharing import forget_shared, shared_arrays
 from fishergcn.graph import Graph
@@ -28,6 +28,7 @@ from fishergcn.splits import Split, choose
 from fishergcn.training import (
     BatchSettings,
     Method,
+    Problem,
     Run,
     RunRecord,
     TrainConfig,
@@ -65,75 +66,49 @@ def train(
     Parameters
     ----------
     graph
-        A graph with labels. One without features gets the identity matrix, and a warning says so, unless no method
-        reads features.
+        A graph with labels; without features it gets the identity matrix and a warning, unless no method reads any.
     method
-        ``gcn``, ``gcn-x5``, ``fishergcn``, ``gcn-t``, ``gcn-t-x5`` or ``fishergcn-t``; with suffix ``-c`` the
-        predictions of the samples are drawn together on all nodes. Without the links ``mlp``, ``mlp-x5`` and
-        ``mlp-x5-c``; without features ``lp``, label propagation; without either ``majority``. One of them, or several
-        to compare.
+        One of :data:`METHODS`, any other name that :func:`fishergcn.training.parse_method` reads, or several.
     splits
-        Which nodes to learn from, to stop by and to test on: splits, their names (``"public"``, ``"shuffled:2019"``,
-        …), or a number of them, as :func:`fishergcn.splits.choose` reads them; by default the public split, or one
-        with held-out validation nodes. Without test nodes the test scores are NaN.
+        Splits, their names (``"public"``, ``"shuffled:2019"``, …), or a number of them, as
+        :func:`fishergcn.splits.choose` reads them; by default the public split, or one with held-out validation nodes.
     seeds
         The seeds of initialization, dropout and perturbation; a number n means 2019, …, 2018 + n.
     config
         All settings.
     device
-        ``"cpu"``, ``"cuda"``, ``"cuda:N"``, or ``"auto"`` for a GPU if there is one. On a GPU, runs are trained side
-        by side.
+        ``"cpu"``, ``"cuda"``, ``"cuda:N"``, or ``"auto"`` for a GPU if there is one, on which runs go side by side.
     workers
         Processes on the CPU, one thread each; None for one on each core.
     progress
         Show runs, epochs and accuracy so far on standard error, or tell them to a listener.
     settings
-        Instead of a configuration: ``"general"`` (the default) for settings that suit most graphs, ``"paper"`` for the
-        paper's, or a mapping of those that differ from the general ones. See :meth:`fishergcn.TrainConfig.named`.
+        Instead of a configuration, what :meth:`fishergcn.TrainConfig.named` takes: a name, ``"general"`` by default,
+        or a mapping of those that differ from the general ones.
     keep_weights
         Attach the tested weights to the records.
     batches
-        Train in mini-batches, for graphs whose activations do not fit in memory; under ``torchrun`` all processes
-        share each batch, and all return the same records.
+        Train in mini-batches; under ``torchrun`` all processes share each batch, and all return the same records.
     moved
-        The graphs that ``perturbation="spatial"`` draws from, as adjacency matrices with links of the graph; made by
-        :func:`fishergcn.geometry.embedding.moved_graphs`.
+        The graphs that ``perturbation="spatial"`` draws from: see :func:`fishergcn.geometry.embedding.moved_graphs`.
 
     Returns
     -------
     list of RunRecord
-        In the order of methods, then splits, then seeds.
-
-    Notes
-    -----
-    A run's random numbers come from (data set, split, seed) alone. Its result does not depend on which other runs are
-    trained, on ``workers`` or on the order, up to floating-point rounding; for the same chunks on the same
-    device it is the same bit for bit.
+        By method, then split, then seed. A run does not depend on the others or on ``workers``, up to rounding.
 
     Examples
     --------
     >>> import fishergcn
-    >>> graph = fishergcn.datasets.load("cora")
-    >>> config = fishergcn.TrainConfig(max_epochs=3)
+    >>> graph, config = fishergcn.datasets.load("cora"), fishergcn.TrainConfig(max_epochs=3)
     >>> [record] = fishergcn.train(graph, "fishergcn", "public", config=config)
     >>> record.epochs, record.status
     (3, 'ok')
     """
     graph = check_graph(graph)
     config = chosen_config(config, settings)
-    names = [method] if isinstance(method, str) or not isinstance(method, Iterable) else list(method)
-    methods = [parse_method(name) for name in names]
-    if len({each.name for each in methods}) != len(methods):
-        raise InputError(f"methods must be distinct, got {', '.join(names)}.")
-    numbers = check_seeds(seeds)
-    place = find_device(device)
-    if batches is not None:
-        for each in methods:
-            check_fanout(batches.fanout, each.network.depth(config) if each.trained else None)
-        if workers != 1:
-            raise InputError("workers is for full-batch training; use torchrun for mini-batches.")
-    elif process_count() > 1:
-        raise InputError("torchrun needs a batch size: its processes share mini-batches.")
+    methods, numbers, place = _parsed(method), check_seeds(seeds), find_device(device)
+    _check_batches(batches, methods, config, workers)
     graph = learnable(graph, methods)
     weights = None if moved is None else pool_weights(graph.adjacency, moved)
     runs = [Run(split, seed) for split in choose(graph, splits) for seed in numbers]
@@ -142,21 +117,48 @@ def train(
     if batches is not None:
         return _in_batches(graph, methods, runs, config, batches, place, listener, keep_weights)
     executor = choose_executor(device, workers, most=max(len(runs), 1), on_epoch=listener.epoch)
+    found: list[RunRecord] = []
     with contextlib.closing(executor), listener:
         _begin(listener, graph, methods, runs)
-        found: list[RunRecord] = []
         for each in methods:
-            name = _name(graph, each)
-            with memory_told(graph, each, config, place):
+            with explain_out_of_memory(graph, each, config, place):
                 problem = prepare(graph, each, config, moved=weights)
             check_runs(problem, runs)
-            jobs = list(cut(problem, runs, executor.chunk_size(problem), keep_weights=keep_weights))
-            records: dict[int, list[RunRecord]] = {id(job): [] for job in jobs}
-            for job, done in executor.run(_told(jobs, name, listener)):
-                records[id(job)] += done
-                listener.finished(name, done)
-            found += [record for job in jobs for record in records[id(job)]]
+            found += _records(problem, runs, executor, listener, keep_weights)
     return found
+
+
+def _parsed(method: str | Iterable[str]) -> list[Method]:
+    names = [method] if isinstance(method, str) or not isinstance(method, Iterable) else list(method)
+    methods = [parse_method(name) for name in names]
+    if len({each.name for each in methods}) != len(methods):
+        raise InputError(f"methods must be distinct, got {', '.join(names)}.")
+    return methods
+
+
+def _check_batches(
+    batches: BatchSettings | None, methods: Sequence[Method], config: TrainConfig, workers: int | None
+) -> None:
+    if batches is not None:
+        for each in methods:
+            check_fanout(batches.fanout, each.network.depth(config) if each.trained else None)
+        if workers != 1:
+            raise InputError("workers is for full-batch training; use torchrun for mini-batches.")
+    elif process_count() > 1:
+        raise InputError("torchrun needs a batch size: its processes share mini-batches.")
+
+
+def _records(
+    problem: Problem, runs: Sequence[Run], executor: Executor, listener: Listener, keep_weights: bool
+) -> list[RunRecord]:
+    """Return the records of all runs in their order, whatever that of the jobs."""
+    name = _name(problem.graph, problem.method)
+    jobs = list(cut(problem, runs, executor.chunk_size(problem), keep_weights=keep_weights))
+    records: dict[int, list[RunRecord]] = {id(job): [] for job in jobs}
+    for job, done in executor.run(_announced(jobs, name, listener)):
+        records[id(job)] += done
+        listener.finished(name, done)
+    return [record for job in jobs for record in records[id(job)]]
 
 
 def _in_batches(
@@ -171,26 +173,26 @@ def _in_batches(
 ) -> list[RunRecord]:
     """Train all runs one after the other, in this process or in those that ``torchrun`` started."""
     found: list[RunRecord] = []
-    with process_group(device) as (group, place), listener if group.first else Listener() as told:
+    with process_group(device) as (group, place), listener if group.first else Listener() as audience:
         if group.size > 1 and place.type == "cpu":
             torch.set_num_threads(1)  # the processes are the threads
         group.agree(None)  # all are here, and have mapped the graph
         forget_shared()
-        _begin(told, graph, methods, runs)
+        _begin(audience, graph, methods, runs)
         for method in methods:
-            with memory_told(graph, method, config, place, settings):
+            with explain_out_of_memory(graph, method, config, place, settings):
                 matrix = _shared(graph, method, config)
                 problem, basis = prepare_batches(graph, method, config, propagation=matrix, group=group)
                 group.agree(None)
                 forget_shared()
             for run in runs:
-                told.started(_name(graph, method), 1)
-                with memory_told(graph, method, config, place, settings):
+                audience.started(_name(graph, method), 1)
+                with explain_out_of_memory(graph, method, config, place, settings):
                     record = train_prepared(
-                        problem, basis, run, settings, place, group, keep_weights=keep_weights, on_epoch=told.epoch
+                        problem, basis, run, settings, place, group, keep_weights=keep_weights, on_epoch=audience.epoch
                     )
                 found.append(record)
-                told.finished(_name(graph, method), [record])
+                audience.finished(_name(graph, method), [record])
     return found
 
 
@@ -234,7 +236,7 @@ def _begin(listener: Listener, graph: Graph, methods: Sequence[Method], runs: Se
     listener.begin(", ".join(each.name for each in methods), {_name(graph, each): len(runs) for each in methods})
 
 
-def _told(jobs: Iterable[Job], name: tuple[str, str], listener: Listener) -> Iterator[Job]:
+def _announced(jobs: Iterable[Job], name: tuple[str, str], listener: Listener) -> Iterator[Job]:
     for job in jobs:
         listener.started(name, len(job.runs))
         yield job

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from fishergcn.execution._cost import memory_told
+from fishergcn.execution._cost import explain_out_of_memory
 from fishergcn.training import Progress, RunRecord, train_chunk
 
 if TYPE_CHECKING:
@@ -18,21 +18,9 @@ if TYPE_CHECKING:
 def train_job(
     job: Job, device: torch.device, on_epoch: Callable[[Progress], None] | None = None
 ) -> Iterator[list[RunRecord]]:
-    """Yield the records of a job once; where the GPU's memory does not suffice, it is done in two halves.
-
-    Examples
-    --------
-    >>> from fishergcn import datasets, splits
-    >>> from fishergcn.execution import Job
-    >>> from fishergcn.training import Run, TrainConfig, parse_method, prepare
-    >>> cora = datasets.load("cora")
-    >>> problem = prepare(cora, parse_method("gcn"), TrainConfig(max_epochs=1))
-    >>> [[record]] = train_job(Job(problem, (Run(splits.public(cora), 2019),)), torch.device("cpu"))
-    >>> record.status
-    'ok'
-    """
+    """Yield the records of a job once; where the GPU's memory does not suffice, it is done in two halves."""
     problem = job.problem
-    with memory_told(problem.graph, problem.method, problem.config, device):
+    with explain_out_of_memory(problem.graph, problem.method, problem.config, device):
         records = _records(job, device, on_epoch)
     yield records
 

@@ -13,13 +13,12 @@ import numpy as np
 from scipy import sparse
 
 from fishergcn._base.checks import check_choice, check_text
-from fishergcn._base.folders import check_target
+from fishergcn._base.files import check_target
 from fishergcn._base.mapped import write_mapped
 from fishergcn._base.matrices import check_adjacency
 from fishergcn._base.types import AnyArray, CSRArray, FeatureMatrix, IntArray, MatrixLike
 from fishergcn.errors import InputError
 from fishergcn.graph._components import components
-from fishergcn.graph._digest import graph_digest
 from fishergcn.graph._formats._columns import Columns, Empty, Means, Text
 from fishergcn.graph._node_data import (
     check_classes,
@@ -93,13 +92,17 @@ class Graph:
     ) -> None:
         check_choice("self_links", self_links, get_args(SelfLinks))
         check_choice("directed", directed, ("refuse", "symmetrize"))
-        if name is not None:
-            check_text("name", name)
         matrix = check_adjacency(symmetrized(adjacency) if directed == "symmetrize" else adjacency)
         self._adjacency = frozen(without_self_links(matrix) if self_links == "drop" else matrix)
         self._features: FeatureMatrix | None = None if features is None else check_features(features, self.num_nodes)
+        self._describe(labels, name, node_ids, class_names, feature_names, standard_split, masks)
+
+    def _describe(
+        self, labels: Any, name: Any, node_ids: Any, class_names: Any, feature_names: Any, split: Any, masks: Any
+    ) -> None:
+        """Check and keep what is said about the nodes, once links and features are there; then nothing changes."""
+        self.name: str | None = None if name is None else check_text("name", name)
         self._labels = None if labels is None else check_labels(labels, self.num_nodes)
-        self.name = name
         self.node_ids = check_names("node_ids", node_ids, self.num_nodes)
         self.class_names = check_names("class_names", class_names)
         if self.class_names is not None and self._largest_label >= len(self.class_names):
@@ -109,7 +112,7 @@ class Graph:
         if self._labels is not None:
             check_classes(self._labels, self.class_names)
         self.feature_names = check_names("feature_names", feature_names, self.num_features, "columns of features")
-        self.standard_split = check_split(standard_split, self.num_nodes)
+        self.standard_split = check_split(split, self.num_nodes)
         self.masks = check_masks(masks, self.num_nodes)
         self._frozen = True
 
@@ -175,13 +178,7 @@ class Graph:
 
     @property
     def mapped(self) -> bool:
-        """Whether the links lie in a file that is mapped, and not in memory.
-
-        Examples
-        --------
-        >>> Graph.from_edges([(0, 1)]).mapped
-        False
-        """
+        """Whether the links lie in a file that is mapped, and not in memory."""
         array: Any = self._adjacency.data
         while isinstance(array, np.ndarray):
             array = array.base
@@ -190,6 +187,8 @@ class Graph:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of links, weights, features, labels and published splits: equal for equal content."""
+        from fishergcn.graph._formats._arrays import graph_digest
+
         return graph_digest(self)
 
     def __eq__(self, other: object) -> bool:
@@ -503,13 +502,6 @@ class Graph:
         ------
         DataFileError
             If a file is missing, damaged, too large, or holds anything but data.
-
-        Examples
-        --------
-        >>> Graph.from_planetoid("no-such-folder", "cora")
-        Traceback (most recent call last):
-        ...
-        fishergcn.errors.DataFileError: no-such-folder/ind.cora.x does not exist or is not a file.
         """
         from fishergcn.graph._formats._planetoid import planetoid_arguments
 
@@ -535,13 +527,7 @@ class Graph:
         save_graph(self, path)
 
     def to_arrays(self) -> dict[str, AnyArray]:
-        """Return the graph as arrays by name, which share its memory; :meth:`from_arrays` undoes it.
-
-        Examples
-        --------
-        >>> sorted(Graph.from_edges([(0, 1)], labels=[0, 1]).to_arrays())[:3]
-        ['adjacency_data', 'adjacency_indices', 'adjacency_indptr']
-        """
+        """Return the graph as arrays by name, which share its memory; :meth:`from_arrays` undoes it."""
         from fishergcn.graph._formats._arrays import graph_arrays
 
         return graph_arrays(self)

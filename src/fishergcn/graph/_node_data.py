@@ -84,8 +84,9 @@ def check_labels(labels: Sequence[int] | AnyArray, num_nodes: int) -> IntArray:
         raise InputError(f"labels must hold one class for each of the {num_nodes} nodes, got shape {raw.shape}.")
     if np.issubdtype(raw.dtype, np.floating) and not np.array_equal(raw, np.round(raw)):
         raise InputError(
-            f"labels must be classes, numbered from 0 (-1 for unknown), got numbers such as {_fraction(raw)}: nodes "
-            "are classified here, and numbers are not predicted (regression); group them into classes first."
+            "labels must be classes, numbered from 0 (-1 for unknown), got numbers such as "
+            f"{float(raw[raw != np.round(raw)][0])}: nodes are classified here, and numbers are not predicted "
+            "(regression); group them into classes first."
         )
     if not np.issubdtype(raw.dtype, np.integer):
         raise InputError(f"labels must be integers (-1 for unknown), got type {raw.dtype}.")
@@ -95,11 +96,6 @@ def check_labels(labels: Sequence[int] | AnyArray, num_nodes: int) -> IntArray:
         )
     result: IntArray = frozen(raw.astype(np.int64))
     return result
-
-
-def _fraction(numbers: AnyArray) -> float:
-    """Return the first number that is no integer."""
-    return float(numbers[numbers != np.round(numbers)][0])
 
 
 def check_classes(labels: IntArray, names: Sequence[str] | None) -> None:

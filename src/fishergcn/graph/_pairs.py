@@ -138,16 +138,13 @@ def _merge(number: IntArray, values: FloatArray | None, *, keep_larger: bool) ->
 
 def _require_reverse_arcs(number: IntArray, distinct: IntArray, reverse: IntArray, weights: FloatArray) -> None:
     """Raise for the first arc whose reverse is missing or has another weight."""
-    order = np.argsort(reverse)
-    same_weight = np.isclose(weights[order], weights, rtol=ROUNDING, atol=0)
-    if np.array_equal(reverse[order], distinct) and same_weight.all():
-        return
     position = np.minimum(np.searchsorted(distinct, reverse), distinct.size - 1)
     same_weight = np.isclose(weights[position], weights, rtol=ROUNDING, atol=0)
     lonely = distinct[~((distinct[position] == reverse) & same_weight)]
-    row = np.flatnonzero(np.isin(number, lonely))[0]
+    if not lonely.size:
+        return
     raise PairError(
-        [int(row)],
+        [int(np.flatnonzero(np.isin(number, lonely))[0])],
         "has no reverse arc of equal weight, but directed='refuse' wants both arcs of every link; "
         "directed='symmetrize' or --directed symmetrize adds the missing ones",
     )

@@ -8,6 +8,7 @@ from fishergcn.models._selection import Candidate, Selection
 from fishergcn.models._trained import TrainedModel
 
 __all__ = [
-    "Candidate", "Selection", "TrainedModel", "best_run", "check_model_target", "load_model", "load_models",
-    "load_runs", "save_models",
+    "Candidate", "Selection", "TrainedModel", "best_run", "load_model", "load_models", "save_models",
 ]  # fmt: skip
+
+SHARED = ("check_model_target", "load_runs")

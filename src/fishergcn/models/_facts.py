@@ -26,25 +26,7 @@ SELECTION = "best validation accuracy, then least validation loss; test scores a
 
 @dataclass(frozen=True)
 class Facts:
-    """What ``model.json`` says.
-
-    Attributes
-    ----------
-    record
-        The run, of which curves and weights are not written here.
-    split_sizes
-        The number of nodes for training, validation and test.
-    chosen_from
-        From how many runs this one was chosen.
-    embedded
-        Whether the graph ships with the package; otherwise it is the file ``graph.npz``.
-    class_names, num_features
-        Outputs and inputs of the network.
-    sums
-        SHA-256 of the binary files.
-    choice
-        How method and settings were chosen, if they were.
-    """
+    """What ``model.json`` says of a saved model; ``sums`` are the SHA-256 of the binary files."""
 
     record: RunRecord
     split_sizes: Mapping[str, int]

@@ -22,8 +22,7 @@ import numpy as np
 from scipy import sparse
 
 from fishergcn import datasets
-from fishergcn._base.files import read_bytes, write_text
-from fishergcn._base.folders import atomic_folder, check_target
+from fishergcn._base.files import atomic_folder, check_target, read_bytes, write_text
 from fishergcn._base.json import parse_json
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError, InputError, reason
@@ -48,15 +47,7 @@ _LARGEST_RUNS_FILE = 1 << 30
 
 
 def check_model_target(folder: str | os.PathLike[str], *, overwrite: bool) -> Path:
-    """Return the real path of a folder to save to, or raise if it must not be written.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     check_model_target(f"{folder}/model", overwrite=False).name
-    'model'
-    """
+    """Return the real path of a folder to save to, or raise if it must not be written."""
     return check_target(folder, overwrite=overwrite, ours=_holds_models_only)
 
 
@@ -96,15 +87,7 @@ def read_split(folder: Path, facts: Facts, graph: Graph) -> Split | None:
 
 
 def load_runs(folder: str | os.PathLike[str]) -> list[RunRecord]:
-    """Read the runs from which a model was chosen, from the ``runs.json`` of its folder; none if there is no such file.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     load_runs(folder)
-    []
-    """
+    """Read the runs from which a model was chosen, in the ``runs.json`` of its folder; none without that file."""
     path = Path(folder, "runs.json")
     if not os.path.isfile(path):
         return []

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,6 +22,7 @@ from torch import Tensor
 
 from fishergcn._base.checks import check_integer
 from fishergcn._base.tensors import check_outputs
+from fishergcn._base.text import csv_text
 from fishergcn._base.types import CSRArray, FloatArray, IntArray, MatrixLike
 from fishergcn._settings.choices import Scaling
 from fishergcn.errors import InputError
@@ -38,7 +39,6 @@ from fishergcn.models._matching import (
     nodes_in_words,
     stacked_features,
 )
-from fishergcn.models._predictions import prediction_rows, predictions_csv
 from fishergcn.models._selection import Selection
 from fishergcn.nn import GCN, Features, FeatureScaling, View, by_layer, full_view, local_view, make_features
 from fishergcn.operators import Operator, SparseMatrix
@@ -399,13 +399,22 @@ class TrainedModel:
 
     def predictions_csv(self, graph: Graph | None = None) -> str:
         """Return a table as CSV: node id, name of the most probable class, probability of each class."""
-        found = self.probabilities(graph)  # first: it refuses what is not a graph
-        return predictions_csv(node_names_of(self.graph if graph is None else graph), self.class_names, found)
+        names = self.class_names
+        rows = [[node, names[row.argmax()], *(f"{each:.9g}" for each in row)] for node, row in self._by_node(graph)]
+        return csv_text(["node", "class", *(f"p:{name}" for name in names)], rows)
 
     def prediction_rows(self, graph: Graph | None = None) -> list[dict[str, Any]]:
         """Return a dictionary for each node: its id, the name of the most probable class, and all probabilities."""
+        names = self.class_names
+        return [
+            {"node": node, "class": names[row.argmax()], "probabilities": dict(zip(names, row.tolist(), strict=True))}
+            for node, row in self._by_node(graph)
+        ]
+
+    def _by_node(self, graph: Graph | None) -> Iterator[tuple[str, FloatArray]]:
+        """Return each node's id with its probabilities."""
         found = self.probabilities(graph)  # first: it refuses what is not a graph
-        return prediction_rows(node_names_of(self.graph if graph is None else graph), self.class_names, found)
+        return zip(node_names_of(self.graph if graph is None else graph), found, strict=True)
 
     def network(self) -> GCN:
         """Return the only network as a module of torch, ready to predict: one with W and b alone."""

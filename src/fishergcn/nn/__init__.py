@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from fishergcn.nn import networks as _networks
+from fishergcn.nn._activation import relu_dropout, words_per_node
 from fishergcn.nn._compiled import CompiledNetwork
-from fishergcn.nn._dropout import Dropout, LocalDropout
+from fishergcn.nn._dropout import Dropout, LocalDropout, MappedDropout
 from fishergcn.nn._family import Family, by_layer
 from fishergcn.nn._features import make_features, ready_features
-from fishergcn.nn._gcn import GCN, layer_sizes, logits
+from fishergcn.nn._gcn import GCN, logits
+from fishergcn.nn._layer import times_weight
 from fishergcn.nn._network import (
     Base,
     Network,
@@ -17,6 +19,7 @@ from fishergcn.nn._network import (
     bases,
     find_base,
     find_network,
+    load_plugins,
     outside_modules,
     register,
     unregister,
@@ -25,8 +28,11 @@ from fishergcn.nn._scaling import FeatureScaling
 from fishergcn.nn._view import Features, View, blockwise_view, full_view, local_view
 
 __all__ = [
-    "GCN", "Base", "CompiledNetwork", "Dropout", "Family", "FeatureScaling", "Features", "LocalDropout", "Network",
-    "Parameter", "Role", "Rule", "View", "bases", "blockwise_view", "by_layer", "find_base", "find_network",
-    "full_view", "layer_sizes", "local_view", "logits", "make_features", "outside_modules", "ready_features",
-    "register", "unregister",
+    "GCN", "Family", "Network", "Parameter", "Rule", "bases", "find_network", "make_features", "register", "unregister",
 ]  # fmt: skip
+
+SHARED = (
+    "Base", "CompiledNetwork", "Dropout", "FeatureScaling", "Features", "LocalDropout", "MappedDropout", "Role", "View",
+    "blockwise_view", "by_layer", "find_base", "full_view", "load_plugins", "local_view", "logits", "outside_modules",
+    "ready_features", "relu_dropout", "times_weight", "words_per_node",
+)  # fmt: skip

@@ -27,24 +27,10 @@ def words_per_node(width: int) -> int:
 
 
 def relu_dropout(values: Tensor, rows: Tensor | None, words: Tensor | None, dropout: float) -> Tensor:
-    """Apply ReLU, then dropout.
+    """Apply ReLU, then dropout, to V of shape (p, B, H).
 
-    Parameters
-    ----------
-    values
-        V, shape (p, B, H).
-    rows
-        The node of each row, shape (p,); all nodes in order if None.
-    words
-        Packed masks of shape (B, ≥ n * words_per_node(H)); no dropout if None.
-    dropout
-        The probability to drop a unit.
-
-    Examples
-    --------
-    >>> import torch
-    >>> relu_dropout(torch.tensor([[[-1.0, 2.0]]]), None, None, 0.5)
-    tensor([[[0., 2.]]])
+    ``rows`` (p,) are the nodes of its rows, None for all in order; ``words`` (B, ≥ n * words_per_node(H)) the packed
+    masks, None for no dropout.
     """
     if words is None:
         return torch.relu(values)

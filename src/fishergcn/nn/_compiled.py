@@ -28,31 +28,7 @@ from fishergcn.operators import SparseMatrix, SparsePlusLowRank
 
 
 class CompiledNetwork:
-    """R networks with M samples each over one view of the graph, whose derivative is written out.
-
-    Parameters
-    ----------
-    view
-        Sparse features and sparse matrices; see :meth:`fits`.
-
-    Notes
-    -----
-    The results are those of :func:`logits` and of its derivative, up to rounding.
-
-    Examples
-    --------
-    >>> import torch, fishergcn
-    >>> from fishergcn.nn import full_view, make_features
-    >>> from fishergcn.operators import SparseMatrix
-    >>> graph = fishergcn.datasets.load("cora")
-    >>> matrix = SparseMatrix.from_scipy(fishergcn.renormalized(graph.adjacency), dtype=torch.float32)
-    >>> view = full_view(make_features(graph.features), matrix, depth=2)
-    >>> weights = [torch.ones(1, 1433, 16), torch.ones(1, 16, 7)]
-    >>> CompiledNetwork.fits(view, weights)
-    True
-    >>> CompiledNetwork(view).forward(weights).shape
-    torch.Size([2708, 1, 7])
-    """
+    """R networks with M samples each over one view of the graph: :func:`logits` and its derivative, up to rounding."""
 
     def __init__(self, view: View) -> None:
         self.view = view
@@ -105,18 +81,8 @@ class CompiledNetwork:
     ) -> Tensor:
         """Add the gradients of the weights to ``slopes``; return that of the operator's c, shape (R * M, k).
 
-        Parameters
-        ----------
-        weights
-            W^l of each layer, shape (R, d_l, d_{l+1}).
-        slopes
-            Of the same shapes.
-        dropout
-            Masks of M samples, with a rate above 0.
-        slope_of
-            Maps b = r * M + m and the logits (p, C) of sample m of run r to the gradient of the loss in them.
-        operator
-            Perturbed graphs, R * M of them, whose sparse part is that of the view.
+        W^l has shape (R, d_l, d_{l+1}). ``dropout`` has a rate above 0; the operator is R * M perturbed graphs whose
+        sparse part is that of the view.
         """
         return Step(self.view, self._rows, self._last, weights, dropout, operator).gradients(slopes, slope_of)
 

@@ -27,15 +27,7 @@ _TOGETHER = 5  # as many samples as the kernel of the first weights takes at onc
 
 
 class LastLayer(NamedTuple):
-    """The last layer's sparse matrix without columns that have no entries.
-
-    Attributes
-    ----------
-    matrix
-        What is left, (p, q).
-    places
-        The new number of each column, or -1, (n,).
-    """
+    """The last layer's matrix (p, q) without its empty columns, and the new number of each column (n,), or -1."""
 
     matrix: SparseMatrix
     places: AnyArray
@@ -53,30 +45,14 @@ class LastLayer(NamedTuple):
 
 
 class _Sample(NamedTuple):
-    """A sample between the first weights and the way back to them.
+    """A sample between the first product with the weights and the backward pass through it."""
 
-    Attributes
-    ----------
-    b
-        r * M + m, its number.
-    first
-        Z⁰, (n, d), in whose place its gradient is left.
-    entering
-        Uᵀ Z⁰, (k, d).
-    into
-        Where the gradients of all weights are added.
-    slope_of
-        The gradient of the loss in the logits.
-    total
-        Where the gradient in c is added, (k,).
-    """
-
-    b: int
-    first: AnyArray
-    entering: FloatArray
-    into: list[AnyArray]
+    b: int  # r * M + m
+    first: AnyArray  # Z⁰, (n, d), in whose place its gradient is left
+    entering: FloatArray  # Uᵀ Z⁰, (k, d)
+    into: list[AnyArray]  # where the gradients of all weights are added
     slope_of: SlopeOfLoss
-    total: FloatArray
+    total: FloatArray  # where the gradient in c is added, (k,)
 
 
 class Step:
@@ -254,10 +230,7 @@ class Step:
         before: AnyArray,
         places: AnyArray,
     ) -> FloatArray:
-        """Add the gradient of a layer's weights; replace the activations by the gradient G of what made them.
-
-        Returns Uᵀ G, shape (k, d).
-        """
+        """Add the gradient of a layer's weights; replace the activations by their gradient G; return Uᵀ G, (k, d)."""
         kernels, left, by_class = _kernels(), self.bases[layer], self.by_class[layer - 1][b // self.samples]
         sums = _sums(len(hidden), (left.shape[1], hidden.shape[1]))
         slopes = _sums(len(hidden), by_class.shape)

@@ -21,30 +21,11 @@ Ranges: TypeAlias = "tuple[IntArray, IntArray]"  # first elements and numbers of
 
 @dataclass(frozen=True)
 class Dropout:
-    """The dropout of one training step.
+    """The dropout of one training step: M masks for each of R runs (by their keys), each element dropped at a rate."""
 
-    Attributes
-    ----------
-    keys
-        One random key per run, int64, shape (R,).
-    samples
-        M, the number of independent masks per run.
-    epoch
-        Which step this is; on a GPU also as an int64 tensor of one number there.
-    rate
-        The probability to drop an element.
-
-    Examples
-    --------
-    >>> import torch
-    >>> step = Dropout(torch.tensor([7, 8]), samples=3, epoch=0, rate=0.5)
-    >>> step.words(0, count=4).shape
-    torch.Size([6, 4])
-    """
-
-    keys: Tensor
-    samples: int
-    epoch: int | Tensor
+    keys: Tensor  # int64, (R,)
+    samples: int  # M
+    epoch: int | Tensor  # which step; on a GPU also as an int64 tensor of one number there
     rate: float
 
     __repr__ = one_line
@@ -53,28 +34,17 @@ class Dropout:
         """Draw the packed mask of a layer, or None where nothing is dropped."""
         if self.rate == 0.0:
             return None
+        return self._draw(purpose, count)
+
+    def _draw(self, purpose: int, count: int) -> Tensor:
         return draw_words(self.keys, self.samples, purpose, self.epoch, count, self.rate)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MappedDropout(Dropout):
-    """The dropout of a module: its keys may be of tensors that torch.func transforms, one for each of an ensemble.
+    """The dropout of a module: its keys may be of tensors that torch.func transforms, one for each of an ensemble."""
 
-    Examples
-    --------
-    >>> import torch
-    >>> def mask(key):
-    ...     return MappedDropout(key, samples=1, epoch=0, rate=0.5).words(0, count=4)
-    >>> torch.vmap(mask)(torch.tensor([[7], [8]])).shape
-    torch.Size([2, 1, 4])
-    """
-
-    __repr__ = one_line
-
-    def words(self, purpose: int, count: int) -> Tensor | None:
-        """Draw the packed mask of a layer, or None where nothing is dropped."""
-        if self.rate == 0.0:
-            return None
+    def _draw(self, purpose: int, count: int) -> Tensor:
         drawn: Tensor = _Words.apply(self.keys, self.samples, purpose, self.epoch, count, self.rate)  # type: ignore[no-untyped-call]
         return drawn
 
@@ -106,27 +76,11 @@ class _Words(torch.autograd.Function):
         return words.view(info.batch_size, -1, words.shape[1]), 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LocalDropout(Dropout):
-    """The dropout of one step on some nodes of the graph, numbered within the batch.
-
-    Attributes
-    ----------
-    elements
-        For each layer which elements of the whole graph's mask belong to its nodes, as starts and lengths.
-
-    Examples
-    --------
-    >>> import numpy as np, torch
-    >>> step = Dropout(torch.tensor([7]), samples=1, epoch=0, rate=0.5)
-    >>> some = LocalDropout.of(step, np.ones((100, 3)), np.array([4, 90]), [(np.array([4]), 64)])
-    >>> some.words(0, count=1).shape, some.words(1, count=2).shape
-    (torch.Size([1, 1]), torch.Size([1, 2]))
-    """
+    """The dropout of one step on some nodes: ``elements`` are ranges of the whole graph's mask, layer by layer."""
 
     elements: tuple[Ranges, ...] = ()
-
-    __repr__ = one_line
 
     @classmethod
     def of(
@@ -134,16 +88,8 @@ class LocalDropout(Dropout):
     ) -> LocalDropout:
         """Pick what a batch needs of the masks of the whole graph.
 
-        Parameters
-        ----------
-        whole
-            The dropout of the step.
-        features
-            X of the whole graph, SciPy CSR or an array.
-        entering
-            The nodes whose features are read.
-        hidden
-            The nodes and the width of each hidden layer.
+        ``features`` is X of the whole graph, ``entering`` the nodes whose features are read, ``hidden`` the nodes and
+        the width of each hidden layer.
         """
         if isinstance(features, sparse.csr_array):
             starts = features.indptr[entering].astype(np.int64)
@@ -153,10 +99,7 @@ class LocalDropout(Dropout):
         elements += [_equal_ranges(rows, 32 * words_per_node(width)) for rows, width in hidden]
         return cls(whole.keys, whole.samples, whole.epoch, whole.rate, tuple(elements))
 
-    def words(self, purpose: int, count: int) -> Tensor | None:
-        """Draw the packed mask of a layer, or None where nothing is dropped."""
-        if self.rate == 0.0:
-            return None
+    def _draw(self, purpose: int, count: int) -> Tensor:
         return gather_words(self.keys, self.samples, purpose, int(self.epoch), *self.elements[purpose], self.rate)
 
 

@@ -1,7 +1,4 @@
-"""One family of networks, told apart by their matrix P and by settings.
-
-z = P h W + h V + b,   h' = dropout(relu(norm(z))) in each hidden layer,   logits = the last z
-"""
+"""One family of networks, which differ in their matrix P and in settings."""
 
 from __future__ import annotations
 
@@ -23,7 +20,20 @@ _OWN = 500  # the first stream of V: those before are of W
 
 
 class Family(Network):
-    """W are ``weights.l``, V ``own.l``, b ``biases.l``, scale and shift of a norm ``scales.l`` and ``shifts.l``."""
+    """Networks that differ in their matrix P and in settings: a subclass needs to say no more than its texts and P.
+
+        z = P h W + h V + b,   h' = dropout(relu(norm(z))) in each hidden layer,   logits = the last z
+
+    W are ``weights.l``, V ``own.l``, b ``biases.l``, scale and shift of a norm ``scales.l`` and ``shifts.l``.
+
+    Examples
+    --------
+    >>> from fishergcn import TrainConfig
+    >>> class Wide(Family):
+    ...     name, title, summary, matrix = "wide", "a network", "reads walks of several steps", "high-order"
+    >>> list(Wide().parameters(1433, 7, TrainConfig(bias=True)))
+    ['weights.0', 'weights.1', 'biases.0', 'biases.1']
+    """
 
     def sees_itself(self, config: TrainConfig) -> bool:
         """Whether the node itself has weights V; without links that would be the same as W."""
@@ -63,14 +73,7 @@ class Family(Network):
 
 
 def by_layer(weights: Mapping[str, Tensor], group: str) -> list[Tensor]:
-    """Return the tensors of one group, ``group.0``, ``group.1``, …, as far as there are any.
-
-    Examples
-    --------
-    >>> import torch
-    >>> len(by_layer({"weights.0": torch.ones(1), "weights.1": torch.ones(1), "biases.0": torch.ones(1)}, "weights"))
-    2
-    """
+    """Return the tensors of one group, ``group.0``, ``group.1``, …, as far as there are any."""
     found: list[Tensor] = []
     while (name := f"{group}.{len(found)}") in weights:
         found.append(weights[name])

@@ -68,14 +68,7 @@ def make_features(
 def ready_features(
     scaled: Any, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
 ) -> SparseFeatures | DenseFeatures:
-    """Take features that are scaled already, on their own memory where they have this precision.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> ready_features(np.eye(2, dtype=np.float32)).shape
-    (2, 2)
-    """
+    """Take features that are scaled already, on their own memory where they have this precision."""
     if sparse.issparse(scaled):
         return SparseFeatures(scaled, device, dtype)
     return DenseFeatures(torch.as_tensor(scaled, dtype=dtype, device=device))

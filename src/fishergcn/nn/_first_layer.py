@@ -29,16 +29,7 @@ def half_first_product(
 ) -> Tensor | None:
     """Return Ã X W of shape (p, R * M, H), X with dropout; None where half precision is not what it is computed in.
 
-    Parameters
-    ----------
-    view
-        Features and operators.
-    weight
-        W, shape (R, D, H).
-    words, samples, dropout
-        As for ``SparseFeatures.times``.
-    once
-        Whether no derivative of a derivative will be asked for.
+    ``once``: no derivative of a derivative will be asked for.
     """
     features, operator = view.features, view.operators[0]
     perturbed = operator if isinstance(operator, SparsePlusLowRank) else None

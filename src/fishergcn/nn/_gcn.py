@@ -39,39 +39,12 @@ def logits(
     norms: Sequence[tuple[Tensor, Tensor]] = (),
     once: bool = False,
 ) -> Tensor:
-    """Run R networks with M samples each over one view of the graph.
+    """Run R networks with M samples each over a view: entry r * M + m of (p, R * M, C) is sample m of run r.
 
-    Parameters
-    ----------
-    weights
-        W^l for each layer, shape (R, d_l, d_{l+1}).
-    view
-        Features, operators and rows (see ``View``).
-    dropout
-        Masks for training, or None for prediction (then M = 1, unless the operators are a larger batch).
-    biases
-        b^l for each layer, shape (R, d_{l+1}); none by default.
-    own
-        V^l for each layer, of the shapes of W^l: what a node says of itself; none by default.
-    norms
-        Scale and shift, two of shape (R, d_{l+1}), of each hidden layer, whose units are brought to mean 0 and
-        variance 1 at each node before; none by default.
-    once
-        Whether no derivative of a derivative will be asked for, which makes the first one faster on a GPU.
-
-    Returns
-    -------
-    Tensor of shape (p, R * M, C)
-        Batch entry r * M + m is sample m of run r.
-
-    Examples
-    --------
-    >>> import numpy as np, torch
-    >>> from fishergcn.nn import full_view, make_features
-    >>> from fishergcn.operators import DenseOperator
-    >>> view = full_view(make_features(np.eye(3)), DenseOperator(torch.eye(3)), depth=2)
-    >>> logits([torch.ones(5, 3, 4), torch.ones(5, 4, 2)], view).shape  # of 5 networks
-    torch.Size([3, 5, 2])
+    W^l (``weights``) and V^l (``own``) have shape (R, d_l, d_{l+1}), b^l (``biases``) shape (R, d_{l+1}). ``norms`` are
+    scale and shift of each hidden layer, whose units are first brought to mean 0 and variance 1 at each node. Without
+    ``dropout`` M is 1, unless the operators are a larger batch. ``once``: no derivative of a derivative will be asked
+    for.
     """
     samples, rate = (dropout.samples, dropout.rate) if dropout else (1, 0.0)
     if own:
@@ -81,9 +54,7 @@ def logits(
     if len(weights) > 1 and not own:
         product = half_first_product(view, weights[0], words, samples, rate, once=once)
     if product is None:
-        hidden = view.features.times(weights[0], words, samples, rate)
-        if words is None and samples > 1:  # samples that differ in the operator alone
-            hidden = hidden.repeat_interleave(samples, dim=1)
+        hidden = view.times(weights[0], words, samples, rate)
     for layer, weight in enumerate(weights[1:], start=1):
         words = dropout.words(layer, nodes * words_per_node(weight.shape[1])) if dropout else None
         bias, norm = biases[layer - 1] if biases else None, norms[layer - 1] if norms else None
@@ -92,7 +63,8 @@ def logits(
             hidden = then(product, view.rows[0])
         else:
             hidden = view.propagate(layer - 1, hidden, then, own=bool(own))
-    return view.propagate(-1, hidden, partial(_output, bias=biases[-1] if biases else None), own=bool(own))
+    last = biases[-1] if biases else None
+    return view.propagate(-1, hidden, lambda values, _: _shifted(values, last), own=bool(own))
 
 
 def _activate(
@@ -111,10 +83,6 @@ def _activate(
         scale, shift = (each.repeat_interleave(values.shape[1] // len(each), dim=0) for each in norm)
         values = torch.nn.functional.layer_norm(values, values.shape[-1:]) * scale + shift
     return activated_times_weight(values, rows, words, rate, weight, once=once)
-
-
-def _output(values: Tensor, _: Tensor | None, bias: Tensor | None) -> Tensor:
-    return _shifted(values, bias)
 
 
 def _shifted(values: Tensor, bias: Tensor | None) -> Tensor:
@@ -220,13 +188,7 @@ class GCN(nn.Module):
 
 
 def layer_sizes(in_features: int, hidden: int | Sequence[int], num_classes: int) -> tuple[int, ...]:
-    """Return the sizes of all layers, checked.
-
-    Examples
-    --------
-    >>> layer_sizes(1433, 64, 7)
-    (1433, 64, 7)
-    """
+    """Return the sizes of all layers, checked."""
     inner = tuple(hidden) if isinstance(hidden, Iterable) else (hidden,)
     return (
         check_integer("in_features", in_features, minimum=1),

@@ -72,23 +72,7 @@ class Parameter:
 
 
 class Base(ABC):
-    """A way to predict, as methods name it: a network, or a rule that trains nothing.
-
-    Attributes
-    ----------
-    name
-        With which the names of its methods begin, after ``fisher``: lower-case letters and digits.
-    title
-        What it is, for cards: "a graph convolutional network".
-    summary
-        One line for help, pages and the documentation.
-    suffixes
-        What may stand around the name: ``f`` for ``fisher…``, ``t`` for ``-t``, ``x`` for ``-xM``, ``c`` for ``-c``.
-    matrix
-        The name of the matrix that it multiplies with: see :func:`fishergcn.propagation.find_matrix`.
-    without_links
-        The name of the same without the links, by comparison with which one learns what they add, if there is one.
-    """
+    """A way to predict, as methods name it: a :class:`Network`, or a :class:`Rule` that trains nothing."""
 
     name: ClassVar[str]
     title: ClassVar[str]
@@ -108,7 +92,17 @@ class Base(ABC):
 
 
 class Rule(Base):
-    """A way to predict from labels and links alone, without anything to train."""
+    """A way to predict from labels and links alone, without training; it has the attributes of a :class:`Network`.
+
+    Examples
+    --------
+    >>> import numpy as np, torch
+    >>> from fishergcn.operators import DenseOperator
+    >>> [majority] = [each for each in bases() if each.name == "majority"]
+    >>> path = DenseOperator(torch.eye(3, dtype=torch.float64))
+    >>> majority.log_probabilities(path, np.array([0, 0, 1]), [np.array([0])], 2)[2].exp()
+    tensor([[0.6667, 0.3333]], dtype=torch.float64)
+    """
 
     @abstractmethod
     def log_probabilities(
@@ -131,6 +125,21 @@ class Rule(Base):
 
 class Network(Base):
     """A network with named tensors. Subclass it, say what it is, and :func:`register` an instance.
+
+    Attributes
+    ----------
+    name
+        With which the names of its methods begin, after ``fisher``: lower-case letters and digits.
+    title
+        What it is, for cards: "a graph convolutional network".
+    summary
+        One line for help, pages and the documentation.
+    suffixes
+        What may stand around the name: ``f`` for ``fisher…``, ``t`` for ``-t``, ``x`` for ``-xM``, ``c`` for ``-c``.
+    matrix
+        The name of the matrix that it multiplies with: see :func:`fishergcn.propagation.find_matrix`.
+    without_links
+        The name of the same without the links, by comparison with which one learns what they add, if there is one.
 
     Examples
     --------
@@ -272,15 +281,7 @@ def unregister(name: str) -> None:
 
 
 def find_base(name: str) -> Base:
-    """Return the network or the rule of a name.
-
-    Examples
-    --------
-    >>> find_base("lp").trained
-    False
-    """
-    if name not in _BASES:
-        load_plugins()
+    """Return the network or the rule of a name."""
     if name not in _BASES:
         raise InputError(f"there is no network {name!r}{suggestion(name, _BASES)}; known are {', '.join(_BASES)}.")
     return _BASES[name]

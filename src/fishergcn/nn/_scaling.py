@@ -17,23 +17,7 @@ from fishergcn._settings.choices import Scaling
 class FeatureScaling:
     """``x_ij / Σ_j |x_ij|`` by rows, (x_ij - center_j) / scale_j by columns, or x_ij itself; sparse stays sparse.
 
-    Attributes
-    ----------
-    by_rows : bool
-        Whether each row is divided by the sum of its magnitudes: by its sum, where nothing is negative. Rows of zeros
-        stay.
-    center, scale : ndarray of shape (D,), optional
-        Of the columns. A center must be None for sparse features, which would lose their zeros.
-
-    Examples
-    --------
-    >>> counts = np.array([[1.0, 3.0], [0.0, 0.0]])
-    >>> FeatureScaling.learn(counts, "rows").apply(counts)
-    array([[0.25, 0.75],
-           [0.  , 0.  ]])
-    >>> columns = FeatureScaling.learn(np.array([[1.0, 7.0], [3.0, 7.0]]), "columns")
-    >>> columns.apply(np.array([[4.0, 8.0]]))  # other rows, on the scale of the first ones
-    array([[2., 1.]])
+    Rows of zeros stay. Sparse features have no center: they would lose their zeros.
     """
 
     by_rows: bool = False
@@ -44,11 +28,7 @@ class FeatureScaling:
 
     @classmethod
     def learn(cls, features: MatrixLike, kind: Scaling) -> FeatureScaling:
-        """Return the scaling of X, n x D, by its rows, by its columns, or none.
-
-        By columns, the scale is the standard deviation (1 where it is 0), and the center the mean; sparse features
-        have no center.
-        """
+        """Return the scaling of X: by columns, the standard deviation (1 where it is 0) and, if dense, the mean."""
         if kind != "columns":
             return cls(by_rows=kind == "rows")
         given: Any = features

@@ -21,40 +21,22 @@ from fishergcn._base.reprs import one_line
 from fishergcn._base.types import CSRArray, IntArray
 from fishergcn._kernels.choice import NEARLY_ALL
 from fishergcn.nn._blocks import ROWS_AT_ONCE, FeatureBlocks, RowBlocks, pieces, row_block
+from fishergcn.nn._dropout import Dropout
 from fishergcn.nn._features import DenseFeatures, SparseFeatures
 from fishergcn.operators import Operator, as_operator
 
+#: What follows a product: maps its values and the nodes of its rows, None for all, to what enters the next layer.
+Then: TypeAlias = Callable[[Tensor, "Tensor | None"], Tensor]
 #: Features made ready for products: see :func:`make_features`.
 Features: TypeAlias = "SparseFeatures | DenseFeatures"
 
 
 @dataclass(frozen=True)
 class View:
-    """A network's view of the graph.
+    """A network's view of the graph: features, and for each layer its operator and the nodes it outputs (None: all).
 
-    Attributes
-    ----------
-    features
-        The features, restricted to the rows that enter.
-    operators
-        What each layer multiplies with, first layer first.
-    rows
-        The nodes that each layer outputs, or None for all nodes in order.
-    itself
-        Where the nodes that each layer outputs stand among those that enter it, or None for the same in the same
-        order. For networks that read a node beside what the matrix says of it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fishergcn.nn import local_view, make_features
-    >>> from fishergcn import renormalized
-    >>> path = renormalized(np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]))
-    >>> view = local_view(make_features(np.eye(3)), path, np.array([0]), depth=2, device="cpu", dtype=torch.float32)
-    >>> [operator.shape for operator in view.operators]
-    [(2, 3), (1, 2)]
-    >>> view.position(np.array([0]))
-    array([0])
+    ``itself`` says where the nodes that each layer outputs stand among those that enter it (None: at the same place),
+    for networks that read a node beside what the matrix says of it.
     """
 
     features: Features | FeatureBlocks
@@ -69,13 +51,23 @@ class View:
         last = self.rows[-1]
         return nodes if last is None else np.searchsorted(last.cpu().numpy(), nodes)
 
-    def propagate(
-        self, layer: int, dense: Tensor, then: Callable[[Tensor, Tensor | None], Tensor], *, own: bool = False
-    ) -> Tensor:
-        """Return what ``then`` makes of a layer's product and of the nodes of its rows.
+    def enter(self, weight: Tensor, dropout: Dropout | None = None) -> Tensor:
+        """Return X W with dropout on X, shape (q, R * M, d), of the nodes that enter, for weights (R, D, d)."""
+        words = dropout.words(0, self.features.mask_words) if dropout else None
+        return self.times(weight, words, *((dropout.samples, dropout.rate) if dropout else (1, 0.0)))
+
+    def times(self, weight: Tensor, words: Tensor | None, samples: int, rate: float) -> Tensor:
+        """Return X W, as :meth:`enter` does, with masks that were drawn before."""
+        found = self.features.times(weight, words, samples, rate)
+        # Without masks the samples differ in the operator alone.
+        return found.repeat_interleave(samples, dim=1) if words is None and samples > 1 else found
+
+    def propagate(self, layer: int, dense: Tensor, then: Then | None = None, *, own: bool = False) -> Tensor:
+        """Return a layer's product, shape (p, R * M, d), or what ``then`` makes of it and of the nodes of its rows.
 
         With ``own``, the first half of the columns is propagated, and the second half of a node itself is added to it.
         """
+        then = _as_it_is if then is None else then
         operator, mine = self.operators[layer], None
         if own:
             width = dense.shape[2] // 2
@@ -92,6 +84,10 @@ class View:
         return then(_plus(operator.propagate(dense), mine), self.rows[layer])
 
 
+def _as_it_is(values: Tensor, _: Tensor | None) -> Tensor:
+    return values
+
+
 def _plus(product: Tensor, mine: Tensor | None) -> Tensor:
     """Add what nodes say of themselves, shape (p, B, d), to a product that may have several samples of each of them."""
     if mine is None:
@@ -100,16 +96,7 @@ def _plus(product: Tensor, mine: Tensor | None) -> Tensor:
 
 
 def full_view(features: Features, operator: Operator, depth: int) -> View:
-    """Return the view of all nodes: every layer multiplies with the same operator and outputs every node.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fishergcn.nn import make_features
-    >>> from fishergcn.operators import SparseMatrix
-    >>> full_view(make_features(np.eye(3)), SparseMatrix.from_scipy(np.eye(3)), depth=2).rows
-    (None, None)
-    """
+    """Return the view of all nodes: every layer multiplies with the same operator and outputs every node."""
     return View(features, (operator,) * depth, (None,) * depth)
 
 
@@ -126,35 +113,8 @@ def local_view(
 ) -> View:
     """Return the view of some nodes: each layer only outputs what the next one needs.
 
-    Parameters
-    ----------
-    features
-        X of the whole graph.
-    propagation
-        Ã, n x n.
-    nodes
-        The nodes whose outputs are wanted.
-    depth
-        The number of layers.
-    device, dtype
-        Where and in which precision the products run.
-    whole
-        Returns Ã as an operator that is there already. It takes the place of blocks that are nearly as large, so that
-        several views hold it once.
-    itself
-        Whether each layer also reads the nodes that it outputs.
-
-    Examples
-    --------
-    See :class:`View`.
-
-    >>> import numpy as np
-    >>> from fishergcn.nn import make_features
-    >>> from fishergcn import renormalized
-    >>> pair = renormalized(np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]]))
-    >>> view = local_view(make_features(np.eye(3)), pair, np.array([1]), depth=1, device="cpu", dtype=torch.float32)
-    >>> view.operators
-    (SparseMatrix(1 × 2, 2 entries, torch.float32, cpu),)
+    ``whole`` returns Ã as an operator that is there already: it replaces blocks that are nearly as large, so that
+    several views hold it once. With ``itself`` each layer also reads the nodes that it outputs.
     """
     reached, total = reach(propagation, nodes, depth, itself=itself), propagation.shape[1]
     if whole is not None:
@@ -192,27 +152,8 @@ def blockwise_view(
 ) -> View:
     """Return the view of some nodes of a large graph, for prediction: it is walked in blocks of rows.
 
-    Two layers' activations are held at most, and only those of nodes that the wanted ones depend on.
-
-    Parameters
-    ----------
-    prepare
-        Makes some rows of the features ready, for example ``lambda rows: make_features(X[rows])``.
-    propagation, nodes, depth, device, dtype, itself
-        As for :func:`local_view`.
-    rows_at_once
-        How many rows a block has.
-
-    Examples
-    --------
-    >>> import numpy as np, torch
-    >>> from fishergcn import renormalized
-    >>> from fishergcn.nn import logits, make_features
-    >>> path = renormalized(np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]))
-    >>> place = {"device": "cpu", "dtype": torch.float32}
-    >>> view = blockwise_view(lambda rows: make_features(np.eye(3)[rows]), path, np.arange(3), 1, **place)
-    >>> logits([torch.ones(1, 3, 2)], view).shape
-    torch.Size([3, 1, 2])
+    Two layers' activations are held at most, and only those of nodes that the wanted ones depend on. ``prepare`` makes
+    some rows of the features ready, for example ``lambda rows: make_features(X[rows])``.
     """
     reached = reach(propagation, nodes, depth, rows_at_once, itself=itself)
     operators = tuple(
@@ -227,15 +168,7 @@ def blockwise_view(
 def reach(
     propagation: CSRArray, nodes: IntArray, depth: int, rows_at_once: int = ROWS_AT_ONCE, *, itself: bool = False
 ) -> list[IntArray]:
-    """Return the nodes that enter each layer, first layer first, and last those wanted, ascending.
-
-    Examples
-    --------
-    >>> from scipy import sparse
-    >>> path = sparse.csr_array([[1.0, 1, 0], [1, 1, 1], [0, 1, 1]])
-    >>> reach(path, np.array([0]), depth=2)
-    [array([0, 1, 2]), array([0, 1]), array([0])]
-    """
+    """Return the nodes that enter each layer, first layer first, and last those wanted, ascending."""
     found = [np.unique(nodes)]
     for _ in range(depth):
         entering = np.zeros(propagation.shape[1], dtype=np.bool_)

@@ -10,9 +10,9 @@ from fishergcn.operators._low_rank import SparsePlusLowRank
 from fishergcn.operators._operator import Operator
 from fishergcn.operators._sparse import SparseMatrix, spmm
 
-__all__ = [
-    "BlockOperator", "CongruenceOperator", "DenseOperator", "LinkOperator", "Operator", "PolynomialOperator",
-    "SparseMatrix", "SparsePlusLowRank", "spmm",
-]  # fmt: skip
+__all__ = ["DenseOperator", "Operator", "SparseMatrix", "SparsePlusLowRank"]
 
-SHARED = ("IdentityOperator", "NodeBlockOperator", "PooledOperator", "as_operator")
+SHARED = (
+    "BlockOperator", "CongruenceOperator", "IdentityOperator", "LinkOperator", "NodeBlockOperator",
+    "PolynomialOperator", "PooledOperator", "as_operator", "spmm",
+)  # fmt: skip

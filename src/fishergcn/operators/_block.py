@@ -17,27 +17,9 @@ from fishergcn.operators._sparse import SparseMatrix
 class BlockOperator(Placed):
     """Ã_RC - Ū_R diag(c) Ū_Cᵀ for each vector c of a batch: what a layer of a mini-batch multiplies with.
 
-    Parameters
-    ----------
-    matrix
-        Ã_RC, p x q, possibly sampled.
-    left, right
-        Ū_R and Ū_C, rows of the global basis, p x k and q x k; constants, which get no gradient.
-    coefficients
-        c, shape (B, k).
-    add
-        Adds up Ū_Cᵀ Z over the processes that hold other parts of the batch, gradients too; ``right`` must then be
-        divided by the number of processes that hold a node. None for a single process.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from scipy import sparse
-    >>> row = SparseMatrix.from_scipy(sparse.csr_array([[0.5, 0.5]]))
-    >>> left, right = torch.tensor([[1.0]]).double(), torch.tensor([[1.0], [-1.0]]).double()
-    >>> operator = BlockOperator(row, left, right, torch.tensor([[0.25]]).double())
-    >>> operator.propagate(torch.tensor([[[1.0]], [[0.0]]]).double())
-    tensor([[[0.2500]]], dtype=torch.float64)
+    ``matrix`` is Ã_RC, p x q, possibly sampled; ``left`` Ū_R (p, k) and ``right`` Ū_C (q, k) are rows of the global
+    basis, constants without a gradient; ``coefficients`` is c, (B, k). ``add`` sums Ū_Cᵀ Z over the processes that hold
+    other parts of the batch, gradients too; ``right`` must then be divided by the number of processes that hold a node.
     """
 
     _parts = ("matrix", "left", "right", "coefficients", "add")

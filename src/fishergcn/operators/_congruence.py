@@ -24,34 +24,11 @@ class Factor(Protocol):
 
 
 class CongruenceOperator(Placed):
-    """Ã′ = I - s M (I - Ã) M, for each of B symmetric factors M with its scale s.
+    """Ã′ = I - s M (I - Ã) M, for each of B symmetric factors M with its scale s (B,).
 
-    With L = I - Ã the new L′ = s M L M is symmetric and positive semi-definite whatever M is. Two factors and one
-    product with Ã make a product with Ã′; derivatives of every kind flow to the activations, to M and to s.
-
-    Parameters
-    ----------
-    sparse : SparseMatrix of shape (n, n)
-        Ã.
-    factor
-        M, of a batch of B: an object with ``times(sparse, Z)``, the product M Z with activations (n, B, d), and
-        ``to(device, dtype)``; :class:`fishergcn.perturbation.CongruenceNeighborhood` makes them.
-    scale : Tensor of shape (B,)
-        s; 1/tr(ρM²) with ρ = L / tr L keeps the trace of L.
-    batch_shape : tuple of int
-        Into which the batch falls; (B,) by default.
-
-    Examples
-    --------
-    >>> import fishergcn
-    >>> from fishergcn.perturbation import CongruenceNeighborhood
-    >>> path = fishergcn.renormalized([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
-    >>> operator = CongruenceNeighborhood(path, "nodes").operator([[0.1, 0.0, -0.1]])
-    >>> operator
-    CongruenceOperator(3 × 3, batch (1,), torch.float64, cpu)
-    >>> dense = operator.to_dense()[0]
-    >>> round(float(dense.trace()), 12) == round(float(path.trace()), 12)
-    True
+    With L = I - Ã the new L′ = s M L M is symmetric and positive semi-definite whatever M is; s = 1/tr(ρM²) with ρ = L
+    / tr L keeps the trace. Two factors and one product with Ã make a product with Ã′; derivatives of every kind flow to
+    the activations, to M and to s.
     """
 
     _parts = ("sparse", "factor", "scale", "batch_shape")
@@ -86,21 +63,7 @@ class CongruenceOperator(Placed):
 class PolynomialOperator(Placed):
     """Σ_a b_a T_a(Ã), a polynomial in Ã written with Chebyshev polynomials T_a, a = 0..p.
 
-    Parameters
-    ----------
-    sparse : SparseMatrix of shape (n, n)
-        Ã.
-    coefficients : sequence of float or Tensor
-        b; tensors are broadcast against the activations (n, B, d) and get gradients.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from fishergcn.operators import SparseMatrix
-    >>> swap = SparseMatrix.from_scipy([[0.0, 1.0], [1.0, 0.0]])
-    >>> square = PolynomialOperator(swap, [0.5, 0.0, 0.5])  # Ã² = (T_0 + T_2) / 2
-    >>> square.propagate(torch.tensor([1.0, 0.0]).double()[:, None, None]).flatten()
-    tensor([1., 0.], dtype=torch.float64)
+    Coefficients b that are tensors are broadcast against the activations (n, B, d) and get gradients.
     """
 
     _parts = ("sparse", "coefficients")

@@ -14,25 +14,9 @@ from fishergcn.operators._sparse import SparseMatrix
 class LinkOperator(Placed):
     """Ã_b = (D_b + I)^-1/2 (A_b + I) (D_b + I)^-1/2 of graphs A_b, b = 1..B, given by their links.
 
-    Parameters
-    ----------
-    ends : Tensor of shape (2, m), int64
-        The links that the graphs share, each once.
-    kept : Tensor of shape (m, B)
-        Their weights in each graph, 0 where a link is missing.
-    pairs : Tensor of shape (2, a, B), int64
-        Links of weight 1 that each graph has of its own, beside the shared ones.
-    own : Tensor of shape (n,)
-        The diagonal of A + I.
-
-    Examples
-    --------
-    >>> import torch
-    >>> ends, none = torch.tensor([[0], [1]]), torch.empty(2, 0, 2, dtype=torch.int64)
-    >>> with_and_without = LinkOperator(ends, torch.tensor([[1.0, 0.0]]), none, torch.ones(2))
-    >>> with_and_without.propagate(torch.tensor([1.0, 0.0])[:, None, None].expand(2, 2, 1)).squeeze()
-    tensor([[0.5000, 1.0000],
-            [0.5000, 0.0000]])
+    ``ends`` (2, m) are the links that the graphs share, each once, and ``kept`` (m, B) their weights, 0 where one is
+    missing; ``pairs`` (2, a, B) are links of weight 1 that each graph has of its own; ``own`` (n,) is the diagonal of A
+    + I.
     """
 
     _parts = ("ends", "kept", "pairs", "own")

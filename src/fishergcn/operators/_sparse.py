@@ -242,28 +242,10 @@ class SparseMatrix(Placed):
 
 
 def spmm(matrix: SparseMatrix, dense: Tensor) -> Tensor:
-    """Y = S X, shape (..., m, d), for each X in a batch.
+    """Y = S X, shape (..., m, d), for each X in a batch of shape (..., n, d).
 
-    Differentiable in X any number of times, in reverse and forward mode, and under ``torch.func.vmap``.
-    The values of S are constants and get no gradient.
-
-    Parameters
-    ----------
-    matrix : SparseMatrix of shape (m, n)
-        S.
-    dense : Tensor of shape (..., n, d)
-        X, in the dtype and on the device of the matrix.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from scipy import sparse
-    >>> path = SparseMatrix.from_scipy(sparse.csr_array([[0.0, 1.0], [0.0, 0.0]]))
-    >>> x = torch.tensor([[3.0], [5.0]], dtype=torch.float64, requires_grad=True)
-    >>> y = spmm(path, x)
-    >>> y.sum().backward()
-    >>> x.grad.ravel()
-    tensor([0., 1.], dtype=torch.float64)
+    Differentiable in X any number of times, in reverse and forward mode, and under ``torch.func.vmap``; S gets no
+    gradient.
     """
     return batched_product(matrix, dense)
 

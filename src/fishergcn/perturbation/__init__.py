@@ -12,10 +12,11 @@ from fishergcn.perturbation._neighborhood import Neighborhood, PerturbationWarni
 from fishergcn.perturbation._perturbation import Coordinates, Perturbation
 
 __all__ = [
-    "BlockNeighborhood", "CongruenceNeighborhood", "Coordinates", "Neighborhood", "Perturbation",
-    "PerturbationWarning", "SpectralAdversary",
+    "CongruenceNeighborhood", "Coordinates", "Neighborhood", "Perturbation", "PerturbationWarning",
+    "SpectralAdversary",
 ]  # fmt: skip
 
 SHARED = (
-    "GraphPool", "LinkNoise", "best_weights", "choose_directions", "graph_spectrum", "pool_weights",
+    "BlockNeighborhood", "GraphPool", "LinkNoise", "best_weights", "choose_directions", "graph_spectrum",
+    "pool_weights",
 )  # fmt: skip

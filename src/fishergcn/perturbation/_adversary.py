@@ -43,15 +43,11 @@ class SpectralAdversary(nn.Module):
         Random keys of R runs that train side by side, each with a ξ of its own; see
         :func:`fishergcn.streams.keys_of`. The first ξ and the noise of a step depend on a run's key alone.
 
-    Attributes
-    ----------
-    xi : nn.Parameter of shape (k, 1), or (R, k) with keys
-        ξ, in float64 whatever the precision of the network: ``half()`` and ``to(dtype)`` do not round it.
-
     Notes
     -----
     In training mode a call returns M perturbed operators; in evaluation mode, as with dropout, the plain one.
-    The loss is not monotone in the radius: a component of ϕ may move towards ε or towards 0.
+    The loss is not monotone in the radius: a component of ϕ may move towards ε or towards 0. The parameter ``xi``, ξ of
+    shape (k, 1), or (R, k) with keys, stays in float64: ``half()`` and ``to(dtype)`` do not round it.
 
     Examples
     --------
@@ -67,9 +63,6 @@ class SpectralAdversary(nn.Module):
     >>> optimizer.step()
     >>> adversary.eval()().batch_shape
     ()
-    >>> two_runs = SpectralAdversary(neighborhood, samples=4, keys=torch.tensor([7, 8]))
-    >>> two_runs(step=0).batch_shape
-    (2, 4)
     """
 
     def __init__(
@@ -136,10 +129,7 @@ class SpectralAdversary(nn.Module):
 
     @torch.no_grad()
     def xi_gradient(self, gradient: Tensor, noise: Tensor, phi: Tensor) -> Tensor:
-        """Return the gradient in ξ, (R, k), from that in c, (R, M, k), of the graphs at φ = ``draw(noise=noise)``.
-
-        It is what autograd makes of ``forward``, for draws of low rank and with keys, in a fraction of the time.
-        """
+        """Return the gradient in ξ, (R, k), from that in c, (R, M, k), at φ of this noise, without autograd."""
         at_noise = self.neighborhood.noise_gradient(phi, gradient.double())
         at_shape, share = (at_noise * noise).sum(-2), torch.sigmoid(self.xi)
         inside = (share >= _SMALLEST_SHARE) & (share <= _LARGEST_SHARE)
@@ -160,10 +150,7 @@ class SpectralAdversary(nn.Module):
             self._drawn = self._drawn[0], self._drawn[1][:, runs]
 
     def parameter_group(self, lr: float | None = None) -> dict[str, Any]:
-        """Return the group that ascends in ξ, without weight decay, for any torch optimizer that knows ``maximize``.
-
-        ``lr`` is the learning rate of ξ; that of the optimizer if not given.
-        """
+        """Return the group that ascends in ξ without weight decay, for any optimizer that knows ``maximize``."""
         group: dict[str, Any] = {"params": [self.xi], "maximize": True, "weight_decay": 0.0}
         return group if lr is None else {**group, "lr": lr}
 

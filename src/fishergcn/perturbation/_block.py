@@ -28,37 +28,9 @@ from fishergcn.spectrum import Spectrum, top_spectrum
 class BlockNeighborhood(Neighborhood):
     """Ã(φ) = diag(Ã_1(φ_1), …, Ã_G(φ_G)): G graphs side by side, each moved in its own neighborhood.
 
-    Block g is Ã_g - Ū_g diag(c_g) Ū_gᵀ, with the eigenpairs of L_g = I - Ã_g on the largest component of graph
-    g and c_g from φ_g as in :class:`Neighborhood`. A graph with fewer than k directions (few nodes, no links) has zeros
-    in their place: those entries of φ have no effect.
-
-    Parameters
-    ----------
-    propagations : sequence of sparse matrices of shape (n_g, n_g)
-        Ã_1, …, Ã_G, as for :class:`Neighborhood`; a graph may have a single node.
-    rank : int
-        k, the most directions that a graph has.
-    radius, noise, seed
-        As for :class:`Neighborhood`.
-    spectra : sequence of Spectrum, optional
-        (w_g, Ū_g) computed before, of at most k directions each.
-
-    Attributes
-    ----------
-    graph : Tensor of shape (n,)
-        Which graph each node belongs to.
-
-    Examples
-    --------
-    >>> import fishergcn
-    >>> path = fishergcn.renormalized([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
-    >>> pair = fishergcn.renormalized([[0, 1], [1, 0]])
-    >>> around = BlockNeighborhood([path, pair], rank=2)
-    >>> around.eigenvalues
-    tensor([[1.1667, 0.5000],
-            [1.0000, 0.0000]], dtype=torch.float64)
-    >>> around.operator(around.sample(5)).batch_shape
-    (5,)
+    Block g is Ã_g - Ū_g diag(c_g) Ū_gᵀ, with the eigenpairs of L_g = I - Ã_g on the largest component of graph g and
+    c_g from φ_g as in :class:`Neighborhood`. A graph with fewer than ``rank`` directions (few nodes, no links) has
+    zeros in their place: those entries of φ have no effect. ``graph``, (n,), says which graph each node belongs to.
     """
 
     local = False
@@ -103,10 +75,7 @@ class BlockNeighborhood(Neighborhood):
             self._warn_beyond()
 
     def like(self, eigenvalues: Tensor) -> BlockNeighborhood:
-        """Return the neighborhoods, of the same radius and noise, of other graphs known by w, shape (G, k).
-
-        They draw φ and know c; they hold no matrices, so that :meth:`operator` is refused.
-        """
+        """Return the neighborhoods of other graphs known by w, (G, k), alone: they draw φ but have no operator."""
         if eigenvalues.ndim != 2 or eigenvalues.shape[1] != self.rank:
             raise InputError(f"eigenvalues must have shape (graphs, {self.rank}), got {tuple(eigenvalues.shape)}.")
         other = copy.copy(self)
@@ -170,10 +139,7 @@ class BlockNeighborhood(Neighborhood):
 
 
 def graph_spectrum(propagation: CSRArray, rank: int, seed: int) -> Spectrum:
-    """Return the k largest eigenpairs of L = I - Ã on the largest component, or all that are not in its kernel.
-
-    Unlike :func:`fishergcn.top_spectrum` it takes graphs of any size: those with fewer directions than k, or none.
-    """
+    """Return the k largest eigenpairs of L = I - Ã on the largest component, or all outside its kernel."""
     size = propagation.shape[0]
     trace = size - float(propagation.trace())
     component = int(largest_component(propagation).sum())

@@ -49,13 +49,8 @@ class CongruenceNeighborhood(Coordinates):
     degree : int
         p, from 1 to 32, for ``"polynomial"``: a product with Ã(x) takes 2p + 1 products with Ã.
     basis : array of shape (n, r), optional
-        V: X = V C Vᵀ takes the place of ``directions``; x holds the entries of the symmetric C, its diagonal first and
-        then √2 C_ab for a < b.
-
-    Attributes
-    ----------
-    directions : str
-        ``"basis"`` where a basis is given.
+        V: X = V C Vᵀ takes the place of ``directions``, which is ``"basis"`` then; x holds the entries of the symmetric
+        C, its diagonal first and then √2 C_ab for a < b.
 
     Notes
     -----
@@ -125,15 +120,7 @@ class CongruenceNeighborhood(Coordinates):
         self._family = self._family.to(self.device)
 
     def phi(self, noise: ArrayOrTensor, shape: ArrayOrTensor | float | None = None) -> Tensor:
-        """Return x = ϕ ∘ unit ∘ √12 e, shape (..., k), in float64; node weights are at least -1.
-
-        Parameters
-        ----------
-        noise : array or Tensor of shape (..., k)
-            e.
-        shape : array or Tensor of shape (k,), or a number, optional
-            ϕ; ``radius`` if not given.
-        """
+        """Return x = ϕ ∘ unit ∘ √12 e for ϕ = ``shape``, by default the radius; node weights are at least -1."""
         e = self._coordinates("noise", noise)
         return self._family.limit(self._scale(shape) * (math.sqrt(12.0) * self.unit) * e)
 
@@ -155,10 +142,7 @@ class CongruenceNeighborhood(Coordinates):
         return CongruenceOperator(self.propagation, self._family.factor(flat), self.scale_of(flat), given.shape[:-1])
 
     def mean_operator(self) -> Operator:
-        """Return I - E[M L M]/(1 + ε²), the mean of the graphs that are drawn with ϕ = ε, without noise.
-
-        The trace is restored once, for the mean; the bound x ≥ -1 of node weights is left out.
-        """
+        """Return I - E[M L M]/(1 + ε²), the mean of the graphs drawn with ϕ = ε, node weights not bounded."""
         return self._family.mean_operator(self.propagation, self.radius)
 
     def tangent(self, x: ArrayOrTensor) -> Tensor:
@@ -169,10 +153,8 @@ class CongruenceNeighborhood(Coordinates):
     def distance(self, x: ArrayOrTensor) -> Tensor:
         """Bures distance D_B(ρ, ρ(x)) = (2 - 2/√(1 + κ²))^½ for each x; not squared.
 
-        Raises
-        ------
-        InputError
-            Where I + X is not positive semi-definite, or not surely so: the distance is less than the formula there.
+        Refused where I + X is not positive semi-definite, or not surely so: the distance is less than the formula
+        there.
         """
         given = self._coordinates("x", x)
         smallest = float(self.smallest_factor(given).min())
@@ -186,10 +168,9 @@ class CongruenceNeighborhood(Coordinates):
         return kappa * torch.sqrt(2.0 / (secant * (secant + 1.0)))  # 2 - 2/r = 2κ²/(r (r + 1)), exact for small κ
 
     def smallest_factor(self, x: ArrayOrTensor) -> Tensor:
-        """Return the smallest eigenvalue of I + X on the support of ρ for each x, shape (...).
+        """Return the smallest eigenvalue of I + X on the support of ρ for each x, shape (...), or a bound below it.
 
-        Where it is surely not negative this may be a bound below it; for polynomials on more than 1,000 nodes it is one
-        always.
+        A bound is returned where it is surely not negative, and for polynomials on more than 1,000 nodes always.
         """
         given = self._coordinates("x", x).detach()
         found = [self._family.smallest(each) for each in given.reshape(-1, self.rank).cpu().numpy()]

@@ -26,10 +26,7 @@ def choose_directions(propagation: CSRArray, rank: int, directions: Directions, 
 
 
 def _random_spectrum(propagation: CSRArray, rank: int, seed: int) -> Spectrum:
-    """Return k random orthonormal directions of the largest component, each with its Rayleigh quotient.
-
-    They are uniform in the orthogonal complement of the kernel of L, which a perturbation along them keeps.
-    """
+    """Return k random orthonormal directions of the largest component, orthogonal to the kernel of L."""
     nodes = np.flatnonzero(largest_component(propagation))
     if rank >= nodes.size:
         raise InputError(f"rank must be less than the size of the largest component, {nodes.size} nodes, got {rank}.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -18,19 +19,21 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class Factor(ABC):
-    """M = I + X, one for each entry of a batch, given by some tensors."""
+class Factor:
+    """M = I + X, one for each entry of a batch: ``product(Ã, Z, *parts)`` is M Z for activations (n, B, d)."""
 
-    def __init__(self, *parts: Tensor) -> None:
-        self.parts = parts
+    def __init__(self, product: Callable[..., Tensor], *parts: Tensor) -> None:
+        self.product, self.parts = product, parts
 
-    @abstractmethod
     def times(self, matrix: SparseMatrix, dense: Tensor) -> Tensor:
-        """Return M Z for activations (n, B, d), given Ã."""
+        """Return M Z, given Ã."""
+        return self.product(matrix, dense, *self.parts)
 
-    def to(self, device: torch.device, dtype: torch.dtype) -> Self:
+    def to(self, device: torch.device, dtype: torch.dtype) -> Factor:
         """Return the factor on another device or in another precision."""
-        return type(self)(*(each.to(device, dtype if each.is_floating_point() else None) for each in self.parts))
+        return Factor(
+            self.product, *(each.to(device, dtype if each.is_floating_point() else None) for each in self.parts)
+        )
 
 
 class Family(ABC):

@@ -17,18 +17,6 @@ from fishergcn.perturbation._family import Factor, Family, laplacian_diagonal, r
 _MOST_PAIRS = 200_000_000
 
 
-class LinkFactor(Factor):
-    """X_ij = X_ji = v_e on links e = (i, j), for ends (2, m) and values v of shape (m, B)."""
-
-    def times(self, matrix: SparseMatrix, dense: Tensor) -> Tensor:
-        """Return M Z."""
-        ends, values = self.parts[0], self.parts[1].unsqueeze(-1)
-        out = dense
-        for here, there in (ends, ends.flip(0)):
-            out = out.index_add(0, here, dense[there] * values)
-        return out
-
-
 class Links(Family):
     """tr ρX² = xᵀQx, where Q has Ã_e² (ρ_ii + ρ_jj) on its diagonal and an entry for each two sides of a triangle.
 
@@ -59,9 +47,9 @@ class Links(Family):
         square = x.square() @ self.diagonal + (x[..., self.first] * x[..., self.second]) @ self.between
         return mean, root(square - mean.square())
 
-    def factor(self, x: Tensor) -> LinkFactor:
-        """Return I + X."""
-        return LinkFactor(self.ends, (x * self.weights).T.contiguous())
+    def factor(self, x: Tensor) -> Factor:
+        """Return I + X, with values x_e Ã_e on the links."""
+        return Factor(_times_links, self.ends, (x * self.weights).T.contiguous())
 
     def smallest(self, x: FloatArray) -> float:
         """Return 1 - max |x_e| where that is not negative, else the smallest eigenvalue of I + X."""
@@ -86,6 +74,13 @@ class Links(Family):
         scaled = (laplacian + change) / (1.0 + radius**2)
         found = sparse.csr_array(sparse.eye_array(plain.shape[0]) - scaled)
         return SparseMatrix.from_scipy(found, device=matrix.device, dtype=matrix.dtype)
+
+
+def _times_links(matrix: SparseMatrix, dense: Tensor, ends: Tensor, values: Tensor) -> Tensor:
+    out = dense
+    for here, there in (ends, ends.flip(0)):
+        out = out.index_add(0, here, dense[there] * values.unsqueeze(-1))
+    return out
 
 
 def _triangle_sides(

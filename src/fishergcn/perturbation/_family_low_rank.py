@@ -15,16 +15,6 @@ from fishergcn.operators import SparseMatrix, SparsePlusLowRank
 from fishergcn.perturbation._family import Factor, Family, laplacian_diagonal, root
 
 
-class LowRankFactor(Factor):
-    """X = V C Vᵀ, for V of shape (n, r) and C of shape (B, r, r)."""
-
-    def times(self, matrix: SparseMatrix, dense: Tensor) -> Tensor:
-        """Return M Z."""
-        basis, core = self.parts
-        moments = torch.einsum("nr,nbd->brd", basis, dense)
-        return dense + torch.einsum("nr,brd->nbd", basis, core @ moments)
-
-
 class LowRank(Family):
     """x holds C in the orthonormal basis of symmetric matrices: diagonal first, then √2 C_ab for a < b."""
 
@@ -60,9 +50,8 @@ class LowRank(Family):
         square = ((core @ self.gram @ core) * self.seen).sum((-1, -2))
         return mean, root(square - mean.square())
 
-    def factor(self, x: Tensor) -> LowRankFactor:
-        """Return I + X."""
-        return LowRankFactor(self.basis, self._core(x))
+    def factor(self, x: Tensor) -> Factor:
+        return Factor(_times_low_rank, self.basis, self._core(x))
 
     def smallest(self, x: FloatArray) -> float:
         """Return the smallest eigenvalue of I + X; the eigenvalues of V C Vᵀ that are not 0 are those of C VᵀV."""
@@ -79,6 +68,11 @@ class LowRank(Family):
         rest = sparse.csr_array((plain + radius**2 * sparse.eye_array(plain.shape[0])) / grown)
         place = SparseMatrix.from_scipy(rest, device=matrix.device, dtype=matrix.dtype)
         return SparsePlusLowRank(place, self.basis @ turn, values / grown)
+
+
+def _times_low_rank(matrix: SparseMatrix, dense: Tensor, basis: Tensor, core: Tensor) -> Tensor:
+    moments = torch.einsum("nr,nbd->brd", basis, dense)
+    return dense + torch.einsum("nr,brd->nbd", basis, core @ moments)
 
 
 def _symmetric_basis(rank: int) -> FloatArray:

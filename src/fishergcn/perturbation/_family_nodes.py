@@ -12,14 +12,6 @@ from fishergcn.operators import SparseMatrix
 from fishergcn.perturbation._family import Factor, Family, laplacian_diagonal
 
 
-class NodeFactor(Factor):
-    """M = diag(m), for weights m of shape (n, B): how loud each node speaks and how well it hears."""
-
-    def times(self, matrix: SparseMatrix, dense: Tensor) -> Tensor:
-        """Return M Z."""
-        return self.parts[0].unsqueeze(-1) * dense
-
-
 class Nodes(Family):
     """M = diag(1 + x): tr ρX² = Σ ρ_ii x_i², so each node moves the graph by as much when x_i ∝ ρ_ii^-½."""
 
@@ -43,9 +35,9 @@ class Nodes(Family):
         spread = torch.linalg.vector_norm(self.diagonal.sqrt() * (x - mean.unsqueeze(-1)), dim=-1)
         return mean, spread
 
-    def factor(self, x: Tensor) -> NodeFactor:
-        """Return diag(1 + x)."""
-        return NodeFactor((1.0 + x.T).contiguous())
+    def factor(self, x: Tensor) -> Factor:
+        """Return diag(1 + x): how loud each node speaks and how well it hears."""
+        return Factor(_times_nodes, (1.0 + x.T).contiguous())
 
     def smallest(self, x: FloatArray) -> float:
         """Return min(1 + x_i) over nodes with links."""
@@ -57,6 +49,10 @@ class Nodes(Family):
         plain = matrix.scipy
         scaled = (plain + sparse.diags_array(radius**2 - variance * self.own)) / (1.0 + radius**2)
         return SparseMatrix.from_scipy(sparse.csr_array(scaled), device=matrix.device, dtype=matrix.dtype)
+
+
+def _times_nodes(matrix: SparseMatrix, dense: Tensor, weights: Tensor) -> Tensor:
+    return weights.unsqueeze(-1) * dense
 
 
 def best_weights(gradient: FloatArray, shares: FloatArray, size: float) -> FloatArray:

@@ -22,14 +22,6 @@ _SMALL_NODES = 1_000  # up to here all eigenvalues are computed where it matters
 _COLUMNS = 256  # at once; and as many random signs where the traces are estimated
 
 
-class PolynomialFactor(Factor):
-    """M = Σ_a b_a T_a(Ã), a = 0..p, for coefficients b of shape (B, p + 1)."""
-
-    def times(self, matrix: SparseMatrix, dense: Tensor) -> Tensor:
-        """Return M Z, with p products."""
-        return PolynomialOperator(matrix, self.parts[0].T.unsqueeze(-1).unbind(0)).propagate(dense)
-
-
 class Polynomials(Family):
     """P_1, …, P_p with tr ρP_i(L)P_j(L) = δ_ij and tr ρP_j(L) = 0, so tr ρX² = Σ x_j².
 
@@ -62,12 +54,9 @@ class Polynomials(Family):
         """Return 0 and the length of x."""
         return torch.zeros_like(x[..., 0]), torch.linalg.vector_norm(x, dim=-1)
 
-    def _coefficients(self, x: Tensor) -> Tensor:
-        return self._basis[0] + x @ self._basis[1:]
-
-    def factor(self, x: Tensor) -> PolynomialFactor:
-        """Return I + X."""
-        return PolynomialFactor(self._coefficients(x))
+    def factor(self, x: Tensor) -> Factor:
+        """Return I + X = Σ_a b_a T_a(Ã), a = 0..p."""
+        return Factor(_times_polynomial, self._basis[0] + x @ self._basis[1:])
 
     def smallest(self, x: FloatArray) -> float:
         """Return the smallest eigenvalue of I + X on the support; of large graphs the minimum between its ends."""
@@ -106,6 +95,10 @@ class Polynomials(Family):
             total = chebyshev.chebadd(total, chebyshev.chebmul(each, each) * radius**2 / self.degree)
         laplacian = chebyshev.chebmul(total, [1.0, -1.0]) / (1.0 + radius**2)
         return PolynomialOperator(matrix, chebyshev.chebsub([1.0], laplacian).tolist())
+
+
+def _times_polynomial(matrix: SparseMatrix, dense: Tensor, coefficients: Tensor) -> Tensor:
+    return PolynomialOperator(matrix, coefficients.T.unsqueeze(-1).unbind(0)).propagate(dense)
 
 
 def _traces(propagation: CSRArray, degree: int) -> FloatArray:

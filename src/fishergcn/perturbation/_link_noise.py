@@ -66,10 +66,7 @@ class LinkNoise(OtherWeights):
         return f"LinkNoise({self.nodes} nodes, {what}, {self.dtype}, {self.device})"
 
     def mean_operator(self) -> SparseMatrix:
-        """Return Ã of the mean graph, in which each link has weight 1 - rate.
-
-        The pairs that flipping adds are left out: in the mean they are a constant, 2 rate m / n² for all pairs.
-        """
+        """Return Ã of the mean graph: links have weight 1 - rate; added pairs, a constant in the mean, are left out."""
         weights, own = (each.double().cpu().numpy() for each in (self.weights, self.own))
         return self._graph(weights * (1.0 - self.rate), own)
 
@@ -109,10 +106,7 @@ class GraphPool(OtherWeights):
 
 
 def pool_weights(adjacency: CSRArray, graphs: Sequence[MatrixLike]) -> FloatArray:
-    """Return the link weights of graphs that have the links of A, shape (K, m), or raise where they have others.
-
-    They are those above the diagonal, row by row of A.
-    """
+    """Return the link weights, (K, m), above the diagonal row by row of A, of graphs that have only links of A."""
     if not graphs:
         raise InputError("moved must hold at least one graph, got none.")
     links = sparse.coo_array(sparse.triu(adjacency, 1))

@@ -69,19 +69,12 @@ class Neighborhood(Coordinates):
     metric : {"bures", "log-det", "frobenius"}
         For which metric a draw is isotropic: the Bures one, m = λ̄^-½; that of the log-det divergence
         tr(ρ'ρ⁻¹) - log det(ρ'ρ⁻¹) - k, m = √k; that of ‖ρ' - ρ‖²/2, m = (k / Σ_j 1/λ̄_j)^½ / λ̄. All have Σ λ̄ m² = k,
-        the same squared length in the mean. The von Neumann divergence needs no word of its own: along fixed
-        eigenvectors it has the Bures metric (see :meth:`von_neumann_divergence`).
+        the same squared length in the mean. The von Neumann divergence has the Bures metric along fixed eigenvectors
+        (see :meth:`von_neumann_divergence`).
     seed : int
         Of the eigen-solver, of random directions, and of draws that are given no generator.
     spectrum : Spectrum, optional
-        (w, Ū) computed before; see :meth:`from_spectrum`.
-
-    Attributes
-    ----------
-    spectrum : Spectrum
-        (w, Ū) and tr L.
-    graph : Tensor of shape (n,), optional
-        Which graph each node belongs to; None where there is one.
+        (w, Ū) and tr L, an attribute too; given where they were computed before (see :meth:`from_spectrum`).
 
     Notes
     -----
@@ -92,15 +85,12 @@ class Neighborhood(Coordinates):
     leaves it at ε = 0.1, and two of three do at 0.3. A draw beyond makes some signals grow, from layer to layer. Where
     any of 1,000 draws with ϕ = ε does, a :class:`PerturbationWarning` says so and names the radius up to which none
     does (:meth:`largest_radius`); along random directions this is not checked, since it takes an eigen-solver for each
-    draw (:meth:`largest_eigenvalue`).
-
-    A perturbed L has positive off-diagonal entries in general: Ã(φ) is a p.s.d. operator with some negative
-    weights, not the matrix of another graph in the narrow sense.
+    draw (:meth:`largest_eigenvalue`). A perturbed L has positive off-diagonal entries in general: Ã(φ) is a p.s.d.
+    operator with some negative weights, not the matrix of another graph in the narrow sense.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import fishergcn
+    >>> import numpy as np, fishergcn
     >>> rng = np.random.default_rng(0)
     >>> links = np.triu(rng.random((30, 30)) < 0.2, 1)
     >>> neighborhood = Neighborhood(fishergcn.renormalized(links + links.T.astype(float)), rank=3)
@@ -170,25 +160,9 @@ class Neighborhood(Coordinates):
 
     @classmethod
     def from_spectrum(cls, propagation: MatrixLike, spectrum: Spectrum, **options: Any) -> Neighborhood:
-        """Build a neighborhood on eigenpairs that are known already, of the rank of their spectrum.
+        """Build a neighborhood on eigenpairs (w, Ū) of Ã that are known already, of their rank.
 
-        Parameters
-        ----------
-        propagation : sparse matrix of shape (n, n)
-            Ã.
-        spectrum : Spectrum
-            (w, Ū), from :func:`fishergcn.top_spectrum` of the same matrix.
-        **options
-            ``radius``, ``noise``, ``directions``, ``scale``, ``metric`` and ``seed``, as for the class; ``directions``
-            only records what the spectrum is.
-
-        Examples
-        --------
-        >>> import fishergcn
-        >>> propagation = fishergcn.renormalized([[0, 1, 1], [1, 0, 0], [1, 0, 0]])
-        >>> spectrum = fishergcn.top_spectrum(propagation, rank=2)
-        >>> Neighborhood.from_spectrum(propagation, spectrum, radius=0.5).rank
-        2
+        ``options`` are those of the class; ``directions`` only records what the spectrum is.
         """
         return cls(propagation, rank=len(spectrum.eigenvalues), spectrum=spectrum, **options)
 
@@ -236,15 +210,7 @@ class Neighborhood(Coordinates):
         raise InputError("the neighborhood of one graph knows no other graphs; use a BlockNeighborhood.")
 
     def phi(self, noise: ArrayOrTensor, shape: ArrayOrTensor | float | None = None) -> Tensor:
-        """φ = m ∘ ϕ ∘ e, shape (..., k), in float64, differentiable in ϕ and e.
-
-        Parameters
-        ----------
-        noise : array or Tensor of shape (..., k)
-            e.
-        shape : array or Tensor of shape (k,), or a number, optional
-            ϕ, the scale of each direction; ``radius`` if not given.
-        """
+        """φ = m ∘ ϕ ∘ e, shape (..., k), in float64, differentiable in ϕ, by default the radius, and e."""
         return self._scale(shape) * self._coordinates("noise", noise) / self._lengths()
 
     def _lengths(self) -> Tensor:
@@ -262,10 +228,7 @@ class Neighborhood(Coordinates):
         return factor * self._eigenvalues * torch.expm1(self._log_ratio(phi))
 
     def noise_gradient(self, phi: Tensor, gradient: Tensor) -> Tensor:
-        """Return the gradient in e (for ϕ = 1) from that in c, both of the shape of φ: what autograd makes of the two.
-
-        c = a ∘ (exp(g) - 1) with ∂g_i/∂φ_j = δ_ij - q_j and φ = m ∘ e.
-        """
+        """Return the gradient in e (for ϕ = 1) from that in c = a ∘ (exp(g) - 1), with ∂g_i/∂φ_j = δ_ij - q_j."""
         ratio = torch.exp(self._log_ratio(phi))
         factor = 1.0 if self.scale == "projected" else 1.0 / self.captured_mass
         inner = gradient * (factor * self._eigenvalues) * ratio
@@ -311,22 +274,16 @@ class Neighborhood(Coordinates):
         directions, and with ``scale="trace"``, it is computed by Lanczos for each φ.
         """
         given = self._coordinates("phi", phi).detach()
-        if self.directions != "random" and self.scale == "projected":
-            return self._flat(self.perturbed_eigenvalues(given)).amax(-1).clamp(min=self._largest_that_stays())
         cpu = self.to("cpu", torch.float64)
+        if self.directions != "random" and self.scale == "projected":
+            # Ã + Ū diag(w) Ūᵀ: the perturbed eigenvalues of L become 0.
+            stays = largest_eigenvalue(SparsePlusLowRank(cpu.propagation, cpu.basis, -cpu._eigenvalues.flatten()))
+            return self._flat(self.perturbed_eigenvalues(given)).amax(-1).clamp(min=stays)
         found = [largest_eigenvalue(cpu.operator(each)) for each in given.reshape(-1, self.rank).cpu()]
         return torch.tensor(found, dtype=torch.float64, device=self.device).view(given.shape[:-1])
 
-    def _largest_that_stays(self) -> float:
-        cpu = self.to("cpu", torch.float64)
-        # Ã + Ū diag(w) Ūᵀ: the perturbed eigenvalues of L become 0.
-        return largest_eigenvalue(SparsePlusLowRank(cpu.propagation, cpu.basis, -cpu._eigenvalues.flatten()))
-
     def largest_radius(self, most: float = 1.0) -> float:
-        """Return the largest ε up to ``most`` at which none of 1,000 draws with ϕ = ε has an eigenvalue beyond 2.
-
-        For directions "high" and "low".
-        """
+        """Return the largest ε ≤ ``most`` at which none of 1,000 draws with ϕ = ε has an eigenvalue beyond 2."""
         if self.directions == "random":
             raise InputError("the largest radius is known along eigenvectors only, got directions='random'.")
         low, high = 0.0, most
@@ -347,14 +304,9 @@ class Neighborhood(Coordinates):
     def distance(self, phi: ArrayOrTensor) -> Tensor:
         """Bures distance D_B(ρ, ρ(φ)) between the density matrices of L and L(φ), for each φ; not squared.
 
-        D_B² = 2 s (1 - Σ_i sqrt(λ̄_i q_i)) = s Σ_i (sqrt(q_i) - sqrt(λ̄_i))², from the second form, which
-        keeps its digits as φ → 0. To second order D_B² ≈ (s/4) Var_λ̄(φ).
-
-        Raises
-        ------
-        InputError
-            With random directions, since ρ and ρ(φ) do not commute; with ``scale="trace"`` where L(φ) is not
-            p.s.d., since no density matrix is there to measure to.
+        D_B² = 2 s (1 - Σ_i sqrt(λ̄_i q_i)) = s Σ_i (sqrt(q_i) - sqrt(λ̄_i))², from the second form, which keeps its
+        digits as φ → 0. To second order D_B² ≈ (s/4) Var_λ̄(φ). Random directions are refused, since ρ and ρ(φ) do not
+        commute, and so is ``scale="trace"`` where L(φ) is not p.s.d.: no density matrix is there to measure to.
         """
         if self.directions == "random":
             raise InputError(
@@ -380,13 +332,9 @@ class Neighborhood(Coordinates):
     def von_neumann_divergence(self, phi: ArrayOrTensor) -> Tensor:
         """D(ρ(φ) ‖ ρ) = s Σ_i q_i log(q_i / λ̄_i) in nats, for each φ: the quantum relative entropy.
 
-        Along fixed eigenvectors it is that of two distributions. These have the Fisher metric, as the Bures distance:
-        D ≈ (s/2) Var_λ̄(φ) ≈ 2 D_B² to second order. A neighborhood by one is a neighborhood by the other.
-
-        Raises
-        ------
-        InputError
-            With random directions and with ``scale="trace"``, for the reasons that :meth:`distance` has.
+        Along fixed eigenvectors it is that of two distributions. These have the Fisher metric, as the Bures distance: D
+        ≈ (s/2) Var_λ̄(φ) ≈ 2 D_B² to second order. A neighborhood by one is a neighborhood by the other. Random
+        directions and ``scale="trace"`` are refused, for the reasons that :meth:`distance` has.
         """
         if self.directions == "random" or self.scale == "trace":
             raise InputError(

@@ -29,16 +29,10 @@ _WIDE = 1024  # directions from which on noise is drawn step by step, where it i
 class Perturbation(ABC):
     """Graphs around a graph, one of which takes the place of Ã in each sample of a training step.
 
-    What can be done with a perturbation is asked of the object, never of its class.
-
-    Attributes
-    ----------
-    low_rank : bool
-        Whether a draw is Ã - Ū diag(c) Ūᵀ, so that compiled steps need nothing but c.
-    local : bool
-        Whether a mini-batch can be perturbed knowing its own nodes only.
-    spectrum : Spectrum, optional
-        The eigenpairs of the graph, where they were needed: others of the same graph can use them.
+    What can be done with a perturbation is asked of the object, never of its class: ``low_rank``, whether a draw is Ã -
+    Ū diag(c) Ūᵀ, so that compiled steps need nothing but c; ``local``, whether a mini-batch can be perturbed knowing
+    its own nodes only; ``spectrum``, the eigenpairs of the graph, where they were needed: others of the graph can use
+    them.
 
     Examples
     --------
@@ -77,10 +71,7 @@ class Perturbation(ABC):
         return self._device
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
-        """Return the perturbation whose operators work on ``device`` in ``dtype``; coordinates stay in float64.
-
-        The two share the generator of draws that are given none.
-        """
+        """Return the perturbation with operators on ``device`` in ``dtype``; the two share the generator of draws."""
         moved = copy.copy(self)
         moved._device = torch.empty(0, device=device or self._device).device  # with its number, where there are several
         moved._dtype = dtype or self._dtype

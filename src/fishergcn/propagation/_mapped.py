@@ -16,24 +16,7 @@ from fishergcn.propagation._walk import row_sums
 
 
 def renormalized_into(adjacency: CSRArray, folder: Path) -> CSRArray:
-    """Return Ã as :func:`renormalized` does, bit for bit, in files of a folder that are mapped.
-
-    Parameters
-    ----------
-    adjacency
-        A of a :class:`fishergcn.Graph`, checked already; its arrays may be mapped too.
-    folder
-        Where ``data.npy``, ``indices.npy`` and ``indptr.npy`` are written.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from fishergcn import Graph
-    >>> with tempfile.TemporaryDirectory() as place:
-    ...     renormalized_into(Graph.from_edges([(0, 1)]).adjacency, Path(place)).toarray()
-    array([[0.5, 0.5],
-           [0.5, 0.5]])
-    """
+    """Return Ã as :func:`renormalized` does, bit for bit, of a checked A that may be mapped, in mapped files."""
     nodes = adjacency.shape[0]
     degrees, counts = np.empty(nodes), np.zeros(nodes + 1, dtype=np.int64)
     for first, last, weights in _blocks(adjacency):

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 from scipy import sparse
+from torch import Tensor
 
 from fishergcn._base.checks import check_integer, check_real
 from fishergcn._base.matrices import check_adjacency
 from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
 from fishergcn._settings.config import MAX_ORDER
+from fishergcn.operators import SparseMatrix
 from fishergcn.propagation._algorithm import assembled, cut_walks, normalized
-from fishergcn.propagation._walk import transition_matrix
+from fishergcn.propagation._walk import transition_matrix, walk_sum
 
 _MEMORY_LIMIT = 512 * 2**20
 _SAMPLED_ROWS = 256  # by which the size of a high-order matrix is estimated,
@@ -155,25 +159,7 @@ def high_order(
 def walk_matrix(
     adjacency: MatrixLike, order: int = 5, threshold: float = 1e-4, *, memory_limit: int = _MEMORY_LIMIT
 ) -> CSRArray:
-    """Return S, the matrix of Algorithm 1 before it is symmetrized: where short random walks end.
-
-    Parameters
-    ----------
-    adjacency, order, threshold, memory_limit
-        As in :func:`high_order`.
-
-    Returns
-    -------
-    csr_array of float64, shape (n, n)
-        S, with a zero diagonal and without entries up to ν.
-
-    Examples
-    --------
-    >>> walk_matrix([[0, 1, 0], [1, 0, 1], [0, 1, 0]], order=2, threshold=0.3).toarray()
-    array([[0. , 0.5, 0. ],
-           [0. , 0. , 0. ],
-           [0. , 0.5, 0. ]])
-    """
+    """Return S, the matrix of Algorithm 1 before it is symmetrized (see :func:`high_order`): where random walks end."""
     walk, order, threshold = checked_walk(adjacency, order, threshold)
     return cut_walks(walk, order, threshold, check_integer("memory_limit", memory_limit, minimum=1))
 
@@ -188,14 +174,7 @@ def checked_walk(adjacency: MatrixLike, order: int, threshold: float) -> tuple[C
 
 
 def high_order_size(adjacency: CSRArray, order: int, threshold: float) -> float:
-    """Estimate the entries of the high-order matrix of a graph from some of its rows.
-
-    Examples
-    --------
-    >>> ring = sparse.csr_array(np.roll(np.eye(40), 1, axis=0) + np.roll(np.eye(40), -1, axis=0))
-    >>> high_order_size(ring, order=5, threshold=1e-4)  # five steps to either side, and the node itself
-    440.0
-    """
+    """Estimate the entries of the high-order matrix of a graph from some of its rows."""
     nodes = adjacency.shape[0]
     count = int(np.clip(_SAMPLED_ENTRIES // nodes, 4, _SAMPLED_ROWS))
     chosen = np.random.default_rng(0).permutation(nodes)[:count]
@@ -211,3 +190,46 @@ def high_order_size(adjacency: CSRArray, order: int, threshold: float) -> float:
     share = found.data / order * np.maximum(1.0, degrees[here] / np.maximum(degrees[there], 1e-300))
     kept = ((share > threshold) & (here != there)).sum()
     return float(nodes * (kept / len(chosen) + 1.0))
+
+
+def dense_high_order(
+    adjacency: MatrixLike, order: int = 5, threshold: float = 1e-4, *, device: torch.device | str = "cpu"
+) -> Tensor:
+    """Return the matrix of :func:`high_order`, dense and in float64, computed with dense matrices in about 24 n² bytes.
+
+    Entries that equal the threshold up to rounding may fall on the other side of it.
+    """
+    walk, order, threshold = checked_walk(adjacency, order, threshold)
+    step = SparseMatrix.from_scipy(walk, device=device).forward
+    total = walk_sum(step.to_dense(), lambda power: step @ power, order)  # P^t commutes with P
+    total /= order
+    total.fill_diagonal_(0.0)
+    total[total <= threshold] = 0.0
+    made = total + total.T
+    made.diagonal().add_(2.0)
+    root = made.sum(1).rsqrt()
+    return made.mul_(root).mul_(root[:, None])
+
+
+def propagation_product(
+    times: Callable[[Tensor], Tensor], ones: Tensor, order: int | None = None
+) -> Callable[[Tensor], Tensor]:
+    """Return Z ↦ ÃZ, made of Z ↦ AZ alone, (n, d), and differentiable in whatever that depends on.
+
+    Ã is the renormalized matrix or, with T given, that of Algorithm 1 without its cut: the diagonal of S and entries up
+    to ν stay, since dropping them has no useful derivative. ``ones`` (n, 1) has the precision and the device of Z.
+    """
+    degrees = times(ones)
+    linked = degrees > 0
+    inverse = torch.where(linked, 1.0 / torch.where(linked, degrees, 1.0), 0.0)
+
+    def symmetric(dense: Tensor) -> Tensor:
+        """(A + I) Z, or (S + Sᵀ + 2I) Z."""
+        if order is None:
+            return times(dense) + dense
+        forward = walk_sum(inverse * times(dense), lambda power: inverse * times(power), order)
+        backward = walk_sum(times(inverse * dense), lambda power: times(inverse * power), order)
+        return (forward + backward) / order + 2.0 * dense
+
+    root = symmetric(ones).rsqrt()
+    return lambda dense: root * symmetric(root * dense)

@@ -18,39 +18,14 @@ from fishergcn.propagation._walk import row_sums, sparse_step, transition_matrix
 def renormalized_rows(links: CSRArray, adjacency: CSRArray) -> tuple[CSRArray, FloatArray]:
     """Return the rows ã_ij = w_ij / sqrt((d_i + 1)(d_j + 1)) of new nodes i, and ã_ii = 1 / (d_i + 1).
 
-    Parameters
-    ----------
-    links : csr_array of shape (m, n)
-        w, the links of m new nodes to n old ones.
-    adjacency : csr_array of shape (n, n)
-        A of the old nodes.
-
-    Returns
-    -------
-    csr_array of shape (m, n), ndarray of shape (m,)
-        What a new node takes from the old ones and from itself.
-
-    Examples
-    --------
-    >>> rows, own = renormalized_rows(sparse.csr_array([[1.0, 0.0]]), sparse.csr_array([[0.0, 1], [1, 0]]))
-    >>> rows.toarray(), own
-    (array([[0.5, 0. ]]), array([0.5]))
+    ``links`` is w, the links of m new nodes to n old ones, and ``adjacency`` A of the old ones.
     """
     degrees, old = row_sums(links) + 1.0, row_sums(adjacency) + 1.0
     return _scaled(links, 1.0 / np.sqrt(degrees), 1.0 / np.sqrt(old)), 1.0 / degrees
 
 
 def normalized_rows(links: CSRArray, adjacency: CSRArray) -> tuple[CSRArray, FloatArray]:
-    """Return the rows w_ij / sqrt(d_i d_j) of new nodes i for D^-1/2 A D^-1/2, in which nothing comes from i itself.
-
-    Parameters and results are those of :func:`renormalized_rows`.
-
-    Examples
-    --------
-    >>> rows, own = normalized_rows(sparse.csr_array([[4.0, 0.0]]), sparse.csr_array([[0.0, 1], [1, 0]]))
-    >>> rows.toarray(), own
-    (array([[2., 0.]]), array([0.]))
-    """
+    """Return the rows w_ij / sqrt(d_i d_j) of new nodes i for D^-1/2 A D^-1/2, in which nothing comes from i itself."""
     here, there = (np.sqrt(_inverse(row_sums(each))) for each in (links, adjacency))
     return _scaled(links, here, there), np.zeros(len(here))
 
@@ -65,30 +40,13 @@ def high_order_rows(
 ) -> tuple[CSRArray, FloatArray]:
     """Return the same for the high-order propagation matrix: s_ij + s_ji, and 2 on the diagonal, normalized.
 
-    A walk from a new node i steps to an old one and goes on among them: s_i = (p_i + p_i P + … + p_i P^(T-1))/T.
-    Walks back follow from detailed balance, s_ji = s_ij d_i / d_j. Entries up to ν are dropped.
+    A walk from a new node i steps to an old one and goes on among them: s_i = (p_i + p_i P + … + p_i P^(T-1))/T. Walks
+    back follow from detailed balance, s_ji = s_ij d_i / d_j. Entries up to ν are dropped.
 
     A new node with the links of an old one has its row of S, bit for bit: sums are taken in the order of
     :func:`high_order`. The walks back are not counted but follow from those there, and so may differ from counted ones
     in the last digit. Where such an entry equals ν up to rounding (see the notes on :func:`high_order`), one of the two
     keeps it and the other does not: on Cora that is up to 3e-5 in an entry of Ã.
-
-    Parameters
-    ----------
-    links, adjacency
-        As in :func:`renormalized_rows`, whose results these are, too.
-    propagation : csr_array of shape (n, n)
-        Ã of the old nodes, from :func:`high_order`.
-    order, threshold
-        T and ν.
-
-    Examples
-    --------
-    >>> from fishergcn import high_order
-    >>> pair = sparse.csr_array([[0.0, 1], [1, 0]])
-    >>> rows, own = high_order_rows(sparse.csr_array([[1.0, 0.0]]), pair, high_order(pair, 1), 1, 1e-4)
-    >>> rows.toarray().round(3), own
-    (array([[0.5, 0. ]]), array([0.5]))
     """
     walk, old = transition_matrix(adjacency), row_sums(adjacency)
     first = transition_matrix(links)
@@ -105,25 +63,7 @@ def high_order_rows(
 
 
 def joined(propagation: CSRArray, rows: CSRArray, own: FloatArray) -> CSRArray:
-    """Return [[Ã, 0], [R, diag(own)]], over which new nodes see the old ones and the old ones do not see them.
-
-    Parameters
-    ----------
-    propagation : csr_array of shape (n, n)
-        Ã of the old nodes.
-    rows : csr_array of shape (m, n)
-        R, what m new nodes take from the old ones.
-    own : ndarray of shape (m,)
-        What they take from themselves.
-
-    Examples
-    --------
-    >>> pair = sparse.csr_array([[0.5, 0.5], [0.5, 0.5]])
-    >>> joined(pair, sparse.csr_array([[0.5, 0.0]]), np.array([0.5])).toarray()
-    array([[0.5, 0.5, 0. ],
-           [0.5, 0.5, 0. ],
-           [0.5, 0. , 0.5]])
-    """
+    """Return [[Ã, 0], [R, diag(own)]], over which new nodes see the old ones and the old ones do not see them."""
     blocks: Any = sparse.block_array([[propagation, None], [rows, sparse.diags_array(own)]], format="csr")
     return sparse.csr_array(blocks)
 

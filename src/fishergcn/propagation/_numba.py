@@ -109,23 +109,9 @@ def fill_rows(
 ) -> int:
     """Write rows ``start``, …, ``stop - 1`` of S after the cut, or as many as the buffers are sure to hold.
 
-    Parameters
-    ----------
-    indptr, indices, data : arrays
-        P in CSR with sorted indices. Unsigned integers spare numba a test for negative ones.
-    start, stop : int
-        First row to compute, and the one after the last.
-    order, threshold : int, float
-        T ≥ 1, and ν, which S_ij must exceed to be kept.
-    columns, values : arrays, at least n long
-        Receive the entries, row after row, columns ascending.
-    counts : array, shape (n,)
-        ``counts[i]`` receives the number of entries of row i.
-
-    Returns
-    -------
-    int
-        The first row that was not computed; ``stop`` when all are done.
+    P is in CSR with sorted indices, unsigned, which spares numba a test for negative ones. ``columns`` and ``values``,
+    at least n long, receive the entries, and ``counts`` their number by row. Returns the first row that was not
+    computed.
     """
     n = indptr.size - 1
     words = (n + 63) // 64

@@ -6,6 +6,7 @@ how many entries it will have, and the key under which it is kept. No other modu
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,11 @@ if TYPE_CHECKING:
 
 #: What new nodes take from the old ones, m x n, and from themselves, (m,).
 NewRows = tuple[CSRArray, FloatArray]
+
+
+def _links(adjacency: CSRArray) -> float:
+    """Return the number of entries of A, which a matrix has too if nothing else is said."""
+    return float(adjacency.nnz)
 
 
 @dataclass(frozen=True)
@@ -83,8 +89,11 @@ class Matrix:
     symmetric: bool = True
     linked: bool = True
     into: Callable[[CSRArray, Path], CSRArray] | None = None
-    size: Callable[..., float] = lambda adjacency: float(adjacency.nnz)
+    size: Callable[..., float] = _links
     clustered: bool = False
+
+    def __repr__(self) -> str:
+        return f"Matrix({self.name!r}, {self.title})"
 
     def _chosen(self, config: TrainConfig) -> dict[str, Any]:
         return {name: getattr(config, name) for name in self.settings}
@@ -144,6 +153,7 @@ class Matrix:
 _KEPT: WeakKeyDictionary[Graph, dict[object, CSRArray]] = WeakKeyDictionary()
 
 _MATRICES: dict[str, Matrix] = {}
+_MODULES: dict[str, str] = {}  # which module registered each
 
 
 def register_matrix(matrix: Matrix) -> Matrix:
@@ -160,6 +170,7 @@ def register_matrix(matrix: Matrix) -> Matrix:
     if known is not None and known != matrix:
         raise InputError(f"there is a matrix {matrix.name!r} already; choose another name.")
     _MATRICES[matrix.name] = matrix
+    _MODULES.setdefault(matrix.name, sys._getframe(1).f_globals.get("__name__", ""))
     return matrix
 
 
@@ -178,14 +189,13 @@ def find_matrix(name: str) -> Matrix:
 
 
 def matrices() -> tuple[Matrix, ...]:
-    """Return all matrices that are known.
-
-    Examples
-    --------
-    >>> [each.name for each in matrices()][:3]
-    ['renormalized', 'high-order', 'labels']
-    """
+    """Return all matrices that are known."""
     return tuple(_MATRICES.values())
+
+
+def outside_modules() -> tuple[str, ...]:
+    """Return the modules outside this package that registered matrices: worker processes import them."""
+    return tuple(dict.fromkeys(module for name, module in _MODULES.items() if name not in _BUILT_IN))
 
 
 def _with_itself(adjacency: CSRArray) -> float:

@@ -18,11 +18,6 @@ def walk_sum(first: Walkers, step: Callable[[Walkers], Walkers], order: int) -> 
 
     ``first`` is x, where walkers are after one step: P itself, rows of it or a product with it, sparse or dense, in
     NumPy or torch. ``step`` is s, one step more: x ↦ xP, or x ↦ Px.
-
-    Examples
-    --------
-    >>> walk_sum(np.array([0.0, 1.0]), lambda row: row @ np.array([[0.0, 1.0], [1.0, 0.0]]), order=3)
-    array([1., 2.])
     """
     power = total = first
     for _ in range(order - 1):
@@ -42,24 +37,7 @@ def sparse_step(rows: Any, walk: CSRArray) -> Any:
 
 
 def transition_matrix(weights: Any) -> CSRArray:
-    """Return P = D^-1 W, where D holds the row sums of W; a row without entries stays empty.
-
-    Parameters
-    ----------
-    weights : SciPy sparse, shape (m, n)
-        W, non-negative.
-
-    Returns
-    -------
-    csr_array of float64, shape (m, n)
-        P, without stored zeros.
-
-    Examples
-    --------
-    >>> transition_matrix(sparse.csr_array([[1.0, 3.0], [0.0, 0.0]])).toarray()
-    array([[0.25, 0.75],
-           [0.  , 0.  ]])
-    """
+    """Return P = D^-1 W, where D holds the row sums of W ≥ 0; a row without entries stays empty."""
     walk: CSRArray = sparse.csr_array(weights, dtype=np.float64, copy=True)
     walk.eliminate_zeros()
     walk.data /= np.repeat(row_sums(walk), np.diff(walk.indptr))

@@ -12,6 +12,6 @@ from fishergcn.splits._names import Rule, choose, named, parse, usual_rule
 from fishergcn.splits._protocols import held_out, masks, per_class, public, shuffled
 from fishergcn.splits._split import Split
 
-__all__ = [
-    "Rule", "Split", "choose", "held_out", "masks", "named", "parse", "per_class", "public", "shuffled", "usual_rule",
-]  # fmt: skip
+__all__ = ["Split", "held_out", "masks", "parse", "per_class", "public", "shuffled"]
+
+SHARED = ("Rule", "choose", "named", "usual_rule")

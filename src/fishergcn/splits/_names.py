@@ -67,20 +67,10 @@ def parse(graph: Graph, text: str) -> Split:
 
 
 def named(wanted: int | str | Iterable[int | str], rule: Rule = "shuffled") -> list[str]:
-    """Return the names of splits that are asked for by name or by number.
+    """Return the names of splits that are asked for by name (see :func:`parse`), by a number n, or by several.
 
-    Parameters
-    ----------
-    wanted
-        A name as :func:`parse` reads it, a number n of splits, or several of these; a number may be given as text.
-    rule
-        How n splits are drawn: ``"shuffled"`` or ``"per-class"`` (20 + 30 nodes a class), with the seeds 2019, …,
-        2018 + n; ``"mask"``, numbers 0, …, n - 1; or ``"public"``, of which there is one.
-
-    Examples
-    --------
-    >>> named(2), named(["public", "per-class:5+5:1"]), named("1", rule="per-class")
-    (['shuffled:2019', 'shuffled:2020'], ['public', 'per-class:5+5:1'], ['per-class:20+30:2019'])
+    ``rule`` says how n splits are drawn: ``"shuffled"`` or ``"per-class"`` (20 + 30 nodes a class), with the seeds
+    2019, …, 2018 + n; ``"mask"``, numbers 0, …, n - 1; or ``"public"``, of which there is one.
     """
     found: list[str] = []
     for each in _several(wanted):
@@ -92,16 +82,7 @@ def named(wanted: int | str | Iterable[int | str], rule: Rule = "shuffled") -> l
 
 
 def usual_rule(*graphs: Graph) -> Rule:
-    """Return the rule by which a number of splits is drawn that all these graphs admit.
-
-    ``"mask"`` if all come with masks; ``"shuffled"`` if all come with a standard split; else ``"per-class"``.
-
-    Examples
-    --------
-    >>> from fishergcn import Graph, datasets
-    >>> usual_rule(datasets.load("cora")), usual_rule(datasets.load("cora"), Graph.from_edges([(0, 1)]))
-    ('shuffled', 'per-class')
-    """
+    """Return the rule that all graphs admit: ``mask``, else ``shuffled`` (a standard split), else ``per-class``."""
     if all(graph.masks is not None for graph in graphs):
         return "mask"
     return "shuffled" if all(graph.standard_split is not None for graph in graphs) else "per-class"
@@ -110,26 +91,10 @@ def usual_rule(*graphs: Graph) -> Rule:
 def choose(
     graph: Graph, wanted: Split | int | str | Iterable[Split | int | str] | None = None, *, rule: Rule | None = None
 ) -> list[Split]:
-    """Return the splits that are asked for, or else those that suit the graph.
+    """Return the splits that are asked for (see :func:`named`), or else those that suit the graph.
 
-    Parameters
-    ----------
-    graph
-        The graph to split.
-    wanted
-        Splits, their names, or a number of them: see :func:`named`. By default the public split, or else the first
-        mask; for a graph that has neither, 20% of the labeled nodes of each class are held out for validation, and a
-        warning says so.
-    rule
-        How a number of splits is drawn; by default as :func:`usual_rule` says.
-
-    Examples
-    --------
-    >>> from fishergcn import datasets
-    >>> choose(datasets.load("cora"))
-    [Split('public', train=140, val=500, test=1000)]
-    >>> [split.name for split in choose(datasets.load("cora"), ["public", 2])]
-    ['public', 'shuffled:2019', 'shuffled:2020']
+    By default the public split, or else the first mask; for a graph that has neither, 20% of the labeled nodes of each
+    class are held out for validation, and a warning says so. ``rule`` is by default that of :func:`usual_rule`.
     """
     if wanted is None:
         return [_default(graph)]

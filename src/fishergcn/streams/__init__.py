@@ -15,7 +15,9 @@ from fishergcn.streams._runs import (
     wide_noise,
 )  # fmt: skip
 
-__all__ = [
+__all__: list[str] = []
+
+SHARED = (
     "LINKS", "draw_words", "gather_words", "initial_weights", "initial_xi", "keep_probability", "keys_of",
     "node_fractions", "noise_block", "random_order", "run_key", "unpack", "wide_noise",
-]  # fmt: skip
+)  # fmt: skip

@@ -20,45 +20,16 @@ from fishergcn.streams._philox import bernoulli_words, digits_of, stream_id
 
 
 def keep_probability(dropout: float) -> float:
-    """Return the probability to keep an element, rounded to 16 binary digits as masks realize it.
-
-    Examples
-    --------
-    >>> keep_probability(0.5)
-    0.5
-    """
+    """Return the probability to keep an element, rounded to 16 binary digits as masks realize it."""
     numerator, digits = digits_of(1.0 - dropout)
     return numerator / float(2**digits)
 
 
 def draw_words(keys: Tensor, samples: int, purpose: int, epoch: int | Tensor, count: int, dropout: float) -> Tensor:
-    """Return random words whose bits are 1 with probability 1 - dropout.
+    """Return random words, int32 (R * M, count rounded up to fours), whose bits are 1 with probability 1 - dropout.
 
-    Parameters
-    ----------
-    keys
-        One 64-bit key per run, as int64, shape (R,), on the device where the words are wanted.
-    samples
-        M, the number of samples per run.
-    purpose
-        Which mask this is: 0 for the features, l for hidden layer l.
-    epoch
-        Which step of training; on a GPU also as an int64 tensor of one number there.
-    count
-        How many words each sample needs.
-    dropout
-        The probability to drop an element.
-
-    Returns
-    -------
-    Tensor of shape (R * M, count'), int32
-        With count' the next multiple of 4 from ``count``.
-
-    Examples
-    --------
-    >>> import torch
-    >>> draw_words(torch.tensor([7]), samples=2, purpose=0, epoch=0, count=3, dropout=0.5).shape
-    torch.Size([2, 4])
+    There is one key per run, int64 (R,), on the device where the words are wanted. ``purpose`` says which mask this is,
+    0 for the features, l for hidden layer l; ``epoch`` is the step of training, on a GPU also as an int64 tensor there.
     """
     blocks = (count + 3) // 4
     numerator, digits = digits_of(1.0 - dropout)
@@ -88,22 +59,8 @@ def gather_words(
 ) -> Tensor:
     """Return the bits of some elements of the masks that :func:`draw_words` draws, packed again.
 
-    A batch of a large graph uses few bits of its masks; since each can be computed by itself, only those are.
-
-    Parameters
-    ----------
-    keys, samples, purpose, epoch, dropout
-        As for :func:`draw_words`.
-    starts, lengths
-        Ranges of elements; bit t of the result is the t-th element of the ranges in their order.
-
-    Examples
-    --------
-    >>> import numpy as np, torch
-    >>> key = torch.tensor([7])
-    >>> some = gather_words(key, 1, 0, 0, np.array([40]), np.array([3]), dropout=0.5)
-    >>> torch.equal(unpack(some, 3), unpack(draw_words(key, 1, 0, 0, 2, dropout=0.5), 43)[:, 40:])
-    True
+    A batch of a large graph uses few bits of its masks; since each can be computed by itself, only those are. Bit t of
+    the result is the t-th element of the ranges that ``starts`` and ``lengths`` give, in their order.
     """
     words = np.zeros((len(keys) * samples, (int(lengths.sum()) + 31) // 32), dtype=np.uint32)
     numerator, digits = digits_of(1.0 - dropout)
@@ -125,14 +82,7 @@ def gather_words(
 
 
 def unpack(words: Tensor, count: int) -> Tensor:
-    """Return the first ``count`` bits of each row as booleans, shape (batch, count).
-
-    Examples
-    --------
-    >>> import torch
-    >>> unpack(torch.tensor([[5]], dtype=torch.int32), 4)
-    tensor([[ True, False,  True, False]])
-    """
+    """Return the first ``count`` bits of each row as booleans, shape (batch, count)."""
     shifts = torch.arange(32, device=words.device, dtype=torch.int32)
     bits = (words.unsqueeze(-1) >> shifts) & 1
     return bits.flatten(-2)[..., :count].bool()

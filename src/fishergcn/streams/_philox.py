@@ -29,13 +29,7 @@ _PRECISION = 16  # binary digits of a keep probability
 
 
 def run_key(*identity: str | int) -> int:
-    """Return the 64-bit key of what ``identity`` names, such as a data set, a split and a seed.
-
-    Examples
-    --------
-    >>> run_key("cora", "public", 2019) == run_key("cora", "public", 2019) != run_key("cora", "public", 2020)
-    True
-    """
+    """Return the 64-bit key of what ``identity`` names, such as a data set, a split and a seed."""
     text = "\x1f".join(f"{type(part).__name__}:{part}" for part in identity)
     return int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:8], "little")
 
@@ -63,15 +57,7 @@ def philox(key: npt.ArrayLike, block: npt.ArrayLike, stream: int, epoch: npt.Arr
 
 @cache
 def digits_of(probability: float) -> tuple[int, int]:
-    """Return (numerator, digits) with probability ≈ numerator / 2**digits, to 16 binary digits.
-
-    A positive probability stays positive, however small.
-
-    >>> digits_of(0.5)
-    (1, 1)
-    >>> digits_of(0.2)
-    (13107, 16)
-    """
+    """Return (numerator, digits), probability ≈ numerator / 2**digits, to 16 digits; positive stays positive."""
     numerator = max(round(probability * 2**_PRECISION), int(probability > 0))
     digits = _PRECISION
     while digits > 0 and numerator % 2 == 0:

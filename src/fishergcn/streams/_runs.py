@@ -26,36 +26,18 @@ LINKS = 63000
 
 
 def keys_of(dataset: str, runs: list[tuple[str, int]]) -> Tensor:
-    """Return one 64-bit key per (split name, seed), as int64.
-
-    Examples
-    --------
-    >>> keys_of("cora", [("public", 2019), ("public", 2020)]).shape
-    torch.Size([2])
-    """
+    """Return one 64-bit key per (split name, seed), as int64."""
     keys = np.array([run_key(dataset, split, seed) for split, seed in runs], dtype=np.uint64)
     return torch.from_numpy(keys.view(np.int64))
 
 
 def initial_weights(keys: Tensor, layer: int, fan_in: int, fan_out: int, dtype: torch.dtype) -> Tensor:
-    """Return Glorot-uniform weights on the device of the keys, shape (R, fan_in, fan_out).
-
-    Examples
-    --------
-    >>> initial_weights(keys_of("cora", [("public", 2019)]), 0, 1433, 64, torch.float32).shape
-    torch.Size([1, 1433, 64])
-    """
+    """Return Glorot-uniform weights on the device of the keys, shape (R, fan_in, fan_out)."""
     return _glorot(keys, _WEIGHTS + layer, fan_in, fan_out).to(dtype)
 
 
 def initial_xi(keys: Tensor, rank: int) -> Tensor:
-    """Return Glorot-uniform ξ, drawn as a k x 1 matrix, shape (R, k), float64.
-
-    Examples
-    --------
-    >>> initial_xi(keys_of("cora", [("public", 2019)]), rank=10).shape
-    torch.Size([1, 10])
-    """
+    """Return Glorot-uniform ξ, drawn as a k x 1 matrix, shape (R, k), float64."""
     return _glorot(keys, _XI, rank, 1).squeeze(-1)
 
 
@@ -68,13 +50,7 @@ def _glorot(keys: Tensor, purpose: int, fan_in: int, fan_out: int) -> Tensor:
 
 
 def noise_block(keys: Tensor, epochs: range, samples: int, rank: int, kind: Noise) -> FloatArray:
-    """Return e for several epochs at once, shape (epochs, R, M, k): mean 0, variance 1/12.
-
-    Examples
-    --------
-    >>> noise_block(keys_of("cora", [("public", 2019)]), range(50), samples=5, rank=10, kind="uniform").shape
-    (50, 1, 5, 10)
-    """
+    """Return e for several epochs at once, shape (epochs, R, M, k): mean 0, variance 1/12."""
     key, epoch = unsigned_keys(keys)[None, :], np.array(epochs)[:, None]
     count, stream = samples * rank, stream_id(_NOISE, 0)
     if kind == "uniform":
@@ -88,11 +64,6 @@ def wide_noise(keys: Tensor, samples: int, epoch: int, count: int, kind: Noise) 
     """Return e of one epoch for as many directions as a graph has nodes or links, on the device of the keys.
 
     The same law as that of :func:`noise_block`, from a stream of its own: shape (R, M, count), float64.
-
-    Examples
-    --------
-    >>> wide_noise(keys_of("cora", [("public", 2019)]), samples=5, epoch=0, count=2708, kind="uniform").shape
-    torch.Size([1, 5, 2708])
     """
     wanted = count if kind == "uniform" else 2 * count
     # Fair coins are the raw words of the stream.
@@ -107,24 +78,12 @@ def wide_noise(keys: Tensor, samples: int, epoch: int, count: int, kind: Noise) 
 
 
 def random_order(key: int, count: int, epoch: int) -> IntArray:
-    """Return the numbers 0..count-1 in a run's order of this epoch.
-
-    Examples
-    --------
-    >>> sorted(random_order(7, 4, epoch=0).tolist())
-    [0, 1, 2, 3]
-    """
+    """Return the numbers 0..count-1 in a run's order of this epoch."""
     return np.argsort(uniforms(key, count, stream_id(_ORDER, 0), epoch).ravel(), kind="stable")
 
 
 def node_fractions(key: int, nodes: IntArray, count: int, hop: int, step: int) -> FloatArray:
-    """Return ``count`` numbers uniform on (0, 1) for each node, which depend on run, hop, step and node alone.
-
-    Examples
-    --------
-    >>> node_fractions(7, np.array([3, 90]), 5, hop=0, step=0).shape
-    (2, 5)
-    """
+    """Return ``count`` numbers uniform on (0, 1) for each node, which depend on run, hop, step and node alone."""
     stream = stream_id(_NEIGHBORS + hop, 0)
     words = [philox(key, nodes, stream, step, plane) for plane in range((count + 3) // 4)]
     fractions: FloatArray = (np.concatenate(words, axis=1)[:, :count] + 0.5) / 2**32

@@ -27,7 +27,7 @@ from fishergcn._base.types import AnyArray
 from fishergcn._version import __version__
 from fishergcn.errors import DataFileError, FisherGCNError, reason
 from fishergcn.studies._plan import Cell, Plan
-from fishergcn.studies._runs import CURVES, Band, Runs
+from fishergcn.studies._runs import CURVES, Band, KnownRuns, Runs
 from fishergcn.training import RunRecord, score_fields
 
 FORMAT = 4  # 1 and 2, of version 0.1, have fewer facts and columns, and 3 five scores; all are read
@@ -128,7 +128,7 @@ def _all_curves(runs: Runs) -> Iterator[tuple[str, AnyArray]]:
 Identity = tuple[str, str]  # data set, name of the cell
 
 
-class Archive(Runs):
+class Archive(KnownRuns):
     """Results read from an archive; shapes have five digits, and curves of single runs may be missing."""
 
     def __init__(
@@ -138,17 +138,8 @@ class Archive(Runs):
         records: Mapping[Identity, list[RunRecord]],
         bands: Mapping[Identity, dict[str, Band]],
     ) -> None:
-        self._plan, self._facts, self._records, self._bands = plan, facts, records, bands
-
-    @property
-    def plan(self) -> Plan:
-        """What was to be run."""
-        return self._plan
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """What the runner noted."""
-        return self._facts
+        super().__init__(plan, facts)
+        self._records, self._bands = records, bands
 
     def of_cell(self, cell: Cell) -> Iterator[RunRecord]:
         """Yield the records of a cell, by split and seed."""

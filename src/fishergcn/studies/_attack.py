@@ -30,7 +30,6 @@ from fishergcn.attacks import (
 from fishergcn.execution import Job, LocalExecutor, cut
 from fishergcn.graph import Graph
 from fishergcn.models import TrainedModel
-from fishergcn.nn import Features
 from fishergcn.operators import Operator
 from fishergcn.perturbation import Neighborhood
 from fishergcn.streams import run_key
@@ -128,7 +127,9 @@ class _Attacked:
         for draw in range(draws):
             operator, features = self.plain, None
             if attack == "features":
-                features, size = self._noisy_features(level, draw)
+                given: Any = self.graph.features
+                features = self.networks.prepare_features(replace_entries(given, level, self._seed("features", draw)))
+                size = count_replaced(given, level)
             else:
                 adjacency, size = self._changed_links(attack, level, draw)
                 operator = self._operator(adjacency) if size else operator
@@ -140,11 +141,6 @@ class _Attacked:
         count = round(level * self.links)
         change = remove_links if attack == "links-removed" else add_links
         return change(self.graph.adjacency, count, self._seed(attack, draw)), count
-
-    def _noisy_features(self, level: float, draw: int) -> tuple[Features, int]:
-        given: Any = self.graph.features
-        noisy = replace_entries(given, level, self._seed("features", draw))
-        return self.networks.prepare_features(noisy), count_replaced(given, level)
 
     def _ball(self, options: Options) -> Scores:
         rank = options["rank"]
@@ -171,19 +167,15 @@ class _Attacked:
 
     def _trained_on_noise(self, options: Options, missing: Sequence[int]) -> Iterator[list[RunRecord]]:
         """Train and test on a graph with random links; all runs share the graph, so methods stay paired."""
-        size = 0
-        if options["level"] == 0:
-            records = self.trained
+        graph, level = self.graph, options["level"]
+        if level == 0:
+            records, size = self.trained, 0
         else:
-            adjacency, size = self._changed_links("training-links", options["level"], 0)
-            records = self._train(self._problem_on(adjacency))
+            adjacency, size = self._changed_links("training-links", level, 0)
+            # The name stays: initial weights and dropout are those of the runs on the plain graph.
+            noisy = Graph(adjacency, graph.features, graph.labels, name=graph.name, standard_split=graph.standard_split)
+            records = self._train(prepare(noisy, self.problem.method, self.problem.config))
         yield [self._record(records[place], options, size) for place in missing]
-
-    def _problem_on(self, adjacency: CSRArray) -> Problem:
-        graph, method, config = self.graph, self.problem.method, self.problem.config
-        # The name stays: initial weights and dropout are those of the runs on the plain graph.
-        noisy = Graph(adjacency, graph.features, graph.labels, name=graph.name, standard_split=graph.standard_split)
-        return prepare(noisy, method, config)
 
     def _seed(self, attack: str, draw: int) -> int:
         """Return a seed that depends on what is drawn and on nothing else."""

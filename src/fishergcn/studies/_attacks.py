@@ -17,10 +17,9 @@ from fishergcn.graph import Graph, largest_component
 
 Attack = Literal["links-added", "links-removed", "bures-ball", "prbcd", "features", "training-links"]
 
-#: The attacks by name, in the order of tables and figures.
+# In the order of tables and figures.
 ATTACKS: tuple[Attack, ...] = get_args(Attack)
-#: Each attack in words.
-TITLES: dict[str, str] = {
+_TITLES: dict[str, str] = {
     "links-added": "random links added",
     "links-removed": "random links removed",
     "bures-ball": "worst graph in a Bures ball",
@@ -28,7 +27,7 @@ TITLES: dict[str, str] = {
     "features": "feature entries replaced",
     "training-links": "links added before training",
 }
-#: What the levels of each attack are shares of; for the Bures ball the unit on an axis.
+# What the levels of each attack are shares of; for the Bures ball the unit on an axis.
 UNITS: dict[str, str] = {
     **dict.fromkeys(ATTACKS, "share of the links"),
     "bures-ball": "Bures distance",
@@ -70,16 +69,10 @@ def _checked(name: str, values: Any) -> dict[str, Any]:
 
 
 def title_of(options: Mapping[str, Any]) -> str:
-    """Return an attack in words. Without the spectral bound a ball holds operators that are not like those of graphs.
-
-    Examples
-    --------
-    >>> title_of({"attack": "bures-ball", "bound": 2}), title_of({"attack": "bures-ball"})
-    ('worst graph in a Bures ball', 'worst operator in a Bures ball')
-    """
+    """Return an attack in words; without the spectral bound a ball holds operators that are unlike those of graphs."""
     if options["attack"] == "bures-ball" and not options.get("bound", 0):
         return "worst operator in a Bures ball"
-    return TITLES[options["attack"]]
+    return _TITLES[options["attack"]]
 
 
 def attack_options(attacks: Mapping[str, Mapping[str, Any]], only: Sequence[str] | None) -> Iterator[dict[str, Any]]:
@@ -93,17 +86,7 @@ def attack_options(attacks: Mapping[str, Mapping[str, Any]], only: Sequence[str]
 
 
 def check_feasible(options: Sequence[Mapping[str, Any]], graph: Graph) -> None:
-    """Raise if an attack cannot be done on a graph; the message names the attacks that can.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> weighted = Graph(np.array([[0.0, 2.0], [2.0, 0.0]]), np.eye(2), [0, 1], name="pair")
-    >>> check_feasible([{"attack": "prbcd", "level": 0.1}, {"attack": "links-removed", "level": 0.1}], weighted)
-    Traceback (most recent call last):
-    ...
-    fishergcn.errors.InputError: prbcd cannot be measured on pair: its links must have weight 1, got other weights; run without it: --attack links-removed
-    """  # noqa: E501
+    """Raise if an attack cannot be done on a graph; the message names the attacks that can."""
     hardest = {each["attack"]: each for each in options}  # levels ascend
     obstacles = {attack: _obstacle(attack, each, graph) for attack, each in hardest.items()}
     broken = {attack: why for attack, why in obstacles.items() if why}
@@ -124,7 +107,8 @@ def _obstacle(attack: str, options: Mapping[str, Any], graph: Graph) -> str:
     if attack in ("links-added", "training-links") and count > pairs - links:
         return f"{count:,} links would be added, and {pairs - links:,} pairs of nodes are free"
     if attack == "bures-ball":
-        return _ball_obstacle(options["rank"], graph)
+        rank, most = options["rank"], min(int(largest_component(graph.adjacency).sum()), nodes - 1)
+        return f"the ball has {rank} directions, and the largest component has room for {most}" if rank > most else ""
     try:
         if attack == "features" and graph.features is not None:
             check_noise(graph.features)
@@ -133,11 +117,6 @@ def _obstacle(attack: str, options: Mapping[str, Any], graph: Graph) -> str:
     except FisherGCNError as error:
         return str(error).rstrip(".")
     return ""
-
-
-def _ball_obstacle(rank: int, graph: Graph) -> str:
-    most = min(int(largest_component(graph.adjacency).sum()), graph.num_nodes - 1)
-    return f"the ball has {rank} directions, and the largest component has room for {most}" if rank > most else ""
 
 
 def _prbcd_obstacle(graph: Graph, budget: int, pairs: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -100,14 +100,6 @@ def fit(
     general = chosen_config(None, settings)
     fixed = general.to_dict() if settings == "paper" else settings if isinstance(settings, Mapping) else {}
     find_device(device)  # one that is not there is refused before anything is written
-    with _place(folder) as place, listener:
-        return Choice(graph, chosen, device, workers, limit, place, listener, seed, names, general, fixed).made()
-
-
-@contextlib.contextmanager
-def _place(folder: str | Path | None) -> Iterator[Path]:
-    if folder is not None:
-        yield Path(folder)
-        return
-    with tempfile.TemporaryDirectory(prefix="fishergcn-") as temporary:
-        yield Path(temporary)
+    place = tempfile.TemporaryDirectory(prefix="fishergcn-") if folder is None else contextlib.nullcontext(str(folder))
+    with place as kept, listener:
+        return Choice(graph, chosen, device, workers, limit, Path(kept), listener, seed, names, general, fixed).made()

@@ -16,22 +16,23 @@ from fishergcn.execution import Listener
 from fishergcn.graph import Graph
 from fishergcn.models import Candidate, Selection, TrainedModel
 from fishergcn.splits import Split
-from fishergcn.studies._budget import Budget
 from fishergcn.studies._candidates import (
     Score,
     best_candidate,
+    inner_splits,
+    known_homophily,
     leaders,
     mean_of,
     on_common_runs,
     preparations_of,
+    sentences,
     words_for,
+    worth_of_links,
 )
-from fishergcn.studies._decisions import Decisions
-from fishergcn.studies._inner import inner_splits
+from fishergcn.studies._decisions import Budget, Decisions
 from fishergcn.studies._plan import Cell, Plan
 from fishergcn.studies._planning import splits_digest
 from fishergcn.studies._runner import kept_weights, run
-from fishergcn.studies._verdict import known_homophily, sentences, worth_of_links
 from fishergcn.training import RunRecord, TrainConfig, graph_free_of, parse_method
 
 _STARTING = 5.0  # seconds until other processes work
@@ -44,31 +45,31 @@ Key = tuple[str, str]  # a method, and the words for its preparation
 Run = tuple[str, int]  # split and seed
 
 
+@dataclasses.dataclass(eq=False)
 class Choice:
     """One choice, from the first trial to the model."""
 
-    def __init__(
-        self,
-        graph: Graph,
-        split: Split,
-        device: str,
-        workers: int | None,
-        limit: float,
-        folder: Path,
-        listener: Listener,
-        seed: int,
-        methods: tuple[str, ...],
-        general: TrainConfig,
-        fixed: Mapping[str, Any],
-    ) -> None:
-        self.graph, self.split, self.device, self.workers = graph, split, device, workers
-        self.folder, self.listener, self.seed, self.methods = folder, listener, seed, methods
-        self.general = general
+    graph: Graph
+    split: Split
+    device: str
+    workers: int | None
+    limit: float
+    folder: Path
+    listener: Listener
+    seed: int
+    methods: tuple[str, ...]
+    general: TrainConfig
+    fixed: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        graph, split, general, fixed = self.graph, self.split, self.general, self.fixed
         self.preparations = {words_for(each): each for each in preparations_of(graph, fixed)}
         enough = math.ceil(_ENOUGH / len(split.val))
         self.splits = inner_splits(graph, split, int(np.clip(enough, _FEWEST, _MOST)))
-        self.decisions = Decisions(folder, graph, split, [general.to_dict(), dict(fixed), *methods, seed, limit])
-        self.budget = Budget(graph, split, general, device, workers, limit, self.decisions)
+        self.decisions = Decisions(
+            self.folder, graph, split, [general.to_dict(), dict(fixed), *self.methods, self.seed, self.limit]
+        )
+        self.budget = Budget(graph, split, general, self.device, self.workers, self.limit, self.decisions)
         self.left_out: dict[str, str] = {}
         self.records: dict[Key, list[RunRecord]] = {}
         self.plans: dict[str, Plan] = {}  # of the stages

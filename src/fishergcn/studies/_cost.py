@@ -14,8 +14,8 @@ from fishergcn.execution import Cost, Part, PartCost, chosen_config, cost_of
 from fishergcn.graph import Graph
 from fishergcn.splits import Split, choose
 from fishergcn.studies._jobs import graph_of, splits_of
-from fishergcn.studies._plan import Cell, Plan
-from fishergcn.studies._search import HIDDEN, ORDERS, Grid, planned_trials, tunable, without_test
+from fishergcn.studies._plan import Plan
+from fishergcn.studies._tuning import HIDDEN, ORDERS, Grid, planned_trials, tunable, without_test
 from fishergcn.training import Sizes, TrainConfig, learnable, parse_method
 
 
@@ -28,7 +28,10 @@ def plan_cost(plan: Plan, device: str, workers: int | None) -> Cost:
 def _parts(plan: Plan, dataset: str) -> Iterator[Part]:
     graph, known, usable = graph_of(plan, dataset), dict[str, Sizes](), dict[bool, Graph]()
     splits = list(splits_of(plan, dataset, graph).values())
-    for cell in _trained(plan, dataset):
+    cells = [cell for cell in plan.cells if cell.dataset == dataset]
+    if plan.measure != "training":  # of cells that attack the same networks, one is trained
+        cells = list({(cell.method, cell.variant): cell for cell in cells}.values())
+    for cell in cells:
         method, matrix = parse_method(cell.method), plan.matrix(cell)
         if method.trained not in usable:
             usable[method.trained] = learnable(graph, [method])
@@ -37,14 +40,6 @@ def _parts(plan: Plan, dataset: str) -> Iterator[Part]:
         name = cell.name if plan.measure == "training" else f"{cell.method} {cell.variant}".strip()
         runs = len(plan.runs(cell))
         yield Part(dataset, name, known[matrix], method, cell.config, runs, usable[method.trained], splits)
-
-
-def _trained(plan: Plan, dataset: str) -> list[Cell]:
-    """Return the cells that are trained: of those that attack the same networks, one."""
-    cells = [cell for cell in plan.cells if cell.dataset == dataset]
-    if plan.measure == "training":
-        return cells
-    return list({(cell.method, cell.variant): cell for cell in cells}.values())
 
 
 def tuning_cost(
@@ -60,25 +55,11 @@ def tuning_cost(
     device: str = "auto",
     workers: int | None = 1,
 ) -> Cost:
-    """Return what searches by :func:`tune` will take here, one for each method on each graph.
+    """Return what searches by :func:`tune` with these arguments will take here, one for each method on each graph.
 
     With a grid the trials are known beforehand, and a part of the result has those with the same hidden units. A search
     without one chooses settings as it goes, so a bound is given: each trial counts with 128 hidden units and, with
     suffix ``-t``, with the order from 2 to 8 that needs the most memory, whose matrix every trial may have to make.
-
-    Parameters
-    ----------
-    graphs, methods
-        What is searched on what.
-    splits, seeds, config, settings, grid, trials, device, workers
-        As in :func:`tune`.
-
-    Examples
-    --------
-    >>> import fishergcn
-    >>> cost = tuning_cost([fishergcn.datasets.load("cora")], ["gcn"], "public", grid="paper", device="cpu")
-    >>> [(each.part.name, each.part.runs) for each in cost.parts]
-    [('gcn hidden=16', 24), ('gcn hidden=32', 24), ('gcn hidden=64', 24)]
     """
     base, numbers = chosen_config(config, settings), check_seeds(seeds)
     space, wanted = planned_trials(grid, trials)

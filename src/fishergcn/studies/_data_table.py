@@ -28,29 +28,9 @@ _QUANTITIES = {
 
 
 def write_data_table(preset: Preset, folder: str | Path) -> list[dict[str, Any]]:
-    """Compute the statistics of data sets and write them beside the published ones, as ``NAME.csv`` and ``NAME.md``.
+    """Compute the statistics of a preset of kind ``"data"``; write them beside the published ones as CSV and Markdown.
 
-    Parameters
-    ----------
-    preset
-        One of kind ``"data"``.
-    folder
-        Where; made if it is not there.
-
-    Returns
-    -------
-    list of dict
-        One row per data set and quantity: ``computed``, ``published``, and whether they print ``equal``.
-
-    Examples
-    --------
-    >>> import dataclasses, tempfile
-    >>> from fishergcn.studies import load_preset
-    >>> table1 = load_preset("table1")
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     rows = write_data_table(dataclasses.replace(table1, facts=table1.facts[:1]), folder)
-    >>> rows[0]
-    {'dataset': 'cora', 'quantity': 'nodes', 'computed': '2,708', 'published': '2,708', 'equal': True}
+    Returns one row per data set and quantity: ``computed``, ``published``, and whether they print ``equal``.
     """
     folder = Path(folder)
     check_free(folder)

@@ -1,10 +1,15 @@
-"""What a choice has decided so far, kept in its folder: it goes on as it began, however fast the machine is then."""
+"""What a choice has decided so far, kept in its folder, and the time that it may take.
+
+A choice goes on as it began, however fast the machine is then: what was measured is a decision too.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,26 +17,23 @@ from typing import Any, TypeVar
 from fishergcn._base.files import make_folder, read_bytes, write_text
 from fishergcn._base.json import parse_json
 from fishergcn.errors import DataFileError
+from fishergcn.execution import Part, cost_of, count_cores, find_device
 from fishergcn.graph import Graph
 from fishergcn.models import Selection
 from fishergcn.splits import Split
+from fishergcn.training import Method, Sizes, TrainConfig, parse_method
 
 _FILE = "choice.json"
 _LIMIT = 2**20  # bytes
 Value = TypeVar("Value")
 _OUTCOME = "selection"
+_MOST_ENTRIES = 200_000_000  # of a high-order matrix: 2.4 GB
+_USUAL_EPOCHS = 0.7  # the share of the epochs after which most runs have stopped
+_MEASURING = 0.01  # the share of the time that the epochs of a candidate are timed for
 
 
 def load_selection(folder: str | os.PathLike[str]) -> Selection | None:
-    """Read how :func:`fishergcn.fit` chose, from the folder in which it kept its runs; None if it has not yet.
-
-    Examples
-    --------
-    >>> load_selection("nowhere")
-    Traceback (most recent call last):
-    ...
-    fishergcn.errors.DataFileError: nowhere/choice.json does not exist.
-    """
+    """Read how :func:`fishergcn.fit` chose, from the folder in which it kept its runs; None if it has not yet."""
     path = Path(folder, _FILE)
     if not os.path.isfile(path):
         raise DataFileError(f"{path} does not exist.")
@@ -45,25 +47,7 @@ def load_selection(folder: str | os.PathLike[str]) -> Selection | None:
 
 
 class Decisions:
-    """Decisions by name, each made once.
-
-    Parameters
-    ----------
-    folder
-        Where the file is or will be.
-    graph, split, arguments
-        What is chosen for, and how; a folder that holds another choice is refused.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> graph, split = Graph.from_edges([(0, 1)], labels=[0, 1]), Split("s", [0], [1], [])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     first = Decisions(Path(folder), graph, split, []).made("splits", lambda: 3)
-    ...     again = Decisions(Path(folder), graph, split, []).made("splits", lambda: 5)
-    >>> first, again
-    (3, 3)
-    """
+    """Decisions by name, each made once; a folder that holds those for another graph, split or arguments is refused."""
 
     def __init__(self, folder: Path, graph: Graph, split: Split, arguments: Any) -> None:
         self._path = folder / _FILE
@@ -98,3 +82,55 @@ class Decisions:
     def _write(self) -> None:
         make_folder(self._path.parent)
         write_text(self._path, json.dumps({"choice": self._choice, "decisions": self._known}, indent=1) + "\n")
+
+
+class Budget:
+    """What is left of ``limit`` seconds, which begin now, and what candidates take of it."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        split: Split,
+        config: TrainConfig,
+        device: str,
+        workers: int | None,
+        limit: float,
+        decisions: Decisions,
+    ) -> None:
+        self.graph, self.split, self.config, self.place = graph, split, config, find_device(device)
+        self.limit, self.decisions = limit, decisions
+        self.gpu = self.place.type == "cuda"
+        self.cores = 1 if self.gpu else count_cores() if workers is None else workers
+        self.slower = 1.0  # than measured, as the first stage showed
+        self.started = time.monotonic()
+
+    def left(self) -> float:
+        """Return how many seconds are left."""
+        return self.limit - (time.monotonic() - self.started)
+
+    @property
+    def entries(self) -> float:
+        """How many entries the high-order matrix has, about."""
+        high = parse_method("gcn-t")
+        return self.decisions.made("entries", lambda: Sizes.of(self.graph, high, self.config, [self.split]).entries)
+
+    def seconds(self, name: str, runs: int = 1) -> float:
+        """Return how long runs of a method take, side by side on a GPU or on several cores; inf if not at all."""
+        method = parse_method(name)
+        if not method.trained:
+            return 0.0
+        if method.high_order and self.entries > _MOST_ENTRIES:
+            return math.inf
+        together = runs if self.gpu else self.cores  # those beside which it is trained
+        epoch = self.decisions.made(f"epoch of {name}, {together} runs", lambda: self._epoch(method, together))
+        if epoch is None:
+            return math.inf
+        epochs = _USUAL_EPOCHS * self.config.max_epochs * self.slower
+        return epochs * (epoch if self.gpu else runs * epoch / self.cores)
+
+    def _epoch(self, method: Method, runs: int) -> float | None:
+        """Time a few epochs of a method; None where they would not fit in memory."""
+        part = Part.of(self.graph, method, self.config, [self.split], runs)
+        limit = min(_MEASURING * self.limit, 1.0)
+        [found] = cost_of([part], str(self.place), self.cores, limit=limit).parts
+        return None if math.isnan(found.epoch) else found.epoch

@@ -24,32 +24,15 @@ LEVEL = 0.05  # of each one-sided test, and so of both together
 
 @dataclass(frozen=True)
 class Equivalence:
-    """The mean of all differences from controls, and the test that it is as good as zero.
+    """The mean d of all differences from controls, over independent groups, and the test that it is as good as zero.
 
-    Two one-sided t tests (TOST) at the level α = 0.05: with the mean d over G independent groups and its standard
-    error s, a true difference of Δ or more, in either direction, is rejected if (Δ - abs(d)) / s is above the quantile
-    1 - α of Student's distribution with G - 1 degrees of freedom. That is so for every Δ above
-    ``margin`` = abs(d) + t(1 - α, G - 1) s.
+    Two one-sided t tests (TOST) at the level α = 0.05: with the standard error s of d over G groups, a true difference
+    of Δ or more, in either direction, is rejected if (Δ - abs(d)) / s is above the quantile 1 - α of Student's
+    distribution with G - 1 degrees of freedom. That is so for every Δ above ``margin`` = abs(d) + t(1 - α, G - 1) s.
 
-    Attributes
-    ----------
-    difference
-        d, over all runs of all comparisons, with its interval of 95%. Its groups are the splits (or, where a data set
-        has one split, the seeds) of each data set: methods that share a split share its luck.
-    comparisons
-        How many pairs of a cell and its control are pooled.
-    error
-        s, by :func:`student`; NaN with a single group.
-    margin
-        Differences of this size or more are ruled out at the level 0.05; NaN with a single group.
-
-    Examples
-    --------
-    >>> from fishergcn.studies import estimate
-    >>> pooled = estimate({("a", 1): 0.001, ("b", 1): -0.001, ("c", 1): 0.0, ("d", 1): 0.001})
-    >>> found = Equivalence(pooled, comparisons=1, error=0.00048, margin=0.00138)
-    >>> print(f"p = {found.p_value(0.005):.4f} at Δ = 0.005, {found.p_value(found.margin):.2f} at the margin")
-    p = 0.0011 at Δ = 0.005, 0.05 at the margin
+    ``difference`` is d with its interval; its groups are the splits (or, where a data set has one split, the seeds) of
+    each data set: methods that share a split share its luck. ``comparisons`` is how many pairs of a cell and its
+    control are pooled, ``error`` is s; with a single group it and the margin are NaN.
     """
 
     difference: Estimate
@@ -99,23 +82,6 @@ def control_equivalence(runs: Runs, metric: str = "test_accuracy") -> Equivalenc
     """Pool the differences of all perturbed methods from their controls; None if the study has none.
 
     Variants (cells with other settings) and networks under attack are left out: they answer other questions.
-
-    Parameters
-    ----------
-    runs
-        See :func:`open_runs`.
-    metric
-        As for :func:`compare`.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from fishergcn import studies
-    >>> plan = studies.make_plan("quick", methods=["fishergcn"], splits=2, seeds=1, epochs=2)
-    >>> with tempfile.TemporaryDirectory() as folder, studies.run(plan, folder, workers=1) as runs:
-    ...     found = control_equivalence(runs)
-    >>> found.comparisons, found.difference.runs, found.difference.groups, math.isfinite(found.margin)
-    (1, 2, 2, True)
     """
     plan = runs.plan
     differences: list[float] = []

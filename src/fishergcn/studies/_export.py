@@ -89,7 +89,11 @@ def _write_json(path: Path, _: Mapping[str, str], rows: Iterator[dict[str, Any]]
 def _write_parquet(path: Path, columns: Mapping[str, str], rows: Iterator[dict[str, Any]]) -> int:
     pyarrow = require("pyarrow", extra="report", purpose="Writing Parquet")
     parquet = require("pyarrow.parquet", extra="report", purpose="Writing Parquet")
-    schema = _schema(pyarrow, columns)
+    kinds = {"int": pyarrow.int64(), "float": pyarrow.float64(), "str": pyarrow.string()}
+    numbers = pyarrow.list_(pyarrow.float64())
+    types = {name: kinds.get(kind, pyarrow.string()) for name, kind in columns.items()}
+    types |= {"shape": numbers, "curves": pyarrow.struct([(name, numbers) for name in CURVES])}
+    schema = pyarrow.schema(list(types.items()))
     count = 0
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
         while batch := list(itertools.islice(rows, _BATCH)):
@@ -97,11 +101,3 @@ def _write_parquet(path: Path, columns: Mapping[str, str], rows: Iterator[dict[s
             writer.write_table(pyarrow.Table.from_pylist(plain, schema=schema))
             count += len(batch)
     return count
-
-
-def _schema(pyarrow: Any, columns: Mapping[str, str]) -> Any:
-    kinds = {"int": pyarrow.int64(), "float": pyarrow.float64(), "str": pyarrow.string()}
-    numbers = pyarrow.list_(pyarrow.float64())
-    types = {name: kinds.get(kind, pyarrow.string()) for name, kind in columns.items()}
-    types |= {"shape": numbers, "curves": pyarrow.struct([(name, numbers) for name in CURVES])}
-    return pyarrow.schema(list(types.items()))

@@ -3,59 +3,46 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Sequence
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 from weakref import WeakKeyDictionary
 
 from fishergcn import datasets, splits
-from fishergcn._base.types import CSRArray
-from fishergcn.errors import InputError
+from fishergcn._base.types import CSRArray, FloatArray
+from fishergcn.errors import FisherGCNError, InputError
 from fishergcn.execution import Executor, Job, Listener, Measure, cut
+from fishergcn.geometry.embedding import moved_graphs, spectral_embedding
 from fishergcn.graph import Graph
-from fishergcn.spectrum import Spectrum
-from fishergcn.studies._facts import note_data, note_spectrum
+from fishergcn.perturbation import pool_weights
+from fishergcn.spectrum import Spectrum, top_spectrum
 from fishergcn.studies._plan import Cell, Plan
-from fishergcn.studies._spatial import MovedGraphs
+from fishergcn.studies._runs import SHOWN
 from fishergcn.studies._store import RunStore
 from fishergcn.training import Problem, Run, RunRecord, check_runs, parse_method, prepare, samples_of
 
 Form = Literal["chunk", "run", "method"]
+_POOL = 16  # moved graphs to draw from
 
 
+@dataclass(eq=False)
 class Jobs:
     """The jobs that are missing, made one by one as they are asked for.
 
-    Parameters
-    ----------
-    plan, store
-        What is to be done, and what is done of it.
-    measure
-        What makes the records.
-    executor
-        Says how many runs it trains side by side.
-    listener
-        Is told of each job.
-    form
-        What a job has: ``"chunk"``, some runs of a cell; ``"run"``, one of them; ``"method"``, all open cells of a
-        method with all runs of the plan.
-    keep_weights
-        Whether records shall hold the weights.
+    A job has, by ``form``, some runs of a cell (``"chunk"``), one of them (``"run"``), or all open cells of a method
+    with all runs of the plan (``"method"``).
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        store: RunStore,
-        measure: Measure,
-        executor: Executor,
-        listener: Listener,
-        form: Form,
-        keep_weights: bool = False,
-    ) -> None:
-        self.plan, self.store, self.measure = plan, store, measure
-        self.executor, self.listener, self.form, self.keep_weights = executor, listener, form, keep_weights
-        self._cells: WeakKeyDictionary[Job, list[Cell]] = WeakKeyDictionary()
+    plan: Plan
+    store: RunStore
+    measure: Measure
+    executor: Executor
+    listener: Listener
+    form: Form
+    keep_weights: bool = False
+    _cells: WeakKeyDictionary[Job, list[Cell]] = field(default_factory=WeakKeyDictionary, init=False)
 
     def __iter__(self) -> Iterator[Job]:
         groups, shared = self._groups(), dict[str, _Shared]()
@@ -68,7 +55,7 @@ class Jobs:
                 done = shared.pop(dataset)
                 for first, *_ in groups:  # after the jobs, which need not wait for it
                     if first.dataset == dataset:
-                        note_spectrum(self.store, first, partial(done.propagation, first))
+                        done.note_spectrum(first)
 
     def _groups(self) -> list[list[Cell]]:
         """Return the cells by data set and by what one job can have, in the order of the plan or of a shared GPU.
@@ -164,9 +151,10 @@ class _Shared:
         self.splits = splits_of(plan, dataset, self.graph)
         self._matrices: dict[object, CSRArray] = {}
         self._spectra: dict[object, Spectrum] = {}
-        self._moved = MovedGraphs(self.graph)
+        self._moved: dict[float, FloatArray] = {}
         self._checked = False
-        note_data(store, dataset, self.graph)
+        sizes = ("nodes", "links", "features", "classes")  # reports have nothing but the database
+        store.remember(f"data {dataset}", lambda: {name: getattr(self.graph, f"num_{name}") for name in sizes})
 
     def problem(self, cell: Cell) -> Problem:
         """Return the problem of a cell, computing only what no cell before it had."""
@@ -179,7 +167,7 @@ class _Shared:
             config,
             propagation=self._matrices.get(matrix),
             spectrum=self._spectra.get(spectrum),
-            moved=self._moved.weights(config.radius) if config.perturbation == "spatial" and method.perturbed else None,
+            moved=self._moved_graphs(config.radius) if config.perturbation == "spatial" and method.perturbed else None,
         )
         self._matrices[matrix] = problem.propagation
         if problem.neighborhood is not None and problem.neighborhood.spectrum is not None:
@@ -189,9 +177,36 @@ class _Shared:
             self._checked = True
         return problem
 
-    def propagation(self, cell: Cell) -> CSRArray:
-        """Return the Ã of a cell."""
-        return self.problem(cell).propagation
+    @cached_property
+    def _positions(self) -> FloatArray:
+        """The spectral embedding of the graph in two dimensions, which takes minutes on PubMed."""
+        return spectral_embedding(self.graph.adjacency)
+
+    def _moved_graphs(self, radius: float) -> FloatArray:
+        """Return the link weights of graphs whose nodes were moved in the embedding, shape (16, m).
+
+        A motion has the Fisher length radius · √n, so that the distribution of each node over the others moves by a
+        divergence of radius²/2 in the mean.
+        """
+        if radius not in self._moved:
+            links, distance = self.graph.adjacency, radius * math.sqrt(self.graph.num_nodes)
+            self._moved[radius] = pool_weights(links, moved_graphs(links, self._positions, distance, samples=_POOL))
+        return self._moved[radius]
+
+    def note_spectrum(self, cell: Cell) -> None:
+        """Note the largest eigenvalues of L = I - Ã, three times as many as any cell on this matrix perturbs."""
+        plan, matrix = self.plan, self.plan.matrix(cell)
+
+        def eigenvalues() -> list[float] | None:
+            alike = [each for each in plan.cells if each.dataset == cell.dataset and plan.matrix(each) == matrix]
+            rank = SHOWN * max(each.config.rank for each in alike if each.perturbs_the_top)
+            try:
+                return list(map(float, top_spectrum(self.problem(cell).propagation, rank=rank).eigenvalues))
+            except FisherGCNError:  # a graph so small that it has fewer
+                return None
+
+        if cell.perturbs_the_top:
+            self.store.remember(f"spectrum {cell.dataset} {matrix}", eigenvalues)
 
 
 def graph_of(plan: Plan, dataset: str) -> Graph:

@@ -90,15 +90,13 @@ class Plan:
     published
         Numbers to compare with.
     changed
-        In which settings the runs differ from those of the preset, one phrase each. If in any, the published numbers
-        belong to other work: they are shown, and no gap to them is.
+        In which settings the runs differ from the preset's, one phrase each: if in any, no gap to the published numbers
+        is shown.
     measure
         What a run measures: ``"training"``, ``"attack"``, or a name for a measure of your own.
-    graphs
-        The graphs that do not ship with the package, by name. They are no part of the plain values: a plan that was
-        read from a file does not have them.
-    own_splits
-        The splits that no name can make, of each data set; no part of the plain values either.
+    graphs, own_splits
+        By data set, the graphs that do not ship with the package and the splits that no name can make. They are no part
+        of the plain values: a plan that was read from a file does not have them.
 
     Examples
     --------
@@ -180,13 +178,9 @@ class Plan:
         """Return the cell that trains on the mean of the graphs from which this one draws, without noise, if any."""
         if not parse_method(cell.method).perturbed or cell.config.noise == "mean":
             return None
-        wanted = dataclasses.replace(cell.config, noise="mean")
-        for each in self.cells:
-            if (each.dataset, each.method, each.options, each.config) == (
-                cell.dataset, cell.method, cell.options, wanted
-            ):  # fmt: skip
-                return each
-        return None
+        key = cell.dataset, cell.method, cell.options, dataclasses.replace(cell.config, noise="mean")
+        alike = (each for each in self.cells if (each.dataset, each.method, each.options, each.config) == key)
+        return next(alike, None)
 
     def matrix(self, cell: Cell) -> str:
         """Return a name for the propagation matrix of a cell among those on its data set."""
@@ -267,8 +261,8 @@ class Plan:
             found.append(f"cells {_named(ours, theirs)} instead of {_named(theirs, ours)}")
         changed: dict[str, None] = {}
         for name in ours.keys() & theirs.keys():
-            changed |= dict.fromkeys(config_differences(ours[name].config, theirs[name].config))
-            changed |= dict.fromkeys(_differences(ours[name].options, theirs[name].options))
+            changed |= dict.fromkeys(differences(ours[name].config.to_dict(), theirs[name].config.to_dict()))
+            changed |= dict.fromkeys(differences(ours[name].options, theirs[name].options))
         return found + list(changed)
 
 
@@ -293,12 +287,8 @@ def _cell(cell: Entries, base: Mapping[str, Any]) -> Cell:
     return Cell(cell.text("dataset"), cell.text("name"), method, cell.text("variant"), config, options)
 
 
-def config_differences(here: TrainConfig, there: TrainConfig) -> list[str]:
+def differences(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[str]:
     """Return a phrase with both values for each setting that differs."""
-    return _differences(here.to_dict(), there.to_dict())
-
-
-def _differences(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[str]:
     return [f"{key} {new[key]} instead of {old.get(key)}" for key in new if new[key] != old.get(key)]
 
 

@@ -19,7 +19,7 @@ from fishergcn.execution import chosen_config
 from fishergcn.graph import Graph
 from fishergcn.splits import Rule, Split
 from fishergcn.studies._attacks import attack_options, check_feasible
-from fishergcn.studies._plan import BASELINE, Cell, Plan, config_differences
+from fishergcn.studies._plan import BASELINE, Cell, Plan, differences
 from fishergcn.studies._preset import Preset, load_preset
 from fishergcn.training import TrainConfig, control_of, graph_free_of, learnable, parse_method
 
@@ -91,13 +91,7 @@ def make_plan(
         raise InputError("datasets, methods and attacks must name at least one each.")
     chosen, own = _chosen_splits(graphs, preset.splits if splits is None else splits, preset.split_rule)
     if preset.kind == "attack":
-        blind = [each for each in map(parse_method, named) if not (each.trained and each.uses_graph)]
-        if blind:
-            raise InputError(f"a study of attacks needs networks that read the links, got {blind[0].name!r}.")
-        for graph in graphs.values():
-            check_feasible(options, graph)
-        if any(len(split.test) == 0 for found in chosen.values() for split in found):
-            raise InputError("a study of attacks needs test nodes in every split.")
+        _check_attackable(named, graphs.values(), options, chosen)
     return Plan(
         preset=preset.name,
         title=preset.title,
@@ -109,7 +103,7 @@ def make_plan(
         digests={name: graph.digest for name, graph in graphs.items()}
         | {f"{name}, splits": splits_digest(found) for name, found in own.items()},
         published=tuple(entry for entry in preset.published if entry.dataset in graphs),
-        changed=tuple(config_differences(config, preset.config)),
+        changed=tuple(differences(config.to_dict(), preset.config.to_dict())),
         measure=preset.kind,
         graphs={name: graph for name, graph in graphs.items() if graph in given},
         own_splits=own,
@@ -172,6 +166,21 @@ def make_comparison(
         config=known,
     )
     return make_plan(preset, datasets=list(loaded.values()), splits=splits, seeds=seeds)
+
+
+def _check_attackable(
+    methods: Sequence[str],
+    graphs: Iterable[Graph],
+    options: Sequence[Mapping[str, Any]],
+    splits: Mapping[str, Sequence[Split]],
+) -> None:
+    blind = [each for each in map(parse_method, methods) if not (each.trained and each.uses_graph)]
+    if blind:
+        raise InputError(f"a study of attacks needs networks that read the links, got {blind[0].name!r}.")
+    for graph in graphs:
+        check_feasible(options, graph)
+    if any(len(split.test) == 0 for found in splits.values() for split in found):
+        raise InputError("a study of attacks needs test nodes in every split.")
 
 
 def _chosen_splits(

@@ -9,6 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
+from fishergcn import datasets
 from fishergcn._base.checks import check_choice, check_integer
 from fishergcn._base.entries import Entries
 from fishergcn._base.reprs import one_line
@@ -32,24 +33,7 @@ _KEYS = ("title", "kind", "source", "notes", "datasets", "methods", "splits", "s
 
 @dataclass(frozen=True)
 class Published:
-    """A number that was published for one method on one data set.
-
-    Attributes
-    ----------
-    dataset, method
-        What it is about.
-    source
-        Where it stands.
-    accuracy, accuracy_std
-        Mean and standard deviation of the test accuracy, fractions; None where nothing was published.
-    loss, loss_std
-        The same of the test loss, weight decay included.
-
-    Examples
-    --------
-    >>> load_preset("quick").published[0].accuracy
-    0.8052
-    """
+    """What was published for a method on a data set: accuracies are fractions, the loss includes weight decay."""
 
     dataset: str
     method: str
@@ -78,37 +62,9 @@ class Variant:
 
 @dataclass(frozen=True)
 class Preset:
-    """A study that is not planned yet.
+    """A study that is not planned yet; see :func:`load_preset`.
 
-    Attributes
-    ----------
-    name, title, source, notes
-        What it is, in words: file name, one line, what it repeats, where the original is silent.
-    kind
-        What is measured, ``"training"`` or ``"attack"``; or ``"data"`` for a table of data statistics, where nothing
-        is trained.
-    datasets, methods
-        What is run on what.
-    split_rule, splits
-        ``"shuffled"``, ``"per-class"`` (with seeds from 2019 on) or ``"public"`` (one split), and how many.
-    seeds
-        How many initializations of each split, with seeds from 2019 on.
-    config
-        The settings of every run.
-    variants
-        Cells with other settings, beside the plain ones.
-    published
-        The numbers to compare with.
-    facts
-        For ``kind="data"``: the published statistics of each data set.
-    attacks
-        For ``kind="attack"``: the levels and settings of each attack.
-
-    Examples
-    --------
-    >>> preset = load_preset("robustness-quick")
-    >>> preset.kind, preset.attacks["links-added"]
-    ('attack', {'levels': (0.25, 0.5), 'draws': 2})
+    Of kind ``"data"``, a table of data statistics where nothing is trained, ``facts`` are the published ones.
     """
 
     name: str
@@ -143,19 +99,25 @@ class Preset:
 
 
 def available_presets() -> tuple[str, ...]:
-    """Return the names of the presets that ship with the package.
-
-    Examples
-    --------
-    >>> "table2" in available_presets()
-    True
-    """
+    """Return the names of the presets that ship with the package."""
     files = (entry.name for entry in _folder().iterdir())
     return tuple(sorted(name.removesuffix(".toml") for name in files if name.endswith(".toml")))
 
 
 def load_preset(name: str | Path) -> Preset:
     """Read a preset: one that ships with the package, by its name, or a TOML file of yours.
+
+    Parameters
+    ----------
+    name
+        Of the preset, or the path of a file that ends in ``.toml``.
+
+    Returns
+    -------
+    Preset
+        With ``title``, ``source`` and ``notes`` in words; its ``kind`` (``"training"``, ``"attack"`` or ``"data"``);
+        ``datasets``, ``methods``, ``variants`` with other settings, and ``attacks`` with their levels; ``split_rule``,
+        how many ``splits`` by it, and how many ``seeds``; the settings ``config`` and the ``published`` numbers.
 
     Examples
     --------
@@ -220,8 +182,6 @@ def _build(name: str, table: Entries) -> Preset:
 
 
 def _dataset(name: str) -> str:
-    from fishergcn import datasets
-
     return check_choice("datasets", name, datasets.available())
 
 

@@ -35,32 +35,11 @@ Key = tuple[str, int]  # split, seed
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean and how well it is known.
+    """A mean over runs that come in groups (``unit``: splits or seeds), and how well it is known.
 
-    Attributes
-    ----------
-    mean
-        Over all runs.
-    low, high
-        Ends of the confidence interval of 95%: :func:`student` with fewer than six groups, else
-        :func:`cluster_bootstrap`; NaN with a single one.
-    standard_error
-        Of the mean, made in the same way.
-    std
-        Standard deviation over the runs, as papers report it; it says nothing about the error of the mean.
-    runs, groups
-        How many runs in how many groups.
-    unit
-        What the groups are: ``"splits"`` or ``"seeds"``.
-
-    Examples
-    --------
-    >>> accuracies = {("a", 1): 0.80, ("a", 2): 0.82, ("b", 1): 0.84, ("b", 2): 0.86}
-    >>> found = estimate(accuracies, bounds=(0, 1))
-    >>> found.runs, found.groups, found.unit
-    (4, 2, 'splits')
-    >>> print(f"{found.mean:.3f}, between {found.low:.3f} and {found.high:.3f}")
-    0.830, between 0.576 and 1.000
+    The interval of 95% and the standard error of the mean are those of :func:`student` with fewer than six groups, else
+    of :func:`cluster_bootstrap`; NaN with a single one. ``std`` is the standard deviation over the runs, as papers
+    report it; it says nothing about the error of the mean.
     """
 
     mean: float
@@ -84,29 +63,8 @@ def cluster_bootstrap(
 
     A resample draws G of the G groups with replacement and takes the mean of all their values. Its deviations
     from the mean are widened by sqrt(G / (G - 1)): G resampled groups vary less than G new ones would, in
-    just this proportion. The interval is made of quantiles of the widened distribution.
-
-    Parameters
-    ----------
-    values
-        One number per run.
-    groups
-        The group of each value.
-    level
-        Of the interval.
-    resamples, seed
-        How many resamples, and the seed that draws them: the same data give the same interval.
-
-    Returns
-    -------
-    standard_error, low, high
-        NaN if there are fewer than two groups.
-
-    Examples
-    --------
-    >>> error, low, high = cluster_bootstrap([0.0, 0.0, 1.0, 1.0], ["a", "a", "b", "b"])
-    >>> low < 0.5 < high
-    True
+    just this proportion. The interval is made of quantiles of the widened distribution. All are NaN with fewer than two
+    groups; the same data give the same interval.
     """
     numbers, level = _checked(values, groups, level)
     sums, sizes = _group_sums(numbers, groups)
@@ -134,15 +92,7 @@ def student(values: npt.ArrayLike, groups: Sequence[Hashable], *, level: float =
     mean ± t s / √G, where s is the standard deviation of the G group means and t the quantile (1 + level) / 2 of
     Student's distribution with G - 1 degrees of freedom. Where groups differ in size, the mean is that of all values,
     and s² / G becomes G / (G - 1) Σ_g (m_g / N)² (mean_g - mean)² with m_g of the N values in group g, which for groups
-    of one size is the same.
-
-    Arguments and results are those of :func:`cluster_bootstrap`.
-
-    Examples
-    --------
-    >>> error, low, high = student([1.0, 2.0, 3.0], ["a", "b", "c"])
-    >>> print(f"{error:.3f}, between {low:.3f} and {high:.3f}")
-    0.577, between -0.484 and 4.484
+    of one size is the same. All are NaN with fewer than two groups.
     """
     numbers, level = _checked(values, groups, level)
     sums, sizes = _group_sums(numbers, groups)
@@ -173,12 +123,6 @@ def estimate(values: Mapping[Key, float], *, bounds: tuple[float, float] = (-mat
 
     The interval is that of :func:`student` with fewer than six splits (seeds, where there is one split), else that of
     :func:`cluster_bootstrap`; it ends at the ``bounds`` within which such a number lies, as an accuracy does in [0, 1].
-
-    Examples
-    --------
-    >>> found = estimate({("a", 1): 0.8, ("a", 2): 0.8, ("b", 1): 0.9, ("b", 2): 0.9})
-    >>> round(found.mean, 12), found.groups, found.unit
-    (0.85, 2, 'splits')
     """
     unit, groups = units_of(values)
     return estimate_groups(list(values.values()), groups, unit, bounds=bounds)
@@ -202,15 +146,7 @@ def estimate_groups(
 
 
 def interval_source(found: Iterable[Estimate]) -> str:
-    """Say in words how the intervals of some estimates were made, for captions.
-
-    Examples
-    --------
-    >>> interval_source([estimate({("a", 1): 0.8, ("b", 1): 0.9})])
-    "Student's t over splits"
-    >>> interval_source([estimate({("public", seed): 0.1 * seed for seed in range(9)})])
-    'resampling seeds'
-    """
+    """Say in words how the intervals of some estimates were made, for captions."""
     ways = {(f"Student's t over {one.unit}" if one.groups < FEW else f"resampling {one.unit}"): None for one in found}
     return " or ".join(ways) or "resampling splits"
 

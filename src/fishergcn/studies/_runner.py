@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import signal
+import threading
 from collections.abc import Generator, Iterable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
+from types import FrameType
 
 from fishergcn._base.checks import check_choice
 from fishergcn._base.files import make_folder
+from fishergcn._base.imports import require
 from fishergcn._base.npz import read_arrays, write_arrays
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError, reason
-from fishergcn.execution import Executor, Job, Listener, Measure, choose_executor, train_job
+from fishergcn.execution import Executor, Listener, Measure, StopWork, choose_executor, train_job
 from fishergcn.studies._attack import measure_attacks
-from fishergcn.studies._folders import check_free
+from fishergcn.studies._folders import check_free, folder_lock
 from fishergcn.studies._jobs import Form, Jobs
-from fishergcn.studies._lock import folder_lock
 from fishergcn.studies._plan import Cell, Plan
 from fishergcn.studies._runs import Runs
-from fishergcn.studies._signals import Signals
 from fishergcn.studies._store import RunStore, open_runs
-from fishergcn.studies._tensorboard import CurveWriter
 from fishergcn.training import RunRecord
 
 # What makes the records, and of what.
@@ -48,17 +49,15 @@ def run(
     plan
         See :func:`make_plan`.
     folder
-        Where the database is or will be. One that holds runs of another plan, a model or a search is refused.
-    device
-        ``"auto"``, ``"cpu"`` or ``"cuda"``.
-    workers
-        Processes on the CPU of this machine; as many as it has cores by default.
+        Of the database. One that holds runs of another plan, a model or a search is refused.
+    device, workers
+        ``"auto"``, ``"cpu"`` or ``"cuda"``; and how many processes on the CPU, by default as many as it has cores.
     cluster
         The address of a Ray cluster, or ``"auto"`` for the one this machine belongs to.
     tensorboard
         A folder to write learning curves to.
     listener
-        Is told what happens.
+        Receives progress events.
     command
         The command line, to be kept with the plan.
     measure
@@ -92,7 +91,7 @@ def run(
     if measure is None:
         measure, form = _MEASURES[check_choice("plan.measure", plan.measure, tuple(_MEASURES))]
     kept = frozenset(keep_weights)
-    curves = None if tensorboard is None else CurveWriter(tensorboard)
+    curves = None if tensorboard is None else _CurveWriter(tensorboard)
     executor = choose_executor(device, workers, cluster, on_epoch=listener.epoch, keep_going=True, shared=True)
     # Signals after the executor: a library that it starts may bring handlers of its own.
     with Signals() as signals, contextlib.closing(executor), _opened(folder) as store:
@@ -101,24 +100,27 @@ def run(
         listener.begin(plan.preset, planned, (((record.dataset, name), record) for name, record in store.entries()))
         jobs = Jobs(plan, store, measure, executor, listener, form, bool(kept))
         with contextlib.closing(_run(executor, jobs)) as results:
-            for job, records in results:
-                for cell, part in jobs.sort(job, records):
-                    with signals.held():
-                        for record in part:  # before the record, so that no finished run lacks them
-                            if record.split in kept and record.status == "ok" and record.weights is not None:
-                                path = _weights_file(folder, plan, cell, record.split, record.seed)
-                                make_folder(path.parent)
-                                write_arrays(path, record.weights)
-                        store.add(cell, part)
-                    listener.finished((cell.dataset, cell.name), part)
-                    if curves is not None:
-                        curves.write(cell, part)
+            for cell, records in results:
+                with signals.held():
+                    _write_weights(folder, plan, cell, [each for each in records if each.split in kept])
+                    store.add(cell, records)  # after the weights, which no finished run lacks
+                listener.finished((cell.dataset, cell.name), records)
+                if curves is not None:
+                    curves.write(cell, records)
     return open_runs(folder)
 
 
 def kept_weights(folder: Path, plan: Plan, cell: Cell, split: str, seed: int) -> dict[str, AnyArray]:
     """Read the weights that :func:`run` kept of a run."""
     return read_arrays(_weights_file(folder, plan, cell, split, seed))
+
+
+def _write_weights(folder: Path, plan: Plan, cell: Cell, records: Iterable[RunRecord]) -> None:
+    for record in records:
+        if record.status == "ok" and record.weights is not None:
+            path = _weights_file(folder, plan, cell, record.split, record.seed)
+            make_folder(path.parent)
+            write_arrays(path, record.weights)
 
 
 def _weights_file(folder: Path, plan: Plan, cell: Cell, split: str, seed: int) -> Path:
@@ -134,10 +136,82 @@ def _opened(folder: Path) -> Iterator[RunStore]:
         yield store
 
 
-def _run(executor: Executor, jobs: Jobs) -> Generator[tuple[Job, list[RunRecord]], None, None]:
+def _run(executor: Executor, jobs: Jobs) -> Generator[tuple[Cell, list[RunRecord]], None, None]:
     try:
-        yield from executor.run(jobs)
+        for job, records in executor.run(jobs):
+            yield from jobs.sort(job, records)
     except OSError as error:
         raise DataFileError(
             f"cannot continue: {reason(error)}. Finished runs are saved; run the same command again."
         ) from error
+
+
+class _CurveWriter:
+    """Writes the curves of finished runs to ``folder/DATASET/CELL/SPLIT-SEED``."""
+
+    def __init__(self, folder: str | Path) -> None:
+        require("tensorboard", extra="report", purpose="Writing curves for TensorBoard")
+        self.folder = Path(folder)
+
+    def write(self, cell: Cell, records: Iterable[RunRecord]) -> None:
+        """Write all curves of some runs, then their test scores."""
+        from torch.utils.tensorboard import SummaryWriter
+
+        for record in records:
+            place = self.folder / cell.dataset / cell.name / f"{record.split.replace(':', '-')}-{record.seed}"
+            with SummaryWriter(str(place)) as writer:
+                for name, values in record.curves.items():
+                    for epoch, value in enumerate(values, start=1):
+                        writer.add_scalar(name, value, epoch)
+                if record.status == "ok":
+                    for name, value in record.scores.items():
+                        if name.startswith("test_"):
+                            writer.add_scalar(name, value, record.epochs)
+
+
+class Stopped(StopWork):
+    """The work was ended from outside, by the signal ``number``."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"stopped by {signal.Signals(number).name}")
+        self.number = number
+
+
+class Signals:
+    """While entered, SIGINT and SIGTERM raise :class:`Stopped`, once; :meth:`held` blocks are ended first."""
+
+    def __init__(self) -> None:
+        self._received: int | None = None
+        self._held = False
+        self._before: dict[int, object] = {}
+
+    def __enter__(self) -> Signals:
+        if threading.current_thread() is threading.main_thread():  # others may not handle signals
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def _handle(self, number: int, _: FrameType | None) -> None:
+        if self._received is None:  # cleaning up takes a moment; a second Ctrl-C must not break it
+            self._received = number
+            if not self._held:
+                raise Stopped(number)
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Put off a signal until the end of the block."""
+        self._held = True
+        try:
+            yield
+        finally:
+            self._held = False
+        self.check()
+
+    def check(self) -> None:
+        """Raise if a signal came, e.g. where code of others swallowed the exception."""
+        if self._received is not None:
+            raise Stopped(self._received)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import abc
+import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -24,20 +25,7 @@ Self = TypeVar("Self", bound="Runs")
 
 @dataclass(frozen=True)
 class Band:
-    """A learning curve over many runs; entry e is the epoch e + 1.
-
-    Attributes
-    ----------
-    mean, low, high
-        Mean, 10% and 90% quantile over the runs that were still training.
-    runs
-        How many these were.
-
-    Examples
-    --------
-    >>> Band(mean=np.array([2.0, 1.5]), low=np.array([1.9, 1.4]), high=np.array([2.1, 1.6]), runs=np.array([9, 8])).runs
-    array([9, 8])
-    """
+    """A learning curve over many runs: mean, 10% and 90% quantile over those that were still training, and how many."""
 
     mean: FloatArray
     low: FloatArray
@@ -92,7 +80,9 @@ class Runs(abc.ABC):
 
     def bands(self, dataset: str, cell: str, epochs: int | None = None) -> dict[str, Band]:
         """Return the learning curves of a cell by name, over at most so many epochs; empty if unknown."""
-        return bands_of((record for _, record in self.entries(dataset, cell)), epochs)
+        fine = (record.curves for _, record in self.entries(dataset, cell) if record.status == "ok")
+        curves = [each for each in fine if each.keys() >= set(CURVES)]
+        return {name: _band([each[name][:epochs] for each in curves]) for name in CURVES} if curves else {}
 
     def spectrum(self, cell: Cell) -> FloatArray | None:
         """Return the 3k largest eigenvalues of L = I - Ã of a cell that perturbs k of them; None if unknown."""
@@ -119,23 +109,78 @@ class Runs(abc.ABC):
         self.close()
 
 
-def bands_of(records: Iterable[RunRecord], epochs: int | None = None) -> dict[str, Band]:
-    """Summarize the learning curves of some runs.
-
-    Examples
-    --------
-    >>> bands_of([])
-    {}
-    """
-    curves = [each.curves for each in records if each.status == "ok" and each.curves.keys() >= set(CURVES)]
-    if not curves:
-        return {}
-    return {name: _band([each[name][:epochs] for each in curves]) for name in CURVES}
-
-
 def _band(curves: list[list[float]]) -> Band:
     stacked = np.full((len(curves), max(map(len, curves))), np.nan)
     for row, curve in enumerate(curves):
         stacked[row, : len(curve)] = curve
     low, high = np.nanquantile(stacked, [0.1, 0.9], axis=0)
     return Band(np.nanmean(stacked, axis=0), low, high, np.isfinite(stacked).sum(axis=0))
+
+
+class KnownRuns(Runs):
+    """Runs whose plan and facts were read beforehand."""
+
+    def __init__(self, plan: Plan, facts: Mapping[str, Any]) -> None:
+        self._plan, self._facts = plan, facts
+
+    @property
+    def plan(self) -> Plan:
+        """What was to be run."""
+        return self._plan
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What the runner noted."""
+        return self._facts
+
+
+class _JoinedRuns(KnownRuns):
+    """Runs of one study on several data sets, kept in several places."""
+
+    def __init__(self, plan: Plan, parts: Mapping[str, Runs]) -> None:
+        # Of what each runner noted on its own (the command, the day), the first one's.
+        each = reversed([part.facts for part in parts.values()])
+        super().__init__(plan, {name: value for facts in each for name, value in facts.items()})
+        self._parts = parts
+
+    def of_cell(self, cell: Cell) -> Iterator[RunRecord]:
+        """Yield the records of a cell, by split and seed."""
+        return self._parts[cell.dataset].of_cell(cell)
+
+    def bands(self, dataset: str, cell: str, epochs: int | None = None) -> dict[str, Band]:
+        """Return the learning curves of a cell by name."""
+        return self._parts[dataset].bands(dataset, cell, epochs)
+
+    def close(self) -> None:
+        """Free what is open."""
+        for part in self._parts.values():
+            part.close()
+
+
+def join(parts: Sequence[Runs]) -> Runs:
+    """Read parts of one study as one: each has other data sets, and the same preset, splits, seeds and measure."""
+    if not parts:
+        raise InputError("there must be at least one folder of runs to join, got none.")
+    if len(parts) == 1:
+        return parts[0]
+    first = parts[0].plan
+    for other in (part.plan for part in parts[1:]):
+        for name in ("preset", "splits", "seeds", "changed", "measure"):
+            ours, theirs = getattr(first, name), getattr(other, name)
+            if ours != theirs:
+                raise InputError(f"folders to join must be parts of one study, got {name} {ours!r} and {theirs!r}.")
+    owners: dict[str, Runs] = {}
+    for part in parts:
+        for dataset in part.plan.datasets:
+            if dataset in owners:
+                raise InputError(f"folders to join must have different data sets, got {dataset!r} twice.")
+            owners[dataset] = part
+    plan = dataclasses.replace(
+        first,
+        cells=tuple(cell for part in parts for cell in part.plan.cells),
+        digests={name: value for part in parts for name, value in part.plan.digests.items()},
+        published=tuple(dict.fromkeys(each for part in parts for each in part.plan.published)),
+        graphs={name: graph for part in parts for name, graph in part.plan.graphs.items()},
+        own_splits={name: own for part in parts for name, own in part.plan.own_splits.items()},
+    )
+    return _JoinedRuns(plan, owners)

@@ -19,37 +19,12 @@ from fishergcn.studies._resampling import Estimate, Key, estimate, paired_differ
 from fishergcn.studies._runs import Runs
 from fishergcn.training import RunRecord, find_score, registered_scores, score_fields
 
-#: With fewer random splits a mean is not set beside a published one in standard errors: a few splits are easily all
-#: lucky, and their spread does not show it.
-SPLITS_TO_JUDGE = 10
+SPLITS_TO_JUDGE = 10  # with fewer random splits a mean is not set beside a published one in standard errors
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A cell against a reference, paired on (split, seed).
-
-    Attributes
-    ----------
-    dataset, cell, reference
-        What is compared with what.
-    role
-        ``"baseline"`` (plain GCN) or ``"control"`` (the same without the perturbation).
-    metric
-        Which value.
-    difference
-        Mean of cell minus reference, with its interval.
-    p_value
-        Of the two-sided Wilcoxon signed-rank test on the mean differences of the splits (or seeds).
-    won, tied, lost
-        In how many splits (or seeds) the cell is above, equal to or below the reference.
-
-    Examples
-    --------
-    >>> gain = estimate({("a", 1): 0.01, ("b", 1): 0.02})
-    >>> found = Comparison("cora", "fishergcn", "gcn-x5", "control", "test_accuracy", gain, p_value=0.5, won=2)
-    >>> found.difference
-    Estimate(mean=0.015 [-0.04853, 0.07853], 2 runs, 2 splits)
-    """
+    """A cell against a reference, paired on (split, seed); see :func:`compare`."""
 
     dataset: str
     cell: str
@@ -65,35 +40,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class CellSummary:
-    """One entry of the results table.
-
-    Attributes
-    ----------
-    dataset, cell, method, variant, options
-        Which; see :class:`Cell`.
-    scores
-        Each score on the test nodes by name, over the runs that ended well. Each is an attribute too,
-        ``summary.accuracy``, None if it was not measured.
-    epochs
-        Mean number of steps.
-    ok, diverged, failed, planned
-        How many runs.
-    extra
-        Means of the numbers that the measure adds, such as the ``size`` of an attack.
-    published
-        The published entry (accuracies are fractions), or None.
-    accuracy_gap, loss_gap
-        (ours - published) / standard error of ours; None where nothing was published, or not for these settings, and
-        with fewer than :data:`SPLITS_TO_JUDGE` random splits.
-    comparable
-        Whether the settings are the preset's own, to which the published numbers belong.
-
-    Examples
-    --------
-    >>> none = CellSummary("cora", "gcn", "gcn", ok=0, planned=8)
-    >>> none.accuracy is None, none.planned
-    (True, 8)
-    """
+    """One entry of the results table; see :func:`summarize`."""
 
     dataset: str
     cell: str
@@ -122,6 +69,22 @@ class CellSummary:
 
 def summarize(runs: Runs) -> list[CellSummary]:
     """Return the results table, one entry per cell of the plan.
+
+    Parameters
+    ----------
+    runs
+        See :func:`open_runs`.
+
+    Returns
+    -------
+    list of CellSummary
+        With ``dataset``, ``cell``, ``method``, ``variant`` and ``options`` of each cell; its ``scores`` on the test
+        nodes by name, over the runs that ended well, each an attribute too (``summary.accuracy``, None if it was not
+        measured) with ``mean``, ``low`` and ``high`` of the interval of 95%; the mean number of ``epochs``; how many
+        runs are ``ok``, ``diverged``, ``failed`` and ``planned``; means of what the measure adds (``extra``); the
+        ``published`` entry, and ``accuracy_gap`` and ``loss_gap``, (ours - published) / standard error of ours. These
+        are None with other settings than the published ones (``comparable`` is then False) and with fewer than ten
+        random splits: a few splits are easily all lucky, and their spread does not show it.
 
     Examples
     --------
@@ -209,7 +172,7 @@ def _gap(ours: Estimate | None, theirs: float | None) -> float | None:
 
 
 def compare(runs: Runs, metric: str = "test_accuracy") -> list[Comparison]:
-    """Compare every cell with the plain GCN and with its control, on the same splits and seeds.
+    """Compare every cell with its baseline, its control and the same network without links, run by run.
 
     References have the same options, such as an attack and its level, and the same variant if there is such a cell.
 
@@ -223,7 +186,10 @@ def compare(runs: Runs, metric: str = "test_accuracy") -> list[Comparison]:
     Returns
     -------
     list of Comparison
-        In the order of the plan; cells and references that share no finished run are left out.
+        In the order of the plan; cells and references that share no finished run are left out. Each has ``dataset``,
+        ``cell``, ``reference`` and ``role`` (``"baseline"``, ``"control"`` or ``"without links"``); ``difference``, the
+        mean of cell minus reference with its interval; ``p_value`` of the two-sided Wilcoxon signed-rank test on the
+        mean differences of the splits (or seeds), and how many of these the cell has ``won``, ``tied`` and ``lost``.
 
     Examples
     --------

@@ -70,15 +70,7 @@ def open_runs(folder: str | Path) -> Runs:
 
 
 class RunStore(Runs):
-    """The database ``folder/runs.sqlite``.
-
-    Parameters
-    ----------
-    folder
-        Where it is.
-    writable
-        Whether this process may write; the caller then holds the folder's lock.
-    """
+    """The database ``folder/runs.sqlite``; who opens it as writable holds the folder's lock."""
 
     def __init__(self, folder: str | Path, *, writable: bool) -> None:
         self.path = Path(folder) / DATABASE

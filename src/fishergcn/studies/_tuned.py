@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import os
@@ -23,23 +24,7 @@ _LARGEST = 256 << 20  # bytes of tuning.json
 
 @dataclass(frozen=True)
 class Trial:
-    """One configuration and how it did on validation nodes, in the mean over splits and seeds.
-
-    Attributes
-    ----------
-    settings
-        The settings that were searched.
-    val_accuracy, val_loss
-        Means; a run that diverged counts with accuracy 0.
-
-    Examples
-    --------
-    >>> import fishergcn
-    >>> first = Trial({"dropout": 0.8}, val_accuracy=0.79, val_loss=1.1)
-    >>> second = Trial({"dropout": 0.5}, val_accuracy=0.79, val_loss=0.9)
-    >>> fishergcn.training.rank([first, second])[0].settings  # as accurate, with less loss
-    {'dropout': 0.5}
-    """
+    """One configuration and how it did on validation nodes: means; a run that diverged counts with accuracy 0."""
 
     settings: dict[str, Any]
     val_accuracy: float
@@ -48,31 +33,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Tuning:
-    """What a search found.
-
-    Attributes
-    ----------
-    method, config
-        What was trained, with the best settings.
-    trials
-        All trials, in the order in which they were made.
-    dataset
-        The name of the graph.
-    runs
-        Split and seed of each run of a trial.
-
-    Examples
-    --------
-    >>> import tempfile, numpy as np, fishergcn
-    >>> from fishergcn import studies
-    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4), labels=[0, 0, 1, 1])
-    >>> split = fishergcn.splits.Split("mine", train=[0, 3], val=[1], test=[2])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     found = studies.tune(graph, "gcn", split, folder, config=fishergcn.TrainConfig(max_epochs=2), trials=2)
-    >>> found.best in found.trials, found.config.dropout == found.best.settings["dropout"]
-    (True, True)
-    >>> [record] = fishergcn.train(graph, found.method, split, config=found.config)  # now with test nodes
-    """
+    """What a search found; see :func:`tune`."""
 
     method: str
     config: TrainConfig
@@ -137,12 +98,8 @@ def write_tuning(folder: Path, result: Tuning, graph: Graph) -> None:
         "graph_digest": graph.digest,
         "method": result.method,
         "runs": [{"split": split, "seed": seed} for split, seed in result.runs],
-        "best": _plain(result.best),
+        "best": dataclasses.asdict(result.best),
         "config": result.config.to_dict(),
-        "trials": [_plain(trial) for trial in result.trials],
+        "trials": [dataclasses.asdict(trial) for trial in result.trials],
     }
     write_text(folder / "tuning.json", json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-
-
-def _plain(trial: Trial) -> dict[str, Any]:
-    return {"settings": trial.settings, "val_accuracy": trial.val_accuracy, "val_loss": trial.val_loss}

@@ -3,36 +3,43 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
+import itertools
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from fishergcn._base.checks import check_integer
+from fishergcn._base.checks import check_choice, check_integer
 from fishergcn._base.imports import require
 from fishergcn._settings.choices import Scaling, Settings
 from fishergcn._settings.seeds import FIRST_SEED, check_seeds
+from fishergcn.errors import DataFileError, InputError, reason
 from fishergcn.execution import Executor, Listener, choose_executor, chosen_config, cut
 from fishergcn.graph import Graph
+from fishergcn.perturbation import Neighborhood
 from fishergcn.splits import Split, choose
 from fishergcn.studies._candidates import scalings_of
-from fishergcn.studies._search import (
-    Grid,
-    enqueue_next,
-    finished,
-    most_radius,
-    open_study,
-    planned_trials,
-    suggest,
-    tunable,
-    without_test,
-)
 from fishergcn.studies._tuned import Trial, Tuning, write_tuning
-from fishergcn.training import Problem, Run, TrainConfig, check_runs, prepare, rank
+from fishergcn.training import Method, Problem, Run, TrainConfig, check_runs, parse_method, prepare, rank
+
+Grid: TypeAlias = Literal["paper"]
+# The settings among which the paper's own search chose.
+PAPER_GRID: Mapping[str, tuple[float, ...]] = {
+    "learning_rate": (0.02, 0.01, 0.005, 0.001),
+    "dropout": (0.5, 0.8),
+    "weight_decay": (0.002, 0.001, 0.0005),
+    "hidden": (16, 32, 64),
+}
+HIDDEN = (16, 32, 64, 128)  # units among which a search without a grid chooses
+ORDERS = range(2, 9)  # the same of high-order methods
+_TRIALS = 50
+_MOST_RADIUS = 0.3
 
 
 def tune(
@@ -65,9 +72,8 @@ def tune(
     grid
         ``"paper"`` tries the 72 points of the paper's grid: learning rate 0.02, 0.01, 0.005, 0.001; dropout 0.5, 0.8;
         weight decay 0.002, 0.001, 0.0005; hidden units 16, 32, 64. By default Optuna's TPE sampler searches ranges of
-        these, the scaling of features and a bias; for ``fishergcn`` the radius (0.01 to 0.3, or less where draws of
-        the neighborhood would leave λ_max(L) ≤ 2), with suffix ``-t`` the
-        order (2 to 8), with suffix ``-c`` λ (0.1 to 2) and τ (0.3 to 0.9).
+        these, the scaling of features and a bias; for ``fishergcn`` the radius (0.01 to 0.3, or less where draws would
+        leave λ_max(L) ≤ 2), with suffix ``-t`` the order (2 to 8), with ``-c`` λ (0.1 to 2) and τ (0.3 to 0.9).
     trials
         How many trials there are to be in all; 50 by default, and all points of a grid.
     seed
@@ -75,11 +81,13 @@ def tune(
     device, workers
         As in :func:`fishergcn.train`.
     listener
-        Is told in words of each trial and the best so far.
+        Receives a line about each trial and the best so far.
 
     Returns
     -------
     Tuning
+        ``method`` and ``config``, what to train now; ``trials`` in order, each with ``settings``, ``val_accuracy`` and
+        ``val_loss``; the ``best`` of them; ``dataset`` and ``runs``.
 
     Examples
     --------
@@ -92,48 +100,66 @@ def tune(
     ['bias', 'dropout', 'hidden', 'learning_rate', 'scaling', 'weight_decay']
     """
     optuna = require("optuna", extra="tune", purpose="tuning")
-    config = chosen_config(config, settings)
     space, wanted = planned_trials(grid, trials)
-    parsed = tunable(method)
-    base = prepare(graph, parsed, config)
-    graph, numbers = base.graph, check_seeds(seeds)
-    runs = [Run(split, number) for split in map(without_test, choose(graph, splits)) for number in numbers]
+    base = prepare(graph, tunable(method), chosen_config(config, settings))
+    numbers = check_seeds(seeds)
+    runs = [Run(split, number) for split in map(without_test, choose(base.graph, splits)) for number in numbers]
     check_runs(base, runs)
     place = Path(folder)
-    study = open_study(optuna, place, check_integer("seed", seed, minimum=0), _identity(base, runs, grid))
+    study = _open_study(optuna, place, check_integer("seed", seed, minimum=0), _identity(base, runs, grid))
     listener = Listener() if listener is None else listener
-    scalings = [each for each in get_args(Scaling) if each in scalings_of(graph)]
-    largest = most_radius(base)
     with contextlib.closing(choose_executor(device, workers, most=len(runs), on_epoch=listener.epoch)) as executor:
-        objective = _Objective(base, runs, executor)
-
-        def value(trial: Any) -> float:
-            accuracy, loss = objective(suggest(trial, space, parsed, scalings, largest))
-            trial.set_user_attr("val_loss", loss)
-            return accuracy
-
-        found = finished(optuna, study)
+        objective, found = _Objective(base, runs, executor, space), _finished(optuna, study)
         while len(found) < wanted:
             if space is not None:
-                enqueue_next(optuna, study, space, found)
-            study.optimize(value, n_trials=1)
-            found = finished(optuna, study)
-            result = _result(base, found, runs)
-            write_tuning(place, result, graph)
-            last, best = f"{found[-1].val_accuracy:.2%}", f"{result.best.val_accuracy:.2%}"
-            listener.say(f"trial {len(found)} of {wanted}: validation {last}, best {best}")
-    result = _result(base, found, runs)
-    write_tuning(place, result, graph)
-    return result
+                _enqueue_next(optuna, study, space, found)
+            study.optimize(objective, n_trials=1)
+            found = _finished(optuna, study)
+            last, best = found[-1], _written(place, base, found, runs).best
+            listener.say(
+                f"trial {len(found)} of {wanted}: validation {last.val_accuracy:.2%}, best {best.val_accuracy:.2%}"
+            )
+    return _written(place, base, found, runs)
 
 
 class _Objective:
-    """Train all runs with some settings; Ã and its spectrum are computed once, or when the order changes."""
+    """The value of a trial: all runs with its settings; Ã and its spectrum are made once, or when the order changes."""
 
-    def __init__(self, base: Problem, runs: Sequence[Run], executor: Executor) -> None:
-        self.last, self.runs, self.executor = base, runs, executor
+    def __init__(
+        self, base: Problem, runs: Sequence[Run], executor: Executor, space: Mapping[str, Sequence[float]] | None
+    ) -> None:
+        self.last, self.runs, self.executor, self.space = base, runs, executor, space
+        self.scalings = [each for each in get_args(Scaling) if each in scalings_of(base.graph)]
+        self.largest = _most_radius(base)
 
-    def __call__(self, settings: Mapping[str, Any]) -> tuple[float, float | None]:
+    def __call__(self, trial: Any) -> float:
+        accuracy, loss = self.score(self._suggest(trial))
+        trial.set_user_attr("val_loss", loss)
+        return accuracy
+
+    def _suggest(self, trial: Any) -> dict[str, Any]:
+        """Let Optuna choose the settings of a trial, from a grid or from the ranges that concern the method."""
+        if self.space is not None:
+            return {name: trial.suggest_categorical(name, list(values)) for name, values in self.space.items()}
+        settings = {
+            "learning_rate": trial.suggest_float("learning_rate", 1e-3, 5e-2, log=True),
+            "dropout": trial.suggest_float("dropout", 0.2, 0.8, step=0.1),
+            "weight_decay": trial.suggest_float("weight_decay", 1e-5, 1e-2, log=True),
+            "hidden": trial.suggest_categorical("hidden", list(HIDDEN)),
+            "scaling": trial.suggest_categorical("scaling", self.scalings),
+            "bias": trial.suggest_categorical("bias", [False, True]),
+        }
+        method = self.last.method
+        if method.perturbed:
+            settings["radius"] = trial.suggest_float("radius", min(0.01, self.largest / 2), self.largest, log=True)
+        if method.high_order:
+            settings["order"] = trial.suggest_int("order", ORDERS[0], ORDERS[-1])
+        if method.consistent:
+            settings["consistency"] = trial.suggest_float("consistency", 0.1, 2.0, log=True)
+            settings["temperature"] = trial.suggest_float("temperature", 0.3, 0.9, step=0.1)
+        return settings
+
+    def score(self, settings: Mapping[str, Any]) -> tuple[float, float | None]:
         """Return mean validation accuracy and loss."""
         last = self.last
         config = TrainConfig.from_dict({**last.config.to_dict(), **settings})
@@ -149,11 +175,13 @@ class _Objective:
         return accuracy, float(np.mean([record.val_loss for record in good])) if good else None
 
 
-def _result(base: Problem, found: Sequence[Trial], runs: Sequence[Run]) -> Tuning:
-    best = rank(found)[0]
-    config = TrainConfig.from_dict({**base.config.to_dict(), **best.settings})
+def _written(folder: Path, base: Problem, found: Sequence[Trial], runs: Sequence[Run]) -> Tuning:
+    """Write what was found so far, and return it."""
+    config = TrainConfig.from_dict({**base.config.to_dict(), **rank(found)[0].settings})
     named = tuple((run.split.name, run.seed) for run in runs)
-    return Tuning(base.method.name, config, tuple(found), base.graph.name or "", named)
+    result = Tuning(base.method.name, config, tuple(found), base.graph.name or "", named)
+    write_tuning(folder, result, base.graph)
+    return result
 
 
 def _identity(base: Problem, runs: Sequence[Run], grid: str | None) -> str:
@@ -164,3 +192,72 @@ def _identity(base: Problem, runs: Sequence[Run], grid: str | None) -> str:
     named = [[run.split.name, run.seed, part] for run, part in zip(runs, parts, strict=True)]
     facts = [base.graph.name, base.graph.digest, base.method.name, base.config.to_dict(), grid, named]
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def planned_trials(grid: Grid | None, trials: int | None) -> tuple[Mapping[str, tuple[float, ...]] | None, int]:
+    """Return the points of a grid, if one is searched, and how many trials there are to be."""
+    space = None if grid is None else {"paper": PAPER_GRID}[check_choice("grid", grid, get_args(Grid))]
+    points = _TRIALS if space is None else math.prod(len(values) for values in space.values())
+    wanted = points if trials is None else check_integer("trials", trials, minimum=1)
+    return space, wanted if space is None else min(wanted, points)
+
+
+def tunable(method: str) -> Method:
+    """Return a method that has settings to search for."""
+    parsed = parse_method(method)
+    if not parsed.trained:
+        raise InputError(f"method {parsed.name!r} trains nothing, so there is nothing to tune.")
+    return parsed
+
+
+def without_test(split: Split) -> Split:
+    """Return a split whose test nodes nobody can look at."""
+    return dataclasses.replace(split, test=np.empty(0, dtype=np.int64))
+
+
+def _most_radius(base: Problem) -> float:
+    """Return the largest radius of a search: where draws along eigenvectors keep λ_max(L) ≤ 2, as graphs do."""
+    around = base.neighborhood
+    if not isinstance(around, Neighborhood) or around.directions == "random" or around.scale == "trace":
+        return _MOST_RADIUS
+    return max(around.largest_radius(_MOST_RADIUS), 1e-3)
+
+
+def _open_study(optuna: Any, folder: Path, seed: int, identity: str) -> Any:
+    """Open the study in a folder, or begin one; refuse one of another search."""
+    # As a warning Optuna shows the traceback of a trial that ends in an error, which is raised anyway.
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataFileError(f"Cannot make the folder {folder}: {error.strerror or reason(error)}.") from error
+    path = folder.resolve() / "study.sqlite"
+    if "?" in str(path):
+        raise InputError(f"the folder of a study must not have '?' in its path, got {str(folder)!r}.")
+    try:
+        storage = optuna.storages.RDBStorage(f"sqlite:///{path}")
+        study = optuna.create_study(storage=storage, study_name="tune", direction="maximize", load_if_exists=True)
+    except Exception as error:  # of the database driver, of whatever type
+        raise DataFileError(f"{path} is not a study that can be opened ({reason(error)}).") from error
+    if study.user_attrs.setdefault("identity", identity) != identity:
+        raise InputError(f"{folder} holds another search (data, method, splits, seeds or settings differ).")
+    study.set_user_attr("identity", identity)
+    # A search that goes on must not draw again what it drew at first.
+    drawn = seed + len(study.trials)
+    study.sampler = optuna.samplers.TPESampler(seed=drawn)
+    return study
+
+
+def _enqueue_next(optuna: Any, study: Any, space: Mapping[str, Sequence[float]], found: Sequence[Trial]) -> None:
+    """Put the next point of a grid in the queue (Optuna's own grid takes a trial that was interrupted for done)."""
+    if study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.WAITING,)):
+        return
+    done = {tuple(trial.settings[name] for name in space) for trial in found}
+    point = next(point for point in itertools.product(*space.values()) if point not in done)
+    study.enqueue_trial(dict(zip(space, point, strict=True)))
+
+
+def _finished(optuna: Any, study: Any) -> list[Trial]:
+    """Return the trials of a study that came to an end."""
+    done = study.get_trials(states=(optuna.trial.TrialState.COMPLETE,))
+    return [Trial(dict(each.params), float(each.value), each.user_attrs.get("val_loss")) for each in done]

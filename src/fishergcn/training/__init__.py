@@ -5,21 +5,17 @@ from __future__ import annotations
 from fishergcn._base.backend import backend
 from fishergcn._settings.config import TrainConfig
 from fishergcn.training._batch_problem import prepare_batches
-from fishergcn.training._chunk import Progress, train_chunk
-from fishergcn.training._distributed import is_first_process, process_count, process_group
+from fishergcn.training._chunk import Progress, make_record, train_chunk
+from fishergcn.training._distributed import Group, is_first_process, process_count, process_group
+from fishergcn.training._engine import Trainer
 from fishergcn.training._memory import held_bytes
 from fishergcn.training._methods import METHODS, Method, control_of, graph_free_of, parse_method, samples_of
-from fishergcn.training._minibatch import train_prepared
+from fishergcn.training._metrics import measure
+from fishergcn.training._minibatch import MiniBatchTrainer, train_prepared
 from fishergcn.training._objective import Targets, scores
-from fishergcn.training._problem import (
-    Problem,
-    Run,
-    check_runs,
-    learnable,
-    prepare,
-)
+from fishergcn.training._problem import Problem, Run, check_runs, learnable, prepare
 from fishergcn.training._records import RunRecord, rank
-from fishergcn.training._sampling import BatchSettings, check_fanout
+from fishergcn.training._sampling import BatchSettings, NeighborSampler, batches, check_fanout
 from fishergcn.training._scores import (
     Score,
     Tally,
@@ -32,15 +28,18 @@ from fishergcn.training._scores import (
 )
 from fishergcn.training._sizes import Sizes
 from fishergcn.training._steps import plan_step
-from fishergcn.training._timing import time_epochs
+from fishergcn.training._stopping import should_stop
 from fishergcn.training._travel import problem_arrays, problem_from_arrays, problem_key
 
 __all__ = [
-    "METHODS", "BatchSettings", "Method", "Problem", "Progress", "Run", "RunRecord", "Score", "Sizes", "Tally",
-    "Targets",
-    "TrainConfig", "backend", "check_fanout", "check_runs", "control_of", "find_score", "graph_free_of", "held_bytes",
-    "is_first_process", "learnable", "parse_method", "plan_step", "prepare", "prepare_batches", "problem_arrays",
-    "problem_from_arrays", "problem_key", "process_count", "process_group", "rank", "register_score",
-    "registered_scores", "samples_of", "score_fields", "scores", "time_epochs", "train_chunk", "train_prepared",
-    "unregister_score",
+    "METHODS", "BatchSettings", "Run", "RunRecord", "Score", "Tally", "TrainConfig", "backend", "control_of",
+    "graph_free_of", "parse_method", "prepare", "register_score", "unregister_score",
 ]  # fmt: skip
+
+SHARED = (
+    "Group", "Method", "MiniBatchTrainer", "NeighborSampler", "Problem", "Progress", "Sizes", "Targets", "Trainer",
+    "batches", "check_fanout", "check_runs", "find_score", "held_bytes", "is_first_process", "learnable", "make_record",
+    "measure", "outside_modules", "plan_step", "prepare_batches", "problem_arrays", "problem_from_arrays",
+    "problem_key", "process_count", "process_group", "rank", "registered_scores", "samples_of", "score_fields",
+    "scores", "should_stop", "train_chunk", "train_prepared",
+)  # fmt: skip

@@ -18,17 +18,7 @@ _BETAS, _EPSILON = (0.9, 0.999), 1e-8
 
 
 class Adam:
-    """The moments of some parameters, which all go down or all go up.
-
-    Parameters
-    ----------
-    parameters
-        What is learned; its gradients are read from ``grad``.
-    learning_rate
-        η.
-    maximize
-        Up instead of down.
-    """
+    """The moments of some parameters, which all go down or, with ``maximize``, all go up."""
 
     def __init__(self, parameters: Sequence[nn.Parameter], learning_rate: float, *, maximize: bool = False) -> None:
         self.parameters, self.learning_rate, self.maximize = list(parameters), learning_rate, maximize

@@ -33,19 +33,11 @@ def prepare_batches(
     spectrum: Spectrum | None = None,
     group: Group | None = None,
 ) -> tuple[Problem, FloatArray | None]:
-    """Make a graph ready for mini-batches: Ã, the neighborhood in its own coordinates, and the basis Ū.
+    """Make a graph ready for mini-batches: Ã, the neighborhood in its own coordinates, and the basis Ū, n x k.
 
     The spectrum is computed once, by the first process. The neighborhood that is returned has the k directions for
     nodes: it knows all about φ and c, and holds no second copy of the graph. With ``directions="nodes"`` there is no
     spectrum and no basis: of the graph, the neighborhood needs the diagonal alone.
-
-    Examples
-    --------
-    >>> from fishergcn import TrainConfig, datasets
-    >>> from fishergcn.training import parse_method
-    >>> problem, basis = prepare_batches(datasets.load("cora"), parse_method("fishergcn"), TrainConfig())
-    >>> basis.shape
-    (2708, 10)
     """
     group = Group() if group is None else group
     if method.consistent:

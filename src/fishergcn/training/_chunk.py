@@ -32,23 +32,9 @@ _LEAVE_SHARE = 0.2  # the stack is rebuilt when this share of it has stopped; on
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a chunk stands after an epoch.
+    """Where a chunk stands after an epoch: how many of its runs go on, and how many have stopped.
 
-    Attributes
-    ----------
-    epoch
-        How many epochs are done.
-    active, finished
-        How many of its runs go on, and how many have stopped.
-    val_accuracy
-        The mean over the runs that were active.
-    max_epochs
-        After how many epochs training ends at the latest; 0 if unknown.
-
-    Examples
-    --------
-    >>> Progress(epoch=10, active=3, finished=1, val_accuracy=0.8).finished
-    1
+    ``val_accuracy`` is the mean over the runs that were active; ``max_epochs`` is 0 if unknown.
     """
 
     epoch: int
@@ -94,31 +80,7 @@ def train_chunk(
     keep_weights: bool = False,
     on_epoch: Callable[[Progress], None] | None = None,
 ) -> list[RunRecord]:
-    """Train runs side by side; where a method trains nothing, say how it does on them.
-
-    Parameters
-    ----------
-    problem
-        The graph, made ready for a method.
-    runs
-        What to train; each result depends on its own run alone, up to floating-point rounding.
-    device
-        Where.
-    keep_weights
-        Attach the tested weights to the records.
-    on_epoch
-        Called after every epoch.
-
-    Examples
-    --------
-    >>> import numpy as np, torch, fishergcn
-    >>> from fishergcn.training import Run, parse_method, prepare
-    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4), labels=[0, 0, 1, 1])
-    >>> split = fishergcn.splits.Split("mine", train=[0, 3], val=[1], test=[2])
-    >>> problem = prepare(graph, parse_method("gcn"), fishergcn.TrainConfig(max_epochs=5))
-    >>> [record.seed for record in train_chunk(problem, [Run(split, 1), Run(split, 2)], torch.device("cpu"))]
-    [1, 2]
-    """
+    """Train runs side by side, each as if it were alone; where a method trains nothing, say how it does on them."""
     start = time.perf_counter()
     if not problem.method.trained:
         return untrained(problem, runs, device, keep_weights=keep_weights)
@@ -175,14 +137,7 @@ def train_epochs(
 
 
 def read_later(results: Sequence[Tensor]) -> Callable[[], FloatArray]:
-    """Return how to read tensors of one shape as one array: what a GPU is still computing is waited for then.
-
-    Examples
-    --------
-    >>> read_later([torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])])()
-    array([[1., 2.],
-           [3., 4.]])
-    """
+    """Return how to read tensors of one shape as one array: what a GPU is still computing is waited for then."""
     together = torch.stack([each.double() for each in results])
     if together.device.type != "cuda":
         return together.cpu().numpy
@@ -259,11 +214,11 @@ class _Finals:
         shapes = None if self.shape is None else self.shape.cpu().numpy()
         arrays = {name: each.cpu().numpy() for name, each in self.weights.items()} if keep_weights else {}
         return [
-            _record(
+            make_record(
                 trainer.problem,
                 run,
                 {} if broken else {name: float(each[at]) for name, each in found.items()},
-                trainer.device,
+                device_name(trainer.device),
                 seconds / len(trainer.runs),
                 status="diverged" if broken else "ok",
                 epochs=int(history.epochs[at]),
@@ -296,11 +251,11 @@ def untrained(
         found |= {f"{part}_{name}": values for name, values in measure(out, targets, part=part).items()}
     seconds = (time.perf_counter() - start) / len(runs)
     return [
-        _record(
+        make_record(
             problem,
             run,
             {name: float(values[at]) for name, values in found.items()},
-            device,
+            device_name(device),
             seconds,
             weights={"train": run.split.train} if keep_weights else None,
         )
@@ -308,9 +263,10 @@ def untrained(
     ]
 
 
-def _record(
-    problem: Problem, run: Run, scores: dict[str, float], device: torch.device, seconds: float, **more: Any
+def make_record(
+    problem: Problem, run: Run, scores: dict[str, float], device: str = "", seconds: float = 0.0, **more: Any
 ) -> RunRecord:
+    """Return the record of a run with what ``more`` says of it."""
     calibrated = f"val_{CALIBRATED}"
     extra = {name: value for name, value in scores.items() if name == calibrated and math.isfinite(value)}
     known = {name: value for name, value in scores.items() if name != calibrated}
@@ -321,7 +277,7 @@ def _record(
         split=run.split.name,
         seed=run.seed,
         seconds=seconds,
-        device=device_name(device),
+        device=device,
         versions=versions(),
         config=problem.config.to_dict(),
         graph_digest=problem.graph.digest,

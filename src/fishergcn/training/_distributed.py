@@ -22,20 +22,9 @@ from fishergcn.spectrum import Spectrum
 
 
 class Group:
-    """The processes that train together; by default this one alone.
+    """The processes that train together, by default this one alone; this is the one of number ``rank``.
 
-    Attributes
-    ----------
-    rank, size
-        The number of this process and how many there are.
-    device
-        Where tensors are exchanged: the CPU with gloo, a GPU with nccl.
-
-    Examples
-    --------
-    >>> alone = Group()
-    >>> alone.share(np.arange(3))
-    array([0, 1, 2])
+    Tensors are exchanged on ``device``: the CPU with gloo, a GPU with nccl.
     """
 
     def __init__(self, rank: int = 0, size: int = 1, device: torch.device | None = None) -> None:
@@ -128,24 +117,12 @@ class _Sum(torch.autograd.Function):
 
 
 def process_count() -> int:
-    """Return how many processes ``torchrun`` started, 1 without it.
-
-    Examples
-    --------
-    >>> process_count()
-    1
-    """
+    """Return how many processes ``torchrun`` started, 1 without it."""
     return int(os.environ.get("WORLD_SIZE", "1")) if "RANK" in os.environ else 1
 
 
 def is_first_process() -> bool:
-    """Say whether this is the process that speaks and writes, of those that ``torchrun`` started.
-
-    Examples
-    --------
-    >>> is_first_process()
-    True
-    """
+    """Say whether this is the process that speaks and writes, of those that ``torchrun`` started."""
     return process_count() == 1 or os.environ["RANK"] == "0"
 
 
@@ -167,12 +144,6 @@ def process_group(device: torch.device) -> Iterator[tuple[Group, torch.device]]:
     """Join the processes that ``torchrun`` started; yield their group and this process's device.
 
     Without ``torchrun`` that is this process alone. On CUDA each process of a machine takes a GPU of its own.
-
-    Examples
-    --------
-    >>> with process_group(torch.device("cpu")) as (group, device):
-    ...     print(group.size, device)
-    1 cpu
     """
     if process_count() == 1:
         yield Group(), device

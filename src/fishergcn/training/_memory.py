@@ -1,4 +1,4 @@
-"""What a training holds at its peak, counted from sizes: so many numbers of each kind, and the bytes of each."""
+"""What a training holds at its peak, counted from sizes: how many numbers of each kind, and the bytes of each."""
 
 from __future__ import annotations
 
@@ -49,14 +49,6 @@ def held_bytes(
     """Return the bytes at the peak of a training of the whole graph, or in mini-batches.
 
     Of a process all its bytes, libraries included; of a GPU those that torch allocates.
-
-    Examples
-    --------
-    >>> from fishergcn import TrainConfig
-    >>> from fishergcn.training import Sizes, parse_method
-    >>> million = Sizes(10**6, 10**7, 1.1e7, 100, 10**7, 10, train=10**4, val=5000, test=5000)
-    >>> round(held_bytes(million, parse_method("fishergcn"), TrainConfig(), 1) / 1e9)
-    3
     """
     if not method.trained:  # one product or a few with the graph
         return _PROCESS + 60.0 * sizes.entries

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fishergcn._settings.config import TrainConfig
 from fishergcn.errors import InputError, suggestion
-from fishergcn.nn import Base, Network, Rule, bases, find_base, find_network
+from fishergcn.nn import Base, Network, Rule, bases, find_base, find_network, load_plugins
 from fishergcn.propagation import Matrix
 
 #: The paper's methods and their controls, as :func:`fishergcn.train` takes them.
@@ -19,28 +19,9 @@ _PATTERN = re.compile(r"(?P<f>fisher)?(?P<base>[a-z][a-z0-9]*)(?P<t>-t)?(-x(?P<x
 class Method:
     """What a method's name says.
 
-    Attributes
-    ----------
-    name
-        The name itself.
-    base
-        The name of its network, or of its rule if it trains nothing: see :func:`fishergcn.nn.bases`.
-    perturbed
-        Whether the graph is perturbed during training (``fisher…``).
-    high_order
-        Whether the propagation matrix is the high-order one (suffix ``-t``).
-    samples
-        The number of samples per step, or None where the configuration says it.
-    consistent
-        Whether predictions of the samples are drawn together on all nodes (suffix ``-c``).
-
-    Examples
-    --------
-    >>> parse_method("fishergcn-t")
-    Method(name='fishergcn-t', base='gcn', perturbed=True, high_order=True, samples=None, consistent=False)
-    >>> mlp, propagation = parse_method("mlp-x5"), parse_method("lp")
-    >>> mlp.uses_graph, mlp.trained, propagation.uses_graph, propagation.trained
-    (False, True, True, False)
+    ``base`` is its network, or its rule if it trains nothing (:func:`fishergcn.nn.bases`); ``perturbed``,
+    ``high_order`` and ``consistent`` stand for ``fisher…``, ``-t`` and ``-c``; ``samples`` is None where the
+    configuration says it.
     """
 
     name: str
@@ -97,6 +78,7 @@ def parse_method(name: str) -> Method:
     >>> parse_method("gcn-t-x5").samples
     5
     """
+    load_plugins()
     found = _PATTERN.fullmatch(name) if isinstance(name, str) else None
     try:
         admitted = "" if found is None else find_base(found["base"]).suffixes
@@ -123,13 +105,7 @@ def _forms() -> str:
 
 
 def samples_of(method: Method, config: TrainConfig) -> int:
-    """Return M: what the method's name says, else what the configuration says.
-
-    Examples
-    --------
-    >>> samples_of(parse_method("gcn-x3"), TrainConfig()), samples_of(parse_method("fishergcn"), TrainConfig())
-    (3, 5)
-    """
+    """Return M: what the method's name says, else what the configuration says."""
     return config.samples if method.samples is None else method.samples
 
 

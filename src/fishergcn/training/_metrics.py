@@ -30,13 +30,6 @@ def measure(logits: Tensor, targets: Targets, decay: Tensor | float = 0.0, part:
     The logits have shape (p, R, C); ``decay`` is what the loss has beside the cross entropy, shape (R,). Of the part
     ``"val"`` the cross entropy of calibrated logits is measured too: it says how well a network ranks the classes,
     whatever its confidence.
-
-    Examples
-    --------
-    >>> targets = Targets(torch.tensor([[0, 1]]), torch.tensor([[0, 1]]), torch.full((1, 2), 0.5))
-    >>> found = measure(torch.tensor([[[0.0, 9.0]], [[0.0, 9.0]]]), targets)
-    >>> found["balanced_accuracy"], found["macro_f1"].round(3), found["roc_auc"]
-    (array([0.5]), array([0.333]), array([0.5]))
     """
     cross_entropy, _ = scores(logits, targets)
     losses = torch.stack([cross_entropy.double(), (cross_entropy + decay).double()]).cpu().numpy()

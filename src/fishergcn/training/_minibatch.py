@@ -164,11 +164,11 @@ class MiniBatchTrainer:
 
     @property
     def ahead(self) -> bool:
-        """No: an epoch that would count for nothing is too long."""
+        """False: a discarded epoch is too expensive here."""
         return False
 
     def make_ready(self) -> None:
-        """Nothing: every batch has another size."""
+        """No-op: batch sizes vary."""
 
     def epoch(self, number: int) -> tuple[Tensor, ...]:
         """Take a step for every batch, and validate after them.
@@ -220,15 +220,8 @@ class MiniBatchTrainer:
         if part not in self._views:
             problem, own = self.problem, self.group.share(np.sort(nodes))
             prepare = partial(problem.features, self.device)
-            self._views[part] = blockwise_view(
-                prepare,
-                problem.propagation,
-                own,
-                problem.depth,
-                device=self.device,
-                dtype=problem.dtype,
-                itself=self.itself,
-            )
+            where: dict[str, Any] = {"device": self.device, "dtype": problem.dtype, "itself": self.itself}
+            self._views[part] = blockwise_view(prepare, problem.propagation, own, problem.depth, **where)
         return self._views[part]
 
 
@@ -245,32 +238,7 @@ def train_prepared(
 ) -> RunRecord:
     """Train one run in mini-batches; an epoch visits every training node once.
 
-    Parameters
-    ----------
-    problem, basis
-        From :func:`prepare_batches`.
-    run
-        A split and a seed.
-    settings
-        Batch size and fanout.
-    device
-        Where.
-    group
-        The processes among which batches are shared out; by default this one alone.
-    keep_weights
-        Attach the tested weights to the record.
-    on_epoch
-        Called after every epoch.
-
-    Examples
-    --------
-    >>> from fishergcn import TrainConfig, datasets, splits
-    >>> from fishergcn.training import parse_method, prepare_batches
-    >>> cora, config = datasets.load("cora"), TrainConfig(max_epochs=2)
-    >>> problem, basis = prepare_batches(cora, parse_method("gcn"), config)
-    >>> run, settings = Run(splits.public(cora), 2019), BatchSettings(70, (10, 10))
-    >>> train_prepared(problem, basis, run, settings, torch.device("cpu")).epochs
-    2
+    ``problem`` and ``basis`` are from :func:`prepare_batches`; the processes of ``group`` share each batch.
     """
     check_runs(problem, [run])
     if not problem.method.trained:

@@ -28,27 +28,10 @@ from fishergcn.splits import Split
 
 @dataclass(frozen=True)
 class Targets:
-    """The labeled nodes of each run, padded to a common length.
+    """The labeled nodes of each run, padded to a common length: three tensors of shape (R, N).
 
-    Attributes
-    ----------
-    rows
-        Where the nodes stand in the output of a view, shape (R, N).
-    labels
-        Their classes, shape (R, N).
-    shares
-        1 / N_r for a node, 0 for padding, shape (R, N); or what :func:`training_shares` says.
-
-    Examples
-    --------
-    >>> import numpy as np, torch
-    >>> from fishergcn.nn import full_view, make_features
-    >>> from fishergcn.operators import DenseOperator
-    >>> view = full_view(make_features(np.eye(3)), DenseOperator(torch.eye(3)), depth=1)
-    >>> nodes = [np.array([0, 2]), np.array([1])]  # of two runs
-    >>> Targets.of(nodes, np.array([0, 1, 1]), view, torch.device("cpu"), torch.float32).shares
-    tensor([[0.5000, 0.5000],
-            [1.0000, 0.0000]])
+    ``rows`` says where the nodes stand in the output of a view, ``labels`` their classes; ``shares`` are 1 / N_r for a
+    node, 0 for padding, or what :func:`training_shares` says.
     """
 
     rows: Tensor
@@ -91,16 +74,7 @@ class Targets:
         return tuple(int(end) for each in (self.rows, self.labels) for end in (each.min(), each.max()))  # type: ignore[return-value]
 
     def check(self, rows: int, batch: int, classes: int) -> None:
-        """Raise unless logits of shape (rows, batch, classes) have these nodes: compiled code follows the numbers.
-
-        Examples
-        --------
-        >>> import torch
-        >>> Targets(torch.tensor([[5]]), torch.tensor([[0]]), torch.ones(1, 1)).check(rows=5, batch=1, classes=2)
-        Traceback (most recent call last):
-            ...
-        fishergcn.errors.InputError: targets must be rows below 5 of classes below 2, got up to 5 and 0.
-        """
+        """Raise unless logits of shape (rows, batch, classes) have these nodes: compiled code follows the numbers."""
         if batch % len(self.rows):
             raise InputError(f"logits must have a multiple of {len(self.rows)} columns of samples, got {batch}.")
         if self.rows.shape != self.labels.shape or self.rows.shape != self.shares.shape:
@@ -121,12 +95,6 @@ def training_shares(split: Split, labels: IntArray, class_weight: ClassWeight) -
 
     w is the weight of a node, 1 unless the split says otherwise; c is 1 or, balanced, 1 / (C N_c) where N_c of the
     training nodes have its class and C classes have any.
-
-    Examples
-    --------
-    >>> split = Split("mine", train=[0, 1, 2, 3], val=[], test=[])
-    >>> training_shares(split, np.array([0, 0, 0, 2]), "balanced")
-    array([0.16666667, 0.16666667, 0.16666667, 0.5       ])
     """
     nodes = split.train
     weight = np.ones(len(nodes)) if split.node_weight is None else split.node_weight[nodes]
@@ -141,23 +109,8 @@ def training_shares(split: Split, labels: IntArray, class_weight: ClassWeight) -
 def scores(logits: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:
     """Return mean cross entropy and accuracy of each run over its nodes and samples, two of shape (R,).
 
-    The accuracy is in float64. It is counted, not summed in floating point: a stopping rule must see equal
-    accuracies as equal.
-
-    Parameters
-    ----------
-    logits
-        Shape (p, R * M, C).
-    targets
-        The labeled nodes of the R runs.
-
-    Examples
-    --------
-    >>> import torch
-    >>> targets = Targets(torch.tensor([[0, 1]]), torch.tensor([[0, 1]]), torch.full((1, 2), 0.5))
-    >>> loss, accuracy = scores(torch.tensor([[[9.0, 0.0]], [[9.0, 0.0]]]), targets)
-    >>> accuracy.item()
-    0.5
+    The logits have shape (p, R * M, C). The accuracy is in float64. It is counted, not summed in floating point: a
+    stopping rule must see equal accuracies as equal.
     """
     if backend_of(logits) == "numba":
         if torch.is_inference_mode_enabled():

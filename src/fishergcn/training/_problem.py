@@ -51,29 +51,9 @@ class Run:
 class Problem:
     """A graph made ready for a method.
 
-    Attributes
-    ----------
-    graph
-        The graph, with features and labels.
-    method, config
-        What to train and how.
-    propagation
-        Ã.
-    neighborhood
-        The graphs around it, or None where the method does not perturb the spectrum.
-    moved
-        Link weights of the graphs that ``perturbation="spatial"`` draws from, shape (K, m); None otherwise.
-    scaled, operator
-        X scaled and in the precision of training, and Ã ready for products, where other processes share them.
-
-    Examples
-    --------
-    >>> import numpy as np, fishergcn
-    >>> from fishergcn.training import parse_method, prepare
-    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2)], features=np.eye(3), labels=[0, 0, 1], name="path")
-    >>> problem = prepare(graph, parse_method("gcn-x5"), fishergcn.TrainConfig())
-    >>> problem.dataset, problem.samples, problem.depth, problem.features().shape
-    ('path', 5, 2, (3, 3))
+    ``neighborhood`` has the graphs around Ã, None where the method does not perturb the spectrum; ``moved`` the link
+    weights of the graphs that ``perturbation="spatial"`` draws from, shape (K, m); ``scaled`` and ``operator`` are X
+    scaled and in the precision of training, and Ã ready for products, where other processes share them.
     """
 
     graph: Graph
@@ -145,14 +125,8 @@ class Problem:
 def learnable(graph: Graph, methods: Iterable[Method] = ()) -> Graph:
     """Return a graph that methods can learn from, or raise.
 
-    A graph without features gets the identity matrix, which is one feature for each node, and a warning says so;
-    unless methods are given of which none reads features.
-
-    Examples
-    --------
-    >>> from fishergcn import Graph
-    >>> learnable(Graph.from_edges([(0, 1), (1, 2)], labels=[0, 0, 1])).num_features
-    3
+    A graph without features gets the identity matrix, which is one feature for each node, and a warning says so; unless
+    methods are given of which none reads features.
     """
     if graph.labels is None or graph.labels.max() < 0:
         raise InputError(f"graph {graph.name or 'given'!r} has no labels to learn from.")
@@ -250,19 +224,7 @@ def make_neighborhood(
 
 
 def check_runs(problem: Problem, runs: Sequence[Run]) -> None:
-    """Raise for splits that do not fit the graph; warn of a class without training nodes.
-
-    Examples
-    --------
-    >>> import numpy as np, fishergcn
-    >>> from fishergcn.training import Run, parse_method, prepare
-    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2)], features=np.eye(3), labels=[0, 0, 1])
-    >>> problem = prepare(graph, parse_method("gcn"), fishergcn.TrainConfig())
-    >>> check_runs(problem, [Run(Split("mine", train=[0, 2], val=[9], test=[]), 2019)])
-    Traceback (most recent call last):
-    ...
-    fishergcn.errors.InputError: val of split 'mine' must list nodes below 3, got 9.
-    """
+    """Raise for splits that do not fit the graph; warn of a class without training nodes."""
     labels, classes = problem.graph.labels, problem.graph.num_classes
     if labels is None:
         raise InputError("the graph has no labels to learn from.")

@@ -10,21 +10,13 @@ import contextlib
 import gc
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from fishergcn.training._stack import Stack
-
-
-class Recordable(Protocol):
-    """What trains a stack of runs with the same kernels in every epoch."""
-
-    stack: Stack
-
-    def epoch_now(self, number: int | Tensor, noise: Tensor | None = None) -> tuple[Tensor, ...]:
-        """Train for an epoch and validate, kernel by kernel."""
+if TYPE_CHECKING:
+    from fishergcn.training._engine import Trainer
 
 
 @dataclass(frozen=True)
@@ -55,7 +47,7 @@ class Recorder:
         """Record again: runs have left the stack."""
         self._recording, self._warm = None, False
 
-    def epoch(self, trainer: Recordable, number: int) -> tuple[Tensor, ...]:
+    def epoch(self, trainer: Trainer, number: int) -> tuple[Tensor, ...]:
         """Train for an epoch and validate."""
         if not self._warm or not self._possible:
             self._warm = True
@@ -73,7 +65,7 @@ class Recorder:
         return results
 
 
-def _record(trainer: Recordable, noise: Tensor | None) -> _Recording | None:
+def _record(trainer: Trainer, noise: Tensor | None) -> _Recording | None:
     """Record an epoch; None where there is no memory for it, even without the garbage of runs before."""
     try:
         return _recorded(trainer, noise)
@@ -85,7 +77,7 @@ def _record(trainer: Recordable, noise: Tensor | None) -> _Recording | None:
         return None
 
 
-def _recorded(trainer: Recordable, noise: Tensor | None) -> _Recording:
+def _recorded(trainer: Trainer, noise: Tensor | None) -> _Recording:
     device = trainer.stack.keys.device
     number = torch.zeros(1, dtype=torch.int64, device=device)
     noise = None if noise is None else noise.clone()

@@ -150,21 +150,8 @@ _FIELDS = {
 def rank(runs: Iterable[Ranked], score: str = "accuracy") -> list[Ranked]:
     """Return runs best first: by a score on validation nodes, of equal ones by the least validation loss.
 
-    Test scores play no part. What diverged or has no validation loss comes last.
-
-    Parameters
-    ----------
-    runs
-        Records, or whatever has the score and the loss under their names (``val_accuracy``, ``val_loss``).
-    score
-        Its name; what is better, high or low, is the score's to say.
-
-    Examples
-    --------
-    >>> from fishergcn.studies import Trial
-    >>> trials = [Trial({}, 0.79, 1.1), Trial({}, 0.8, 1.2), Trial({}, 0.8, 0.9), Trial({}, 0.0, None)]
-    >>> [trial.val_loss for trial in rank(trials)]
-    [0.9, 1.2, 1.1, None]
+    Test scores play no part. What diverged or has no validation loss comes last. Runs are records, or whatever has the
+    score and the loss under their names (``val_accuracy``, ``val_loss``).
     """
     entry = find_score(score)
     sign = 1.0 if entry.better == "high" else -1.0

@@ -30,17 +30,7 @@ ALL = -1  # a fanout that takes every neighbor
 
 @dataclass(frozen=True)
 class Block:
-    """One layer of a sampled neighborhood.
-
-    Attributes
-    ----------
-    rows
-        The nodes that the layer outputs, ascending, shape (p,).
-    columns
-        The nodes that it reads, ascending, shape (q,).
-    matrix
-        Their part of Ã with sampled entries weighted, p x q.
-    """
+    """One layer of a sampled neighborhood: p nodes out, q nodes in, both ascending, and their part of Ã, p x q."""
 
     rows: IntArray
     columns: IntArray
@@ -73,28 +63,10 @@ class BatchSettings:
 
 
 class NeighborSampler:
-    """Draw for each node of a batch the neighbors that its layers read.
+    """Draw for each node of a batch the neighbors that its layers read, beside the node itself.
 
-    Parameters
-    ----------
-    propagation
-        Ã, n x n.
-    fanout
-        How many neighbors a node draws, for each layer, that next to the batch (the last) first; -1 takes all.
-        A node has itself beside them.
-    key
-        The random key of the run.
-    itself
-        Whether a layer reads the nodes that it outputs, even where the matrix does not lead to them.
-
-    Examples
-    --------
-    >>> import numpy as np, fishergcn
-    >>> star = np.zeros((5, 5)); star[0, 1:] = star[1:, 0] = 1
-    >>> sampler = NeighborSampler(fishergcn.renormalized(star), fanout=(2,), key=7)
-    >>> [block] = sampler.blocks(np.array([0]), step=0)
-    >>> len(block.columns)
-    3
+    ``fanout`` has one number for each layer, that next to the batch (the last) first; -1 takes all. With ``itself`` a
+    layer reads the nodes that it outputs even where the matrix does not lead to them.
     """
 
     def __init__(self, propagation: CSRArray, fanout: Sequence[int], key: int, *, itself: bool = False) -> None:
@@ -163,13 +135,7 @@ class NeighborSampler:
 
 
 def check_fanout(fanout: Sequence[int], layers: int | None = None) -> tuple[int, ...]:
-    """Return the fanouts as a tuple, one for each layer, or raise.
-
-    Examples
-    --------
-    >>> check_fanout([10, -1], layers=2)
-    (10, -1)
-    """
+    """Return the fanouts as a tuple, one for each layer, or raise."""
     found = tuple(check_integer("fanout", each, minimum=ALL) for each in fanout)
     if 0 in found:
         raise InputError("fanout must be at least 1, or -1 for all neighbors, got 0.")
@@ -180,13 +146,7 @@ def check_fanout(fanout: Sequence[int], layers: int | None = None) -> tuple[int,
 
 
 def batches(nodes: IntArray, batch_size: int, key: int, epoch: int) -> list[IntArray]:
-    """Deal nodes into as few batches of at most ``batch_size`` as possible, of equal size to within one.
-
-    Examples
-    --------
-    >>> [len(batch) for batch in batches(np.arange(10), 4, key=7, epoch=0)]
-    [4, 3, 3]
-    """
+    """Deal nodes into as few batches of at most ``batch_size`` as possible, of equal size to within one."""
     count = -(-len(nodes) // batch_size)
     order = random_order(key, len(nodes), epoch)
     return [np.sort(part) for part in np.array_split(nodes[order], count)]

@@ -111,7 +111,7 @@ class Score:
         return 0.0 if self.percent or self.better == "low" else -np.inf, 1.0 if self.percent else np.inf
 
     def text(self, value: float, digits: int = 2, missing: str = "-") -> str:
-        """Return a value as text: percent with so many digits, other numbers with two more."""
+        """Return a value as text: percent with ``digits`` digits, other numbers with two more."""
         if np.isnan(value):
             return missing
         return f"{value:.{digits}%}" if self.percent else f"{value:.{digits + 2}f}"
@@ -182,35 +182,17 @@ def unregister_score(name: str) -> None:
 
 
 def registered_scores() -> tuple[Score, ...]:
-    """Return all scores, in the order of their registration.
-
-    Examples
-    --------
-    >>> [score.name for score in registered_scores()][:3]
-    ['accuracy', 'balanced_accuracy', 'macro_f1']
-    """
+    """Return all scores, in the order of their registration."""
     return tuple(_SCORES.values())
 
 
 def score_fields() -> tuple[str, ...]:
-    """Return the names that scores have in a record, of test and then of validation nodes.
-
-    Examples
-    --------
-    >>> score_fields()[0], "val_loss" in score_fields()
-    ('test_accuracy', True)
-    """
+    """Return the names that scores have in a record, of test and then of validation nodes."""
     return tuple(f"{part}_{name}" for part in ("test", "val") for name in _SCORES)
 
 
 def find_score(name: str) -> Score:
-    """Return the score of this name, also of one in a record such as ``"test_accuracy"``.
-
-    Examples
-    --------
-    >>> find_score("val_macro_f1").title, find_score("log_loss").name
-    ('macro F1', 'cross_entropy')
-    """
+    """Return the score of this name or alias, also of one in a record such as ``"test_accuracy"``."""
     bare = str(name).removeprefix("test_").removeprefix("val_")
     for each in registered_scores():
         if bare in (each.name, *each.aliases):
@@ -219,19 +201,7 @@ def find_score(name: str) -> Score:
 
 
 def outside_modules() -> tuple[str, ...]:
-    """Return the modules outside this package that registered scores: worker processes import them.
-
-    Examples
-    --------
-    >>> outside_modules()
-    ()
-    """
-    for name, module in _MODULES.items():
-        if module == "__main__":
-            raise InputError(
-                f"score {name!r} is registered by the program itself, which worker processes cannot import: register "
-                "it in a file of its own, or use one worker."
-            )
+    """Return the modules outside this package that registered scores: worker processes import them."""
     return tuple(dict.fromkeys(_MODULES.values()))
 
 

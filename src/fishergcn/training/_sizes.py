@@ -24,32 +24,10 @@ if TYPE_CHECKING:
 class Sizes:
     """How large a graph is, as a method sees it.
 
-    Attributes
-    ----------
-    nodes, links
-        n, and the entries of A: each link twice, a self-link once.
-    entries
-        Stored entries of Ã; of a high-order matrix an estimate.
-    features, stored, dense
-        D, the stored numbers of X, and whether X is dense.
-    classes
-        C.
-    train, val, test
-        Nodes of a split, or the largest number of several.
-    crowding
-        Entries in the row that an entry of Ã leads to, on average: Σ d² / Σ d. That is more than the mean row has
-        where some nodes have many links.
-    clustered
-        Whether entries stand together once the nodes are in a good order, as those of a high-order matrix do.
-
-    Examples
-    --------
-    >>> import fishergcn
-    >>> from fishergcn.training import Sizes, parse_method
-    >>> cora, config = fishergcn.datasets.load("cora"), fishergcn.TrainConfig()
-    >>> sizes = Sizes.of(cora, parse_method("gcn"), config, [fishergcn.splits.public(cora)])
-    >>> sizes.nodes, sizes.entries, sizes.stored, sizes.train
-    (2708, 13264.0, 49216, 140)
+    ``links`` are the entries of A: each link twice, a self-link once; ``entries`` those of Ã, of a high-order matrix an
+    estimate; ``stored`` the numbers of X. Of several splits the largest counts. ``crowding`` is Σ d² / Σ d, the entries
+    in the row that an entry of Ã leads to, on average: more than the mean row has where some nodes have many links.
+    ``clustered``: entries stand together once the nodes are in a good order, as those of a high-order matrix do.
     """
 
     nodes: int

@@ -40,26 +40,9 @@ def plan_step(
 ) -> StepPlan:
     """Decide how the steps of a training run, or refuse a backend that was chosen and cannot run.
 
-    Parameters
-    ----------
-    method, config
-        What is trained.
-    gpu, dense, linked, batches
-        Whether a GPU does it, whether features are dense, whether the propagation matrix has entries beside its
-        diagonal, whether it trains in mini-batches.
-
-    Returns
-    -------
-    StepPlan
-        Its ``kind``, as :func:`backend` has it; whether layers on a GPU are ``fused`` Triton kernels, which hold fewer
-        arrays than torch's own; and the ``reason``, in words.
-
-    Examples
-    --------
-    >>> from fishergcn import TrainConfig
-    >>> from fishergcn.training import parse_method
-    >>> plan_step(parse_method("gcn"), TrainConfig(bias=True), gpu=False)
-    StepPlan(kind='autograd', fused=False, reason='the network has a bias')
+    ``linked`` says whether the propagation matrix has entries beside its diagonal. The plan has its ``kind``, as
+    :func:`backend` has it; whether layers on a GPU are ``fused`` Triton kernels, which hold fewer arrays than torch's
+    own; and the ``reason``, in words.
     """
     moved = method.perturbed and config.radius > 0 and (config.perturbation != "spectral" or config.congruent)
     kernels = kernels_on("cuda" if gpu else "cpu", getattr(torch, config.dtype))

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from fishergcn import nn, propagation
 from fishergcn._base.npz import pack_json, unpack_json
 from fishergcn._base.types import AnyArray
 from fishergcn._settings.config import TrainConfig
 from fishergcn.errors import InputError
 from fishergcn.graph import Graph
-from fishergcn.nn import outside_modules
 from fishergcn.operators import SparseMatrix
 from fishergcn.spectrum import Spectrum
 from fishergcn.training import _scores
@@ -37,7 +37,7 @@ def problem_arrays(problem: Problem) -> dict[str, AnyArray]:
     facts: dict[str, Any] = {
         "method": problem.method.name,
         "config": problem.config.to_dict(),
-        "modules": _importable((*outside_modules(), *_scores.outside_modules()), problem.method.name),
+        "modules": _importable(problem.method.name),
     }
     found = {f"graph_{name}": array for name, array in problem.graph.to_arrays().items()}
     found |= {"indptr": matrix.indptr, "indices": matrix.indices, "data": matrix.data}
@@ -54,7 +54,7 @@ def problem_arrays(problem: Problem) -> dict[str, AnyArray]:
 def problem_from_arrays(arrays: Mapping[str, AnyArray]) -> Problem:
     """Undo :func:`problem_arrays`, on the memory of these arrays."""
     facts = unpack_json(arrays["facts"])
-    for module in facts["modules"]:  # which register networks and scores
+    for module in facts["modules"]:  # which register networks, scores and matrices
         importlib.import_module(module)
     spectrum = None
     if "spectrum" in facts:
@@ -76,13 +76,16 @@ def problem_from_arrays(arrays: Mapping[str, AnyArray]) -> Problem:
     )
 
 
-def _importable(modules: tuple[str, ...], method: str) -> list[str]:
-    if "__main__" in modules:
+def _importable(method: str) -> list[str]:
+    """Return the modules outside this package that registered something, for other processes to import."""
+    # A network asks for its matrix by name, and may ask for it when it is registered: matrices come first.
+    found = {each: None for registry in (propagation, nn, _scores) for each in registry.outside_modules()}
+    if "__main__" in found:
         raise InputError(
-            f"{method} cannot be trained in other processes while the main program registers a network or a score, "
-            "which they could not import; put it in a module of its own, or use workers=1."
+            f"{method} cannot be trained in other processes while the main program registers a network, a score or a "
+            "matrix, which they could not import; put it in a module of its own, or use workers=1."
         )
-    return list(modules)
+    return list(found)
 
 
 def _ready_arrays(problem: Problem) -> dict[str, AnyArray]:

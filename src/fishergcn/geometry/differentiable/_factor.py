@@ -71,10 +71,18 @@ def factor(name: str, matrix: Tensor) -> Tensor:
     return root
 
 
-class _Lyapunov(torch.autograd.Function):
-    """X with HX + XH = R for positive definite H; every derivative is another such equation."""
+class _Kept(torch.autograd.Function):
+    """A function whose derivative is made of its first argument and its value."""
 
     generate_vmap_rule = True
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[0], output)
+
+
+class _Lyapunov(_Kept):
+    """X with HX + XH = R for positive definite H; every derivative is another such equation."""
 
     @staticmethod
     def forward(matrix: Tensor, right: Tensor) -> Tensor:
@@ -84,17 +92,13 @@ class _Lyapunov(torch.autograd.Function):
         return solution
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(inputs[0], output)
-
-    @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
         matrix, solution = ctx.saved_tensors
         adjoint: Tensor = _Lyapunov.apply(matrix, gradient)  # type: ignore[no-untyped-call]
         return -(adjoint @ solution.mT + solution.mT @ adjoint), adjoint
 
 
-class _Polar(torch.autograd.Function):
+class _Polar(_Kept):
     """Q = UVᵀ of K = USVᵀ, over the singular values that are not noise: the isometry closest to K.
 
     With H = QᵀK = VSVᵀ, between the two supports dQ = QΩ, where HΩ + ΩH = QᵀdK - dKᵀQ; from a support to the other
@@ -102,18 +106,12 @@ class _Polar(torch.autograd.Function):
     constant rank. The map is its own adjoint, and is written in Q and K, so that it can be differentiated again.
     """
 
-    generate_vmap_rule = True
-
     @staticmethod
     def forward(overlap: Tensor) -> Tensor:
         left, values, right = torch.linalg.svd(overlap)
         kept = values > overlap.shape[-1] * torch.finfo(overlap.dtype).eps * values[..., :1]
         turn: Tensor = (left * kept[..., None, :]) @ right
         return turn
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(inputs[0], output)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
@@ -169,10 +167,8 @@ class SquaredDistance(torch.autograd.Function):
         return scale * (one - other @ turn), scale * (other - one @ turn.mT)
 
 
-class Entropy(torch.autograd.Function):
+class Entropy(_Kept):
     """-tr A log A of positive definite matrices; the gradient is -log A - I."""
-
-    generate_vmap_rule = True
 
     @staticmethod
     def forward(matrix: Tensor) -> Tensor:
@@ -182,12 +178,8 @@ class Entropy(torch.autograd.Function):
         return entropy.clamp(min=0.0)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(inputs[0])
-
-    @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        (matrix,) = ctx.saved_tensors
+        matrix, _ = ctx.saved_tensors
         identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
         logarithm: Tensor = _Logarithm.apply(matrix)[0]  # type: ignore[no-untyped-call]
         return -gradient[..., None, None] * (logarithm + identity)

@@ -6,14 +6,7 @@ import torch
 from torch import Tensor
 
 from fishergcn.errors import InputError
-from fishergcn.geometry.differentiable._factor import (
-    Entropy,
-    SquaredDistance,
-    checked,
-    checked_density,
-    factor,
-    polar,
-)
+from fishergcn.geometry.differentiable._factor import Entropy, SquaredDistance, checked, checked_density, factor, polar
 
 # Below this D²/4 sin(tϑ)/sin ϑ comes from its power series, which has derivatives at ϑ = 0 too.
 _SERIES = 1 / 16
@@ -21,13 +14,9 @@ _TERMS = 16
 
 
 def density_matrix(laplacian: Tensor) -> Tensor:
-    """Turn graph Laplacians into density matrices, ρ = L / tr L.
+    """Turn graph Laplacians into density matrices, ρ = L / tr L, exactly symmetric.
 
-    Parameters
-    ----------
-    laplacian : (..., n, n) tensor
-        L, symmetric and p.s.d. with tr L > 0, float32 or float64. P.s.d.-ness is checked by what uses ρ, which is
-        exactly symmetric.
+    ``laplacian`` is L, of shape (..., n, n), symmetric and p.s.d. with tr L > 0; p.s.d.-ness is checked by what uses ρ.
 
     Examples
     --------
@@ -71,12 +60,8 @@ def squared_bures_distance(a: Tensor, b: Tensor) -> Tensor:
     """Squared Bures distance D_B² = tr a + tr b - 2 F(a, b), of shape (...,), in [0, 2].
 
     It is smooth at a = b, where its gradient is 0 and its Hessian is that of ``2 bures_metric`` of
-    :mod:`fishergcn.geometry.intrinsic`; take this one to minimize a distance.
-
-    Parameters
-    ----------
-    a, b : (..., n, n) tensor
-        Density matrices of one size, dtype and device; leading dimensions broadcast.
+    :mod:`fishergcn.geometry.intrinsic`; take this one to minimize a distance. ``a`` and ``b``, of shape (..., n, n),
+    are density matrices of one size, dtype and device; leading dimensions broadcast.
 
     Examples
     --------
@@ -110,9 +95,7 @@ def bures_distance(a: Tensor, b: Tensor) -> Tensor:
 
 
 def fidelity(a: Tensor, b: Tensor) -> Tensor:
-    """Root fidelity F = tr sqrt(a^½ b a^½), of shape (...,), in [0, 1] up to rounding.
-
-    Arguments are those of :func:`squared_bures_distance`.
+    """Root fidelity F = tr sqrt(a^½ b a^½), (...,), in [0, 1] up to rounding; arguments as in :func:`bures_distance`.
 
     Examples
     --------
@@ -130,14 +113,8 @@ def geodesic(a: Tensor, b: Tensor, t: float | Tensor) -> Tensor:
     """Point at time t on the shortest Bures path of density matrices from a to b, of shape (..., n, n).
 
     ρ(t) = c₀² a + c₁² b + c₀c₁ (C + Cᵀ) with c₁ = sin(tϑ)/sin ϑ, c₀ = sin((1-t)ϑ)/sin ϑ, ϑ the Bures angle and
-    C = ZQWᵀ, where a = WWᵀ, b = ZZᵀ and Q turns Z towards W.
-
-    Parameters
-    ----------
-    a, b : (..., n, n) tensor
-        As in :func:`squared_bures_distance`.
-    t : float or (...,) tensor
-        Between 0 (a) and 1 (b), broadcast with the leading dimensions of a and b.
+    C = ZQWᵀ, where a = WWᵀ, b = ZZᵀ and Q turns Z towards W. ``a`` and ``b`` are as in :func:`squared_bures_distance`;
+    ``t``, a number or a tensor between 0 (a) and 1 (b), broadcasts with their leading dimensions.
 
     Examples
     --------

@@ -16,7 +16,7 @@ from fishergcn._base.matrices import check_adjacency
 from fishergcn._base.reprs import one_line
 from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
 from fishergcn.errors import InputError
-from fishergcn.geometry.embedding._model import MEMORY_LIMIT, Model, similarities
+from fishergcn.geometry.embedding._similarities import MEMORY_LIMIT, Model, similarities
 from fishergcn.graph import components, largest_component
 
 Report: TypeAlias = Callable[[int, float, float], None]
@@ -77,14 +77,10 @@ def fit(
         ever. Embed one component (``similarities(graph, nodes=largest_component(graph.adjacency))``).
     dim : int
         d, the number of coordinates.
-    seed : int
-        Seed of the random starts.
-    restarts : int
+    restarts, seed : int
         Number of starts: the first from the leading eigenvectors of W, others random. The lowest divergence wins.
-    tolerance : float
-        Stop when ‖4 L_sym(W - P) Y‖ ≤ tolerance · ‖4 L_sym(W) Y‖.
-    max_iterations : int
-        Bound for each start.
+    tolerance, max_iterations
+        Each start stops when ‖4 L_sym(W - P) Y‖ ≤ tolerance · ‖4 L_sym(W) Y‖, or after ``max_iterations``.
     progress : bool
         Show the divergence and the gradient of the running start on the terminal.
     memory_limit : int
@@ -128,7 +124,8 @@ def fit(
         Y = _starting_point(model, dim, start, np.random.default_rng([seed, number]))
         with _reporter(progress, f"start {number + 1} of {count} ({start})") as report:
             Y, iterations = _descend(model, coordinates, Y, tolerance, limit, report)
-        value, norm = _stationarity(model, Y)
+        value, slope = model.divergence_and_gradient(Y)
+        norm = _relative_norm(model, Y, slope)
         found.append((Y, RestartSummary(start, value, norm, iterations, norm <= tolerance)))
     Y, best = min(found, key=lambda pair: pair[1].divergence)
     return EmbeddingFit(
@@ -191,16 +188,9 @@ def spectral_embedding(adjacency: MatrixLike, dim: int = 2, seed: int = 0) -> Fl
     """Y, (n, d): the leading eigenvectors of the walk, of unit variance, at the size of least divergence KL(W : P(Y)).
 
     What :func:`fit` starts from, for graphs of any number of components: nodes outside the largest one lie in the
-    middle. The divergence takes a few passes over all pairs of nodes, where a fit takes hundreds.
-
-    Parameters
-    ----------
-    adjacency : sparse matrix of shape (n, n)
-        A, with a link at least.
-    dim : int
-        d, the number of coordinates.
-    seed : int
-        Of the solver, and of a jitter of 1%, which sets nodes of the same place apart.
+    middle. The divergence takes a few passes over all pairs of nodes, where a fit takes hundreds. ``adjacency`` is A,
+    with a link at least, ``dim`` is d, and ``seed`` that of the solver and of a jitter of 1%, which separates nodes of
+    the same place.
 
     Examples
     --------
@@ -242,28 +232,16 @@ class _Conditioning:
         """Return CᵀY."""
         return self._scale * Y if self._triangle is None else np.asarray(self._triangle.T @ Y)
 
-    def positions(self, X: FloatArray) -> FloatArray:
-        """Return C^-ᵀX."""
-        return self._solved(X, "T")
-
-    def pulled_back(self, gradient: FloatArray) -> FloatArray:
-        """Return C^-1 ∂/∂Y, the gradient with respect to X."""
-        return self._solved(gradient, "N")
-
-    def _solved(self, right: FloatArray, trans: str) -> FloatArray:
+    def solved(self, right: FloatArray, trans: str) -> FloatArray:
+        """Return C^-ᵀX, the positions ("T"), or C^-1 ∂/∂Y, the gradient with respect to X ("N")."""
         if self._triangle is None:
             return right / self._scale
         solve: Any = linalg.solve_triangular
         return np.asarray(solve(self._triangle, right, lower=True, trans=trans, check_finite=False))
 
 
-def _stationarity(model: Model, Y: FloatArray) -> tuple[float, float]:
-    """Return the divergence and ‖4 L_sym(W - P) Y‖ / ‖4 L_sym(W) Y‖."""
-    value, gradient = model.divergence_and_gradient(Y)
-    return value, _relative_norm(model, Y, gradient)
-
-
 def _relative_norm(model: Model, Y: FloatArray, gradient: FloatArray) -> float:
+    """Return ‖4 L_sym(W - P) Y‖ / ‖4 L_sym(W) Y‖."""
     attraction = float(np.linalg.norm(4 * (model.laplacian @ (Y - Y.mean(axis=0)))))
     # All nodes at one point: both vanish, and there is no stationarity to speak of in a limit of 0/0.
     return float(np.linalg.norm(gradient)) / attraction if attraction > 0 else np.inf
@@ -278,10 +256,10 @@ def _descend(
 
     def objective(x: FloatArray) -> tuple[float, FloatArray]:
         nonlocal norm
-        positions = coordinates.positions(x.reshape(shape))
+        positions = coordinates.solved(x.reshape(shape), "T")
         value, gradient = model.divergence_and_gradient(positions)
         norm = _relative_norm(model, positions, gradient)
-        return value, coordinates.pulled_back(gradient).ravel()
+        return value, coordinates.solved(gradient, "N").ravel()
 
     def after_iteration(intermediate_result: optimize.OptimizeResult) -> None:
         # The point accepted last is the one evaluated last, so that `norm` is its own.
@@ -307,7 +285,7 @@ def _descend(
             "maxls": 40,
         },
     )
-    return coordinates.positions(result.x.reshape(shape)), iteration
+    return coordinates.solved(result.x.reshape(shape), "T"), iteration
 
 
 def _starting_point(model: Model, dim: int, kind: str, generator: np.random.Generator) -> FloatArray:

@@ -10,7 +10,7 @@ from scipy.sparse import linalg as sparse_linalg
 from fishergcn._base.checks import check_choice, check_integer
 from fishergcn._base.types import FloatArray, MatrixLike
 from fishergcn.errors import InputError
-from fishergcn.geometry.embedding._model import MEMORY_LIMIT, Model, check_embedding, model_rows, weighted_pull
+from fishergcn.geometry.embedding._similarities import MEMORY_LIMIT, Model, check_embedding, model_rows, weighted_pull
 
 Information: TypeAlias = Literal["observed", "expected"]
 
@@ -94,15 +94,11 @@ class FisherOperator(sparse_linalg.LinearOperator):
 def fisher_operator(
     W: MatrixLike, Y: MatrixLike, kind: Information = "expected", *, memory_limit: int = MEMORY_LIMIT
 ) -> FisherOperator:
-    """Fisher information of all coordinates of Y, as an operator that never holds an n x n matrix.
+    """Fisher information of all coordinates of Y, as an operator that never holds an n x n matrix (Theorem 6).
 
-    Parameters
-    ----------
-    W, Y, memory_limit
-        As in :func:`divergence`.
-    kind : {"expected", "observed"}
-        The expected information is positive semi-definite everywhere; the observed one is the Hessian of
-        KL(W : P(Y)). They agree where W = P(Y).
+    Its blocks are Ĝ(y^k, y^l) = [k = l] 4 L_sym(W - P) + 8 L_sym(P ∘ D^kl) - 4 B^kᵀ B^l; rows and columns of a block
+    are nodes. With ``kind="expected"`` it is the last two terms, positive semi-definite everywhere; with ``"observed"``
+    the Hessian ∂²KL/∂y^k∂y^l. They agree where W = P(Y). The other arguments are those of :func:`divergence`.
 
     Returns
     -------
@@ -114,9 +110,9 @@ def fisher_operator(
     Examples
     --------
     >>> import numpy as np
-    >>> from fishergcn.geometry.embedding import model_similarities
+    >>> W = (np.ones((4, 4)) - np.eye(4)) / 3
     >>> Y = np.array([[0.0, 0.0], [1.0, 0.1], [0.0, 1.3], [1.2, 1.2]])
-    >>> operator = fisher_operator(model_similarities(Y), Y)
+    >>> operator = fisher_operator(W, Y)
     >>> operator.shape, operator.block(0, 1).shape
     ((8, 8), (4, 4))
     >>> rotation = Y @ [[0, 1], [-1, 0]]
@@ -131,32 +127,7 @@ def fisher_operator(
 def fisher_blocks(
     W: MatrixLike, Y: MatrixLike, k: int, l: int | None = None, kind: Information = "observed"
 ) -> FloatArray:
-    """Return block (k, l) of the Fisher information of an embedding (Theorem 6, and its off-diagonal blocks).
-
-    Ĝ(y^k, y^l) = [k = l] 4 L_sym(W - P) + 8 L_sym(P ∘ D^kl) - 4 B^kᵀ B^l; the expected information is the last two
-    terms. The observed information is the Hessian ∂²KL/∂y^k∂y^l. Rows and columns are nodes, and block (l, k) is the
-    transpose of block (k, l).
-
-    Parameters
-    ----------
-    W : array_like or SciPy sparse, shape (n, n)
-        Similarities; n is at most 5000, since the result is dense. Beyond that size,
-        ``fisher_operator(W, Y).block(k, l)`` is the same block as an operator.
-    Y : array_like, shape (n, d)
-        Positions.
-    k, l : int
-        Columns of Y, from 0; ``l`` is ``k`` by default.
-    kind
-        As in :func:`fisher_operator`.
-
-    Examples
-    --------
-    >>> W = [[0, 1, 0], [0.5, 0, 0.5], [0, 1, 0]]
-    >>> fisher_blocks(W, [[-1.0], [0.0], [1.0]], 0, kind="expected").round(3) + 0.0
-    array([[ 1.904, -2.181,  0.277],
-           [-2.181,  4.361, -2.181],
-           [ 0.277, -2.181,  1.904]])
-    """
+    """Return block (k, l) of :func:`fisher_operator`, by default (k, k), as a dense array; n is at most 5000."""
     check_choice("kind", kind, get_args(Information))
     model = Model(W)
     positions = check_embedding(Y, model.num_nodes)
@@ -177,28 +148,21 @@ def length(
     *,
     memory_limit: int = MEMORY_LIMIT,
 ) -> float:
-    """ds² = vᵀ G v of an n x d motion v, over all blocks; the *squared* length.
+    """ds² = vᵀ G v of an n x d ``motion`` v, over all blocks; the *squared* length.
 
     With the expected information this is Σ_i Var_{p_i}(d‖y_i - y_j‖²), never negative: zero for translations
     and rotations, and 4 Σ_i Var_{p_i}(‖y_i - y_j‖²) for the uniform scaling v = Y. The observed one is the
     second derivative of the divergence along v, which may be negative away from a minimum; hence no root.
-
-    Parameters
-    ----------
-    W, Y, kind, memory_limit
-        As in :func:`fisher_operator`.
-    motion : array_like, shape (n, d)
-        How each node moves.
+    The other arguments are those of :func:`fisher_operator`.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from fishergcn.geometry.embedding import model_similarities
+    >>> W = (np.ones((4, 4)) - np.eye(4)) / 3
     >>> Y = np.array([[0.0, 0.0], [1.0, 0.5], [0.2, 2.0], [1.0, 1.0]])
-    >>> P = model_similarities(Y)
-    >>> round(length(P, Y, Y @ [[0, 1], [-1, 0]]), 12)  # a rotation
+    >>> round(length(W, Y, Y @ [[0, 1], [-1, 0]]), 12)  # a rotation
     0.0
-    >>> length(P, Y, Y) > 1  # a scaling
+    >>> length(W, Y, Y) > 1  # a scaling
     True
     """
     operator = fisher_operator(W, Y, kind, memory_limit=memory_limit)

@@ -19,7 +19,13 @@ from fishergcn._base.types import CSRArray, FloatArray, MatrixLike
 from fishergcn.errors import ConvergenceError, InputError
 from fishergcn.execution import count_cores
 from fishergcn.geometry.embedding._information import FisherOperator, Information, fisher_operator
-from fishergcn.geometry.embedding._model import MEMORY_LIMIT, check_embedding, model_rows, row_slices, similarities
+from fishergcn.geometry.embedding._similarities import (
+    MEMORY_LIMIT,
+    check_embedding,
+    model_rows,
+    row_slices,
+    similarities,
+)
 
 # Up to this many coordinates (n·d) a dense eigensolver is the faster one.
 DENSE_COORDINATES = 1500
@@ -28,15 +34,7 @@ LANCZOS_RESTARTS = 250
 
 
 def rigid_motions(Y: MatrixLike) -> FloatArray:
-    """Orthonormal basis, of shape (n·d, r), of the translations and infinitesimal rotations of Y.
-
-    r = d + d(d-1)/2 when the points of Y span all d dimensions. Each column is a flattened n x d motion.
-
-    Examples
-    --------
-    >>> rigid_motions([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]]).shape
-    (6, 3)
-    """
+    """Orthonormal basis, (n·d, r), of the translations and infinitesimal rotations of Y, as flattened n x d motions."""
     positions = check_embedding(Y)
     positions = positions - positions.mean(axis=0)
     nodes, dim = positions.shape
@@ -72,15 +70,10 @@ def extreme_motions(
 ) -> ExtremeMotions:
     """Minimize and maximize vᵀGv over unit motions v orthogonal to the rigid motions of Y.
 
-    Rigid motions cost nothing under the expected information (and under the observed one at a stationary
-    point), so the smallest value is the price of the cheapest motion that changes the shape.
-
-    Parameters
-    ----------
-    W, Y, kind, memory_limit
-        As in :func:`fisher_operator`.
-    tolerance : float
-        Accuracy asked of the eigenvectors, relative to the largest value.
+    Rigid motions cost nothing under the expected information (and under the observed one at a stationary point), so the
+    smallest value is the price of the cheapest motion that changes the shape. ``tolerance`` is the accuracy asked of
+    the eigenvectors, relative to the largest value, without which there is a ConvergenceError; the other arguments are
+    those of :func:`fisher_operator`.
 
     Returns
     -------
@@ -88,21 +81,15 @@ def extreme_motions(
         ``smallest`` and ``largest``, ds² = vᵀGv of the two motions; ``smallest_motion`` and ``largest_motion``, (n, d),
         of Frobenius norm 1 and arbitrary sign; ``residual``, the larger of ‖Gv - (vᵀGv)v‖, relative to ``largest``.
 
-    Raises
-    ------
-    ConvergenceError
-        If the eigensolver does not reach ``tolerance``.
-
     Examples
     --------
     >>> import numpy as np
-    >>> from fishergcn.geometry.embedding import length, model_similarities
+    >>> from fishergcn.geometry.embedding import length
+    >>> W = (np.ones((4, 4)) - np.eye(4)) / 3
     >>> Y = np.array([[0.0, 0.0], [1.0, 0.1], [0.0, 1.3], [1.2, 1.2]])
-    >>> found = extreme_motions(model_similarities(Y), Y)
-    >>> 0 < found.smallest < found.largest
-    True
-    >>> bool(np.isclose(length(model_similarities(Y), Y, found.smallest_motion), found.smallest))
-    True
+    >>> found = extreme_motions(W, Y)
+    >>> 0 < found.smallest < found.largest, bool(np.isclose(length(W, Y, found.smallest_motion), found.smallest))
+    (True, True)
     """
     check_real("tolerance", tolerance, above=0)
     operator = fisher_operator(W, Y, kind, memory_limit=memory_limit)
@@ -177,9 +164,9 @@ def moved_graphs(
     """a'_ij = a_ij exp((log p'_ij/p_ij + log p'_ji/p_ji) / 2), p' = p(Y + V), for random motions V of a given length.
 
     The adjacency matrices A' of graphs whose nodes moved at random, so that each link gains or loses weight as the
-    model of the embedding says. V is Gaussian, scaled
-    to the Fisher length (vᵀ G v)^½ = ``distance`` at Y, with the expected information, so that Σ_i KL(p_i : p'_i) is
-    about distance²/2. No link appears or vanishes, and translations and rotations change nothing.
+    model of the embedding says. V is Gaussian, scaled to the Fisher length (vᵀ G v)^½ = ``distance`` at Y, with the
+    expected information, so that Σ_i KL(p_i : p'_i) is about distance²/2. No link appears or vanishes, and translations
+    and rotations change nothing.
 
     Parameters
     ----------
@@ -189,12 +176,8 @@ def moved_graphs(
         Where the nodes are, for instance from :func:`fit`.
     distance : float
         The Fisher length of a motion, at least 0; 0.1 √n changes each p_i by a divergence of about 0.005 in the mean.
-    samples : int
-        How many graphs.
-    seed : int
-        Of the motions.
-    memory_limit : int
-        Bytes for the dense row blocks that are alive at one time.
+    samples, seed, memory_limit : int
+        How many graphs, the seed of the motions, and bytes for the dense row blocks that are alive at one time.
 
     Examples
     --------
@@ -204,8 +187,6 @@ def moved_graphs(
     >>> [moved] = moved_graphs(ring, np.stack([np.cos(angle), np.sin(angle)], axis=1), distance=0.2)
     >>> bool((moved != moved.T).nnz == 0), bool(np.allclose(moved.toarray()[ring == 0], 0))
     (True, True)
-    >>> bool(abs(moved.data - 1).max() < 0.5)
-    True
     """
     matrix = check_adjacency(adjacency)
     positions = check_embedding(Y, matrix.shape[0])

@@ -9,8 +9,7 @@ parameters and F_i the metric of predictions (diag p_i - p_i p_iᵀ, or its empi
     δ of all layers at once, as an optimizer                     :class:`NaturalGradient`
     G^E v    = μ M v, M the Bures metric of the graph            :func:`adversarial_direction`
     ℓ(tv) - ℓ(0) at equal Bures distance                         :func:`sharpness`
-    ∂ℓ/∂a_ij, ∂ℓ/∂ã_ij                                           :func:`link_sensitivity`
-    ∂log p/∂a_ij of one prediction                               :func:`node_links`
+    ∂ℓ/∂a_ij, ∂ℓ/∂ã_ij, ∂log p/∂a_ij of one prediction           :func:`link_sensitivity`
 
 What is found about a trained model can be kept as a :class:`GeometryRecord`, from which a report draws.
 
@@ -19,12 +18,18 @@ The network is that of a :class:`fishergcn.TrainedModel`, of any depth, evaluate
 
 from __future__ import annotations
 
-from fishergcn.geometry.extrinsic._direction import AdversarialDirection, adversarial_direction, intrinsic_metric
+from fishergcn.geometry.extrinsic._direction import (
+    AdversarialDirection,
+    Sharpness,
+    adversarial_direction,
+    intrinsic_metric,
+    sharpness,
+    typical_distance,
+)
 from fishergcn.geometry.extrinsic._fisher import fisher_information
 from fishergcn.geometry.extrinsic._optimizer import NaturalGradient
 from fishergcn.geometry.extrinsic._record import GeometryRecord, NodeLinks, node_links
 from fishergcn.geometry.extrinsic._sensitivity import LinkSensitivity, link_sensitivity
-from fishergcn.geometry.extrinsic._sharpness import Sharpness, sharpness, typical_distance
 from fishergcn.geometry.extrinsic._weights import (
     NaturalGradientStep,
     WeightFisher,
@@ -34,10 +39,10 @@ from fishergcn.geometry.extrinsic._weights import (
 
 __all__ = [
     "GeometryRecord", "NaturalGradient", "adversarial_direction", "fisher_information", "link_sensitivity",
-    "natural_gradient_step", "node_links", "sharpness", "weight_fisher",
+    "natural_gradient_step", "sharpness", "weight_fisher",
 ]  # fmt: skip
 
 SHARED = (
     "AdversarialDirection", "LinkSensitivity", "NaturalGradientStep", "NodeLinks", "Sharpness", "WeightFisher",
-    "intrinsic_metric", "typical_distance",
+    "intrinsic_metric", "node_links", "typical_distance",
 )  # fmt: skip

@@ -32,12 +32,13 @@ def fisher_information(
     samples: int = 100,
     seed: int = 0,
 ) -> FloatArray:
-    """G^E(φ) = (1/N) Σ_i J_iᵀ F_i J_i with J_i = ∂logits_i/∂φ, by k forward-mode products.
+    """G^E(φ) = (1/N) Σ_i J_iᵀ F_i J_i with J_i = ∂logits_i/∂φ, by k forward-mode products; (k, k), symmetric and p.s.d.
 
-    F_i = diag p_i - p_i p_iᵀ for the exact information, the expectation over labels drawn from the network
-    itself; (p_i - e_y)(p_i - e_y)ᵀ at the observed label y for the empirical one, so that G^E is the mean of
-    g_i g_iᵀ, g_i = ∂(-log p(y_i))/∂φ; the mean of the same over ``samples`` labels drawn from p_i for the
-    Monte Carlo estimate. No factor 1/2: KL(p(φ) : p(φ + dφ)), averaged over nodes, is ½ dφᵀ G^E dφ.
+    F_i = diag p_i - p_i p_iᵀ for the exact information, the expectation over labels drawn from the network itself; (p_i
+    - e_y)(p_i - e_y)ᵀ at the observed label y for the empirical one, so that G^E is the mean of g_i g_iᵀ, g_i = ∂(-log
+    p(y_i))/∂φ; the mean of the same over ``samples`` labels drawn from p_i for the Monte Carlo estimate. No factor 1/2:
+    KL(p(φ) : p(φ + dφ)), averaged over nodes, is ½ dφᵀ G^E dφ. G^E·1 = 0, as φ and φ + c·1 are the same graph. J is
+    held for the chosen nodes, N x C x k; no n x n derivative is made.
 
     Parameters
     ----------
@@ -54,15 +55,6 @@ def fisher_information(
         The N nodes; all by default, or all labeled ones for the empirical kind.
     samples, seed : int
         Of the Monte Carlo estimate: labels per node.
-
-    Returns
-    -------
-    ndarray, shape (k, k)
-        Symmetric, p.s.d., with G^E·1 = 0: φ and φ + c·1 are the same graph.
-
-    Notes
-    -----
-    J is held for the chosen nodes, N x C x k; no n x n derivative is ever made.
 
     Examples
     --------

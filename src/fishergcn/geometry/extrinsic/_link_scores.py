@@ -4,8 +4,7 @@ A network uses Ã only in products Y_l = Ã Z_l. With S_l = ∂ℓ/∂Y_l the ch
 
     ∂ℓ/∂Ã = Σ_l S_l Z_lᵀ = S Zᵀ,   S = [S_0 … S_{L-1}],   Z = [Z_0 … Z_{L-1}],
 
-all entries taken as independent: n x w factors, w the sum of the widths, instead of n x n numbers. For a GCN
-Z_l = H^l W^l and S_l = Δ_{l+1} ∘ σ'_{l+1}. Scores of all possible links are inner products of node vectors.
+all entries taken as independent: n x w factors, w the sum of the widths, instead of n x n numbers.
 """
 
 from __future__ import annotations
@@ -27,14 +26,6 @@ from fishergcn.operators import SparseMatrix, spmm
 
 Order: TypeAlias = Literal["magnitude", "increase", "decrease"]
 _RANKINGS = {"magnitude": np.abs, "increase": np.positive, "decrease": np.negative}
-
-
-@dataclass(frozen=True)
-class GraphGradient:
-    """∂ℓ/∂Ã = S Zᵀ, never built; S and Z have the shape (n, w)."""
-
-    errors: FloatArray
-    inputs: FloatArray
 
 
 class _Tape:
@@ -70,19 +61,15 @@ class _Tape:
         return self._noted(dense, spmm(self.matrix, dense))
 
 
-def graph_gradient(model: TrainedModel, output: Callable[[Tensor], Tensor]) -> GraphGradient:
-    """Return the derivative in Ã of a number that ``output`` makes of the logits, by one backward pass."""
+def graph_gradient(model: TrainedModel, output: Callable[[Tensor], Tensor]) -> tuple[FloatArray, FloatArray]:
+    """Return S and Z of ∂ℓ/∂Ã = S Zᵀ, each (n, w), for ℓ that ``output`` makes of the logits, by one backward pass."""
     tape = _Tape(model.operator)
     with torch.enable_grad():
         value = output(logits(model, tape))
         if not tape.probes:
             raise InputError("network must use its operator, got one that never multiplies with it.")
-        # A product that the output does not depend on has no derivative at all, which torch calls None.
-        found = torch.autograd.grad(value, tape.probes, allow_unused=True)
-    errors = [
-        torch.zeros_like(probe) if error is None else error for error, probe in zip(found, tape.probes, strict=True)
-    ]
-    return GraphGradient(
+        errors = torch.autograd.grad(value, tape.probes, materialize_grads=True)
+    return (
         np.concatenate([each.reshape(len(each), -1).numpy() for each in errors], axis=1),
         np.concatenate([each.numpy() for each in tape.inputs], axis=1),
     )
@@ -107,23 +94,20 @@ class LinkScores:
         return np.asarray(np.where(i == j, self.diagonal[i], (self.left[i] * self.right[j]).sum(axis=1)))
 
 
-def entry_scores(gradient: GraphGradient) -> LinkScores:
+def entry_scores(S: FloatArray, Z: FloatArray) -> LinkScores:
     """∂ℓ/∂ã_ij for a change of both ã_ij and ã_ji: S_i·Z_j + Z_i·S_j, and S_i·Z_i on the diagonal."""
-    S, Z = gradient.errors, gradient.inputs
     return LinkScores(np.hstack([S, Z]), np.hstack([Z, S]), (S * Z).sum(axis=1))
 
 
-def raw_scores(gradient: GraphGradient, adjacency: CSRArray, propagation: CSRArray) -> LinkScores:
+def raw_scores(S: FloatArray, Z: FloatArray, adjacency: CSRArray, propagation: CSRArray) -> LinkScores:
     """∂ℓ/∂a_ij through Ã = B_ij / sqrt(b_i b_j), B = A + I, b = B1, for a change of both a_ij and a_ji.
 
     The link enters its own entry and, through the degrees, all entries of rows and columns i and j:
 
-        ∂ℓ/∂a_ij = (S_i·Z_j + Z_i·S_j) / sqrt(b_i b_j) - t_i - t_j,
-        t_i = (S_i·(ÃZ)_i + Z_i·(ÃᵀS)_i) / (2 b_i).
+        ∂ℓ/∂a_ij = (S_i·Z_j + Z_i·S_j) / sqrt(b_i b_j) - t_i - t_j,   t_i = (S_i·(ÃZ)_i + Z_i·(ÃᵀS)_i) / (2 b_i).
 
     A link of a node to itself changes one entry and one degree: S_i·Z_i / b_i - t_i.
     """
-    S, Z = gradient.errors, gradient.inputs
     degrees: FloatArray = 1 + np.asarray(adjacency.sum(axis=1)).ravel()
     forward, backward = np.asarray(propagation @ Z), np.asarray(propagation.T @ S)
     through = (S * forward + Z * backward).sum(axis=1)

@@ -1,8 +1,7 @@
 """What the extrinsic geometry asks of a model: one network in float64 on the CPU, nodes, labels, a loss.
 
-Whatever depends on how a network keeps its parameters and runs its forward pass is here: :func:`parameters`,
-:func:`layer_name` and :func:`logits`. The rest of the package knows a network as a function of an operator and of named
-tensors.
+All that depends on how a network keeps its parameters and runs its forward pass is here; the rest of the package knows
+a network as a function of an operator and of named tensors.
 """
 
 from __future__ import annotations

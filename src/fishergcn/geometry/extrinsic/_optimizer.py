@@ -28,14 +28,11 @@ class NaturalGradient(torch.optim.Optimizer):
     ----------
     params : iterable of Parameter
         All weights; one group.
-    lr : float
-        η; 1 is a full step.
-    damping : float
-        γ, above 0. The step is Newton's as it goes to 0, and the plain gradient's direction as it grows.
-    iterations : int
-        Of the conjugate gradients, each as costly as two to three backward passes.
-    tolerance : float
-        They end when the residual is so small a share of the gradient.
+    lr, damping : float
+        η, 1 for a full step, and γ, above 0: the step is Newton's as γ goes to 0, and the plain gradient's as it grows.
+    iterations, tolerance
+        Most conjugate-gradient iterations, each as costly as two to three backward passes, and the residual, as a share
+        of the gradient, at which they end.
 
     Notes
     -----
@@ -84,10 +81,7 @@ class NaturalGradient(torch.optim.Optimizer):
         with torch.enable_grad():
             loss, logits = closure()
             information = _Information(logits, weights)
-            found = torch.autograd.grad(loss, weights, retain_graph=True, allow_unused=True)
-        slope = [
-            torch.zeros_like(weight) if each is None else each for weight, each in zip(weights, found, strict=True)
-        ]
+            slope = torch.autograd.grad(loss, weights, retain_graph=True, materialize_grads=True)
         direction = _solve(information, slope, group["damping"], group["iterations"], group["tolerance"])
         with torch.no_grad():
             for weight, move in zip(weights, direction, strict=True):
@@ -107,7 +101,7 @@ class _Information:
         pulled = torch.autograd.grad(logits, weights, self.dual, create_graph=True, allow_unused=True)
         self.pulled = [(each, weight) for each, weight in zip(pulled, weights, strict=True) if each is not None]
 
-    def times(self, vector: Sequence[Tensor]) -> list[Tensor]:
+    def times(self, vector: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """Return F v."""
         of = dict(zip(map(id, self.weights), vector, strict=True))
         pulled = [each for each, _ in self.pulled]
@@ -115,10 +109,7 @@ class _Information:
             pulled, self.dual, [of[id(weight)] for _, weight in self.pulled], retain_graph=True
         )[0]
         weighted = self.shares * (pushed - (self.shares * pushed).sum(-1, keepdim=True)) / self.nodes
-        found = torch.autograd.grad(self.logits, self.weights, weighted, retain_graph=True, allow_unused=True)
-        return [
-            torch.zeros_like(weight) if each is None else each for weight, each in zip(self.weights, found, strict=True)
-        ]
+        return torch.autograd.grad(self.logits, self.weights, weighted, retain_graph=True, materialize_grads=True)
 
 
 def _solve(

@@ -16,9 +16,8 @@ from fishergcn._base.files import write_text
 from fishergcn._base.json import parse_json
 from fishergcn._base.reprs import one_line
 from fishergcn.errors import DataFileError, InputError, reason
-from fishergcn.geometry.extrinsic._direction import AdversarialDirection
+from fishergcn.geometry.extrinsic._direction import AdversarialDirection, Sharpness
 from fishergcn.geometry.extrinsic._sensitivity import Links, link_sensitivity
-from fishergcn.geometry.extrinsic._sharpness import Sharpness
 from fishergcn.models import TrainedModel
 
 _FORMAT, _VERSION = "fishergcn-geometry", 1
@@ -63,35 +62,10 @@ class NodeLinks:
 def node_links(
     model: TrainedModel, node: int, label: int | None = None, links: Links = "present", top: int = 120
 ) -> NodeLinks:
-    """Return the links that the prediction at a node depends on at all, strongest first.
+    """Return the links, at most ``top``, on which log p of a class (the predicted one unless given) at a node depends.
 
-    Parameters
-    ----------
-    model, node
-        A network with its graph, and the position of the node there.
-    label
-        The class whose log-probability is asked about; by default the predicted one.
-    links
-        ``"present"``: links of the graph; ``"absent"``: pairs that are not linked; ``"all"``: both.
-    top
-        How many at most.
-
-    Returns
-    -------
-    NodeLinks
-        ``node``, ``label`` and ``probability``: names of the node and of the class that is asked about, and the
-        probability p of this class there. ``links`` are (node, other node, whether it is a link of the graph,
-        derivative of log p in its weight), strongest first; ``classes`` has the predicted class of all these nodes.
-
-    Examples
-    --------
-    >>> import numpy as np, fishergcn
-    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4), labels=[0, 0, 1, 1])
-    >>> split = fishergcn.splits.Split("mine", train=[0, 3], val=[1], test=[2])
-    >>> [record] = fishergcn.train(graph, "gcn", split, config=fishergcn.TrainConfig(max_epochs=5), keep_weights=True)
-    >>> found = node_links(fishergcn.TrainedModel.from_records(graph, record, split), 1, top=2)
-    >>> found.node, len(found.links)
-    ('1', 2)
+    They are (node, other node, whether it is a link of the graph, derivative of log p in its weight), strongest first;
+    ``classes`` has the predicted class of all these nodes.
     """
     check_integer("node", node, minimum=0, maximum=model.graph.num_nodes - 1)
     probabilities = model.probabilities()
@@ -115,18 +89,10 @@ def node_links(
 class GeometryRecord:
     """How a trained network responds to changes of its graph, in plain numbers.
 
-    Attributes
-    ----------
-    title
-        Which network on which graph.
-    eigenvalues, direction
-        μ and the first direction of :class:`AdversarialDirection`.
-    distance
-        D_B at which losses were compared, not squared.
-    growth, random_growth
-        How much the loss grows at the worse end of each direction of ``eigenvalues``, and of random ones.
-    links
-        Those of the node that contributes most to μ_1, as :func:`node_links` returns them.
+    ``title`` says which network on which graph; ``eigenvalues`` μ and the first ``direction`` are those of
+    :func:`adversarial_direction`. At ``distance`` D_B, not squared, the loss grows by ``growth`` at the worse end of
+    each direction, and by ``random_growth`` of random ones. ``links`` are those of the node that contributes most to
+    μ_1.
 
     Examples
     --------

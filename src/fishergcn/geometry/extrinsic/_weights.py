@@ -23,10 +23,9 @@ DENSE_PARAMETERS = 4096
 
 
 class WeightFisher(sparse_linalg.LinearOperator):
-    """G = (1/N) Σ_i J_iᵀ F_i J_i with J_i = ∂logits_i/∂vec W^l, as products; see :func:`weight_fisher`.
+    """G = (1/N) Σ_i J_iᵀ F_i J_i with J_i = ∂logits_i/∂vec W^l, as Gauss-Newton products; see :func:`weight_fisher`.
 
-    ``G @ v`` is one forward-mode pass (J v), the metric of the outputs (F), and one backward pass (Jᵀ): a
-    Gauss-Newton product.
+    ``G @ v`` is one forward-mode pass (J v), the metric of the outputs (F), and one backward pass (Jᵀ).
     """
 
     def __init__(self, model: TrainedModel, layer: str, nodes: IntArray, kind: Kind, samples: int, seed: int) -> None:
@@ -86,14 +85,8 @@ def weight_fisher(
 ) -> WeightFisher:
     """G^E(W^l) = (1/N) Σ_i E_y[g_i g_iᵀ], g_i = ∂(-log p(y | node i))/∂vec W^l, as an operator with ``@``.
 
-    Parameters
-    ----------
-    model : TrainedModel
-        One network with weights; its graph has labels for the empirical kind.
-    layer : int
-        l, from 0.
-    kind, nodes, samples, seed
-        As in :func:`fisher_information`.
+    ``model`` is one network with weights, ``layer`` is l, from 0, and the other arguments are those of
+    :func:`fisher_information`.
 
     Returns
     -------
@@ -153,14 +146,10 @@ def natural_gradient_step(
     nodes : sequence of int, optional
         Labeled nodes, over which both the loss ℓ (the mean of -log p(y), without weight decay) and G are
         averaged; all that are labeled by default.
-    damping : float
-        γ > 0. G has a null space, so that there must be some.
-    learning_rate : float
-        η > 0.
-    tolerance : float
-        Of the relative residual.
-    max_iterations : int
-        Products with G before it gives up.
+    damping, learning_rate : float
+        γ > 0, which there must be since G has a null space, and η > 0.
+    tolerance, max_iterations
+        Of the relative residual, and products with G before a ConvergenceError; more damping makes it easier.
 
     Returns
     -------
@@ -168,11 +157,6 @@ def natural_gradient_step(
         ``step`` δ, of the shape of W^l, to be added to it; ``gradient`` ∇ℓ; ``decrease``, by how much the quadratic
         model ℓ + ∇ℓᵀδ + ½ δᵀ(G + γI)δ falls, (η - η²/2) ∇ℓᵀ(G + γI)^-1∇ℓ, never negative for 0 ≤ η ≤ 2; ``iterations``,
         the products with G; ``residual``, ‖(G + γI)δ + η∇ℓ‖ / ‖η∇ℓ‖.
-
-    Raises
-    ------
-    ConvergenceError
-        If the residual is above the tolerance after ``max_iterations``; more damping makes it easier.
 
     Examples
     --------

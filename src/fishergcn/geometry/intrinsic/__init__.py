@@ -27,7 +27,6 @@ from fishergcn.geometry.intrinsic._distance import (
     geodesic,
     von_neumann_divergence,
 )
-from fishergcn.geometry.intrinsic._entropy import EntropyEstimate, estimate_entropy, power, von_neumann_entropy
 from fishergcn.geometry.intrinsic._exponential import (
     center,
     congruence_distance,
@@ -53,18 +52,25 @@ from fishergcn.geometry.intrinsic._metric import (
     solve_lyapunov,
     spectral_metric,
 )
-from fishergcn.geometry.intrinsic._projection import RankProjection, rank_projection
+from fishergcn.geometry.intrinsic._spectral import (
+    EntropyEstimate,
+    RankProjection,
+    estimate_entropy,
+    power,
+    rank_projection,
+    von_neumann_entropy,
+)
 
 __all__ = [
     "bures_angle", "bures_distance", "bures_metric", "center", "compare_graphs", "congruence_distance",
-    "density_matrix", "density_spectrum", "estimate_entropy", "exponential_map", "fidelity", "geodesic",
-    "graph_distance", "graph_laplacian", "kernel_rate", "link_distance", "link_information", "logarithmic_derivative",
-    "logarithmic_map", "power", "quantum_fisher_matrix", "rank_projection", "rotation_metric", "solve_lyapunov",
-    "spectral_metric", "tangent_norm", "von_neumann_divergence", "von_neumann_entropy",
+    "density_matrix", "estimate_entropy", "exponential_map", "fidelity", "geodesic", "graph_distance",
+    "graph_laplacian", "kernel_rate", "link_distance", "link_information", "logarithmic_derivative",
+    "logarithmic_map", "quantum_fisher_matrix", "rank_projection", "rotation_metric", "spectral_metric",
+    "von_neumann_divergence", "von_neumann_entropy",
 ]  # fmt: skip
 
-# What the functions return and other packages name, beside what users call.
+# What the functions return, what other packages name, and what follows from the above in one line.
 SHARED = (
     "DENSE_LIMIT", "LAPLACIANS", "EntropyEstimate", "GraphComparison", "GraphDistance", "LinkInformation",
-    "RankProjection",
+    "RankProjection", "density_spectrum", "power", "solve_lyapunov", "tangent_norm",
 )  # fmt: skip

@@ -29,12 +29,9 @@ def density_matrix(laplacian: npt.ArrayLike) -> FloatArray: ...
 def density_matrix(laplacian: MatrixLike) -> CSRArray | FloatArray:
     """Turn a graph Laplacian into a density matrix, ρ = L / tr L.
 
-    Parameters
-    ----------
-    laplacian : (n, n) array or SciPy sparse matrix
-        L, symmetric and positive semi-definite with tr L > 0; ρ is sparse if it is. Up to 6000 nodes p.s.d.-ness is
-        verified by a Cholesky factorization; on larger sparse matrices only its consequence
-        ``|L_ij| <= sqrt(L_ii L_jj)`` is.
+    ``laplacian`` is L, (n, n), symmetric and positive semi-definite with tr L > 0; ρ is sparse if it is. Up to 6000
+    nodes p.s.d.-ness is verified by a Cholesky factorization; on larger sparse matrices only its consequence
+    ``|L_ij| <= sqrt(L_ii L_jj)`` is.
 
     Examples
     --------
@@ -56,17 +53,7 @@ def density_matrix(laplacian: MatrixLike) -> CSRArray | FloatArray:
 
 
 def density_spectrum(rho: MatrixLike) -> FloatArray:
-    """Eigenvalues of a density matrix, descending, with rounding noise set to zero and sum 1.
-
-    ``rho`` is an (n, n) array or SciPy sparse matrix, n up to 6000; the result, of shape (n,), is what
-    :func:`spectral_metric` and :func:`rotation_metric` take.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> density_spectrum(np.array([[0.5, -0.5], [-0.5, 0.5]]))
-    array([1., 0.])
-    """
+    """Return the eigenvalues of a density matrix, descending, with rounding noise set to zero and sum 1."""
     matrix = _unit_trace("rho", rho)
     values = scipy.linalg.eigvalsh(matrix, driver="evd", overwrite_a=True, check_finite=False)
     return _clean("rho", np.asarray(values[::-1], dtype=np.float64))
@@ -190,10 +177,7 @@ def check_semidefinite(name: str, matrix: FloatArray) -> None:
 
 
 def lowest_eigenvalue(matrix: CSRArray) -> tuple[float, float]:
-    """Return the smallest eigenvalue of a sparse matrix, never below the true one, and a bound on all by magnitude.
-
-    If no circle of Gershgorin's reaches below zero, 0 stands for the first.
-    """
+    """Return the smallest eigenvalue of a sparse matrix (0 if Gershgorin's circles forbid less), and a bound on all."""
     size = matrix.shape[0]
     diagonal = matrix.diagonal()
     radius: FloatArray = np.asarray(abs(matrix).sum(axis=1)).ravel() - np.abs(diagonal)

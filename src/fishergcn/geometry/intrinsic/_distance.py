@@ -18,11 +18,7 @@ def fidelity(a: MatrixLike, b: MatrixLike) -> float:
 
     This is the *root* fidelity (also what ``qutip.fidelity`` returns); Jozsa's fidelity is its square.
     F = 1 only for equal matrices and F = 0 only for matrices with orthogonal ranges.
-
-    Parameters
-    ----------
-    a, b : (n, n) array or SciPy sparse matrix
-        Density matrices of the same size, which may be singular, n up to 6000.
+    ``a`` and ``b`` are density matrices of one size, n up to 6000, sparse or not; they may be singular.
 
     Examples
     --------
@@ -36,19 +32,14 @@ def fidelity(a: MatrixLike, b: MatrixLike) -> float:
 
 
 def bures_distance(a: MatrixLike, b: MatrixLike) -> float:
-    """Bures distance D_B = sqrt(2 - 2 F(a, b)), in [0, sqrt 2].
+    """Bures distance D_B = sqrt(2 - 2 F(a, b)), in [0, sqrt 2]; not squared. Arguments are those of :func:`fidelity`.
 
     D_B is the chordal distance: the length of the straight line between the two closest purifications, so
     D_B² = 2 - 2 cos(angle) with :func:`bures_angle`. For commuting matrices it is sqrt 2 times the Hellinger
     distance of the spectra. To second order, D_B²(ρ, ρ + dρ) = :func:`bures_metric` ``(ρ, dρ)``.
 
-    Arguments are those of :func:`fidelity`; the result is not squared.
-
-    Notes
-    -----
-    2 - 2F loses every digit below 1e-8 when a ≈ b. With factors a = XXᵀ and b = YYᵀ,
-    D_B = min over orthogonal U of ``‖X - YU‖_F``, attained at the polar factor of YᵀX; evaluating that norm
-    involves no such cancellation.
+    2 - 2F loses every digit below 1e-8 when a ≈ b. With factors a = XXᵀ and b = YYᵀ, D_B is the minimum over orthogonal
+    U of ``‖X - YU‖_F``, attained at the polar factor of YᵀX; evaluating that norm involves no such cancellation.
 
     Examples
     --------
@@ -64,10 +55,9 @@ def bures_distance(a: MatrixLike, b: MatrixLike) -> float:
 
 
 def bures_angle(a: MatrixLike, b: MatrixLike) -> float:
-    """Bures angle arccos F(a, b), in [0, π/2]: the length of the geodesic of unit-trace matrices.
+    """Bures angle arccos F(a, b), in [0, π/2]: the length of the geodesic of unit-trace matrices, in radians.
 
-    Arguments are those of :func:`fidelity`. The angle, in radians, is evaluated as 2 arcsin(D_B / 2) so that it stays
-    accurate for a ≈ b.
+    It is evaluated as 2 arcsin(D_B / 2), accurate for a ≈ b. Arguments are those of :func:`fidelity`.
 
     Examples
     --------
@@ -86,15 +76,9 @@ def geodesic(a: MatrixLike, b: MatrixLike, t: float) -> FloatArray:
 
         W(t) = [sin((1-t)ϑ) X + sin(tϑ) Y] / sin ϑ,    ρ(t) = W(t) W(t)ᵀ,
 
-    projects to the geodesic: every ρ(t) is a density matrix and ``bures_angle(a, ρ(t)) = t ϑ``.
-
-    Parameters
-    ----------
-    a, b
-        As in :func:`fidelity`. If XᵀY is singular on the common support the shortest path is not unique; one of
-        them is returned.
-    t : float
-        Between 0 (a) and 1 (b); ½ is the midpoint, equally far from both.
+    projects to the geodesic: every ρ(t) is a density matrix and ``bures_angle(a, ρ(t)) = t ϑ``. ``a`` and ``b`` are as
+    in :func:`fidelity`; if XᵀY is singular on the common support, one of several shortest paths is taken. ``t`` lies
+    between 0 (a) and 1 (b); ½ is the midpoint, equally far from both.
 
     Examples
     --------
@@ -119,12 +103,7 @@ def von_neumann_divergence(a: MatrixLike, b: MatrixLike) -> float:
     It is the Bregman divergence of tr(x log x): how far this function lies, at a, above its tangent at b. It is not
     symmetric, 0 only for a = b, at least -2 log F(a, b), and infinite unless the range of a lies within that of b.
     Connected graphs have a finite divergence by their combinatorial Laplacians, whose kernel is the constant vector;
-    kernels of normalized ones depend on the degrees.
-
-    Parameters
-    ----------
-    a, b : (n, n) array or SciPy sparse matrix
-        Density matrices as in :func:`fidelity`.
+    kernels of normalized ones depend on the degrees. Arguments are those of :func:`fidelity`.
 
     Examples
     --------

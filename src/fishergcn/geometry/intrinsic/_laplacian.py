@@ -23,7 +23,7 @@ LAPLACIANS: tuple[Laplacian, ...] = get_args(Laplacian)
 
 
 def graph_laplacian(adjacency: MatrixLike, kind: Laplacian = "renormalized", *, r: float | None = None) -> CSRArray:
-    """Build a graph Laplacian, an (n, n) csr_array.
+    """Build a graph Laplacian, an (n, n) csr_array, of a symmetric and non-negative ``adjacency`` A.
 
     =================  ================================================================
     ``kind``           L
@@ -38,16 +38,8 @@ def graph_laplacian(adjacency: MatrixLike, kind: Laplacian = "renormalized", *, 
     All but the last are positive semi-definite, and the density matrix of all but the first and the last is unchanged
     when all link weights are multiplied by one number. The Bethe Hessian (Saade, Krzakala and Zdeborová, 2014) is
     positive semi-definite only from some r on, the largest eigenvalue of the non-backtracking matrix; at the square
-    root of that, its negative eigenvalues count the communities, and their eigenvectors show them.
-
-    Parameters
-    ----------
-    adjacency : (n, n) array or SciPy sparse matrix
-        A, symmetric and non-negative.
-    kind : str
-        A name of the table.
-    r : float, optional
-        Of the Bethe Hessian alone. Default: the square root of Σd²/Σd - 1, at least 1, with d the degrees.
+    root of that, its negative eigenvalues count the communities, and their eigenvectors show them. ``r`` is given for
+    it alone; by default it is the square root of Σd²/Σd - 1, at least 1, with d the degrees.
 
     Examples
     --------

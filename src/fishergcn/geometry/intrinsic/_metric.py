@@ -17,29 +17,14 @@ Coordinates: TypeAlias = Literal["eigenvalue", "log", "softmax"]
 
 
 def bures_metric(rho: MatrixLike, tangent: MatrixLike) -> float:
-    """Bures line element ds² = ½ Σ_jk (u_jᵀ dρ u_k)² / (λ_j + λ_k), over λ_j + λ_k > 0.
+    """Bures line element ds² = ½ Σ_jk (u_jᵀ dρ u_k)² / (λ_j + λ_k), over λ_j + λ_k > 0; already squared.
 
-    D_B²(ρ, ρ + t dρ) = t² ds² + O(t³) if ρ has full rank; on a singular ρ the same holds along a curve of
-    constant rank whose tangent is dρ.
-
-    Parameters
-    ----------
-    rho : (n, n) array or SciPy sparse matrix
-        ρ = Σ λ_i u_i u_iᵀ, a density matrix, n up to 6000. It may be singular.
-    tangent : (n, n) array or SciPy sparse matrix
-        dρ, symmetric with trace 0.
-
-    Returns
-    -------
-    float
-        ds², already squared. The quantum Fisher information tr(ρ S²), with S the :func:`logarithmic_derivative`, is
-        four times this; for commuting ρ and dρ it is the classical one, Σ dλ_i² / λ_i.
-
-    Warns
-    -----
-    UserWarning
-        If dρ puts mass into the kernel of ρ. D_B² then grows *linearly*, at the rate :func:`kernel_rate`, so
-        no metric describes it, and the value returned is only the part of the sum that is finite.
+    ``rho`` is a density matrix ρ = Σ λ_i u_i u_iᵀ, n up to 6000, singular or not, and ``tangent`` dρ, symmetric with
+    trace 0. D_B²(ρ, ρ + t dρ) = t² ds² + O(t³) if ρ has full rank; on a singular ρ the same holds along a curve of
+    constant rank whose tangent is dρ. If dρ puts mass into the kernel of ρ, D_B² grows *linearly*, at the rate
+    :func:`kernel_rate`: no metric describes it, the value is only the part of the sum that is finite, and a warning
+    says so. The quantum Fisher information tr(ρ S²), with S the :func:`logarithmic_derivative`, is four times this; for
+    commuting ρ and dρ it is the classical one, Σ dλ_i² / λ_i.
 
     Examples
     --------
@@ -86,13 +71,8 @@ def spectral_metric(eigenvalues: MatrixLike, coordinates: Coordinates = "eigenva
     ``softmax``      θ, λ = softmax(θ)          (diag λ - λλᵀ) / 4, null vector 1
     ===============  =========================  =================================
 
-    Parameters
-    ----------
-    eigenvalues : (n,) array
-        λ, non-negative with sum 1. Every graph has λ = 0 once per component: those directions have no finite
-        metric and get a zero row, so that G is the metric of the support.
-    coordinates : {"eigenvalue", "log", "softmax"}
-        Which x.
+    ``eigenvalues`` are λ, (n,), non-negative with sum 1. Every graph has λ = 0 once per component: those directions
+    have no finite metric and get a zero row, so that G is the metric of the support.
 
     Examples
     --------
@@ -122,9 +102,6 @@ def rotation_metric(eigenvalues: MatrixLike) -> FloatArray:
     Examples
     --------
     >>> import numpy as np
-    >>> rotation_metric(np.array([0.75, 0.25]))
-    array([[0.  , 0.25],
-           [0.25, 0.  ]])
     >>> rotation_metric(np.array([1.0, 0.0, 0.0, 0.0])).sum(axis=1) / 2  # tr G(u_i)
     array([1.5, 0.5, 0.5, 0.5])
     """
@@ -135,42 +112,19 @@ def rotation_metric(eigenvalues: MatrixLike) -> FloatArray:
 
 
 def solve_lyapunov(rho: MatrixLike, right: MatrixLike) -> FloatArray:
-    """Solve ρX + Xρ = R for the symmetric matrix X.
+    """Solve ρX + Xρ = R for the symmetric X = Σ_jk u_j (u_jᵀ R u_k) / (λ_j + λ_k) u_kᵀ, where ρ = Σ λ_i u_i u_iᵀ.
 
-    With ρ = Σ λ_i u_i u_iᵀ the solution is X = Σ_jk u_j (u_jᵀ R u_k) / (λ_j + λ_k) u_kᵀ. The velocity of
-    :func:`exponential_map` at t = 0 is ρX + Xρ, so this is how a tangent matrix dρ becomes an x.
-
-    Parameters
-    ----------
-    rho : (n, n) array or SciPy sparse matrix
-        ρ, a density matrix, n up to 6000. It may be singular.
-    right : (n, n) array or SciPy sparse matrix
-        R, symmetric. Between vectors of the kernel of ρ it must vanish, since the left side does; of all solutions
-        on a singular ρ, the one that vanishes there is returned.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rho = np.diag([0.75, 0.25])
-    >>> x = solve_lyapunov(rho, [[0.75, 1.0], [1.0, -0.75]])
-    >>> x
-    array([[ 0.5,  1. ],
-           [ 1. , -1.5]])
+    On a singular ρ, R must vanish between vectors of the kernel, and of all solutions the one that does is returned.
     """
     eigenvalues, eigenvectors = decompose("rho", rho)
     return _solution(eigenvalues, eigenvectors, "right", right)
 
 
 def logarithmic_derivative(rho: MatrixLike, tangent: MatrixLike) -> FloatArray:
-    """Symmetric logarithmic derivative S of a density matrix, dρ = (ρS + Sρ)/2.
+    """Symmetric logarithmic derivative S of a density matrix, dρ = (ρS + Sρ)/2; tr ρS = 0.
 
-    For commuting ρ and dρ it is d log ρ on the support. It is twice the solution of :func:`solve_lyapunov`, and
-    tr ρS = 0.
-
-    Parameters
-    ----------
-    rho, tangent : (n, n) array or SciPy sparse matrix
-        ρ and dρ as in :func:`bures_metric`; a tangent that fills the kernel of ρ has no S and is refused.
+    For commuting ρ and dρ it is d log ρ on the support. ``rho`` and ``tangent`` are ρ and dρ as in
+    :func:`bures_metric`; a tangent that fills the kernel of ρ has no S and is refused.
 
     Examples
     --------
@@ -185,15 +139,9 @@ def logarithmic_derivative(rho: MatrixLike, tangent: MatrixLike) -> FloatArray:
 def quantum_fisher_matrix(rho: MatrixLike, tangents: Sequence[MatrixLike]) -> FloatArray:
     """Quantum Fisher information matrix of k parameters, G_ab = ½ tr ρ(S_a S_b + S_b S_a) = tr(∂_aρ S_b).
 
-    S_a are the symmetric logarithmic derivatives of the tangents. G is four times the Bures metric: for small steps
-    D_B²(ρ, ρ + Σ v_a ∂_aρ) ≈ ¼ vᵀGv, and the diagonal of G is 4 :func:`bures_metric` of each tangent.
-
-    Parameters
-    ----------
-    rho : (n, n) array or SciPy sparse matrix
-        As in :func:`bures_metric`.
-    tangents : sequence of k (n, n) arrays or SciPy sparse matrices
-        ∂_aρ, symmetric with trace 0, none of which fills the kernel of ρ.
+    S_a are the symmetric logarithmic derivatives of the ``tangents`` ∂_aρ, symmetric with trace 0, none of which fills
+    the kernel of ρ. G is four times the Bures metric: for small steps D_B²(ρ, ρ + Σ v_a ∂_aρ) ≈ ¼ vᵀGv, and the
+    diagonal of G is 4 :func:`bures_metric` of each tangent.
 
     Examples
     --------

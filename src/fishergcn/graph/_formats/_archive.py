@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from fishergcn._base.mapped import read_mapped
 from fishergcn._base.npz import pack_json, pack_values, read_arrays, smallest, unpack_json, unpack_values, write_arrays
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError, InputError, reason
+from fishergcn.graph._formats._arrays import NAMES, published
 from fishergcn.graph._node_data import PARTS
 from fishergcn.graph._pairs import link_matrix
 
@@ -39,15 +41,9 @@ def save_graph(graph: Graph, path: str | os.PathLike[str]) -> None:
         arrays[f"split_{part}"] = smallest(index)
     for part, mask in (graph.masks or {}).items():
         arrays[f"masks_{part}"] = mask
-    description = {
-        "format": _FORMAT,
-        "version": _VERSION,
-        "name": graph.name,
-        "node_ids": graph.node_ids,
-        "class_names": graph.class_names,
-    }
-    if graph.feature_names is not None:  # without it, a file is the same as of version 0.1
-        description["feature_names"] = graph.feature_names
+    description = {"format": _FORMAT, "version": _VERSION} | {name: getattr(graph, name) for name in NAMES}
+    if graph.feature_names is None:  # without it, a file is the same as of version 0.1
+        del description["feature_names"]
     write_arrays(path, arrays | {"description": pack_json(description)})
 
 
@@ -58,7 +54,7 @@ def load_graph(kind: type[Graph], path: str | os.PathLike[str]) -> Graph:
         raise DataFileError(
             f"{source} is not a graph file: it has neither a description (was it written by Graph.save?) nor edges."
         )
-    try:
+    with _refusal(f"{source} is not a valid graph file"):
         if "description" not in arrays:
             return kind(**_plain_arguments(arrays), name=Path(path).stem)
         description = unpack_json(arrays["description"])
@@ -67,10 +63,8 @@ def load_graph(kind: type[Graph], path: str | os.PathLike[str]) -> Graph:
         if description.get("version") != _VERSION:
             raise DataFileError(f"version {description.get('version')!r} is not {_VERSION}")
         upper = _unpack_csr("adjacency", arrays)
-        split, masks = (
-            {part: arrays[f"{kind}_{part}"] for part in PARTS if f"{kind}_{part}" in arrays}
-            for kind in ("split", "masks")
-        )
+        split, masks = published(arrays)
+        names: dict[str, Any] = {name: _texts_or_none(description.get(name)) for name in NAMES[1:]}
         features: Any = arrays.get("features")
         if features is None and "features_shape" in arrays:
             features = _unpack_csr("features", arrays)
@@ -79,16 +73,10 @@ def load_graph(kind: type[Graph], path: str | os.PathLike[str]) -> Graph:
             features,
             arrays.get("labels"),
             name=description.get("name"),
-            node_ids=_texts_or_none(description.get("node_ids")),
-            class_names=_texts_or_none(description.get("class_names")),
-            feature_names=_texts_or_none(description.get("feature_names")),
-            standard_split=split or None,
-            masks=masks or None,
+            **names,
+            standard_split=split,
+            masks=masks,
         )
-    except KeyError as error:
-        raise DataFileError(f"{source} is not a valid graph file: {error} is missing.") from error
-    except (InputError, ValueError, TypeError, OverflowError, IndexError) as error:
-        raise DataFileError(f"{source} is not a valid graph file: {reason(error)}.") from error
 
 
 def load_folder(kind: type[Graph], folder: str | os.PathLike[str]) -> Graph:
@@ -96,12 +84,19 @@ def load_folder(kind: type[Graph], folder: str | os.PathLike[str]) -> Graph:
     arrays = read_mapped(folder)
     if "description" not in arrays:
         raise DataFileError(f"{folder} is not a folder of a graph: Graph.save(..., mapped=True) makes one.")
-    try:
+    with _refusal(f"{folder} is not a valid graph"):
         return kind.from_arrays(arrays)
+
+
+@contextlib.contextmanager
+def _refusal(sentence: str) -> Iterator[None]:
+    """Raise whatever arrays that do not fit together cause as one error, which begins with this."""
+    try:
+        yield
     except KeyError as error:
-        raise DataFileError(f"{folder} is not a valid graph: {error} is missing.") from error
+        raise DataFileError(f"{sentence}: {error} is missing.") from error
     except (InputError, ValueError, TypeError, OverflowError, IndexError) as error:
-        raise DataFileError(f"{folder} is not a valid graph: {reason(error)}.") from error
+        raise DataFileError(f"{sentence}: {reason(error)}.") from error
 
 
 def _texts_or_none(value: Any) -> list[str] | None:

@@ -6,7 +6,8 @@ a block of entries at a time, so that a graph need not fit into memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,28 +17,30 @@ from fishergcn._base.arrays import row_blocks
 from fishergcn._base.npz import pack_json, unpack_json
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError, InputError
-from fishergcn.graph._node_data import PARTS, check_classes, check_labels, check_masks, check_names, check_split
+from fishergcn.graph._node_data import PARTS
 
 if TYPE_CHECKING:
     from fishergcn.graph._graph import Graph
 
 _MOST = 1 << 19  # numbers of a block
+_ROWS = 1 << 20  # of a block that is hashed
+NAMES = ("name", "node_ids", "class_names", "feature_names")
+_PUBLISHED = ("split", "masks")
 _INDEX = (np.dtype(np.int32), np.dtype(np.int64))
 
 
 def graph_arrays(graph: Graph) -> dict[str, AnyArray]:
     """Return a graph as arrays that share its memory."""
-    found = _csr_arrays("adjacency", graph.adjacency)
+    found = _csr_arrays("adjacency_", graph.adjacency)
     if sparse.issparse(graph.features):
-        found |= _csr_arrays("features", graph.features)
+        found |= _csr_arrays("features_", graph.features)
     elif graph.features is not None:
         found["features"] = graph.features
     if graph.labels is not None:
         found["labels"] = graph.labels
-    for kind, parts in (("split", graph.standard_split), ("masks", graph.masks)):
+    for kind, parts in zip(_PUBLISHED, (graph.standard_split, graph.masks), strict=True):
         found |= {f"{kind}_{part}": values for part, values in (parts or {}).items()}
-    names = ("name", "node_ids", "class_names", "feature_names")
-    return found | {"description": pack_json({name: getattr(graph, name) for name in names})}
+    return found | {"description": pack_json({name: getattr(graph, name) for name in NAMES})}
 
 
 def graph_from_arrays(kind: type[Graph], arrays: Mapping[str, AnyArray]) -> Graph:
@@ -53,28 +56,45 @@ def graph_from_arrays(kind: type[Graph], arrays: Mapping[str, AnyArray]) -> Grap
     _check_links(adjacency)
     graph._adjacency = adjacency
     graph._features = _features(arrays, nodes)
-    graph._labels = None if "labels" not in arrays else check_labels(arrays["labels"], nodes)
-    graph.name = facts.get("name")
-    graph.node_ids = check_names("node_ids", facts.get("node_ids"), nodes)
-    graph.class_names = check_names("class_names", facts.get("class_names"))
-    if graph.class_names is not None and graph._largest_label >= len(graph.class_names):
-        raise InputError(f"labels go up to {graph._largest_label}, but there are {len(graph.class_names)} class names.")
-    if graph._labels is not None:
-        check_classes(graph._labels, graph.class_names)
-    graph.feature_names = check_names("feature_names", facts.get("feature_names"), graph.num_features, "columns")
-    split, masks = (
-        {part: arrays[f"{kind}_{part}"] for part in PARTS if f"{kind}_{part}" in arrays} for kind in ("split", "masks")
-    )
-    graph.standard_split = check_split(split or None, nodes)
-    graph.masks = check_masks(masks or None, nodes)
-    graph._frozen = True
+    graph._describe(arrays.get("labels"), *(facts.get(name) for name in NAMES), *published(arrays))
     return graph
 
 
-def _csr_arrays(name: str, matrix: Any) -> dict[str, AnyArray]:
+def published(arrays: Mapping[str, AnyArray]) -> list[dict[str, AnyArray] | None]:
+    """Return the split and the masks among the arrays of a graph, None for those that are not there."""
+    found = [{part: arrays[f"{kind}_{part}"] for part in PARTS if f"{kind}_{part}" in arrays} for kind in _PUBLISHED]
+    return [each or None for each in found]
+
+
+def graph_digest(graph: Graph) -> str:
+    """Return the SHA-256 of everything a computation sees; names of nodes and classes do not count."""
+    total = hashlib.sha256()
+    for name, array in _content(graph):
+        # Indices count as int64, whatever they are stored in; a block at a time, since a graph may be mapped.
+        wide = array.dtype if array.dtype.kind != "i" else np.dtype(np.int64)
+        total.update(f"{name} {wide.str} {array.shape}\n".encode())
+        for start in range(0, len(array), _ROWS):
+            total.update(np.ascontiguousarray(array[start : start + _ROWS], dtype=wide).data)
+    return total.hexdigest()
+
+
+def _content(graph: Graph) -> Iterator[tuple[str, AnyArray]]:
+    for name, data in (("adjacency", graph.adjacency), ("features", graph.features)):
+        if isinstance(data, sparse.csr_array):
+            yield from _csr_arrays(f"{name} ", data).items()
+        elif data is not None:
+            yield name, data
+    if graph.labels is not None:
+        yield "labels", graph.labels
+    yield from (graph.standard_split or {}).items()
+    for part, mask in (graph.masks or {}).items():  # a graph without masks has the digest that it always had
+        yield f"{part} masks", mask
+
+
+def _csr_arrays(prefix: str, matrix: Any) -> dict[str, AnyArray]:
     shape = np.array(matrix.shape, dtype=np.int64)
     parts = {"shape": shape, "indptr": matrix.indptr, "indices": matrix.indices, "data": matrix.data}
-    return {f"{name}_{part}": values for part, values in parts.items()}
+    return {f"{prefix}{part}": values for part, values in parts.items()}
 
 
 def _features(arrays: Mapping[str, AnyArray], nodes: int) -> Any:

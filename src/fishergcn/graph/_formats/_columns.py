@@ -14,6 +14,7 @@ from fishergcn._base.types import FloatArray
 from fishergcn.errors import DataFileError, InputError, Notice, suggestion
 from fishergcn.graph._formats._records import Records
 from fishergcn.graph._formats._splits import is_archive
+from fishergcn.graph._formats._text import is_number
 
 if TYPE_CHECKING:
     from fishergcn.graph._graph import Graph
@@ -30,6 +31,12 @@ _TARGET = re.compile(r"(target|dst|to|tail|end|right|v|cited|followed)([ _]?node
 _WEIGHT = re.compile(r"weight|strength|w", re.I)
 _ID = re.compile(r"(node|vertex)?[ _]?id|node|vertex", re.I)
 _LABEL = re.compile(r"label|class|category|target|y", re.I)
+COLUMN_NAME = re.compile(  # such as source, from_node, NodeId1
+    "(source|target|src|dst|from|to|head|tail|start|end|left|right|u|v|weight|label|class|node|id|name"
+    "|person|member|friend|user|author|paper|page|item|vertex|citing|cited|follower|followed)"
+    "([ _]?node)?([ _]?id)?([ _]?[12ab])?",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -235,6 +242,12 @@ def names_a_link(cells: Iterable[str]) -> bool:
 def names_a_label(cells: Iterable[str]) -> bool:
     """Say whether a cell of a first row is a usual name for the classes or the nodes."""
     return any(word.fullmatch(cell) for cell in cells if len(cell) > 1 for word in (_LABEL, _ID))
+
+
+def names_features(cells: list[str]) -> bool:
+    """Say whether a row holds column names: no number, or 'id' and the column numbers 0, 1, 2 and so on."""
+    counted = cells[1:] == [str(column) for column in range(len(cells) - 1)]
+    return not any(map(is_number, cells[1:])) or (counted and COLUMN_NAME.fullmatch(cells[0]) is not None)
 
 
 def _some(names: Sequence[str]) -> str:

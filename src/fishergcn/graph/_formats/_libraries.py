@@ -51,19 +51,14 @@ def networkx_arguments(
     nodes = read_nodes(table, columns, (), announced=True, trusted=True)
     missing = [name for name in (wanted if isinstance(wanted, Sequence) else ()) if name not in _roots(nodes.names)]
     if missing:
-        raise InputError(
-            f"no node has the attribute {missing[0]!r}; there are {', '.join(_attributes(graph)) or 'none'}."
-        )
+        there = sorted({repr(str(name)) for _, found in graph.nodes(data=True) for name in found})
+        raise InputError(f"no node has the attribute {missing[0]!r}; there are {', '.join(there) or 'none'}.")
     return arguments | node_arguments(nodes, columns)
 
 
 def _roots(names: Sequence[str] | None) -> set[str]:
     """Return names of attributes: those of lists are numbered, and stand without their number as well."""
     return {*(names or ()), *(name.rpartition(".")[0] for name in names or ())}
-
-
-def _attributes(graph: networkx.Graph) -> list[str]:
-    return sorted({repr(str(name)) for _, found in graph.nodes(data=True) for name in found})
 
 
 def graphml_records(path: Path, weight: str | int | None) -> tuple[Records, Records, bool]:

@@ -10,8 +10,7 @@ import numpy as np
 
 from fishergcn._base.types import FloatArray
 from fishergcn.errors import DataFileError
-from fishergcn.graph._formats._columns import Columns
-from fishergcn.graph._formats._headers import names_features
+from fishergcn.graph._formats._columns import Columns, names_features
 from fishergcn.graph._formats._records import Records
 from fishergcn.graph._formats._text import is_number
 
@@ -134,13 +133,7 @@ class _Features:
     def _row(self, line: int, chosen: list[str]) -> Any:
         text = "".join(chosen)
         try:
-            if (
-                "_" in text
-                or "e" in text
-                or "E" in text
-                or not text.isascii()
-                or max(map(len, chosen), default=0) > 300
-            ):
+            if not text.isascii() or any(map(text.__contains__, "_eE")) or max(map(len, chosen), default=0) > 300:
                 raise ValueError("each cell is to be looked at")
             values = [float(cell) for cell in chosen]
             if any(value != value for value in values):
@@ -210,10 +203,8 @@ class _Features:
             names.append(called)
         if not blocks:
             return None, None
-        known = (self._names is not None or self._texts or len(blocks) < len(self._places)) and len({*names}) == len(
-            names
-        )
-        found = tuple(names) if known and all(names) else None
+        known = self._names is not None or self._texts or len(blocks) < len(self._places)
+        found = tuple(names) if known and all(names) and len({*names}) == len(names) else None
         for block, called in gaps.items():
             blocks[block] = self._filled(blocks[block], called, None if found is None else found[block], block)
         if not self._texts and not self._empty:

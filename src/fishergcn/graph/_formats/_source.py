@@ -33,11 +33,7 @@ def title(path: Path) -> str:
 
 
 def suffix_of(path: Path) -> str:
-    """Return how a file's name ends, in lower case, without the .gz of a compressed one.
-
-    >>> suffix_of(Path("links.TSV.gz")), suffix_of(Path("-"))
-    ('.tsv', '')
-    """
+    """Return how a file's name ends, in lower case, without the .gz of a compressed one."""
     return (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
 
 
@@ -58,7 +54,10 @@ def regular(path: Path) -> Iterator[IO[bytes]]:
     """Yield the bytes of a regular file, unpacked if it is named .gz, or of standard input for ``-``."""
     if str(path) == "-":
         with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as copy:
-            _copy_standard_input(copy)
+            source = getattr(sys.stdin, "buffer", None)
+            if source is None:
+                raise DataFileError("standard input is closed, and - reads from it.")
+            _copy(path, source, copy)
             yield copy
         return
     try:
@@ -68,43 +67,22 @@ def regular(path: Path) -> Iterator[IO[bytes]]:
         raise DataFileError(f"{path} does not exist.") from None
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from error
-    try:
-        _check_regular(path, os.fstat(descriptor).st_mode)
-    except DataFileError:
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
         os.close(descriptor)
-        raise
+        what = "a device or a pipe, which may have no end; for standard input give -"
+        raise DataFileError(f"{path} must be a file, but it is {'a folder' if stat.S_ISDIR(mode) else what}.")
     with os.fdopen(descriptor, "rb") as stream:
         if path.suffix.lower() != ".gz":
             yield stream
             return
         with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as copy:
-            _unpack(path, stream, copy)
+            try:
+                with gzip.GzipFile(fileobj=stream) as packed:
+                    _copy(path, packed, copy)  # a chunk at a time: a small file may hold more than a disk
+            except (OSError, EOFError, zlib.error) as error:
+                raise DataFileError(f"{path} is not a gzip file, or it is damaged ({reason(error)}).") from error
             yield copy
-
-
-def _unpack(path: Path, stream: IO[bytes], copy: IO[bytes]) -> None:
-    """Write what a gzip file holds to ``copy``, a chunk at a time: a small file may hold more than a disk."""
-    try:
-        with gzip.GzipFile(fileobj=stream) as packed:
-            _copy(path, packed, copy)
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataFileError(f"{path} is not a gzip file, or it is damaged ({reason(error)}).") from error
-
-
-def _check_regular(path: Path, mode: int) -> None:
-    if stat.S_ISDIR(mode):
-        raise DataFileError(f"{path} must be a file, but it is a folder.")
-    if not stat.S_ISREG(mode):
-        raise DataFileError(
-            f"{path} must be a file, but it is a device or a pipe, which may have no end; for standard input give -."
-        )
-
-
-def _copy_standard_input(copy: IO[bytes]) -> None:
-    source = getattr(sys.stdin, "buffer", None)
-    if source is None:
-        raise DataFileError("standard input is closed, and - reads from it.")
-    _copy(Path("-"), source, copy)
 
 
 def _copy(path: Path, source: IO[bytes] | gzip.GzipFile, copy: IO[bytes]) -> None:

@@ -22,11 +22,7 @@ _WORDS = {
 
 
 def is_archive(column: str | int) -> bool:
-    """Say whether a split is an archive of masks instead of a column.
-
-    >>> is_archive("masks.npz"), is_archive("fold")
-    (True, False)
-    """
+    """Say whether a split is an archive of masks instead of a column."""
     return isinstance(column, str) and column.lower().endswith(".npz")
 
 
@@ -65,12 +61,8 @@ def _masks_of_archive(path: Path, count: int) -> dict[str, Any]:
                 f"{path} must hold the masks train_mask, val_mask and test_mask, got {', '.join(arrays)}."
             )
         mask = given[0][None] if given[0].ndim == 1 else given[0]
-        if (
-            mask.ndim != 2
-            or count not in mask.shape
-            or mask.dtype.kind not in "biuf"
-            or not np.isin(mask, (0, 1)).all()
-        ):
+        fits = mask.ndim == 2 and count in mask.shape and mask.dtype.kind in "biuf"
+        if not fits or not np.isin(mask, (0, 1)).all():
             raise DataFileError(
                 f"{path}: {part} must be true or false for each of the {count} nodes, in one split or several, got "
                 f"{mask.dtype} of shape {given[0].shape}."

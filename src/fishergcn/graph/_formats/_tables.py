@@ -1,7 +1,9 @@
-"""Links, features and labels from tables, with errors that give file and line."""
+"""Links, features and labels from tables, with or without names of columns; errors give file and line."""
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,25 +15,24 @@ from scipy import sparse
 from fishergcn._base.npz import read_arrays
 from fishergcn._base.types import IntArray
 from fishergcn.errors import DataFileError, InputError, reason
-from fishergcn.graph._formats._columns import Columns, names_a_label, names_a_link
-from fishergcn.graph._formats._headers import FirstLines, header_kinds
+from fishergcn.graph._formats._columns import COLUMN_NAME, Columns, names_a_label, names_a_link
 from fishergcn.graph._formats._nodes import Nodes, read_nodes
 from fishergcn.graph._formats._records import Records, records_of
 from fishergcn.graph._formats._splits import split_arguments
+from fishergcn.graph._formats._text import is_number
 from fishergcn.graph._pairs import Directed, PairError, link_matrix
 
 _WEIGHT_REMEDY = "; source= and target=, or --source and --target, leave other columns out"
 _UNKNOWN_CLASS = ("", "-1")
+_KINDS = ("edges", "features", "labels")
+_DIGIT = re.compile(r"[0-9]")
 
 
 def table_arguments(
-    sources: Sequence[Any],
-    header: bool | Collection[str] | None,
-    directed: Directed,
-    columns: Columns,
+    sources: Sequence[Any], header: bool | Collection[str] | None, directed: Directed, columns: Columns
 ) -> dict[str, Any]:
     """Return the arguments of ``Graph`` for tables of links, nodes and labels: paths of files, or rows of frames."""
-    announced, trusted = header_kinds(header)
+    announced, trusted = _header_kinds(header)
     edges, features, labels = sources
     if [str(each) for each in sources if isinstance(each, Path)].count("-") > 1:
         raise InputError("- is standard input, which is read once: only one of edges, features and labels can be it.")
@@ -133,20 +134,17 @@ class Links:
                 np.fromiter(map(number.__getitem__, ids), dtype=np.int64, count=len(ids)) for ids in self.columns[:2]
             ]
         except KeyError:
-            raise self._stranger(number, nodes) from None
+            rows = zip(self.lines, *self.columns[:2], strict=True)
+            line, node = next((line, node) for line, *ends in rows for node in ends if node not in number)
+            where = "" if nodes is None else nodes.table.name
+            remedy = "; id= or --id chooses the column of the ids" if nodes is not None and nodes.names else ""
+            raise DataFileError(f"{self.table.at(line)}: node {node!r} has no row in {where}{remedy}.") from None
         try:
             return link_matrix(np.stack(ends, axis=1), len(number), weights, directed)
         except PairError as error:
             lines = [str(self.lines[row]) for row in error.rows]
             unit = self.table.unit + ("s" if len(lines) > 1 else "")
             raise DataFileError(f"{self.table.name} {unit} {' and '.join(lines)} {error.problem}.") from None
-
-    def _stranger(self, number: Mapping[str, int], nodes: Nodes | None) -> DataFileError:
-        rows = zip(self.lines, *self.columns[:2], strict=True)
-        line, node = next((line, node) for line, *ends in rows for node in ends if node not in number)
-        where = "" if nodes is None else nodes.table.name
-        remedy = "; id= or --id chooses the column of the ids" if nodes is not None and nodes.names else ""
-        return DataFileError(f"{self.table.at(line)}: node {node!r} has no row in {where}{remedy}.")
 
 
 def _read_links(table: Records, columns: Columns, announced: bool, trusted: bool) -> Links:
@@ -264,6 +262,63 @@ def _read_classes(table: Records, columns: Columns, linked: Collection[str], ann
         for each, at in places.items():
             splits[each][cells[node]] = cells[at]
     return Classes(table, rows, "" if names is None else names[0] or "-", splits)
+
+
+def _header_kinds(header: bool | Collection[str] | None) -> tuple[frozenset[str], frozenset[str]]:
+    """Return which files are said to begin with a header, and whose first line is not to be looked at."""
+    if header is None or isinstance(header, bool):
+        announced = frozenset(_KINDS if header else ())
+        return announced, frozenset(() if header is None else _KINDS)
+    kinds = frozenset([header] if isinstance(header, str) else header)
+    if not kinds <= set(_KINDS):
+        got = ", ".join(sorted(map(repr, kinds)))
+        raise InputError(f"header must be all, none or some of {', '.join(_KINDS)}, got {got}.")
+    return kinds, kinds or frozenset(_KINDS)
+
+
+@dataclass(frozen=True)
+class FirstLines:
+    """The first lines of links and labels, to tell names of columns from data: taken for data, they add nodes."""
+
+    links: Links
+    classes: Classes | None
+    trusted: frozenset[str]  # files whose first line is not to be suspected
+
+    def links_named(self, known: Collection[str] | None = None, word: str = "") -> bool:
+        """Say whether the links begin with names of columns: words that are nodes nowhere else.
+
+        ``known`` are the nodes of the features, which must hold all; ``word`` begins the header of the features.
+        """
+        first = [column[0] for column in self.links.columns]
+        rest = [column[1:] for column in self.links.columns]
+        if "edges" in self.trusted or self.links.named or any(map(is_number, first)) or not rest[0]:
+            return False
+        if len(first) == 3 and all(map(is_number, rest[2])):
+            return True
+        labeled = [node for _, node, _ in self.classes.rows[1:]] if self.classes else []
+        if any(name in place for name in first[:2] for place in (rest[0], rest[1], labeled, known or ())):
+            return False
+        # Two nodes may well be linked to each other alone, so that more must speak for a header:
+        return (
+            known is not None
+            or all(map(COLUMN_NAME.fullmatch, first))
+            or not {word, self._word_of_labels()}.isdisjoint(first[:2])
+            or all(map(is_number, itertools.chain(rest[0], rest[1])))
+            or (not any(map(_DIGIT.search, first)) and all(map(_DIGIT.search, itertools.chain(rest[0], rest[1]))))
+        )
+
+    def _word_of_labels(self) -> str:
+        if self.classes is None:
+            return ""
+        return self.classes.rows[0][1] if self.classes_named() else self.classes.header
+
+    def classes_named(self) -> bool:
+        """Say whether neither node nor class of the first label occurs again: a header, if others have one."""
+        if self.classes is None or self.classes.header or "labels" in self.trusted or len(self.classes.rows) < 2:
+            return False
+        (_, node, name), *rest = self.classes.rows
+        again = any(node == other or name == other_name for _, other, other_name in rest)
+        return not again and not any(node in column[1:] for column in self.links.columns[:2])
 
 
 def _ordered(texts: Iterable[str]) -> tuple[str, ...]:

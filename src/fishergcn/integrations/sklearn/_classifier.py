@@ -17,9 +17,18 @@ from fishergcn._base.types import AnyArray, FloatArray, IntArray, MatrixLike
 from fishergcn.errors import ConvergenceError, InputError
 from fishergcn.execution import train
 from fishergcn.graph import Graph, largest_component
-from fishergcn.integrations.sklearn._data import UNKNOWN, known_labels, same_rows, without_validation
-from fishergcn.integrations.sklearn._neighbors import Metric, Neighbors, check_metric
-from fishergcn.integrations.sklearn._scaling import SCALINGS, Kind, Scaling
+from fishergcn.integrations.sklearn._table import (
+    SCALINGS,
+    UNKNOWN,
+    Kind,
+    Metric,
+    Neighbors,
+    Scaling,
+    check_metric,
+    known_labels,
+    same_rows,
+    without_validation,
+)
 from fishergcn.models import TrainedModel
 from fishergcn.splits import Split, held_out
 from fishergcn.studies import CANDIDATES, fit

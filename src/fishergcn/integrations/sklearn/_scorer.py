@@ -10,7 +10,7 @@ import numpy as np
 
 from fishergcn._base.imports import require
 from fishergcn._base.types import AnyArray
-from fishergcn.integrations.sklearn._data import known_labels
+from fishergcn.integrations.sklearn._table import known_labels
 
 metrics: Any = require("sklearn.metrics", extra="sklearn", purpose="labeled_scorer")
 

@@ -40,20 +40,7 @@ class LabelPropagation(Rule):
     def log_probabilities(
         self, operator: Operator, labels: IntArray, nodes: Sequence[IntArray], classes: int
     ) -> Tensor:
-        """Return log P.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from fishergcn import propagation
-        >>> from fishergcn.operators import SparseMatrix
-        >>> path = SparseMatrix.from_scipy(propagation.normalized_adjacency([[0, 1, 0], [1, 0, 1], [0, 1, 0]]))
-        >>> log = LabelPropagation().log_probabilities(path, np.array([0, 0, 1]), [np.array([0])], 2)
-        >>> log.exp()[:, 0].round(decimals=3)
-        tensor([[1., 0.],
-                [1., 0.],
-                [1., 0.]], dtype=torch.float64)
-        """
+        """Return log P."""
         shares = class_shares(labels, nodes, classes).to(operator.device)
         given = torch.zeros((operator.shape[0], *shares.shape), dtype=torch.float64, device=operator.device)
         for run, each in enumerate(nodes):

@@ -17,11 +17,6 @@ def class_shares(labels: IntArray, nodes: Sequence[IntArray], classes: int) -> T
     """Return the share of each class among the training nodes of each run, shape (R, C), in float64.
 
     Each class counts one node more than it has, so that none is impossible.
-
-    Examples
-    --------
-    >>> class_shares(np.array([0, 0, 1]), [np.array([0])], 2)
-    tensor([[0.6667, 0.3333]], dtype=torch.float64)
     """
     counts = np.stack([np.bincount(labels[each], minlength=classes) for each in nodes]) + 1
     return torch.as_tensor(counts / counts.sum(axis=1, keepdims=True))

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from fishergcn import Graph, TrainConfig
+from fishergcn.execution import time_epochs
 from fishergcn.splits import Split
-from fishergcn.training import BatchSettings, Run, parse_method, prepare, prepare_batches, time_epochs
+from fishergcn.training import BatchSettings, Run, parse_method, prepare, prepare_batches
 
 CPU = torch.device("cpu")
 SPLIT = Split("mine", train=[0, 1, 2, 3], val=[4, 5], test=[6, 7])
