@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import io
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -13,15 +17,24 @@ import pytest
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
 
-def run(name: str, *arguments: str, path: Path | None = None) -> str:
-    """Return what an example prints; ``path`` is searched first for what it imports."""
-    paths = os.pathsep.join([*([] if path is None else [str(path)]), *sys.path])
+@functools.cache
+def run(name: str, *arguments: str) -> str:
+    """Return what an example prints; it runs in this process, which has imported most of what it needs."""
+    printed = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+        patch.setattr(sys, "argv", [str(EXAMPLES / name), *arguments])
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    return printed.getvalue()
+
+
+def test_an_example_is_a_program() -> None:
     done = subprocess.run(
-        [sys.executable, EXAMPLES / name, *arguments],
-        env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, timeout=300, check=False,
+        [sys.executable, EXAMPLES / "own_loop.py", "--epochs", "5"],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}, capture_output=True, text=True, timeout=300,
+        check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert done.stdout == run("own_loop.py", "--epochs", "5")
 
 
 @pytest.mark.parametrize("name", ["pyg_gcn.py", "pyg_gat.py"])
@@ -69,7 +82,7 @@ def test_the_loss_goes_down(name: str, needs: str) -> None:
 
 def test_models_of_several_types_of_links_are_refused_in_one_sentence() -> None:
     pytest.importorskip("torch_geometric")
-    printed = run("pyg_hetero.py", "--epochs", "2")
+    printed = run("pyg_hetero.py", "--epochs", "5")
     assert re.search(
         r"^to_hetero is refused: conv\S* \(SAGEConv\) propagates from \d+ to \d+ nodes", printed, re.MULTILINE
     )
@@ -94,10 +107,13 @@ def test_epochs_are_logged_to_tensorboard(tmp_path: Path) -> None:
                   "def init(project=None, dir=None, mode=None): return Run()\n"),
     ],
 )  # fmt: skip
-def test_epochs_are_logged_by_the_calls_of_other_services(tmp_path: Path, kind: str, module: str) -> None:
+def test_epochs_are_logged_by_the_calls_of_other_services(tmp_path: Path, monkeypatch, kind: str, module: str) -> None:
     """With a stand-in that has the signatures of the service."""
     (tmp_path / f"{kind}.py").write_text(module)
-    printed = run("log_epochs.py", "--epochs", "2", "--to", kind, "--out", str(tmp_path), path=tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, kind, raising=False)
+    printed = run("log_epochs.py", "--epochs", "2", "--to", kind, "--out", str(tmp_path))
+    del sys.modules[kind]
     assert re.findall(r"^logged (\d) (\S+)", printed, re.MULTILINE) == [
         ("1", "train/val_accuracy"), ("2", "train/val_accuracy"), ("1", "own/loss"), ("2", "own/loss"),
     ]  # fmt: skip

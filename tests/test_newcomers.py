@@ -1,7 +1,8 @@
 """Five people who have never seen the package go from their file to a page, each in an empty folder.
 
 They type commands, or a few lines of Python, and know nothing but what messages tell them: where something is refused,
-the option that they add stands in the refusal. Nobody sees a traceback. All of it runs in processes of its own.
+the option that they add stands in the refusal. Nobody sees a traceback. What the first of them types, and all programs,
+run in processes of their own; what the others type, in this one, which has imported everything already.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
+
+from fishergcn.cli import app
 
 FEW = [
     "--splits",
@@ -72,9 +76,25 @@ class Newcomer:
         assert not re.search(r'<(script|img|link)[^>]+(src|href)="(https?:)?//', text)
 
 
+class Another(Newcomer):
+    """Somebody whose commands run in this process."""
+
+    def types(self, *words: object) -> str:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(self.folder)
+            done = CliRunner(env={"COLUMNS": "80"}).invoke(app, [*map(str, words)])
+        assert done.exit_code == 0, done.output
+        return done.output
+
+
 @pytest.fixture
 def newcomer(tmp_path):
     return Newcomer(tmp_path)
+
+
+@pytest.fixture
+def another(tmp_path):
+    return Another(tmp_path)
 
 
 def people(random):
@@ -131,9 +151,9 @@ def test_csv_with_titles_and_text(newcomer, rows):
     newcomer.opens("study/report.html", "friends", "gcn-x2", "mlp")
 
 
-def test_pandas(newcomer, rows):
+def test_pandas(another, rows):
     pytest.importorskip("pandas")
-    printed = newcomer.writes(
+    printed = another.writes(
         f"""
 import pandas as pd
 from fishergcn import Graph, fit, splits, studies, TrainConfig
@@ -157,15 +177,15 @@ if __name__ == "__main__":
     assert "<Graph 'staff': 60 nodes" in printed
     assert "was chosen from 2 candidates" in printed
     assert "comparisons" in printed
-    newcomer.types("report", "model")
-    newcomer.opens("model/report.html", "staff", "majority")
-    newcomer.types("report", "study")
-    newcomer.opens("study/report.html", "staff", "gcn-x2")
+    another.types("report", "model")
+    another.opens("model/report.html", "staff", "majority")
+    another.types("report", "study")
+    another.opens("study/report.html", "staff", "gcn-x2")
 
 
-def test_networkx_with_attributes(newcomer):
+def test_networkx_with_attributes(another):
     pytest.importorskip("networkx")
-    printed = newcomer.writes(
+    printed = another.writes(
         """
 import networkx
 from fishergcn import Graph
@@ -186,42 +206,42 @@ print(graph.class_names, graph.feature_names)
     assert "text='drop'" in printed
     assert "one-hot" in printed
     assert "('Mr. Hi', 'Officer') ('age', 'belt=black', 'belt=white')" in printed
-    newcomer.types("compare", "--graph", "karate.npz", "--method", "gcn-x2", *FEW, "--out", "study")
-    newcomer.types("report", "study")
-    newcomer.opens("study/report.html", "karate", "gcn-x2")
+    another.types("compare", "--graph", "karate.npz", "--method", "gcn-x2", *FEW, "--out", "study")
+    another.types("report", "study")
+    another.opens("study/report.html", "karate", "gcn-x2")
 
 
-def test_parquet(newcomer, rows):
+def test_parquet(another, rows):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
     members, links = rows
-    parquet.write_table(pyarrow.Table.from_pylist(members), newcomer.folder / "people.parquet")
+    parquet.write_table(pyarrow.Table.from_pylist(members), another.folder / "people.parquet")
     pairs = [{"source": one, "target": other, "hours": 1.0 + index % 3} for index, (one, other) in enumerate(links)]
-    parquet.write_table(pyarrow.Table.from_pylist(pairs), newcomer.folder / "calls.parquet")
+    parquet.write_table(pyarrow.Table.from_pylist(pairs), another.folder / "calls.parquet")
     later = [{key: cell for key, cell in row.items() if key != "team"} for row in members]
     later.append({"name": "New", "city": "Oslo", "age": None})
-    parquet.write_table(pyarrow.Table.from_pylist(later), newcomer.folder / "later.parquet")
+    parquet.write_table(pyarrow.Table.from_pylist(later), another.folder / "later.parquet")
 
     files = ["--edges", "calls.parquet", "--weight", "hours", "--features", "people.parquet", "--label", "team"]
     files += ["--drop", "city", "--empty", "fill"]
-    newcomer.types("data", "import", *files, "--out", "calls.npz")
-    newcomer.types("train", "--graph", "calls.npz", "--method", "gcn", "--epochs", 20, "--quiet", "--out", "model")
+    another.types("data", "import", *files, "--out", "calls.npz")
+    another.types("train", "--graph", "calls.npz", "--method", "gcn", "--epochs", 20, "--quiet", "--out", "model")
     now = ["--edges", "calls.parquet", "--weight", "hours", "--features", "later.parquet", "--drop", "city"]
-    said = newcomer.types("predict", "model", *now, "--empty", "fill", "--out", "later.csv")
+    said = another.types("predict", "model", *now, "--empty", "fill", "--out", "later.csv")
     assert "61 nodes: 60 known from training, 1 new." in said
     assert "are filled with its mean in training" in said
-    newcomer.types("compare", "--graph", "calls.npz", "--method", "fishergcn", *FEW, "--out", "study")
-    newcomer.types("report", "study")
-    newcomer.opens("study/report.html", "calls", "fishergcn", "gcn-x5")
+    another.types("compare", "--graph", "calls.npz", "--method", "fishergcn", *FEW, "--out", "study")
+    another.types("report", "study")
+    another.opens("study/report.html", "calls", "fishergcn", "gcn-x5")
 
 
-def test_a_researcher(newcomer):
+def test_a_researcher(another):
     few = ["--splits", 2, "--seeds", 1, "--epochs", 10, "--device", "cpu", "--workers", 1, "--quiet"]
-    assert "fishergcn report quick" in newcomer.types("reproduce", "quick", *few, "--out", "quick")
-    shown = newcomer.types("runs", "show", "quick")
+    assert "fishergcn report quick" in another.types("reproduce", "quick", *few, "--out", "quick")
+    shown = another.types("runs", "show", "quick")
     assert re.search(r"fishergcn\s+gcn-x5", shown)
-    newcomer.types("report", "quick")
-    newcomer.opens("quick/report.html", "gcn-x5", "fishergcn", "cora")
-    newcomer.types("runs", "export", "quick", "--out", "runs.csv")
-    assert len((newcomer.folder / "runs.csv").read_text(encoding="utf-8").splitlines()) == 7
+    another.types("report", "quick")
+    another.opens("quick/report.html", "gcn-x5", "fishergcn", "cora")
+    another.types("runs", "export", "quick", "--out", "runs.csv")
+    assert len((another.folder / "runs.csv").read_text(encoding="utf-8").splitlines()) == 7

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import itertools
 
 import numpy as np
@@ -14,11 +16,12 @@ import fishergcn
 from fishergcn import Graph, TrainConfig, TrainedModel, train
 from fishergcn.drawing import looks
 from fishergcn.errors import InputError
+from fishergcn.execution import choose_executor, cut
 from fishergcn.models import load_model
 from fishergcn.nn import Network, Parameter, Rule, bases, find_network, register
 from fishergcn.report import write_report
 from fishergcn.splits import Split
-from fishergcn.training import BatchSettings, parse_method
+from fishergcn.training import BatchSettings, Run, parse_method, prepare
 
 NETWORKS = [each.name for each in bases() if isinstance(each, Network)]
 RULES = [each.name for each in bases() if isinstance(each, Rule)]
@@ -63,6 +66,7 @@ def changed(**settings) -> TrainConfig:
     return dataclasses.replace(EXACT, **settings)
 
 
+@functools.cache  # nothing below changes a model
 def trained(method: str, **settings) -> TrainedModel:
     records = train(GRAPH, method, SPLITS, 2, changed(**settings), device="cpu", keep_weights=True)
     return TrainedModel.from_records(GRAPH, records, SPLITS)
@@ -117,7 +121,6 @@ def test_it_predicts_as_its_formula_says_and_comes_back_from_disk(method, settin
 @pytest.mark.parametrize("name", NETWORKS)
 def test_its_gradient_is_that_of_dense_autograd(name, settings):
     """The loss of a step without dropout, differentiated through a dense forward pass in plain torch."""
-    from fishergcn.training import Run, prepare
     from fishergcn.training._engine import Trainer
 
     config = changed(dropout=0.0, weight_decay=0.1, **settings)
@@ -144,8 +147,21 @@ def test_its_gradient_is_that_of_dense_autograd(name, settings):
         torch.testing.assert_close(each.grad[0], weights[key].grad, rtol=1e-9, atol=1e-12)
 
 
+@pytest.fixture(scope="module")
+def in_two_processes():
+    """All networks in the same two processes, whose start costs more than all of the training."""
+    config = changed(own_weights=True, bias=True)
+    runs = [Run(split, seed) for split in SPLITS for seed in (2019, 2020)]
+    with contextlib.closing(choose_executor("cpu", workers=2)) as executor:
+        problems = [prepare(GRAPH, parse_method(name), config) for name in NETWORKS]
+        jobs = [job for each in problems for job in cut(each, runs, executor.chunk_size(each), keep_weights=True)]
+        found = {id(job): records for job, records in executor.run(jobs)}
+    records = [record for job in jobs for record in found[id(job)]]
+    return {name: [each for each in records if each.method == name] for name in NETWORKS}
+
+
 @pytest.mark.parametrize("method", METHODS)
-def test_a_run_is_the_same_alone_beside_others_and_in_two_processes(method):
+def test_a_run_is_the_same_alone_beside_others_and_in_two_processes(method, in_two_processes):
     config = changed(own_weights=True, bias=True)
     beside = train(GRAPH, [method, "lp"], SPLITS, 2, config, device="cpu", keep_weights=True)[:4]
     alone = [
@@ -155,7 +171,7 @@ def test_a_run_is_the_same_alone_beside_others_and_in_two_processes(method):
     ]
     same_runs(beside, alone, rtol=0.0)
     if method in NETWORKS:
-        same_runs(train(GRAPH, method, SPLITS, 2, config, "cpu", 2, keep_weights=True), alone, rtol=0.0)
+        same_runs(in_two_processes[method], alone, rtol=0.0)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -220,7 +236,7 @@ def test_own_weights_let_a_node_disagree_with_its_neighbors():
     features = np.eye(2)[labels] + rng.normal(0, 1.5, (60, 2))
     graph = Graph(sparse.csr_array(links | links.T).astype(float), features, labels, name="bipartite")
     split = Split("half", range(20), range(20, 30), range(30, 60))
-    config = TrainConfig.named("general", dropout=0.0)
+    config = TrainConfig.named("general", dropout=0.0, max_epochs=60)
     scores = {
         method: np.mean([each.test_accuracy for each in train(graph, method, split, 3, config, device="cpu")])
         for method in ("gcn", "sage")

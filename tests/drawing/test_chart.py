@@ -9,9 +9,26 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from fishergcn.drawing import Chart, Layer, Look, Panel, Series, check_picture, draw_bars, draw_curves, looks
+from fishergcn.drawing import (
+    Chart,
+    Layer,
+    Look,
+    Panel,
+    Row,
+    Series,
+    check_picture,
+    draw_bars,
+    draw_curves,
+    draw_distances,
+    draw_panels,
+    draw_rows,
+    draw_shape,
+    draw_sweep,
+    looks,
+    spread,
+)
 from fishergcn.errors import DataFileError, InputError, MissingExtraError
-from fishergcn.studies import Band
+from fishergcn.studies import Band, estimate
 
 LOOK = Look("#3091f2", (), "o")
 EVERY_MARK = [
@@ -108,6 +125,39 @@ def test_bars_count_what_lies_between_edges():
     [layer] = drawn.to_dict()["panels"][0]["layers"]
     assert (layer["x"], layer["x2"], layer["y"]) == ([0.5, 1.5], [1.5, 3.5], [4, 2])
     assert "neighbors" in texts(drawn.svg)
+
+
+def test_what_is_not_finite_is_a_gap_and_a_role_is_a_color():
+    found = Layer("line", series="gcn", x=[1, 2], y=[0.5, float("nan")], color="main").to_dict()
+    assert found == {"kind": "line", "series": "gcn", "x": [1, 2], "y": [0.5, None], "color": "#1a6fb0"}
+    assert [round(each, 3) for each in spread(3)] == [-0.25, 0.059, -0.132]
+
+
+def test_the_data_of_curves_panels_and_shapes_are_what_is_drawn():
+    falling = np.array([1.9, 1.2, 0.9])
+    band = Band(falling, falling - 0.1, falling + 0.1, np.array([3, 3, 3]))
+    curves = draw_curves("cora: loss", {"gcn": band}, looks(["gcn"]), "loss")
+    assert curves.data.splitlines()[1] == "gcn,1,1.9,1.7999999999999998,2.0"
+    found = [(level, estimate({("a", 1): 0.8 - level, ("b", 1): 0.8 - level})) for level in (0.0, 0.5)]
+    panels = {("links added", "share of the links"): {"gcn": found}}
+    robust = draw_panels("Robustness", panels, looks(["gcn"]), "robustness", ylabel="accuracy")
+    assert robust.data.splitlines()[:2] == ["panel,curve,place,value,low,high", "links added,gcn,0.0,0.8,0.8,0.8"]
+    assert (robust.panels[0].title, robust.panels[0].x, robust.panels[0].y) == (*next(iter(panels)), "accuracy")
+    points = [(radius, estimate({("a", 1): 0.8, ("b", 1): 0.8 + radius / 10})) for radius in (0.1, 0.2, 0.4)]
+    sweep = draw_sweep("cora: fishergcn", "radius", points, LOOK, None, "sweep")
+    assert sweep.label == "cora: fishergcn: accuracy for 3 values of radius"
+    shape = draw_shape("cora", np.array([[0.25, 0.5]]), 0.5, LOOK, "shape")
+    assert shape.data.splitlines() == ["direction,mean,low,high,radius", "1,0.25,0.25,0.25,0.5", "2,0.5,0.5,0.5,0.5"]
+    rows = {"cora": [Row("gcn", 0.81)], "mine": [Row("gcn", 0.7)]}
+    assert [panel.title for panel in draw_rows("Accuracy", rows, "rows", x="accuracy").panels] == ["cora", "mine"]
+
+
+@pytest.mark.parametrize(
+    ("distances", "edges"), [([0.0, 1.0], np.linspace(0, 1, 41)), ([2.0, 2.0], [1, 3]), ([0.0, 0.0], [-1, 1])]
+)
+def test_distances_that_are_equal_have_one_bin(distances, edges):
+    [layer] = draw_distances("moves", np.array(distances)).panels[0].layers
+    np.testing.assert_allclose([*layer.x, layer.x2[-1]], edges)
 
 
 def test_equal_input_gives_equal_bytes(tmp_path):

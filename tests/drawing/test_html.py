@@ -49,6 +49,7 @@ def test_text_and_attributes_come_back(text, value):
 def test_markup_is_kept_only_where_it_was_made():
     assert tag("p", tag("b", "x"), "<b>") == "<p><b>x</b>&lt;b&gt;</p>"
     assert tag("p", Html("<i>")) == "<p><i></p>"
+    assert tag("td", "a < b", class_="number", data_value=0.5) == '<td class="number" data-value="0.5">a &lt; b</td>'
 
 
 def test_attributes_without_value():
@@ -73,3 +74,9 @@ def test_json_comes_back_and_cannot_close_its_element(value):
 def test_data_links_carry_their_content(content):
     link = Reader(data_link("data", "a.csv", content)).attributes["href"]
     assert base64.b64decode(link.partition("base64,")[2]).decode() == content
+
+
+def test_a_data_link_saves_a_file():
+    assert data_link("data", "a.csv", "x") == (
+        '<a class="data" download="a.csv" href="data:text/csv;charset=utf-8;base64,eA==">data</a>'
+    )

@@ -32,6 +32,12 @@ def test_a_method_and_its_control_share_the_hue(method, samples):
     assert chosen[method].dash != chosen[control].dash
 
 
+def test_dashes_tell_perturbed_control_and_plain():
+    chosen = looks(["fishergcn", "gcn-x5", "gcn"])
+    assert [look.dash for look in chosen.values()] == [(), (6.0, 3.0), (1.5, 2.5)]
+    assert (chosen["gcn"].color, chosen["gcn"].marker) == ("#808993", "^")
+
+
 def test_a_look_does_not_depend_on_the_company():
     for others in (["gcn", "gcn-x5"], ["fishergcn radius=2", "mine"]):
         assert looks(["fishergcn"])["fishergcn"] == looks([*others, "fishergcn"])["fishergcn"]

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from fishergcn import datasets, studies
+from fishergcn import Graph, studies
 from fishergcn.errors import DataFileError
 from fishergcn.propagation import high_order, renormalized
 from fishergcn.spectrum import top_spectrum
@@ -15,8 +15,16 @@ from fishergcn.studies import RunStore
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    plan = studies.make_plan("quick", methods=["fishergcn", "fishergcn-t"], splits=1, seeds=1, epochs=1)
+def graph():
+    rng = np.random.default_rng(0)
+    links = np.triu(rng.random((150, 150)) < 0.04, 1)
+    return Graph((links | links.T).astype(float), rng.random((150, 5)), np.arange(150) % 3, name="small")
+
+
+@pytest.fixture(scope="module")
+def study(graph):
+    methods, split = ["fishergcn", "fishergcn-t"], "per-class:5+5:1"
+    plan = studies.make_plan("quick", datasets=[graph], methods=methods, splits=[split], seeds=1, epochs=1)
     wider = [
         dataclasses.replace(
             cell, name="fishergcn wide", variant="wide", config=dataclasses.replace(cell.config, rank=12)
@@ -31,21 +39,25 @@ def runs(tmp_path_factory):
         for cell in plan.cells
         if cell.method == "fishergcn-t"
     ]
-    plan = dataclasses.replace(plan, cells=(*plan.cells, *wider, *other))
-    with studies.run(plan, tmp_path_factory.mktemp("runs"), device="cpu", workers=1) as runs:
+    return dataclasses.replace(plan, cells=(*plan.cells, *wider, *other))
+
+
+@pytest.fixture(scope="module")
+def runs(study, tmp_path_factory):
+    with studies.run(study, tmp_path_factory.mktemp("runs"), device="cpu", workers=1) as runs:
         yield runs
 
 
-def test_eigenvalues_of_every_matrix(runs):
-    cora, cells = datasets.load("cora"), {cell.name: cell for cell in runs.plan.cells}
-    plain, far = renormalized(cora.adjacency), high_order(cora.adjacency, order=2, threshold=1e-4)
+def test_eigenvalues_of_every_matrix(runs, graph):
+    cells = {cell.name: cell for cell in runs.plan.cells}
+    plain, far = renormalized(graph.adjacency), high_order(graph.adjacency, order=2, threshold=1e-4)
     for name, matrix, rank in (("fishergcn", plain, 10), ("fishergcn wide", plain, 12), ("fishergcn-t far", far, 10)):
         found = runs.spectrum(cells[name])
         assert len(found) == 3 * rank
         np.testing.assert_allclose(found, top_spectrum(matrix, rank=3 * rank).eigenvalues, rtol=1e-8)
     noted = sorted(name for name in runs.facts if name.startswith("spectrum"))
-    assert noted == [f"spectrum cora {matrix}" for matrix in ("high-order", "high-order 2 0.0001", "renormalized")]
-    assert len(runs.facts["spectrum cora renormalized"]) == 36  # for the cell that perturbs most
+    assert noted == [f"spectrum small {matrix}" for matrix in ("high-order", "high-order 2 0.0001", "renormalized")]
+    assert len(runs.facts["spectrum small renormalized"]) == 36  # for the cell that perturbs most
 
 
 @pytest.mark.parametrize("value", ["x", [1.0, "x"], {"a": 1}, [None]])
@@ -56,17 +68,17 @@ def test_damaged_eigenvalues_are_refused(filled, value):
             store.spectrum(store.plan.cells[2])
 
 
-def test_sizes(runs):
-    assert runs.facts["data cora"] == {"nodes": 2708, "links": 5278, "features": 1433, "classes": 7}
+def test_sizes(runs, graph):
+    assert runs.facts["data small"] == {"nodes": 150, "links": graph.num_links, "features": 5, "classes": 3}
 
 
-def test_nothing_is_computed_twice_and_only_what_is_needed(runs, tmp_path, monkeypatch):
+def test_nothing_is_computed_twice_and_only_what_is_needed(runs, study, tmp_path, monkeypatch):
     folder, made = runs.path.parent, []
     remember = RunStore.remember
     monkeypatch.setattr(
         RunStore, "remember", lambda self, name, make: remember(self, name, lambda: made.append(name) or make())
     )
-    studies.run(runs.plan, folder, device="cpu", workers=1).close()
+    studies.run(study, folder, device="cpu", workers=1).close()
     assert made == []
     plan = studies.make_plan("quick", methods=["gcn-x5"], splits=1, seeds=1, epochs=1)
     with studies.run(plan, tmp_path, device="cpu", workers=1) as others:

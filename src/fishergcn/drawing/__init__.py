@@ -12,8 +12,9 @@ from fishergcn.drawing._palette import Look, looks
 from fishergcn.drawing._rows import Row, draw_forest, draw_rows
 from fishergcn.drawing._spectrum import draw_bars, draw_distances, draw_shape, draw_spectrum
 
-__all__ = [
-    "Chart", "Html", "Layer", "Look", "Panel", "Row", "Series", "check_picture", "data_link", "draw_bars",
-    "draw_curves", "draw_distances", "draw_embedding", "draw_fisher", "draw_forest", "draw_links", "draw_panels",
-    "draw_rows", "draw_shape", "draw_spectrum", "draw_sweep", "json_script", "looks", "spread", "tag",
-]  # fmt: skip
+__all__ = ["Chart", "draw_distances", "draw_embedding", "draw_fisher", "draw_links", "draw_spectrum"]
+
+SHARED = (
+    "Html", "Layer", "Look", "Panel", "Row", "Series", "check_picture", "data_link", "draw_bars", "draw_curves",
+    "draw_forest", "draw_panels", "draw_rows", "draw_shape", "draw_sweep", "json_script", "looks", "spread", "tag",
+)  # fmt: skip

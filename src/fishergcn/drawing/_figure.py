@@ -52,16 +52,7 @@ _COLUMNS = 3
 
 
 def check_picture(path: Path | None) -> None:
-    """Raise now, before the work that a picture is to show, if its format is not one we draw.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> check_picture(Path("moves.gif"))
-    Traceback (most recent call last):
-    ...
-    fishergcn.errors.InputError: a picture must end in .pdf, .png, .svg, got 'moves.gif'.
-    """
+    """Raise now, before the work that a picture is to show, if its format is not one we draw."""
     if path is not None and path.suffix.lower() not in _FORMATS:
         raise InputError(f"a picture must end in {', '.join(_FORMATS)}, got {path.name!r}.")
 

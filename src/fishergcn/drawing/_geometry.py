@@ -173,11 +173,6 @@ def radial_layout(node: str, links: Sequence[tuple[str, str]]) -> dict[str, Floa
 
     Each node owns a sector of the circle, as wide as its share of the leaves of the breadth-first tree, so that
     no two links of the tree cross. Parts that the node does not reach hang from it by nothing, further out.
-
-    Examples
-    --------
-    >>> {name: (place.round(6) + 0.0).tolist() for name, place in radial_layout("a", [("a", "b")]).items()}
-    {'a': [0.0, 0.0], 'b': [-1.0, 0.0]}
     """
     children, ring = _breadth_first_tree(node, links)
     leaves: dict[str, int] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from fishergcn._base.text import csv_text
 from fishergcn.drawing._chart import Chart
@@ -11,6 +12,8 @@ from fishergcn.drawing._marks import Layer, Panel, Series
 from fishergcn.drawing._palette import Look
 from fishergcn.studies import Band, Estimate
 
+# (place, value) of each point, by the name of the curve.
+Curves: TypeAlias = Mapping[str, Sequence[tuple[float, Estimate]]]
 # Curves that are drawn at all; the data hold all of them.
 _MOST_CURVES = 24
 
@@ -27,16 +30,6 @@ def draw_curves(
     """Draw the learning curves of several methods, each by its name in ``bands`` and ``looks``.
 
     Fractions are shown in ``percent``. Files show the first ``most`` curves, pages let readers switch on others.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fishergcn.drawing import looks
-    >>> from fishergcn.studies import Band
-    >>> falling = np.array([1.9, 1.2, 0.9])
-    >>> band = Band(falling, falling - 0.1, falling + 0.1, np.array([3, 3, 3]))
-    >>> draw_curves("cora: loss", {"gcn": band}, looks(["gcn"]), "loss").data.splitlines()[1]
-    'gcn,1,1.9,1.7999999999999998,2.0'
     """
     drawn = dict(list(bands.items())[:_MOST_CURVES])
     epochs = {method: range(1, band.mean.size + 1) for method, band in drawn.items()}
@@ -68,14 +61,6 @@ def draw_sweep(
     """Draw accuracy with its interval at each value of a setting, as ``points`` have them.
 
     The ``control`` (its name, accuracy and look) is a level with its own interval: it has one accuracy for all values.
-
-    Examples
-    --------
-    >>> from fishergcn.drawing import looks
-    >>> from fishergcn.studies import estimate
-    >>> points = [(radius, estimate({("a", 1): 0.8, ("b", 1): 0.8 + radius / 10})) for radius in (0.1, 0.2, 0.4)]
-    >>> draw_sweep("cora: fishergcn", "radius", points, looks(["fishergcn"])["fishergcn"], None, "sweep").label
-    'cora: fishergcn: accuracy for 3 values of radius'
     """
     values = [value for value, _ in points]
     rows: list[list[object]] = [[setting, value, found.mean, found.low, found.high] for value, found in points]
@@ -108,7 +93,7 @@ def draw_sweep(
 
 def draw_panels(
     label: str,
-    panels: Mapping[tuple[str, str], Mapping[str, Sequence[tuple[float, Estimate]]]],
+    panels: Mapping[tuple[str, str], Curves],
     looks: Mapping[str, Look],
     name: str,
     *,
@@ -118,17 +103,8 @@ def draw_panels(
     """Draw curves of fractions with their intervals as bands: in percent, or in points around a line at ``zero``.
 
     Each panel has a title and a label for its axis, and curves by name, with (place, value) of each point.
-
-    Examples
-    --------
-    >>> from fishergcn.drawing import looks
-    >>> from fishergcn.studies import estimate
-    >>> found = [(level, estimate({("a", 1): 0.8 - level, ("b", 1): 0.8 - level})) for level in (0.0, 0.5)]
-    >>> panels = {("links added", "share of the links"): {"gcn": found}}
-    >>> draw_panels("Robustness", panels, looks(["gcn"]), "robustness", ylabel="accuracy").data.splitlines()[0]
-    'panel,curve,place,value,low,high'
     """
-    drawn = [_estimates(title, x, ylabel, curves, looks, zero) for (title, x), curves in panels.items()]
+    drawn = [_estimates((*words, ylabel), curves, looks, zero) for words, curves in panels.items()]
     data = [
         [title, curve, place, each.mean, each.low, each.high]
         for (title, _), curves in panels.items()
@@ -141,14 +117,8 @@ def draw_panels(
     return Chart(name, label, drawn, series, switches=True, zoom=True, data=text)
 
 
-def _estimates(
-    title: str,
-    x: str,
-    y: str,
-    curves: Mapping[str, Sequence[tuple[float, Estimate]]],
-    looks: Mapping[str, Look],
-    zero: bool,
-) -> Panel:
+def _estimates(words: tuple[str, str, str], curves: Curves, looks: Mapping[str, Look], zero: bool) -> Panel:
+    """Draw the curves of one panel; ``words`` are its title and those at its axes."""
     layers = [Layer("rule", axis="y", at=0, opacity=0.7)] if zero else []
     factor, form = (100, "{:+.2f} points") if zero else (1, "{:.2%}")
     every = []
@@ -156,7 +126,7 @@ def _estimates(
         places = [place for place, _ in points]
         mean, low, high = ([factor * getattr(each, part) for _, each in points] for part in ("mean", "low", "high"))
         text = [
-            f"{curve}\n{x}: {place:g}\n{form.format(m)}"
+            f"{curve}\n{words[1]}: {place:g}\n{form.format(m)}"
             + (f"\n95% interval {form.format(lower)} to {form.format(upper)}" if lower <= upper else "")
             for place, m, lower, upper in zip(places, mean, low, high, strict=True)
         ]
@@ -169,4 +139,4 @@ def _estimates(
     half = 0.5 if zero else 0.05
     flat = bool(every) and max(every) - min(every) <= 1e-9
     domain = (every[0] - half, every[0] + half) if flat else None
-    return Panel(title, x, y, layers, percent="" if zero else "y", y_domain=domain)
+    return Panel(*words, layers, percent="" if zero else "y", y_domain=domain)

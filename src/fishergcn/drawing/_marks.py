@@ -21,49 +21,29 @@ _STYLE = ("opacity", "size", "hollow", "dash", "axis", "at", "step")
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """One kind of mark over columns of equal length.
+    """One kind of mark over columns of equal length; a place that is not finite is a gap.
 
-    Attributes
-    ----------
-    kind
-        ``line``: a curve; ``band``: what it varies in; ``dot``: marks; ``rangeX``, ``rangeY``: intervals; ``rect``:
-        bars from x to x2, as high as y; ``stem``: a line from zero; ``rule``: a line across; ``link``, ``arrow``: from
-        one place to another; ``text``: words above a place.
-    series
-        The name of the series whose look it has, and with which it is switched.
-    x, y, x2, y2, low, high
-        Places; what is not finite is a gap.
-    text
-        Words of a ``"text"``; of other marks, what a page shows when one points at them.
-    color
-        A role (``"main"``, ``"accent"``, ``"rest"``, ``"paper"``) or a color; by default the series' own, else the ink.
-    opacity, size, hollow, dash, step
-        Size is the radius of dots and the width of lines; ``step`` draws a line as a staircase.
-    axis, at
-        Where a rule crosses which axis.
-
-    Examples
-    --------
-    >>> Layer("line", series="gcn", x=[1, 2], y=[0.5, float("nan")], color="main").to_dict()
-    {'kind': 'line', 'series': 'gcn', 'x': [1, 2], 'y': [0.5, None], 'color': '#1a6fb0'}
+    ``line``: a curve; ``band``: what it varies in; ``dot``: marks; ``rangeX``, ``rangeY``: intervals; ``rect``: bars
+    from x to x2, as high as y; ``stem``: a line from zero; ``rule``: a line across an axis; ``link``, ``arrow``: from
+    one place to another; ``text``: words above a place.
     """
 
     kind: Kind
-    series: str | None = None
+    series: str | None = None  # whose look it has, and with which it is switched
     x: Iterable[float] | None = None
     y: Iterable[float] | None = None
     x2: Iterable[float] | None = None
     y2: Iterable[float] | None = None
     low: Iterable[float] | None = None
     high: Iterable[float] | None = None
-    text: Sequence[str] | None = None
-    color: str | None = None
+    text: Sequence[str] | None = None  # words of a "text"; of other marks, what a page shows when one points at them
+    color: str | None = None  # a role, "paper" or a color; by default the series' own, else the ink
     opacity: float | None = None
-    size: float | None = None
+    size: float | None = None  # the radius of dots, the width of lines
     hollow: bool = False
     dash: Sequence[float] | None = None
-    step: bool = False
-    axis: Literal["x", "y"] | None = None
+    step: bool = False  # draws a line as a staircase
+    axis: Literal["x", "y"] | None = None  # which axis a rule crosses, and where
     at: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -82,14 +62,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Series:
-    """A name with its look, and whether it is shown before a reader switches it on; files hold what is shown.
-
-    Examples
-    --------
-    >>> from fishergcn.drawing import looks
-    >>> Series("gcn", looks(["gcn"])["gcn"]).shown
-    True
-    """
+    """A name with its look, and whether it is shown before a reader switches it on; files hold what is shown."""
 
     name: str
     look: Look
@@ -98,61 +71,28 @@ class Series:
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """Layers over common axes.
-
-    Attributes
-    ----------
-    title, x, y
-        Words above it and at its axes.
-    layers
-        In the order in which they are drawn.
-    rows
-        Names of the rows, for a panel whose y counts rows from 0 downward; then it has no other y axis.
-    percent, log
-        The axes, of ``"x"`` and ``"y"``, that show fractions in percent, or have a logarithmic scale.
-    x_domain, y_domain
-        From where to where; by default what the layers need.
-    x_ticks, x_labels
-        Where the x axis has ticks, by default at round numbers, and words for them.
-    height, row_height
-        In pixels on a page: of a panel, or of each of its rows.
-    bare
-        Without axes, as high as wide: for a drawing.
-
-    Examples
-    --------
-    >>> Panel("Loss", "epoch", "", [Layer("line", x=[1, 2], y=[0.9, 0.7])]).to_dict()["x"]
-    'epoch'
-    """
+    """Layers over common axes, in the order in which they are drawn."""
 
     title: str
     x: str
     y: str
     layers: Sequence[Layer]
-    rows: Sequence[str] = ()
-    percent: str = ""
-    log: str = ""
-    x_domain: tuple[float, float] | None = None
+    rows: Sequence[str] = ()  # names of rows, which y counts from 0 downward; then there is no other y axis
+    percent: str = ""  # the axes, of "x" and "y", that show fractions in percent
+    log: str = ""  # the axes with a logarithmic scale
+    x_domain: tuple[float, float] | None = None  # by default what the layers need
     y_domain: tuple[float, float] | None = None
-    x_ticks: Sequence[float] = ()
-    x_labels: Sequence[str] = ()
-    height: int = 260
+    x_ticks: Sequence[float] = ()  # by default at round numbers
+    x_labels: Sequence[str] = ()  # words for the ticks
+    height: int = 260  # in pixels on a page: of the panel, or of each of its rows
     row_height: int = 30
-    bare: bool = False
+    bare: bool = False  # without axes, as high as wide: for a drawing
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for the script of a page."""
-        optional = {
-            "rows": self.rows,
-            "percent": self.percent,
-            "log": self.log,
-            "xDomain": self.x_domain,
-            "yDomain": self.y_domain,
-            "xTicks": self.x_ticks,
-            "xLabels": self.x_labels,
-            "rowHeight": self.row_height if self.rows else 0,
-            "bare": self.bare,
-        }
+        names = {name: getattr(self, name) for name in ("rows", "percent", "log", "bare")}
+        axes = {"xDomain": self.x_domain, "yDomain": self.y_domain, "xTicks": self.x_ticks, "xLabels": self.x_labels}
+        optional = {**names, **axes, "rowHeight": self.row_height if self.rows else 0}
         return {
             "title": printable(self.title),
             "x": printable(self.x),
@@ -164,13 +104,7 @@ class Panel:
 
 
 def spread(count: int) -> list[float]:
-    """Return offsets between -1/4 and 1/4 that keep dots of one row apart, the same ones each time.
-
-    Examples
-    --------
-    >>> [round(each, 3) for each in spread(3)]
-    [-0.25, 0.059, -0.132]
-    """
+    """Return offsets between -1/4 and 1/4 that keep dots of one row apart, the same ones each time."""
     golden = 0.618  # its multiples, without their whole parts, fill the interval evenly
     return [0.5 * ((step * golden) % 1 - 0.5) for step in range(count)]
 

@@ -21,14 +21,7 @@ from fishergcn.training import parse_method
 
 @dataclass(frozen=True)
 class Look:
-    """Color, dash pattern (lengths in points; empty is solid) and marker (as Matplotlib names it) of a method.
-
-    Examples
-    --------
-    >>> look = looks(["gcn"])["gcn"]
-    >>> look.color, look.dash, look.marker
-    ('#808993', (1.5, 2.5), '^')
-    """
+    """Color, dash pattern (lengths in points; empty is solid) and marker (as Matplotlib names it) of a method."""
 
     color: str
     dash: tuple[float, ...]
@@ -81,14 +74,6 @@ def looks(methods: Iterable[str]) -> dict[str, Look]:
 
     Names that are no method's, and methods without a look or whose look is taken, get the next free one: one whose
     color and marker no other has, as long as there is one. No two looks are equal.
-
-    Examples
-    --------
-    >>> chosen = looks(["fishergcn", "gcn-x5", "gcn-x3"])
-    >>> chosen["fishergcn"].dash, chosen["gcn-x5"].dash
-    ((), (6.0, 3.0))
-    >>> chosen["gcn-x5"] == chosen["gcn-x3"]
-    False
     """
     own = {method: _of_method(method) for method in methods}
     chosen: dict[str, Look] = {}

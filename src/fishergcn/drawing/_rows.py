@@ -21,42 +21,19 @@ _MANY = 40  # runs of a row; fewer are drawn over the interval
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a chart: a mark, its interval, and the single runs behind it.
-
-    Attributes
-    ----------
-    name
-        Beside the row.
-    mean, low, high
-        Where the mark stands, and its interval; NaN where there is none.
-    look
-        Its color; None for the color of most things.
-    runs, notes
-        Values of the single runs, and what to say of each when one points at it.
-    series
-        The name of the series whose mark it has; by default it is a circle.
-    hollow, size
-        Of the mark.
-    tip
-        What to say when one points at the mark; by default the mean and the interval.
-
-    Examples
-    --------
-    >>> Row("gcn", 0.81, 0.8, 0.82).name
-    'gcn'
-    """
+    """A row of a chart: a mark, its interval, and the single runs behind it."""
 
     name: str
     mean: float
-    low: float = math.nan
+    low: float = math.nan  # NaN: no interval
     high: float = math.nan
-    look: Look | None = None
-    runs: Sequence[float] = ()
-    notes: Sequence[str] = ()
-    series: str | None = None
+    look: Look | None = None  # its color; None for the color of most things
+    runs: Sequence[float] = ()  # values of the single runs
+    notes: Sequence[str] = ()  # what to say of each run when one points at it
+    series: str | None = None  # whose mark it has; by default a circle
     hollow: bool = False
     size: float = 5.5
-    tip: str = ""
+    tip: str = ""  # what to say when one points at the mark; by default the mean and the interval
 
 
 def draw_rows(
@@ -73,12 +50,6 @@ def draw_rows(
     """Draw rows of fractions, panel by panel: in percent, or as differences in percentage ``points`` from zero.
 
     Axes go from where to where ``x_domain`` says, or show a range of at ``least`` this size, if these are given.
-
-    Examples
-    --------
-    >>> chart = draw_rows("Accuracy", {"cora": [Row("gcn", 0.81)], "mine": [Row("gcn", 0.7)]}, "rows", x="accuracy")
-    >>> [panel.title for panel in chart.panels]
-    ['cora', 'mine']
     """
     drawn = [
         _panel(title, x, rows, points, x_domain or (_domain(rows, least) if least else None))
@@ -146,17 +117,6 @@ def draw_forest(
     """Draw one row for each difference, in the color of its cell; filled against the control, else hollow.
 
     ``runs`` holds the differences of single runs, comparison by comparison.
-
-    Examples
-    --------
-    >>> from fishergcn.drawing import looks
-    >>> from fishergcn.studies import Comparison, paired_difference
-    >>> ours, theirs = {("a", 1): 0.82, ("b", 1): 0.80}, {("a", 1): 0.81, ("b", 1): 0.80}
-    >>> difference, p_value, counts = paired_difference(ours, theirs)
-    >>> names = ("cora", "fishergcn", "gcn-x5", "control", "test_accuracy")
-    >>> row = Comparison(*names, difference, p_value, *counts)
-    >>> draw_forest("Cora", [row], looks(["fishergcn"]), "forest-cora").label
-    'Paired differences, Cora. fishergcn − gcn-x5: +0.50 points'
     """
     rows = [
         Row(f"{one.cell} − {one.reference}", one.difference.mean, one.difference.low, one.difference.high,

@@ -13,8 +13,6 @@ from fishergcn.drawing._chart import Chart
 from fishergcn.drawing._marks import Layer, Panel
 from fishergcn.drawing._palette import Look
 
-_DIRECTION = "direction, fastest-varying pattern first"
-
 
 def draw_spectrum(
     title: str, eigenvalues: FloatArray, perturbed: int = 0, look: Look | None = None, name: str = "spectrum"
@@ -41,8 +39,7 @@ def draw_spectrum(
         layers += [Layer("stem", x=x, y=y, color=color, text=text), Layer("dot", x=x, y=y, color=color, text=text)]
     if perturbed:
         layers.append(Layer("text", x=[(perturbed + 1) / 2], y=[values[0]], text=[f"{perturbed} perturbed"]))
-    panel = Panel(title, _DIRECTION, "eigenvalue of the Laplacian", layers, x_domain=(0.4, len(places) + 0.6),
-                  y_domain=(0, 1.18 * values[0]), x_ticks=_ticks(places))  # fmt: skip
+    panel = _over_directions(title, "eigenvalue of the Laplacian", layers, places, values[0])
     rows = [[place, value, int(place <= perturbed)] for place, value in zip(places, values, strict=True)]
     label = f"{title}: the {eigenvalues.size} largest eigenvalues, of which {perturbed} are perturbed"
     return Chart(name, label, [panel], data=csv_text(["direction", "eigenvalue", "perturbed"], rows))
@@ -52,14 +49,6 @@ def draw_shape(title: str, shapes: FloatArray, radius: float, look: Look, name: 
     """Draw the learned scale ϕ of each direction, ``shapes`` (runs, k): its mean and the middle 80% of the runs.
 
     The ``radius`` ε is the most that is allowed.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fishergcn.drawing import looks
-    >>> chosen = looks(["fishergcn"])["fishergcn"]
-    >>> draw_shape("cora", np.array([[0.25, 0.5]]), 0.5, chosen, "shape").data.splitlines()
-    ['direction,mean,low,high,radius', '1,0.25,0.25,0.25,0.5', '2,0.5,0.5,0.5,0.5']
     """
     quantiles = np.quantile(shapes, (0.1, 0.9), axis=0)
     middle, low, high = (each.tolist() for each in (shapes.mean(axis=0), *quantiles))
@@ -75,16 +64,16 @@ def draw_shape(title: str, shapes: FloatArray, radius: float, look: Look, name: 
         Layer("dot", x=places, y=middle, color=look.color, size=5, text=text),
         Layer("text", x=[(len(places) + 1) / 2], y=[radius], text=[f"most allowed, ε = {radius:g}"]),
     ]
-    panel = Panel(title, _DIRECTION, "strength of the perturbation, ϕ", layers, x_domain=(0.4, len(places) + 0.6),
-                  y_domain=(0, 1.18 * radius), x_ticks=_ticks(places))  # fmt: skip
+    panel = _over_directions(title, "strength of the perturbation, ϕ", layers, places, radius)
     rows = [[*row, radius] for row in zip(places, middle, low, high, strict=True)]
     label = f"{title}: scale of each of the {len(places)} directions, {len(shapes)} runs"
     return Chart(name, label, [panel], data=csv_text(["direction", "mean", "low", "high", "radius"], rows))
 
 
-def _ticks(places: Sequence[int]) -> Sequence[int]:
-    """Return ticks at whole numbers, where the axis by itself might have others."""
-    return places if len(places) <= 12 else places[:: -(-len(places) // 12)]
+def _over_directions(title: str, y: str, layers: Sequence[Layer], places: Sequence[int], top: float) -> Panel:
+    ticks = places if len(places) <= 12 else places[:: -(-len(places) // 12)]  # by itself an axis may have fractions
+    return Panel(title, "direction, fastest-varying pattern first", y, layers, x_domain=(0.4, len(places) + 0.6),
+                 y_domain=(0, 1.18 * top), x_ticks=ticks)  # fmt: skip
 
 
 def draw_bars(
@@ -101,13 +90,7 @@ def draw_bars(
     log: bool = False,
     data: str = "",
 ) -> Chart:
-    """Draw how many there are between each edge and the next; x may have a logarithmic scale.
-
-    Examples
-    --------
-    >>> draw_bars("Degrees", [0.5, 1.5, 3.5], [4, 2], "degrees", x="neighbors", y="nodes").label
-    'Degrees'
-    """
+    """Draw how many there are between each edge and the next; x may have a logarithmic scale."""
     layer = Layer("rect", x=edges[:-1], x2=edges[1:], y=np.asarray(counts).tolist(), color="main", text=text)
     panel = Panel(title, x, y, [layer], log="x" if log else "", x_ticks=x_ticks)
     return Chart(name, label or title, [panel], data=data)
@@ -129,13 +112,7 @@ def draw_distances(title: str, distances: FloatArray, name: str = "distances") -
 
 
 def bins_of(values: npt.ArrayLike, most: int) -> FloatArray:
-    """Return the edges of a histogram's bins: one bin where the values differ by no more than rounding.
-
-    Examples
-    --------
-    >>> bins_of([0.0, 1.0], 2), bins_of([2.0, 2.0], 20)
-    (array([0. , 0.5, 1. ]), array([1., 3.]))
-    """
+    """Return the edges of a histogram's bins: one bin where the values differ by no more than rounding."""
     numbers = np.asarray(values, dtype=np.float64)
     low, high = float(numbers.min()), float(numbers.max())
     if high / 2 - low / 2 > 1e-12 * max(abs(low), abs(high)):  # halves, since the difference may overflow

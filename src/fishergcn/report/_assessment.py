@@ -61,9 +61,8 @@ def class_scores(confusion: IntArray) -> list[ClassScores]:
     nodes, found, named = confusion.sum(axis=1), confusion.diagonal(), confusion.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = (found / nodes, found / named, 2 * found / (nodes + named))
-    return [
-        ClassScores(*each) for each in zip(*(part.tolist() for part in (nodes, found, named, *shares)), strict=True)
-    ]
+    columns = (part.tolist() for part in (nodes, found, named, *shares))
+    return [ClassScores(*each) for each in zip(*columns, strict=True)]
 
 
 def wilson(hits: int, count: int) -> tuple[float, float]:

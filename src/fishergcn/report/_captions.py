@@ -81,9 +81,9 @@ FISHER = (
 )
 
 LINKS = (
-    "The links around the node that contributes most to that response. Blue: a stronger link would make the model "
-    "more certain of its prediction there; orange: less certain. The bolder the line, the larger the effect. Filled "
-    "nodes have the same predicted class as the large one, hollow nodes another."
+    "The links around the {node}. Blue: a stronger link would make the model more certain of its prediction there; "
+    "orange: less certain. The bolder the line, the larger the effect. Filled nodes have the same predicted class as "
+    "the large one, hollow nodes another."
 )
 
 ENDS = (

@@ -54,12 +54,17 @@ def _mean(outcome: Outcome, cell: Cell) -> float:
     return accuracy.mean if accuracy is not None else -1.0
 
 
+def _means(outcome: Outcome, dataset: str) -> dict[str, float]:
+    """Return the mean accuracy of each cell of a data set, the best first."""
+    means = {cell.name: _mean(outcome, cell) for cell in outcome.summaries if cell.dataset == dataset}
+    return dict(sorted(means.items(), key=lambda item: -item[1]))
+
+
 def _best(outcome: Outcome) -> str:
     found = []
     for dataset in outcome.datasets:
-        cells = [cell for cell in outcome.summaries if cell.dataset == dataset]
-        best = max(cells, key=lambda cell: _mean(outcome, cell))
-        found.append((best.name, dataset, f"{_mean(outcome, best):.1%}"))
+        name, mean = next(iter(_means(outcome, dataset).items()))
+        found.append((name, dataset, f"{mean:.1%}"))
     methods = len({cell.name for cell in outcome.summaries})
     what = "the mean test accuracy" if methods == 1 else f"the highest mean test accuracy of {methods} methods"
     if len(found) == 1:
@@ -73,8 +78,7 @@ def _best(outcome: Outcome) -> str:
 
 def _controls(outcome: Outcome) -> list[str]:
     """Sum up how perturbed methods did against their controls, in one sentence."""
-    judged = outcome.controls
-    judged = judged or [one for one in outcome.comparisons if one.role == "control"]
+    judged = outcome.controls or [one for one in outcome.comparisons if one.role == "control"]
     if not judged:
         return []
     if len(judged) == 1:
@@ -91,19 +95,10 @@ def summary(outcome: Outcome) -> Section | None:
     """What was compared, what came out, what to do next."""
     if not outcome.summaries:
         return None
-    compared = [tag("p", _counts(outcome)), tag("ul", *_methods(outcome))]
-    return Section(
-        "summary",
-        "In words",
-        [
-            tag("h3", "What was compared"),
-            *compared,
-            tag("h3", "What came out"),
-            tag("ul", *_results(outcome)),
-            tag("h3", "What to do next"),
-            tag("ul", *_next(outcome)),
-        ],
-    )
+    body = [tag("h3", "What was compared"), tag("p", _counts(outcome)), tag("ul", *_methods(outcome))]
+    body += [tag("h3", "What came out"), tag("ul", *_results(outcome))]
+    body += [tag("h3", "What to do next"), tag("ul", *_next(outcome))]
+    return Section("summary", "In words", body)
 
 
 def _describe(name: str) -> str:
@@ -143,12 +138,8 @@ def _methods(outcome: Outcome) -> list[Html]:
 def _results(outcome: Outcome) -> list[Html]:
     found = []
     for dataset in outcome.datasets:
-        means = {
-            cell.name: each.accuracy.mean
-            for cell, each in outcome.summaries.items()
-            if cell.dataset == dataset and each.accuracy is not None
-        }
-        best = max(means, key=lambda name: means[name])
+        means = _means(outcome, dataset)
+        best = next(iter(means))
         text = f" classified {means[best]:.1%} of the test nodes of {dataset} correctly"
         if len(means) > 1:
             text += f", the highest mean of all methods; the lowest is {min(means.values()):.1%}"

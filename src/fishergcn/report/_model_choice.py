@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fishergcn.drawing import Chart, Html, Layer, Panel, Row, Series, draw_rows, looks, tag
 from fishergcn.models import Selection
 from fishergcn.report._assessment import Subject
-from fishergcn.report._page import Figure, Section, count, number, setting_words, share, table
+from fishergcn.report._page import Figure, Section, count, number, share, table
 from fishergcn.training import RunRecord
 
 _CAPTION = (
@@ -52,7 +52,7 @@ def _table(selection: Selection) -> Html:
         [
             tag("th", tag("span", own[each.name].swatch, each.name, class_="name"), scope="row"),
             "chosen" if each.name == selection.chosen else each.left_out and f"left out: {each.left_out}",
-            ", ".join(setting_words(*pair) for pair in each.settings.items()) or "–",
+            ", ".join(f"{name.replace('_', ' ')} {_value(value)}" for name, value in each.settings.items()) or "–",
             share(each.val_accuracy, kind="main"),
             number(f"{each.val_cross_entropy:.4f}" if each.tried else "–", each.val_cross_entropy),
             count(each.runs),
@@ -62,6 +62,10 @@ def _table(selection: Selection) -> Html:
     ]
     heads = ("candidate", "outcome", "settings", "#accuracy %", "#cross entropy", "#runs", "#seconds")
     return table("Candidates", heads, rows)
+
+
+def _value(value: object) -> object:
+    return ("yes" if value else "no") if isinstance(value, bool) else value
 
 
 def candidates(selection: Selection | None, title: str) -> Section | None:

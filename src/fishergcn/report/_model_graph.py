@@ -11,6 +11,7 @@ from fishergcn.drawing import Chart, Html, draw_bars, draw_links, tag
 from fishergcn.errors import InputError
 from fishergcn.geometry.extrinsic import NodeLinks, node_links
 from fishergcn.report._assessment import GraphFacts, Subject, least_certain
+from fishergcn.report._captions import LINKS
 from fishergcn.report._page import Figure, Section, count, share, table
 
 _DEGREES = (
@@ -19,11 +20,6 @@ _DEGREES = (
 _NODES, _LINKS = 10, 3
 # With more links than this the derivatives of all of them take long: fewer nodes are looked at.
 _MANY_LINKS, _FEW_NODES = 1_000_000, 3
-_CAPTION = (
-    "The links around the least certain node. Blue: a stronger link would make the model more certain of its "
-    "prediction; orange: less certain. The bolder the line, the larger the effect. Filled nodes have the same "
-    "predicted class as the large one, hollow nodes another."
-)
 
 
 def graph_section(subject: Subject) -> Section:
@@ -119,7 +115,7 @@ def uncertain_nodes(subject: Subject) -> Section:
     heads += [] if why else ["links it depends on most"]
     body: list[Html | Figure] = [tag("p", _words(subject, why)), table("Least certain nodes", heads, rows)]
     if found and (first := found[next(iter(found))]).links:
-        body.append(Figure("", _CAPTION, [draw_links(first, "uncertain-links")]))
+        body.append(Figure("", LINKS.format(node="least certain node"), [draw_links(first, "uncertain-links")]))
     return Section("uncertain", "Where it is least certain", body)
 
 

@@ -133,13 +133,7 @@ def _cell(content: str, name: str, scope: str | None = None) -> Html:
 
 
 def number(text: str, value: float | None = None, kind: str = "", **attributes: str | float | None) -> Html:
-    """Return a cell with a number; tables sort by its full value.
-
-    Examples
-    --------
-    >>> number("81.2", 0.8123)
-    '<td class="number" data-value="0.8123">81.2</td>'
-    """
+    """Return a cell with a number; tables sort by its full value."""
     known = value if value is None or value == value else None
     return tag("td", text, class_=f"number {kind}".strip(), **attributes, data_value=known)
 
@@ -150,13 +144,7 @@ def count(value: int) -> Html:
 
 
 def percent(value: float, digits: int = 2) -> str:
-    """Return a fraction in percent, without the sign; a dash for NaN.
-
-    Examples
-    --------
-    >>> percent(0.8123), percent(float("nan"))
-    ('81.23', '–')
-    """
+    """Return a fraction in percent, without the sign; a dash for NaN."""
     return "–" if math.isnan(value) else f"{100 * value:.{digits}f}"
 
 
@@ -188,18 +176,6 @@ def named_digest(name: str, digest: str) -> Html:
 def in_words(values: Mapping[str, object]) -> str:
     """Return names with their values: of settings, of versions."""
     return ", ".join(f"{name} {value}" for name, value in values.items())
-
-
-def setting_words(name: str, value: object) -> str:
-    """Return a setting in words.
-
-    Examples
-    --------
-    >>> setting_words("weight_decay", 5e-4), setting_words("bias", True)
-    ('weight decay 0.0005', 'bias yes')
-    """
-    text = ("yes" if value else "no") if isinstance(value, bool) else value
-    return f"{name.replace('_', ' ')} {text}"
 
 
 def command(text: str) -> Html:

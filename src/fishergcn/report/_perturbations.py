@@ -90,12 +90,10 @@ def perturbations(judged: Sequence[Judged]) -> Section:
 
 def draw_perturbations(judged: Sequence[Judged]) -> Chart | None:
     """Draw the difference from the control over the radius: above with noise, below the mean without it."""
-    panels = _curves(judged)
-    chosen = looks(dict.fromkeys(each.neighborhood for each in judged))
-    label = "Perturbations against the control"
-    return (
-        draw_panels(label, panels, chosen, "perturbations", ylabel="difference, points", zero=True) if panels else None
-    )
+    if not (panels := _curves(judged)):
+        return None
+    words = ("Perturbations against the control", panels, looks(dict.fromkeys(each.neighborhood for each in judged)))
+    return draw_panels(*words, "perturbations", ylabel="difference, points", zero=True)
 
 
 def _curves(judged: Sequence[Judged]) -> dict[tuple[str, str], dict[str, list[tuple[float, Estimate]]]]:
@@ -104,12 +102,10 @@ def _curves(judged: Sequence[Judged]) -> dict[tuple[str, str], dict[str, list[tu
     datasets = tuple(dict.fromkeys(each.cell.dataset for each in judged))
     for noisy, words in ((True, "noise"), (False, "mean, no noise")):
         for dataset in datasets:
-            here = [
-                each for each in judged if each.cell.dataset == dataset and each.kind == _PLAIN and each.noisy == noisy
-            ]
             curves: dict[str, list[tuple[float, Estimate]]] = {}
-            for each in sorted(here, key=lambda one: one.radius):
-                curves.setdefault(each.neighborhood, []).append((each.radius, each.control))
+            for each in sorted(judged, key=lambda one: one.radius):
+                if (each.cell.dataset, each.kind, each.noisy) == (dataset, _PLAIN, noisy):
+                    curves.setdefault(each.neighborhood, []).append((each.radius, each.control))
             if curves:
                 panels[f"{dataset}: {words}", "radius"] = curves
     return panels

@@ -11,18 +11,7 @@ from fishergcn import datasets
 from fishergcn._settings.seeds import FIRST_SEED
 from fishergcn.drawing import Chart, Html, Layer, Panel, spread, tag
 from fishergcn.execution import chosen_config
-from fishergcn.report._page import (
-    Figure,
-    Section,
-    command,
-    entries,
-    in_short,
-    number,
-    share,
-    slug,
-    table,
-    write_page,
-)
+from fishergcn.report._page import Figure, Section, command, entries, in_short, number, share, slug, table, write_page
 from fishergcn.studies import Tuning, load_tuning
 
 _PROGRESS = (
@@ -91,7 +80,7 @@ def _trials(tuning: Tuning, name: str) -> Section:
             tag("th", f"{place} (best)" if trial is tuning.best else str(place), scope="row", data_value=place),
             share(trial.val_accuracy, kind="main"),
             number("–" if trial.val_loss is None else f"{trial.val_loss:.4f}", trial.val_loss),
-            *(_setting_cell(trial.settings.get(each)) for each in settings),
+            *(_cell(trial.settings.get(each)) for each in settings),
         ]
         for place, trial in shown
     ]
@@ -118,7 +107,7 @@ def _trials(tuning: Tuning, name: str) -> Section:
 
 def _setting(tuning: Tuning, name: str) -> Panel:
     pairs = [(trial.settings.get(name), trial) for trial in tuning.trials if name in trial.settings]
-    numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value, _ in pairs)
+    numeric = all(_numeric(value) for value, _ in pairs)
     words = list(dict.fromkeys(_value(value) for value, _ in pairs))
     places = [float(value) if numeric else words.index(_value(value)) + 1 for value, _ in pairs]  # type: ignore[arg-type]
     text = [f"{_in_words(name)} {_value(value)}\nvalidation {trial.val_accuracy:.2%}" for value, trial in pairs]
@@ -129,19 +118,18 @@ def _setting(tuning: Tuning, name: str) -> Panel:
         x, y = [places[each] + offsets[each] for each in here], [pairs[each][1].val_accuracy for each in here]
         layers.append(Layer("dot", x=x, y=y, text=[text[each] for each in here], color=color, size=size))
     log = "x" if numeric and min(places) > 0 and max(places) > 8 * min(places) else ""
-    ticks: list[float] = []
-    domain = None
-    if not numeric:
-        ticks, domain = [float(place) for place in range(1, len(words) + 1)], (0.4, len(words) + 0.6)
-    elif len(set(places)) <= 5:
-        ticks = sorted(set(places))
+    kinds = sorted(set(places))
+    ticks, domain = (kinds if len(kinds) <= 5 else [], None) if numeric else (kinds, (0.4, len(words) + 0.6))
     return Panel(_in_words(name), _in_words(name), "validation accuracy", layers, percent="y", log=log, x_domain=domain,
                  x_ticks=ticks, x_labels=[] if numeric else words, height=230)  # fmt: skip
 
 
-def _setting_cell(value: Any) -> Html:
-    numeric = isinstance(value, int | float) and not isinstance(value, bool)
-    return number("–" if value is None else _value(value), float(value) if numeric else None)
+def _cell(value: Any) -> Html:
+    return number("–" if value is None else _value(value), float(value) if _numeric(value) else None)
+
+
+def _numeric(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _command(tuning: Tuning) -> str:
@@ -150,8 +138,7 @@ def _command(tuning: Tuning) -> str:
              "scaling": "--scaling", "radius": "--radius"}  # fmt: skip
     data = ["--dataset", tuning.dataset] if tuning.dataset in datasets.available() else ["--graph", "YOUR-GRAPH"]
     words = ["fishergcn", "train", *data, "--method", tuning.method]
-    splits = list(dict.fromkeys(split for split, _ in tuning.runs))
-    for split in splits:
+    for split in dict.fromkeys(split for split, _ in tuning.runs):
         words += ["--splits", split]
     seeds = sorted({seed for _, seed in tuning.runs})
     if len(seeds) > 1:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from fishergcn._base.text import duration
 from fishergcn.drawing import (
     Chart,
     Html,
@@ -26,8 +27,7 @@ from fishergcn.geometry.extrinsic import GeometryRecord
 from fishergcn.report import _captions as captions
 from fishergcn.report._forest import controls_first, finding, paired_table
 from fishergcn.report._outcome import Outcome
-from fishergcn.report._page import Figure, Section, number, slug, table
-from fishergcn.report._protocol import protocol_card
+from fishergcn.report._page import Figure, Section, command, entries, in_words, named_digest, number, slug, table
 from fishergcn.report._tables import judged, result_table, tables_csv
 from fishergcn.studies import SPLITS_TO_JUDGE, Band, Comparison, Estimate, interval_source
 
@@ -41,11 +41,15 @@ _CURVES = (
 )
 _FIRST_SHOWN = 8  # methods switched on when the page opens; more would hide each other
 _FEWEST_POINTS = 3  # values of a setting, for a curve
-
-
-def protocol(outcome: Outcome) -> Section:
-    """What was run."""
-    return Section("protocol", "What was run", [protocol_card(outcome)])
+_RULES = {
+    "public": "public: the fixed training, validation and test nodes that come with the data",
+    "shuffled": "shuffled: the nodes of the public split, reassigned at random with each seed",
+    "per-class": "per class: equally many training and validation nodes from every class, drawn with each seed",
+}
+_TUNING = (
+    "The paper chose its hyperparameters by the test accuracy of GCN, on splits other than those of its tables; runs "
+    "with these settings inherit that choice."
+)
 
 
 def results(outcome: Outcome, looks: Looks) -> Section | None:
@@ -224,7 +228,8 @@ def geometry(folder: Path) -> Section | None:
         stem = "geometry-" + ("" if path.parent == folder else f"{slug(path.parent.name)}-")
         fisher, links = draw_fisher(record, f"{stem}fisher"), draw_links(record.links, f"{stem}links")
         body.append(Figure(fisher.label, captions.FISHER, [fisher]))
-        body.append(Figure(f"The links that matter most to {record.title}", captions.LINKS, [links]))
+        words = captions.LINKS.format(node="node that contributes most to that response")
+        body.append(Figure(f"The links that matter most to {record.title}", words, [links]))
     return Section("geometry", "How it responds to changes of the graph", body) if body else None
 
 
@@ -234,3 +239,61 @@ def _source(outcome: Outcome) -> str:
     found += [one.accuracy for one in outcome.summaries.values() if one.accuracy]
     single = bool(found) and all(one.unit == "seeds" for one in found)
     return interval_source(found) + (" (for this one split only)" if single else "")
+
+
+def protocol(outcome: Outcome) -> Section:
+    """What was run: everything that is needed to repeat the study."""
+    plan, records = outcome.plan, outcome.records
+    done, failed = sum(map(len, outcome.runs.values())), len(outcome.failed)
+    digests = dict(plan.digests) | {record.dataset: record.graph_digest for record in records}
+    found: list[tuple[str, list[Html | str]]] = [
+        ("Study", [f"{plan.title} (preset {plan.preset})", plan.source]),
+        ("Command", [command(outcome.command)] if outcome.command else []),
+        ("Data", [named_digest(name, digests.get(name, "unknown")) for name in plan.datasets]),
+        ("Splits", _split_rule(plan.splits)),
+        ("Seeds", [f"{_ranges(plan.seeds)} ({_count(len(plan.seeds), 'initialization')} per split)"]),
+        ("Runs", [f"{done:,} finished of {len(plan):,} planned" + (f", {failed:,} failed" if failed else "")]),
+        ("Settings", [_settings(outcome)]),
+        ("Changed from the preset", [*plan.changed]),
+        ("Versions", list(dict.fromkeys(in_words(record.versions) for record in records))),
+        ("Device", list(dict.fromkeys(record.device for record in records))),
+        ("Time", [f"{duration(sum(record.seconds for record in records))} of training in total"]),
+        ("Notes", [*plan.notes] if any("hyperparameters" in note for note in plan.notes) else [*plan.notes, _TUNING]),
+    ]
+    return Section("protocol", "What was run", [entries(found)])
+
+
+def _split_rule(splits: Sequence[str]) -> list[Html | str]:
+    """Describe split names by rule: how it is made, and its seeds."""
+    lines: list[Html | str] = []
+    for rule in dict.fromkeys(name.partition(":")[0] for name in splits):
+        lines.append(_RULES.get(rule, rule))
+        seeds = [name.rpartition(":")[2] for name in splits if name.startswith(f"{rule}:")]
+        if seeds:
+            shown = _ranges([int(seed) for seed in seeds]) if all(map(str.isdigit, seeds)) else ", ".join(seeds)
+            lines.append(f"seeds {shown} ({_count(len(seeds), 'split')})")
+    return lines
+
+
+def _ranges(numbers: Iterable[int]) -> str:
+    """Write whole numbers as ranges."""
+    spans: list[list[int]] = []
+    for each in sorted(set(numbers)):
+        if spans and each == spans[-1][1] + 1:
+            spans[-1][1] = each
+        else:
+            spans.append([each, each])
+    return ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in spans)
+
+
+def _settings(outcome: Outcome) -> Html:
+    configs = [cell.config.to_dict() for cell in outcome.plan.cells]
+    common = {key: value for key, value in configs[0].items() if all(config[key] == value for config in configs)}
+    texts = {
+        key: "×".join(map(str, value)) if isinstance(value, list | tuple) else value for key, value in common.items()
+    }
+    return tag("details", tag("summary", "settings common to all runs"), tag("code", in_words(texts)))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -26,11 +26,11 @@ from fishergcn.report._page import (
 from fishergcn.studies import load_selection, open_runs
 from fishergcn.training import RunRecord
 
-#: The stages in their order, with what each is for.
+# The stages in their order, with the title of each and what it is for.
 STAGES = {
-    "settings": "ways to prepare the features, each with the cheapest networks",
-    "candidates": "all candidates, each with the two best preparations",
-    "finalists": "the best candidates on more inner splits",
+    "settings": ("First: settings", "Ways to prepare the features, each with the cheapest networks."),
+    "candidates": ("Then: candidates", "All candidates, each with the two best preparations."),
+    "finalists": ("Last: finalists", "The best candidates on more inner splits."),
 }
 _RUNS = (
     "Small dots are single runs on inner splits of the labeled nodes, large marks their means. Only validation nodes "
@@ -115,10 +115,9 @@ def _stage(name: str, cells: Cells) -> Section:
             number(f"{seconds:.1f}", seconds),
             "ok" if not failed else f"{failed} failed",
         ])  # fmt: skip
-    title = {"settings": "First: settings", "candidates": "Then: candidates", "finalists": "Last: finalists"}[name]
-    said = tag("p", f"{STAGES[name][0].upper()}{STAGES[name][1:]}.")
+    title, words = STAGES[name]
     figure = _figure("Validation accuracy", f"stage-{name}", cells)
-    return Section(f"stage-{name}-section", title, [said, figure, table(title, heads, rows)])
+    return Section(f"stage-{name}-section", title, [tag("p", words), figure, table(title, heads, rows)])
 
 
 def _facts(records: list[RunRecord], selection: Selection | None) -> Section:

@@ -12,12 +12,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
-from fishergcn.integrations.pyg._averaging import MeanLoss
-from fishergcn.integrations.pyg._compare import difference
+from fishergcn.integrations.pyg._averaging import MeanLoss, RunningStatistics
 from fishergcn.integrations.pyg._entry import InForce, eagerly, enter, in_force, leave
 from fishergcn.integrations.pyg._graph import Reading
-from fishergcn.integrations.pyg._layers import Layer, find_layers
-from fishergcn.integrations.pyg._statistics import RunningStatistics
+from fishergcn.integrations.pyg._layers import Layer, difference, find_layers
 from fishergcn.perturbation import Coordinates, PerturbationWarning, SpectralAdversary
 
 if TYPE_CHECKING:

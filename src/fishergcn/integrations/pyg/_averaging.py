@@ -1,13 +1,14 @@
-"""The mean of several losses whose gradients are taken one after the other, in the memory of one."""
+"""A step of several passes: the mean of their losses, in the memory of one, and what batch normalization keeps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from fishergcn.errors import InputError
 
@@ -25,13 +26,7 @@ class MeanLoss:
     A pass is kept whole, as PyTorch does by itself, where its gradients cannot be taken yet: the loss is no scalar, a
     float16 loss still has to be scaled, a hook on a parameter must see the sum alone, or it holds a reentrant
     checkpoint.
-
-    Parameters
-    ----------
-    passes : int
-        M.
-    keep : bool
-        Keep all passes whole; needed for second derivatives.
+    ``keep`` does so with all M ``passes``, for second derivatives.
     """
 
     def __init__(self, passes: int, keep: bool = False) -> None:
@@ -80,6 +75,42 @@ class MeanLoss:
         gradients = [self._gradients[leaf] for leaf in leaves]
         deposited: Tensor = _Deposit.apply(value.detach(), gradients, *leaves)  # type: ignore[no-untyped-call]
         return deposited if not value.requires_grad else deposited + (value - value.detach())
+
+
+class RunningStatistics:
+    """Keep what batch normalization remembers at where a step began, and end with the mean over its passes.
+
+    A pass takes r to (1 - m) r + m s_j; after the step it is (1 - m) r + m mean_j s_j, and one batch was counted.
+    """
+
+    def __init__(self, roots: Iterable[nn.Module]) -> None:
+        layers = {id(each): each for root in roots for each in root.modules() if isinstance(each, _BatchNorm)}
+        self._buffers = [
+            buffer
+            for each in layers.values()
+            if each.training and each.track_running_stats
+            for buffer in (each.running_mean, each.running_var, each.num_batches_tracked)
+            if buffer is not None
+        ]
+        self._before = [buffer.clone() for buffer in self._buffers]
+        self._after: list[list[Tensor]] = []
+
+    def end_of_pass(self) -> None:
+        """Remember the statistics of a pass, and go back to before it."""
+        if self._buffers:
+            self._after.append([buffer.clone() for buffer in self._buffers])
+            self._set(self._before)
+
+    def end_of_step(self) -> None:
+        """Move by the mean over the passes."""
+        if self._after:
+            means = [torch.stack(each).double().mean(dim=0) for each in zip(*self._after, strict=True)]
+            self._set(means)
+
+    def _set(self, values: Iterable[Tensor]) -> None:
+        with torch.no_grad():
+            for buffer, value in zip(self._buffers, values, strict=True):
+                buffer.copy_(value)
 
 
 class _Deposit(torch.autograd.Function):

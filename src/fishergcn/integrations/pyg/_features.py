@@ -11,9 +11,8 @@ from torch import Tensor, nn
 
 from fishergcn._base.checks import check_integer, check_real
 from fishergcn.errors import InputError
-from fishergcn.integrations.pyg._averaging import MeanLoss
+from fishergcn.integrations.pyg._averaging import MeanLoss, RunningStatistics
 from fishergcn.integrations.pyg._entry import InForce, current, in_force
-from fishergcn.integrations.pyg._statistics import RunningStatistics
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -73,23 +73,33 @@ class AddBuresSpectrum(BaseTransform):  # type: ignore[misc]
         self.normalize, self.weights = bool(normalize), weights
 
     def forward(self, data: Any) -> Any:
-        """Return ``data`` with the spectrum on it."""
-        return store_spectrum(data, self.rank, self.seed, Reading(self.self_links, self.normalize, self.weights))
+        """Return ``data`` with the spectrum on it, of each graph of a batch; zeros where there are fewer than k."""
+        rank, reading = self.rank, Reading(self.self_links, self.normalize, self.weights)
+        links = read_links(data, reading)
+        matrix = propagation_of(links, reading)
+        graph = graph_of_nodes(data)
+        blocks = [matrix] if graph is None else blocks_of(matrix, graph, int(data.num_graphs))
+        spectra = [graph_spectrum(block, rank, self.seed) for block in blocks]
+        device = device_of(data)
+        basis = np.concatenate([np.pad(each.eigenvectors, ((0, 0), (0, rank - each.rank))) for each in spectra])
+        eigenvalues = np.stack([np.pad(each.eigenvalues, (0, rank - each.rank)) for each in spectra])
+        data[BASIS] = torch.tensor(basis, device=device)
+        data[EIGENVALUES] = torch.tensor(eigenvalues, device=device)
+        data[TRACE] = torch.tensor([each.trace for each in spectra], dtype=torch.float64, device=device)
+        data[DIGEST] = digest_of(links, reading, graph, len(blocks)).to(device)
+        return data
 
     def __repr__(self) -> str:
         return f"AddBuresSpectrum(rank={self.rank}, self_links={self.self_links})"
 
 
 class Rows(NamedTuple):
-    """The rows of Ū (n, k) for the nodes of a pass, and which graph each node belongs to (None: one graph).
-
-    ``eigenvalues`` (G, k) are those of graphs that a batch brought along; ``part``: layers may see only the first rows.
-    """
+    """The rows of Ū (n, k) for the nodes of a pass."""
 
     basis: Tensor
-    graph: Tensor | None = None
-    eigenvalues: Tensor | None = None
-    part: bool = False
+    graph: Tensor | None = None  # which graph each node belongs to; None: one graph
+    eigenvalues: Tensor | None = None  # (G, k), of graphs that a batch brought along
+    part: bool = False  # layers may see only the first rows
 
 
 def digest_of(links: Links, reading: Reading, graph: Tensor | None = None, graphs: int = 1) -> Tensor:
@@ -118,23 +128,6 @@ def _mixed(word: Tensor) -> Tensor:
     word = (word ^ ((word >> 30) & 0x3FFFFFFFF)) * _MIX[0]
     word = (word ^ ((word >> 27) & 0x1FFFFFFFFF)) * _MIX[1]
     return word ^ ((word >> 31) & 0x1FFFFFFFF)
-
-
-def store_spectrum(data: Any, rank: int, seed: int, reading: Reading) -> Any:
-    """Put the spectrum of a graph, or of each graph of a batch, on ``data``; zeros where there are fewer than k."""
-    links = read_links(data, reading)
-    matrix = propagation_of(links, reading)
-    graph = graph_of_nodes(data)
-    blocks = [matrix] if graph is None else blocks_of(matrix, graph, int(data.num_graphs))
-    spectra = [graph_spectrum(block, rank, seed) for block in blocks]
-    device = device_of(data)
-    basis = np.concatenate([np.pad(each.eigenvectors, ((0, 0), (0, rank - each.rank))) for each in spectra])
-    eigenvalues = np.stack([np.pad(each.eigenvalues, (0, rank - each.rank)) for each in spectra])
-    data[BASIS] = torch.tensor(basis, device=device)
-    data[EIGENVALUES] = torch.tensor(eigenvalues, device=device)
-    data[TRACE] = torch.tensor([each.trace for each in spectra], dtype=torch.float64, device=device)
-    data[DIGEST] = digest_of(links, reading, graph, len(blocks)).to(device)
-    return data
 
 
 def stored_spectra(data: Any, links: Links, reading: Reading, rank: int | None) -> list[Spectrum] | None:
