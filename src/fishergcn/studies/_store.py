@@ -16,7 +16,7 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fishergcn._base.files import make_folder
 from fishergcn._base.json import parse_json
@@ -27,6 +27,7 @@ from fishergcn.studies._plan import Cell, Plan
 from fishergcn.studies._runs import Runs
 from fishergcn.training import RunRecord
 
+Fact = TypeVar("Fact")
 DATABASE = "runs.sqlite"
 SCHEMA = 3  # 1, of version 0.1, lacks `extra` and what plans have now; 2 has five scores; all are read
 _FACT = "fact "  # before the names of what the runner noted
