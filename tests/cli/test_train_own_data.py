@@ -181,7 +181,7 @@ class TestOwnData:
 
 
 def test_all_diverged_saves_nothing(files):
-    with pytest.raises(InputError, match="no run can be chosen: all 1 runs diverged"):
+    with pytest.raises(InputError, match="no run can be chosen: the only run diverged"):
         own(files, "--method", "gcn", "--lr", "1e38", "--epochs", 20, "--out", files / "m", "--quiet")
     assert not (files / "m").exists()
     assert not [name for name in os.listdir(files) if name.startswith(".")]

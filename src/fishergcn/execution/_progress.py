@@ -146,7 +146,7 @@ class Display(Listener):
         self._epoch = ", ".join(["", *parts])
         if self._live is None and now - self._shown > _LINE_EVERY:
             self._shown = now
-            self.say(self._line() + self._epoch)
+            self.say(f"{self._line()}{self._epoch}" if self._total else self._epoch.removeprefix(", "))
 
     def finished(self, name: Name, records: Sequence[RunRecord]) -> None:
         """Count runs that ended and, without a terminal, print a line now and then."""

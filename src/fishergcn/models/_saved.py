@@ -38,7 +38,9 @@ def best_run(records: Iterable[RunRecord], score: str = "accuracy") -> RunRecord
     runs = check_records(records)
     best = rank(runs, score)[0]
     if best.status != "ok" or not math.isfinite(best.val_loss):
-        raise InputError(f"no run can be chosen: all {len(runs)} runs diverged.")
+        raise InputError(
+            f"no run can be chosen: {'the only run' if len(runs) == 1 else f'all {len(runs)} runs'} diverged."
+        )
     return best
 
 

@@ -28,11 +28,12 @@ from fishergcn.nn._scaling import FeatureScaling
 from fishergcn.nn._view import Features, View, blockwise_view, full_view, local_view
 
 __all__ = [
-    "GCN", "Family", "Network", "Parameter", "Rule", "bases", "find_network", "make_features", "register", "unregister",
+    "GCN", "Family", "Network", "Parameter", "Rule", "View", "bases", "find_network", "make_features", "register",
+    "unregister",
 ]  # fmt: skip
 
 SHARED = (
-    "Base", "CompiledNetwork", "Dropout", "FeatureScaling", "Features", "LocalDropout", "MappedDropout", "Role", "View",
+    "Base", "CompiledNetwork", "Dropout", "FeatureScaling", "Features", "LocalDropout", "MappedDropout", "Role",
     "blockwise_view", "by_layer", "find_base", "full_view", "load_plugins", "local_view", "logits", "outside_modules",
     "ready_features", "relu_dropout", "times_weight", "words_per_node",
 )  # fmt: skip

@@ -156,11 +156,14 @@ class RunStore(Runs):
     def remember(self, name: str, make: Callable[[], Fact]) -> Fact:
         """Return the fact of this name, and if there is none, make it and keep it; None is not kept."""
         with _explained(self.path):
-            known = self._get(_FACT + name)
-        if known is None and (known := make()) is not None:
+            known: Fact | None = self._get(_FACT + name)
+        if known is not None:
+            return known
+        made = make()
+        if made is not None:
             with _explained(self.path), self._connection:
-                self._put(_FACT + name, known)
-        return known
+                self._put(_FACT + name, made)
+        return made
 
     # Runs
 
