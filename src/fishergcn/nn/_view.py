@@ -33,10 +33,29 @@ Features: TypeAlias = "SparseFeatures | DenseFeatures"
 
 @dataclass(frozen=True)
 class View:
-    """A network's view of the graph: features, and for each layer its operator and the nodes it outputs (None: all).
+    """What a network sees of the graph: all of it, the part that some nodes depend on, or a mini-batch.
 
-    ``itself`` says where the nodes that each layer outputs stand among those that enter it (None: at the same place),
-    for networks that read a node beside what the matrix says of it.
+    Attributes
+    ----------
+    features
+        X of the nodes that enter the first layer: use :meth:`enter`.
+    operators
+        What each layer multiplies with, first layer first: use :meth:`propagate`.
+    rows
+        The nodes that each layer outputs; None for all in order, or where a mini-batch numbers its own.
+    itself
+        Where the nodes that each layer outputs stand among those that enter it, None for the same place; for networks
+        that read a node beside what the matrix says of it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fishergcn.nn import full_view, make_features
+    >>> from fishergcn.operators import DenseOperator
+    >>> view = full_view(make_features(np.eye(3)), DenseOperator(torch.ones(3, 3)), depth=1)
+    >>> hidden = view.enter(torch.ones(2, 3, 4))  # X W of two runs
+    >>> hidden.shape, view.propagate(0, hidden).shape, float(view.propagate(0, hidden)[0, 0, 0])
+    (torch.Size([3, 2, 4]), torch.Size([3, 2, 4]), 3.0)
     """
 
     features: Features | FeatureBlocks
