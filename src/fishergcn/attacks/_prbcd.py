@@ -55,6 +55,10 @@ class LinkWeightGCN(nn.Module):
         operator: Any = SimpleNamespace(propagate=lambda dense: product(dense[:, 0]).unsqueeze(1))
         return self.model.logits(operator)[:, 0]
 
+    def extra_repr(self) -> str:
+        """What ``print(module)`` shows."""
+        return f"{self.model!r}, order={self.order}"
+
 
 def prbcd_flips(
     model: TrainedModel, budget: int, *, block_size: int = 50_000, steps: int = 50, seed: int = 0
