@@ -329,3 +329,10 @@ def test_compiled_lanczos_steps_equal_plain_ones():
     torch.testing.assert_close(projected, wanted_projected, rtol=0, atol=1e-10)
     torch.testing.assert_close(basis, wanted, rtol=0, atol=1e-8)
     torch.testing.assert_close(basis @ basis.T, torch.eye(13, dtype=torch.float64), rtol=0, atol=1e-12)
+
+
+def test_eigenvalues_with_hundreds_of_copies_are_all_found():
+    """300 copies of each eigenvalue: a solver that starts from one vector sees each of them once."""
+    diagonal = np.repeat([0.5, 0.0, -0.5], 300)
+    found = top_spectrum(sparse.csr_array(sparse.diags_array(-diagonal)), 10, component="all")
+    np.testing.assert_allclose(found.eigenvalues, 1.5, atol=1e-8)

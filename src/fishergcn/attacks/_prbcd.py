@@ -37,10 +37,6 @@ class LinkWeightGCN(nn.Module):
         self.model, self.order = model, order
         self.own = torch.as_tensor(model.graph.adjacency.diagonal(), dtype=model.dtype, device=model.device)
 
-    def extra_repr(self) -> str:
-        """Return what the module is a function of."""
-        return repr(self.model)
-
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor) -> Tensor:
         """Return logits, shape (n, C)."""
         (source, target), own = edge_index, self.own.unsqueeze(1)
