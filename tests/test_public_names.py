@@ -116,6 +116,11 @@ def test_modules_are_private_and_packages_list_what_they_export() -> None:
         assert list(module.__all__) == sorted(set(module.__all__), key=module.__all__.index)
 
 
+def test_at_most_170_names_are_public() -> None:
+    own = {id(thing) for thing in OFFERED.values() if callable(thing)}
+    assert len(own) + len(CONSTANTS) <= 170
+
+
 @pytest.mark.parametrize("name", [name for name in MODULES if name != "fishergcn"])  # which imports names at first use
 def test_what_a_package_exports_is_for_users_or_for_siblings(name: str) -> None:
     """Users call what is in ``__all__``; ``SHARED`` has what only other packages need, or what functions return."""
