@@ -36,7 +36,8 @@ def test_embedded_data_admit_everything():
 
 
 def test_dense_features_are_admitted():
-    planned(ring(features=np.random.default_rng(0).normal(size=(60, 3))), *ATTACKS)
+    plan = planned(ring(features=np.random.default_rng(0).normal(size=(60, 3))), *ATTACKS)
+    assert {cell.options["attack"] for cell in plan.cells} == set(ATTACKS)
 
 
 @pytest.mark.parametrize(
