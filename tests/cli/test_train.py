@@ -257,7 +257,7 @@ def test_as_a_program(tmp_path):
 @pytest.mark.parametrize(("samples", "control"), [(1, "gcn"), (3, "gcn-x3"), (5, "gcn-x5")])
 def test_the_difference_follows_the_number_of_samples(samples, control):
     methods = [word for name in dict.fromkeys(["gcn", control, "fishergcn"]) for word in ("--method", name)]
-    options = ["--dataset", "cora", *methods, "--samples", samples, "--splits", 2, *FEW, "--quiet"]
+    options = ["--dataset", "cora", *methods, "--samples", samples, "--splits", 2, *FEW, "--workers", 1, "--quiet"]
     facts = json.loads(run(*options, "--json").stdout)
     references = {each["method"]: each["reference"] for each in facts["differences"]}
     assert references["fishergcn"] == control

@@ -11,13 +11,6 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("tool", ["results_tables.py", "robustness_tables.py"])
-def test_the_pages_are_up_to_date(tool):
-    command = [sys.executable, str(ROOT / "tools" / tool), "--check"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
-    assert (done.returncode, done.stdout) == (0, "up to date\n"), done.stderr
-
-
 def test_the_table_of_networks_is_up_to_date(tmp_path):
     pytest.importorskip("torch_geometric")
     page = ROOT / "docs" / "reproduction.md"

@@ -19,7 +19,7 @@ from fishergcn.execution._arguments import check_graph, chosen_config
 from fishergcn.execution._choice import choose_executor
 from fishergcn.execution._cost import ERROR, Part, cost_of, explain_out_of_memory
 from fishergcn.execution._devices import find_device
-from fishergcn.execution._jobs import Executor, Job, cut
+from fishergcn.execution._jobs import Job, cut
 from fishergcn.execution._progress import Display, Listener
 from fishergcn.execution._sharing import forget_shared, shared_arrays
 from fishergcn.graph import Graph
@@ -28,7 +28,6 @@ from fishergcn.splits import Split, choose
 from fishergcn.training import (
     BatchSettings,
     Method,
-    Problem,
     Run,
     RunRecord,
     TrainConfig,
@@ -117,15 +116,23 @@ def train(
     if batches is not None:
         return _in_batches(graph, methods, runs, config, batches, place, listener, keep_weights)
     executor = choose_executor(device, workers, most=max(len(runs), 1), on_epoch=listener.epoch)
-    found: list[RunRecord] = []
-    with contextlib.closing(executor), listener:
-        _begin(listener, graph, methods, runs)
+
+    def jobs() -> Iterator[Job]:
         for each in methods:
             with explain_out_of_memory(graph, each, config, place):
                 problem = prepare(graph, each, config, moved=weights)
             check_runs(problem, runs)
-            found += _records(problem, runs, executor, listener, keep_weights)
-    return found
+            for job in cut(problem, runs, executor.chunk_size(problem), keep_weights=keep_weights):
+                listener.started(_name(graph, each), len(job.runs))
+                yield job
+
+    found: dict[tuple[str, str, int], RunRecord] = {}
+    with contextlib.closing(executor), listener:
+        _begin(listener, graph, methods, runs)
+        for job, done in executor.run(jobs()):  # one call for all methods: its processes start once
+            found |= {(record.method, record.split, record.seed): record for record in done}
+            listener.finished(_name(graph, job.problem.method), done)
+    return [found[each.name, run.split.name, run.seed] for each in methods for run in runs]
 
 
 def _parsed(method: str | Iterable[str]) -> list[Method]:
@@ -146,19 +153,6 @@ def _check_batches(
             raise InputError("workers is for full-batch training; use torchrun for mini-batches.")
     elif process_count() > 1:
         raise InputError("torchrun needs a batch size: its processes share mini-batches.")
-
-
-def _records(
-    problem: Problem, runs: Sequence[Run], executor: Executor, listener: Listener, keep_weights: bool
-) -> list[RunRecord]:
-    """Return the records of all runs in their order, whatever that of the jobs."""
-    name = _name(problem.graph, problem.method)
-    jobs = list(cut(problem, runs, executor.chunk_size(problem), keep_weights=keep_weights))
-    records: dict[int, list[RunRecord]] = {id(job): [] for job in jobs}
-    for job, done in executor.run(_announced(jobs, name, listener)):
-        records[id(job)] += done
-        listener.finished(name, done)
-    return [record for job in jobs for record in records[id(job)]]
 
 
 def _in_batches(
@@ -234,12 +228,6 @@ def _refuse_what_cannot_fit(
 
 def _begin(listener: Listener, graph: Graph, methods: Sequence[Method], runs: Sequence[Run]) -> None:
     listener.begin(", ".join(each.name for each in methods), {_name(graph, each): len(runs) for each in methods})
-
-
-def _announced(jobs: Iterable[Job], name: tuple[str, str], listener: Listener) -> Iterator[Job]:
-    for job in jobs:
-        listener.started(name, len(job.runs))
-        yield job
 
 
 def _name(graph: Graph, method: Method) -> tuple[str, str]:
