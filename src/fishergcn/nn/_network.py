@@ -43,7 +43,7 @@ class Parameter:
     Attributes
     ----------
     shape
-        Of one run; a stack of R runs has (R, *shape).
+        Of one run; a stack of R runs has one dimension more, R, before it.
     decayed
         Whether its squared norm is in the loss.
     initial
@@ -63,7 +63,7 @@ class Parameter:
     stream: int = 0
 
     def start(self, keys: Tensor, dtype: torch.dtype) -> Tensor:
-        """Return the values that the runs of these keys start from, shape (R, *shape)."""
+        """Return the values that the runs of these keys start from, with R before the shape."""
         if self.initial == "glorot":
             fan_in, fan_out = self.shape
             return initial_weights(keys, self.stream, fan_in, fan_out, dtype)

@@ -89,7 +89,7 @@ class Matrix:
     symmetric: bool = True
     linked: bool = True
     into: Callable[[CSRArray, Path], CSRArray] | None = None
-    size: Callable[..., float] = _links
+    size: Callable[..., float] | None = None
     clustered: bool = False
 
     def __repr__(self) -> str:
@@ -146,7 +146,8 @@ class Matrix:
 
     def entries(self, graph: Graph, config: TrainConfig) -> float:
         """Return about how many entries P of a graph has."""
-        return self.size(graph.adjacency, **self._chosen(config))
+        count = _links if self.size is None else self.size
+        return count(graph.adjacency, **self._chosen(config))
 
 
 # Matrices of graphs that are in use: one of high order takes as long as some hundred epochs.
