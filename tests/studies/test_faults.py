@@ -77,6 +77,7 @@ def undisturbed(tmp_path_factory):
     return found
 
 
+@pytest.mark.slow
 def test_killed_three_times(tmp_path, undisturbed):
     moments = random.Random(0)
     for kill in range(3):

@@ -73,6 +73,7 @@ def options(*words):
     return tool.parser().parse_args(list(words))
 
 
+@pytest.mark.slow
 def test_training_from_the_command_line_and_going_on(tmp_path):
     command = ["--out", str(tmp_path), "--models", "gcn", "--datasets", "cora", "--splits", "1", "--seeds", "1"]
     command += ["--epochs", "2", "--processes", "2"]
