@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from scipy import sparse
 
-from fishergcn._base.types import AnyArray, CSRArray, MatrixLike
+from fishergcn._base.types import AnyArray, CSRArray, FloatArray, MatrixLike
 from fishergcn._settings.choices import Settings
 from fishergcn._settings.seeds import FIRST_SEED, check_seeds
 from fishergcn.errors import InputError
@@ -19,7 +19,7 @@ from fishergcn.execution._arguments import check_graph, chosen_config
 from fishergcn.execution._choice import choose_executor
 from fishergcn.execution._cost import ERROR, Part, cost_of, explain_out_of_memory
 from fishergcn.execution._devices import find_device
-from fishergcn.execution._jobs import Job, cut
+from fishergcn.execution._jobs import Executor, Job, cut
 from fishergcn.execution._progress import Display, Listener
 from fishergcn.execution._sharing import forget_shared, shared_arrays
 from fishergcn.graph import Graph
@@ -28,6 +28,7 @@ from fishergcn.splits import Split, choose
 from fishergcn.training import (
     BatchSettings,
     Method,
+    Problem,
     Run,
     RunRecord,
     TrainConfig,
@@ -116,22 +117,40 @@ def train(
     if batches is not None:
         return _in_batches(graph, methods, runs, config, batches, place, listener, keep_weights)
     executor = choose_executor(device, workers, most=max(len(runs), 1), on_epoch=listener.epoch)
-
-    def jobs() -> Iterator[Job]:
-        for each in methods:
-            with explain_out_of_memory(graph, each, config, place):
-                problem = prepare(graph, each, config, moved=weights)
-            check_runs(problem, runs)
-            for job in cut(problem, runs, executor.chunk_size(problem), keep_weights=keep_weights):
-                listener.started(_name(graph, each), len(job.runs))
-                yield job
-
-    found: dict[tuple[str, str, int], RunRecord] = {}
+    problems = (_prepared(graph, each, config, place, weights) for each in methods)
     with contextlib.closing(executor), listener:
         _begin(listener, graph, methods, runs)
-        for job, done in executor.run(jobs()):  # one call for all methods: its processes start once
-            found |= {(record.method, record.split, record.seed): record for record in done}
-            listener.finished(_name(graph, job.problem.method), done)
+        return _records(methods, problems, runs, executor, listener, keep_weights)
+
+
+def _prepared(
+    graph: Graph, method: Method, config: TrainConfig, device: torch.device, moved: FloatArray | None
+) -> Problem:
+    with explain_out_of_memory(graph, method, config, device):
+        return prepare(graph, method, config, moved=moved)
+
+
+def _records(
+    methods: Sequence[Method],
+    problems: Iterable[Problem],
+    runs: Sequence[Run],
+    executor: Executor,
+    listener: Listener,
+    keep_weights: bool,
+) -> list[RunRecord]:
+    """Return the records of all runs in their order; one call serves all methods, so processes start once."""
+    found: dict[tuple[str, str, int], RunRecord] = {}
+
+    def jobs() -> Iterator[Job]:
+        for problem in problems:
+            check_runs(problem, runs)
+            for job in cut(problem, runs, executor.chunk_size(problem), keep_weights=keep_weights):
+                listener.started(_name(problem.graph, problem.method), len(job.runs))
+                yield job
+
+    for job, done in executor.run(jobs()):
+        found |= {(record.method, record.split, record.seed): record for record in done}
+        listener.finished(_name(job.problem.graph, job.problem.method), done)
     return [found[each.name, run.split.name, run.seed] for each in methods for run in runs]
 
 
