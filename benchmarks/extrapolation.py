@@ -59,7 +59,7 @@ def predicted(nodes: int, links: int) -> dict[str, float]:
 
 
 def extrapolated(links: int, ratio: float, seconds: float, efficiency: float) -> dict[str, Any]:
-    """Return an epoch on a graph with so many links, by several processes; ``seconds`` are those of a link."""
+    """Return the time of an epoch for a number of links and processes, from the ``seconds`` of one link."""
     nodes = int(links / ratio)
     one = predicted(nodes, links) | {"epoch_seconds": links * seconds}
     exchange = one["steps"] * (LATENCY + 2 * one["weight_bytes"] / BANDWIDTH)

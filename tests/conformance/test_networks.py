@@ -294,6 +294,12 @@ def test_parameters_that_break_the_contract_are_refused(tensors, message):
         Broken(tensors).tensors(2, 3, EXACT)
 
 
+def test_a_class_of_the_same_name_elsewhere_is_another_network():
+    double = type("GraphConvolution", (Broken,), {"name": "gcn"})
+    with pytest.raises(InputError, match="there is a network 'gcn' already"):
+        register(double({"weights.0": Parameter((8, 3))}))
+
+
 def test_logits_of_the_wrong_shape_are_refused():
     network = Broken({"weights.0": Parameter((8, 3))}, torch.zeros(40, 1, 2))
     with pytest.raises(InputError, match=r"'broken' must return logits of shape \(40, 1, 3\), got \(40, 1, 2\)"):

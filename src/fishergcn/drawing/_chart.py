@@ -116,7 +116,7 @@ class Chart:
 
 
 def _thin(curves: Sequence[dict[str, Any]], most: int) -> None:
-    """Keep no more than so many places, the same ones in all curves and evenly from all of them."""
+    """Thin out curves to a number of places, evenly spaced and the same in all of them."""
     places = sorted({x for curve in curves for x in curve["x"]})
     if len(places) > most:
         kept = {places[each] for each in np.linspace(0, len(places) - 1, most).round().astype(int)}

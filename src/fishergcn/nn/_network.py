@@ -264,10 +264,15 @@ def register(base: Base) -> Base:
             "Laplacian has no neighborhood."
         )
     known = _BASES.get(base.name)
-    if known is not None and type(known).__qualname__ != type(base).__qualname__:
+    if known is not None and _class_name(known) != _class_name(base):
         raise InputError(f"there is a network {base.name!r} already; choose another name.")
     _BASES[base.name] = base
     return base
+
+
+def _class_name(base: Base) -> tuple[str, str]:
+    """Return by what a class is known: a module that is imported again makes another class of the same name."""
+    return type(base).__module__, type(base).__qualname__
 
 
 def unregister(name: str) -> None:
