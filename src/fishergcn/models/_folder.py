@@ -30,7 +30,7 @@ from fishergcn.graph import Graph
 from fishergcn.models._facts import FORMAT, Facts, read_facts
 from fishergcn.models._weights import read_tensors, write_tensors
 from fishergcn.splits import Split
-from fishergcn.training import RunRecord, parse_method
+from fishergcn.training import RunRecord, input_size, parse_method
 
 if TYPE_CHECKING:
     from fishergcn.models._trained import TrainedModel
@@ -106,11 +106,13 @@ def _shapes(graph: Graph, facts: Facts) -> dict[str, tuple[str, tuple[int, ...]]
     if not parse_method(facts.record.method).trained:
         return {"train": ("int64", (facts.split_sizes["train"],))}
     network = parse_method(facts.record.method).network
-    tensors = network.tensors(graph.num_features, graph.num_classes, config)
+    size = input_size(graph, config)
+    tensors = network.tensors(size, graph.num_classes, config)
     found: dict[str, tuple[str, tuple[int, ...]]] = {name: (config.dtype, each.shape) for name, each in tensors.items()}
     if config.scaling == "columns":
-        names = ("scale",) if sparse.issparse(graph.features) else ("center", "scale")
-        found |= {f"scaling.{name}": ("float64", (graph.num_features,)) for name in names}
+        centered = not sparse.issparse(graph.features) and not config.links_as_features
+        names = ("center", "scale") if centered else ("scale",)
+        found |= {f"scaling.{name}": ("float64", (size,)) for name in names}
     return found
 
 

@@ -45,7 +45,7 @@ class Trainer:
             problem.method,
             problem.config,
             gpu=device.type == "cuda",
-            dense=not sparse.issparse(problem.graph.features),
+            dense=not sparse.issparse(problem.inputs),
             linked=problem.propagation.nnz > problem.graph.num_nodes,
         )
         self.recorder = Recorder() if self.plan.kind == "recorded" else None

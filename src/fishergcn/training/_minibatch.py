@@ -131,8 +131,7 @@ class MiniBatchTrainer:
         whole = Dropout(self.stack.keys, problem.samples, step, config.dropout)
         widths = problem.method.network.widths(1, config)[:-1]
         hidden = ((block.rows, width) for block, width in zip(blocks, widths, strict=False))
-        features: Any = problem.graph.features
-        return LocalDropout.of(whole, features, blocks[0].columns, hidden)
+        return LocalDropout.of(whole, problem.inputs, blocks[0].columns, hidden)
 
     def objective(self, batch: IntArray, step: int) -> tuple[Tensor, Tensor, Tensor]:
         """Return this process's share of a batch's loss, of its cross entropy, and of its accuracy."""
