@@ -68,9 +68,6 @@ class TrainConfig:
     own_weights
         Give a node weights V^l of its own beside those of what the matrix says, Ã H W + H V, so that it can disagree
         with its neighbors; ``sage`` always has them, and ``mlp`` has no use for them.
-    residual
-        Add what enters a hidden layer to what comes out of it, where both have the same width: H' = H + σ(norm(Z)),
-        which deep networks need.
     links_as_features
         Let the network read [X, A]: beside its features each node has its links, one column for each node, so that a
         network learns from *who* the neighbors are.
@@ -123,7 +120,6 @@ class TrainConfig:
     bias: bool = False
     own_weights: bool = False
     norm: Norm = "none"
-    residual: bool = False
     links_as_features: bool = False
     class_weight: ClassWeight = "none"
     samples: int = 5
@@ -158,7 +154,6 @@ class TrainConfig:
         self._check(_check_flag, "bias")
         self._check(_check_flag, "own_weights")
         self._check(check_choice, "norm", allowed=get_args(Norm))
-        self._check(_check_flag, "residual")
         self._check(_check_flag, "links_as_features")
         self._check(check_choice, "class_weight", allowed=get_args(ClassWeight))
         self._check(check_integer, "samples", minimum=1, maximum=1024)

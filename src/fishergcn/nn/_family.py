@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
@@ -22,10 +22,9 @@ _OWN = 500  # the first stream of V: those before are of W
 class Family(Network):
     """Networks that differ in their matrix P and in settings: a subclass needs to say no more than its texts and P.
 
-        z = P h W + h V + b,   h' = relu(norm(z)) + h in each hidden layer,   logits = the last z
+        z = P h W + h V + b,   h' = dropout(relu(norm(z))) in each hidden layer,   logits = the last z
 
-    with dropout on h. W are ``weights.l``, V ``own.l``, b ``biases.l``, scale and shift of a norm ``scales.l`` and
-    ``shifts.l``.
+    W are ``weights.l``, V ``own.l``, b ``biases.l``, scale and shift of a norm ``scales.l`` and ``shifts.l``.
 
     Examples
     --------
@@ -36,13 +35,9 @@ class Family(Network):
     ['weights.0', 'weights.1', 'biases.0', 'biases.1']
     """
 
-    def has_own_weights(self, config: TrainConfig) -> bool:
+    def sees_itself(self, config: TrainConfig) -> bool:
         """Whether the node itself has weights V; without links that would be the same as W."""
         return config.own_weights and self.matrix != "identity"
-
-    def sees_itself(self, config: TrainConfig) -> bool:
-        """Whether it has own weights, or a layer adds what enters it."""
-        return self.has_own_weights(config) or config.residual
 
     def is_plain(self, config: TrainConfig) -> bool:
         """Whether a layer is P h W and no more."""
@@ -53,7 +48,7 @@ class Family(Network):
         sizes = layer_sizes(inputs, config.hidden, classes)
         shapes = list(enumerate(pairwise(sizes)))
         found = {f"weights.{layer}": Parameter(shape, stream=layer) for layer, shape in shapes}
-        if self.has_own_weights(config):
+        if self.sees_itself(config):
             found |= {f"own.{layer}": Parameter(shape, stream=_OWN + layer) for layer, shape in shapes}
         if config.bias:
             found |= {f"biases.{layer}": _free(size, "zeros") for layer, size in enumerate(sizes[1:])}
@@ -74,8 +69,7 @@ class Family(Network):
         """Run the layers that the tensors make up."""
         part = {name: by_layer(weights, name) for name in ("weights", "own", "biases", "scales", "shifts")}
         norms = list(zip(part["scales"], part["shifts"], strict=True))
-        options: Any = {"biases": part["biases"], "own": part["own"], "norms": norms, "residual": config.residual}
-        return logits(part["weights"], view, dropout, **options, once=once)
+        return logits(part["weights"], view, dropout, biases=part["biases"], own=part["own"], norms=norms, once=once)
 
 
 def by_layer(weights: Mapping[str, Tensor], group: str) -> list[Tensor]:

@@ -1,9 +1,9 @@
 """The forward pass of the family of networks, written once for every operator, device and number of runs.
 
-    Z^l = P H^l W^l + H^l V^l + b^l,   H⁰ = X,   H^{l+1} = σ(norm(Z^l)) + H^l,   logits = Z^{L-1}
+    Z^l = P H^l W^l + H^l V^l + b^l,   H⁰ = X,   H^{l+1} = σ(norm(Z^l)),   logits = Z^{L-1}
 
-with ReLU σ, dropout on the input of every layer, and V^l (own weights), b^l (biases), norm and the last term (residual)
-that may be left out. The paper's graph convolutional network has none of them, and P = Ã.
+with ReLU σ, dropout on the input of every layer, and V^l (own weights), b^l (biases) and norm that may be left out. The
+paper's graph convolutional network has none of them, and P = Ã.
 """
 
 from __future__ import annotations
@@ -37,64 +37,52 @@ def logits(
     biases: Sequence[Tensor] = (),
     own: Sequence[Tensor] = (),
     norms: Sequence[tuple[Tensor, Tensor]] = (),
-    residual: bool = False,
     once: bool = False,
 ) -> Tensor:
     """Run R networks with M samples each over a view: entry r * M + m of (p, R * M, C) is sample m of run r.
 
     W^l (``weights``) and V^l (``own``) have shape (R, d_l, d_{l+1}), b^l (``biases``) shape (R, d_{l+1}). ``norms`` are
-    scale and shift of each hidden layer, whose units are first brought to mean 0 and variance 1 at each node.
-    ``residual``: what enters a hidden layer is added to what comes out of it, where their widths agree. Without
+    scale and shift of each hidden layer, whose units are first brought to mean 0 and variance 1 at each node. Without
     ``dropout`` M is 1, unless the operators are a larger batch. ``once``: no derivative of a derivative will be asked
     for.
     """
     samples, rate = (dropout.samples, dropout.rate) if dropout else (1, 0.0)
     if own:
         weights = [torch.cat(pair, dim=2) for pair in zip(weights, own, strict=True)]
-    nodes, product, kept = view.features.shape[0], None, 0
+    nodes, product = view.features.shape[0], None
     words = dropout.words(0, view.features.mask_words) if dropout else None
-    if len(weights) > 1 and not own and not residual:
+    if len(weights) > 1 and not own:
         product = half_first_product(view, weights[0], words, samples, rate, once=once)
     if product is None:
         hidden = view.times(weights[0], words, samples, rate)
     for layer, weight in enumerate(weights[1:], start=1):
         words = dropout.words(layer, nodes * words_per_node(weight.shape[1])) if dropout else None
         bias, norm = biases[layer - 1] if biases else None, norms[layer - 1] if norms else None
-        then = partial(
-            _activate, bias=bias, norm=norm, words=words, rate=rate, weight=weight, residual=residual, once=once
-        )
+        then = partial(_activate, bias=bias, norm=norm, words=words, rate=rate, weight=weight, once=once)
         if layer == 1 and product is not None:
-            hidden = then(product, view.rows[0], None)
+            hidden = then(product, view.rows[0])
         else:
-            hidden = view.propagate(layer - 1, hidden, then, own=bool(own), kept=kept)
-        kept = weight.shape[1] if residual else 0
+            hidden = view.propagate(layer - 1, hidden, then, own=bool(own))
     last = biases[-1] if biases else None
-    return view.propagate(-1, hidden, lambda values, _, __: _shifted(values, last), own=bool(own), kept=kept)
+    return view.propagate(-1, hidden, lambda values, _: _shifted(values, last), own=bool(own))
 
 
 def _activate(
     values: Tensor,
     rows: Tensor | None,
-    entered: Tensor | None,
     bias: Tensor | None,
     norm: tuple[Tensor, Tensor] | None,
     words: Tensor | None,
     rate: float,
     weight: Tensor,
-    residual: bool,
     once: bool,
 ) -> Tensor:
-    """Return H^l W^l of what a layer's product made, for these rows, and with ``residual`` H^l beside it."""
+    """Return H^l W^l of what a layer's product made, for these rows."""
     values = _shifted(values, bias)
     if norm is not None:
         scale, shift = (each.repeat_interleave(values.shape[1] // len(each), dim=0) for each in norm)
         values = torch.nn.functional.layer_norm(values, values.shape[-1:]) * scale + shift
-    if residual:
-        values = torch.relu(values)
-        if entered is not None and entered.shape[2] == values.shape[2]:
-            values = values + entered
-    out = activated_times_weight(values, rows, words, rate, weight, once=once)
-    return torch.cat([out, values], dim=2) if residual else out
+    return activated_times_weight(values, rows, words, rate, weight, once=once)
 
 
 def _shifted(values: Tensor, bias: Tensor | None) -> Tensor:

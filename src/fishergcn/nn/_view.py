@@ -25,9 +25,8 @@ from fishergcn.nn._dropout import Dropout
 from fishergcn.nn._features import DenseFeatures, SparseFeatures
 from fishergcn.operators import Operator, as_operator
 
-#: What follows a product: maps its values, the nodes of its rows, None for all, and what was kept of these nodes, to
-#: what enters the next layer.
-Then: TypeAlias = Callable[[Tensor, "Tensor | None", "Tensor | None"], Tensor]
+#: What follows a product: maps its values and the nodes of its rows, None for all, to what enters the next layer.
+Then: TypeAlias = Callable[[Tensor, "Tensor | None"], Tensor]
 #: Features made ready for products: see :func:`make_features`.
 Features: TypeAlias = "SparseFeatures | DenseFeatures"
 
@@ -82,40 +81,30 @@ class View:
         # Without masks the samples differ in the operator alone.
         return found.repeat_interleave(samples, dim=1) if words is None and samples > 1 else found
 
-    def propagate(
-        self, layer: int, dense: Tensor, then: Then | None = None, *, own: bool = False, kept: int = 0
-    ) -> Tensor:
+    def propagate(self, layer: int, dense: Tensor, then: Then | None = None, *, own: bool = False) -> Tensor:
         """Return a layer's product, shape (p, R * M, d), or what ``then`` makes of it and of the nodes of its rows.
 
-        The last ``kept`` columns of a node are neither propagated nor added, but given to ``then``. Of the others, with
-        ``own``, the first half is propagated, and the second half of a node itself is added to it.
+        With ``own``, the first half of the columns is propagated, and the second half of a node itself is added to it.
         """
         then = _as_it_is if then is None else then
-        operator, mine, aside = self.operators[layer], None, None
-        place = self.itself[layer] if self.itself else None
-        if kept:
-            aside = dense[..., -kept:] if place is None else dense[place, ..., -kept:]
-            dense = dense[..., :-kept].contiguous()
+        operator, mine = self.operators[layer], None
         if own:
             width = dense.shape[2] // 2
+            place = self.itself[layer] if self.itself else None
             mine = dense[..., width:] if place is None else dense[place, ..., width:]
             dense = dense[..., :width].contiguous()
         if isinstance(operator, RowBlocks):  # block by block: the whole product need not fit in memory
             found, first = [], 0
             for block in operator.each(dense):
-                at = slice(first, first + len(block))
-                found.append(then(_plus(block, _some(mine, at)), None, _some(aside, at)))
-                first = at.stop
+                last = first + len(block)
+                found.append(then(_plus(block, None if mine is None else mine[first:last]), None))
+                first = last
             return torch.cat(found)
-        return then(_plus(operator.propagate(dense), mine), self.rows[layer], aside)
+        return then(_plus(operator.propagate(dense), mine), self.rows[layer])
 
 
-def _as_it_is(values: Tensor, _: Tensor | None, __: Tensor | None) -> Tensor:
+def _as_it_is(values: Tensor, _: Tensor | None) -> Tensor:
     return values
-
-
-def _some(values: Tensor | None, at: slice) -> Tensor | None:
-    return None if values is None else values[at]
 
 
 def _plus(product: Tensor, mine: Tensor | None) -> Tensor:

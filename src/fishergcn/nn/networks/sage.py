@@ -21,7 +21,7 @@ class NodeAndNeighbors(Family):
     matrix = "mean"
     without_links = "mlp"
 
-    def has_own_weights(self, config: TrainConfig) -> bool:
+    def sees_itself(self, config: TrainConfig) -> bool:
         """Always: the matrix leaves out the node itself."""
         return True
 
