@@ -16,11 +16,11 @@ from torch import Tensor
 
 from fishergcn._base.memory import keep_freed_memory, return_freed_memory
 from fishergcn._base.provenance import device_name, versions
-from fishergcn._base.types import FloatArray, IntArray
+from fishergcn._base.types import AnyArray, FloatArray, IntArray
 from fishergcn._kernels.threads import many_rows
 from fishergcn.operators import as_operator
 from fishergcn.training._engine import Trainer
-from fishergcn.training._metrics import CALIBRATED, measure
+from fishergcn.training._metrics import CALIBRATED, measure, run_outputs
 from fishergcn.training._objective import Targets
 from fishergcn.training._problem import Problem, Run
 from fishergcn.training._records import RunRecord
@@ -68,8 +68,13 @@ class Epochs(Protocol):
     def keep(self, runs: Tensor) -> None:
         """Let the other runs leave the stack."""
 
-    def final_scores(self, weights: Mapping[str, Tensor], part: str) -> dict[str, FloatArray]:
-        """Return the scores of all runs on val or test nodes by name, each of shape (R,); none without any nodes."""
+    def final_scores(
+        self, weights: Mapping[str, Tensor], part: str, outputs: list[dict[str, AnyArray]] | None = None
+    ) -> dict[str, FloatArray]:
+        """Return the scores of all runs on val or test nodes by name, each of shape (R,); none without any nodes.
+
+        The logits of these nodes are added to the ``outputs`` of each run, as ``outputs.val`` or ``outputs.test``.
+        """
 
 
 def train_chunk(
@@ -206,13 +211,17 @@ class _Finals:
     def records(self, history: _History, seconds: float, keep_weights: bool) -> list[RunRecord]:
         """Score the weights and return a record of each run."""
         trainer = self.trainer
+        kept: list[dict[str, AnyArray]] = [{} for _ in trainer.runs]
         found = {
             f"{part}_{name}": values
             for part in ("val", "test")
-            for name, values in trainer.final_scores(self.weights, part).items()
+            for name, values in trainer.final_scores(self.weights, part, kept if keep_weights else None).items()
         }
         shapes = None if self.shape is None else self.shape.cpu().numpy()
-        arrays = {name: each.cpu().numpy() for name, each in self.weights.items()} if keep_weights else {}
+        if keep_weights:
+            for name, each in self.weights.items():
+                for own, array in zip(kept, each.cpu().numpy(), strict=True):
+                    own[name] = array.copy()
         return [
             make_record(
                 trainer.problem,
@@ -224,7 +233,7 @@ class _Finals:
                 epochs=int(history.epochs[at]),
                 curves=history.curves(at),
                 shape=[] if shapes is None else shapes[at].tolist(),
-                weights={name: each[at].copy() for name, each in arrays.items()} or None,
+                weights=kept[at] or None,
             )
             for at, (run, broken) in enumerate(zip(trainer.runs, history.diverged, strict=True))
         ]
@@ -246,8 +255,11 @@ def untrained(
     nodes = {part: [getattr(run.split, part) for run in runs] for part in ("train", "val", "test")}
     out = problem.method.rule.log_probabilities(operator, labels, nodes["train"], problem.graph.num_classes)
     found: dict[str, FloatArray] = {}
+    kept: list[dict[str, AnyArray]] = [{"train": run.split.train} for run in runs]
     for part in ("val", "test"):
         targets = Targets.of(nodes[part], labels, None, device, torch.float64)
+        for own, each in zip(kept, run_outputs(out, targets, nodes[part]), strict=True):
+            own[f"outputs.{part}"] = each
         found |= {f"{part}_{name}": values for name, values in measure(out, targets, part=part).items()}
     seconds = (time.perf_counter() - start) / len(runs)
     return [
@@ -257,7 +269,7 @@ def untrained(
             {name: float(values[at]) for name, values in found.items()},
             device_name(device),
             seconds,
-            weights={"train": run.split.train} if keep_weights else None,
+            weights=kept[at] if keep_weights else None,
         )
         for at, run in enumerate(runs)
     ]

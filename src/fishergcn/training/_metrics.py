@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from fishergcn._base.types import FloatArray
+from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.training import _temperature
 from fishergcn.training._objective import Targets, exact_cross_entropy, scores
 from fishergcn.training._scores import Tally, registered_scores
@@ -46,6 +46,12 @@ def measure(logits: Tensor, targets: Targets, decay: Tensor | float = 0.0, part:
         calibrated = calibration.apply(logits, calibration.fit(logits, targets))
         found[CALIBRATED] = exact_cross_entropy(calibrated, targets).cpu().numpy()
     return found
+
+
+def run_outputs(logits: Tensor, targets: Targets, nodes: Sequence[IntArray]) -> Iterator[FloatArray]:
+    """Yield the logits (N, C) of each run's own nodes, from those of all rows and runs, shape (p, R, C)."""
+    for at, own in enumerate(nodes):
+        yield logits[targets.rows[at, : len(own)], at].float().cpu().numpy()
 
 
 def measured(tally: Tally, runs: Callable[[], Iterable[tuple[Tensor, Tensor]]]) -> dict[str, FloatArray]:

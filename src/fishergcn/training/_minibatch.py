@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from fishergcn._base.types import FloatArray, IntArray
+from fishergcn._base.types import AnyArray, FloatArray, IntArray
 from fishergcn.errors import InputError
 from fishergcn.nn import Dropout, LocalDropout, View, blockwise_view
 from fishergcn.operators import BlockOperator, NodeBlockOperator, Operator, SparseMatrix
@@ -187,7 +187,9 @@ class MiniBatchTrainer:
         """Let the other runs leave the stack."""
         self.stack.keep(runs)
 
-    def final_scores(self, weights: Mapping[str, Tensor], part: str) -> dict[str, FloatArray]:
+    def final_scores(
+        self, weights: Mapping[str, Tensor], part: str, outputs: list[dict[str, AnyArray]] | None = None
+    ) -> dict[str, FloatArray]:
         """Return the scores on val or test nodes by name, each of shape (1,), all neighbors read; {} without any."""
         nodes = np.sort(getattr(self.runs[0].split, part))
         if len(nodes) == 0:

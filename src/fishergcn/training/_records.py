@@ -54,8 +54,9 @@ class RunRecord:
         What a measure other than training adds, as plain values: of an attack its name, its level and its size.
     weights
         What was tested, if it was asked for: the arrays of the network by name (W^l as ``weights.l``, a bias b^l as
-        ``biases.l``, …); of a method that trains nothing, as ``train``, the nodes that it learned from. Not part of the
-        record's plain values.
+        ``biases.l``, …); of a method that trains nothing, as ``train``, the nodes that it learned from; and the logits
+        of validation and test nodes, in the order of the split, as ``outputs.val`` and ``outputs.test``, unless it was
+        trained in mini-batches. Not part of the record's plain values.
 
     Examples
     --------
