@@ -10,7 +10,7 @@ from fishergcn.training._distributed import Group, is_first_process, process_cou
 from fishergcn.training._engine import Trainer
 from fishergcn.training._memory import held_bytes
 from fishergcn.training._methods import METHODS, Method, control_of, graph_free_of, parse_method, samples_of
-from fishergcn.training._metrics import measure
+from fishergcn.training._metrics import measure, score_of, temperature_of
 from fishergcn.training._minibatch import MiniBatchTrainer, train_prepared
 from fishergcn.training._objective import Targets, scores
 from fishergcn.training._problem import Problem, Run, check_runs, input_size, learnable, network_inputs, prepare
@@ -30,6 +30,7 @@ from fishergcn.training._sizes import Sizes
 from fishergcn.training._steps import plan_step
 from fishergcn.training._stopping import should_stop
 from fishergcn.training._travel import problem_arrays, problem_from_arrays, problem_key
+from fishergcn.training._work import work_of
 
 __all__ = [
     "METHODS", "BatchSettings", "Run", "RunRecord", "Score", "Tally", "TrainConfig", "backend", "control_of",
@@ -41,6 +42,6 @@ SHARED = (
     "batches", "check_fanout", "check_runs", "find_score", "held_bytes", "input_size", "is_first_process", "learnable",
     "make_record", "network_inputs",
     "measure", "outside_modules", "plan_step", "prepare_batches", "problem_arrays", "problem_from_arrays",
-    "problem_key", "process_count", "process_group", "rank", "registered_scores", "samples_of", "score_fields",
-    "scores", "should_stop", "train_chunk", "train_prepared",
+    "problem_key", "process_count", "process_group", "rank", "registered_scores", "samples_of", "score_fields", "score_of",
+    "scores", "should_stop", "temperature_of", "train_chunk", "train_prepared", "work_of",
 )  # fmt: skip

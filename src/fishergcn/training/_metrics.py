@@ -12,7 +12,7 @@ from torch import Tensor
 from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.training import _temperature
 from fishergcn.training._objective import Targets, exact_cross_entropy, scores
-from fishergcn.training._scores import Tally, registered_scores
+from fishergcn.training._scores import Score, Tally, registered_scores
 
 CALIBRATED = "calibrated_cross_entropy"
 CALIBRATIONS = {"temperature": _temperature}
@@ -46,6 +46,22 @@ def measure(logits: Tensor, targets: Targets, decay: Tensor | float = 0.0, part:
         calibrated = calibration.apply(logits, calibration.fit(logits, targets))
         found[CALIBRATED] = exact_cross_entropy(calibrated, targets).cpu().numpy()
     return found
+
+
+def score_of(score: Score, log_probabilities: FloatArray, labels: IntArray) -> float:
+    """Return a score of log p (N, C) on nodes of known class (N,); NaN where it is not defined."""
+    logits, classes = torch.from_numpy(np.ascontiguousarray(log_probabilities)), torch.from_numpy(np.asarray(labels))
+    counts = confusion(logits.argmax(-1)[None], classes[None], logits.shape[1]).numpy()
+    loss = -logits.gather(1, classes[:, None]).mean(0).numpy()
+    return float(score.measure(Tally(counts, loss, loss), [(logits, classes)])[0])
+
+
+def temperature_of(logits: FloatArray, labels: IntArray) -> float:
+    """Return the temperature at which the cross entropy of logits (N, C) on nodes of known class is least."""
+    rows = np.arange(len(labels))
+    targets = Targets.of([rows], np.asarray(labels), None, torch.device("cpu"), torch.float64)
+    given = torch.from_numpy(np.asarray(logits, dtype=np.float64))
+    return float(_temperature.fit(given[:, None], targets)["temperature"][0])
 
 
 def run_outputs(logits: Tensor, targets: Targets, nodes: Sequence[IntArray]) -> Iterator[FloatArray]:
