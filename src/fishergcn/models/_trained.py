@@ -77,7 +77,9 @@ class TrainedModel:
     runs : tuple of Run
         Split and seed of each network; empty where the split is not known.
     chosen_from : int
-        From how many runs this one was chosen, by validation accuracy.
+        From how many runs this one was chosen.
+    chosen_by : str
+        By which validation score.
     selection : Selection, or None
         How :func:`fishergcn.fit` chose method and settings.
 
@@ -106,6 +108,7 @@ class TrainedModel:
     records: tuple[RunRecord, ...] = ()
     runs: tuple[Run, ...] = ()
     chosen_from: int = 1
+    chosen_by: str = "accuracy"
     selection: Selection | None = None
     _learned_from: tuple[IntArray, ...] = ()  # the training nodes, for a method that trains nothing
     _scaling: FeatureScaling | None = None

@@ -23,7 +23,10 @@ from fishergcn.training._scores import (
     outside_modules,
     register_score,
     registered_scores,
+    score_field,
     score_fields,
+    scores_shown,
+    titled,
     unregister_score,
 )
 from fishergcn.training._sizes import Sizes
@@ -40,6 +43,6 @@ SHARED = (
     "Group", "Method", "MiniBatchTrainer", "NeighborSampler", "Problem", "Progress", "Sizes", "Targets", "Trainer",
     "batches", "check_fanout", "check_runs", "find_score", "held_bytes", "is_first_process", "learnable", "make_record",
     "measure", "outside_modules", "plan_step", "prepare_batches", "problem_arrays", "problem_from_arrays",
-    "problem_key", "process_count", "process_group", "rank", "registered_scores", "samples_of", "score_fields",
-    "scores", "should_stop", "train_chunk", "train_prepared",
+    "problem_key", "process_count", "process_group", "rank", "registered_scores", "samples_of", "score_field",
+    "score_fields", "scores", "scores_shown", "should_stop", "titled", "train_chunk", "train_prepared",
 )  # fmt: skip

@@ -157,7 +157,8 @@ def rank(runs: Iterable[Ranked], score: str = "accuracy") -> list[Ranked]:
     sign = 1.0 if entry.better == "high" else -1.0
 
     def order(run: Any) -> tuple[float, ...]:
-        value, loss = getattr(run, f"val_{entry.name}"), math.inf if run.val_loss is None else run.val_loss
+        loss = math.inf if run.val_loss is None else run.val_loss
+        value = loss if entry.name == "loss" else getattr(run, f"val_{entry.name}")
         fine = getattr(run, "status", "ok") == "ok" and math.isfinite(loss)
         return fine, -math.inf if math.isnan(value) else sign * value, -loss if fine else 0.0
 
