@@ -108,8 +108,8 @@ class TrainedModel:
     records: tuple[RunRecord, ...] = ()
     runs: tuple[Run, ...] = ()
     chosen_from: int = 1
-    chosen_by: str = "accuracy"
     selection: Selection | None = None
+    chosen_by: str = "accuracy"
     _learned_from: tuple[IntArray, ...] = ()  # the training nodes, for a method that trains nothing
     _scaling: FeatureScaling | None = None
     _sizes: tuple[Mapping[str, int], ...] = ()

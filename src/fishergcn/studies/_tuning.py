@@ -222,7 +222,9 @@ def _identity(base: Problem, runs: Sequence[Run], grid: str | None, by: Score) -
         hashlib.sha256(np.concatenate([run.split.train, [-1], run.split.val]).tobytes()).hexdigest() for run in runs
     ]
     named = [[run.split.name, run.seed, part] for run, part in zip(runs, parts, strict=True)]
-    facts = [base.graph.name, base.graph.digest, base.method.name, base.config.to_dict(), grid, named]
+    # What is as it was before there was a choice is left out, so that older searches go on.
+    config = {name: value for name, value in base.config.to_dict().items() if (name, value) != ("score", "loss")}
+    facts = [base.graph.name, base.graph.digest, base.method.name, config, grid, named]
     facts += [] if by.name == "accuracy" else [by.name]
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
