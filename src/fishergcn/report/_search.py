@@ -19,7 +19,8 @@ from fishergcn.training import Score
 
 _PROGRESS = (
     "Each dot is a trial: the mean validation {score} ({direction}) of one choice of settings over all splits and "
-    "seeds. The line is the best so far. Test nodes are never used in a search. Drag over the chart, or use the buttons, to zoom."
+    "seeds. The line is the best so far. Test nodes are never used in a search. Drag over the chart, or use the "
+    "buttons, to zoom."
 )
 _SETTINGS = (
     "Validation {score} of all trials against each setting, the best in orange. Dots that {rise} toward one side show "

@@ -62,6 +62,12 @@ class Tuning:
         return rank(self.trials, self.score)[0]
 
     @property
+    def last(self) -> str:
+        """The score of the last trial and of the best, in words."""
+        last, best = (self.measure.text(self.value(each)) for each in (self.trials[-1], self.best))
+        return f"validation {self.measure.title} {last}, best {best}"
+
+    @property
     def measure(self) -> Score:
         """The score that the search goes by."""
         return find_score(self.score)

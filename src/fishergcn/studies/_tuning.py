@@ -132,9 +132,7 @@ def tune(
                 _enqueue_next(optuna, study, space, found)
             study.optimize(objective, n_trials=1)
             found = _finished(optuna, study, by)
-            made = _written(place, base, found, runs, by)
-            last, best = (by.text(made.value(each)) for each in (found[-1], made.best))
-            listener.say(f"trial {len(found)} of {wanted}: validation {by.title} {last}, best {best}")
+            listener.say(f"trial {len(found)} of {wanted}: {_written(place, base, found, runs, by).last}")
     return _written(place, base, found, runs, by)
 
 

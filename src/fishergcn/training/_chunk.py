@@ -176,7 +176,7 @@ class _History:
             value = watched_values(self.watched, self.classes, loss, measured[4:])
             self.values[4:, runs, epoch] = value
             # Where the score is not defined the cross entropy alone decides.
-            first, second = np.where(np.isnan(value), math.inf, -self.watched.gain(value)), measured[4]
+            first, second = np.where(np.isnan(value), math.inf, self.watched.gain(-1.0) * value), measured[4]
         least = self._least[:, runs]
         better = (first < least[0]) | ((first == least[0]) & (second < least[1]))
         self._least[:, runs[better]] = np.stack([first, second])[:, better]

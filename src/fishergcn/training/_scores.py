@@ -134,7 +134,7 @@ class Score:
         """What its differences are, above a column of them."""
         return f"{self.title}, points" if self.percent else self.title
 
-    def gain(self, difference: Any) -> Any:
+    def gain(self, difference: float) -> float:
         """Return a difference with the sign that is positive where it is better."""
         return difference if self.better == "high" else -difference
 
