@@ -51,7 +51,8 @@ def list_(folder: shared.RunsFolder, score: shared.Score = None, json: shared.Js
         ]
         for each in found
     ]
-    columns = ["data set", "method", *scores[:4], *map(_head, shown.values()), "seconds"]
+    first, *others = shown.values()
+    columns = ["data set", "method", *scores[:4], first.head, *map(_head, others), "seconds"]
     console().print(table(f"{len(rows)} runs in {folder}", columns, rows))
 
 

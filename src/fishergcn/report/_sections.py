@@ -28,9 +28,8 @@ from fishergcn.report import _captions as captions
 from fishergcn.report._forest import controls_first, finding, paired_table
 from fishergcn.report._outcome import Outcome
 from fishergcn.report._page import Figure, Section, command, entries, in_words, named_digest, number, slug, table
-from fishergcn.report._tables import beside_paper, judged, result_table, tables_csv
+from fishergcn.report._tables import beside_paper, judged, result_table, scores_of_tables, tables_csv
 from fishergcn.studies import SPLITS_TO_JUDGE, Band, Comparison, Estimate, interval_source
-from fishergcn.training import scores_shown
 
 Looks = Mapping[str, Look]
 # Name in the record, title, whether it is shown in percent.
@@ -59,7 +58,7 @@ def results(outcome: Outcome, looks: Looks) -> Section | None:
         return None
     tables = [part for name in outcome.datasets for part in (tag("h3", name), result_table(outcome, name, looks))]
     link = data_link("tables.csv", "tables.csv", tables_csv(outcome))
-    shown = scores_shown(outcome.score)
+    shown = scores_of_tables(outcome)
     unknown = any(each.name not in summary.scores for summary in outcome.summaries.values() for each in shown)
     missing = " Older versions did not measure all of them." if unknown else ""
     meanings = " ".join(map(captions.meaning, shown))

@@ -40,18 +40,25 @@ _JUDGED: tuple[Column, ...] = (
 )
 
 
-def _ours(score: Score) -> list[Column]:
+def scores_of_tables(outcome: Outcome) -> list[Score]:
+    """Return the scores that tables have, as far as there are runs with them; first the one they are about."""
+    known = {outcome.score.name}.union(*(summary.scores for summary in outcome.summaries.values()))
+    return [each for each in scores_shown(outcome.score) if each.name in known]
+
+
+def _ours(score: Score, others: Sequence[Score]) -> list[Column]:
     """Return the columns of our runs: the score that the tables are about with its interval, then the others."""
     parts = {"mean": ("", score.head), "low": ("_low", "low"), "high": ("_high", "high"), "std": ("_std", "std")}
     return [
         ("runs", "runs", lambda summary: summary.ok, lambda value: f"{value:,.0f}"),
         *((score.name + end, head, _part(score.name, part), score.number) for part, (end, head) in parts.items()),
-        *((each.name, each.head, _part(each.name, "mean"), each.number) for each in scores_shown(score)[1:]),
+        *((each.name, each.head, _part(each.name, "mean"), each.number) for each in others),
     ]
 
 
 def _columns(outcome: Outcome) -> list[Column]:
-    return [*_ours(outcome.score), *(_PAPER if beside_paper(outcome) else ()), *(_JUDGED if judged(outcome) else ())]
+    first, *others = scores_of_tables(outcome)
+    return [*_ours(first, others), *(_PAPER if beside_paper(outcome) else ()), *(_JUDGED if judged(outcome) else ())]
 
 
 def beside_paper(outcome: Outcome) -> bool:
@@ -67,8 +74,8 @@ def judged(outcome: Outcome) -> bool:
 def result_table(outcome: Outcome, dataset: str, looks: Mapping[str, Look]) -> Html:
     """Return the results on one data set; every number cell carries its full value in ``data-value``."""
     columns, low = _columns(outcome), f"{outcome.score.name}_low"
-    ours = len(_ours(outcome.score)) - 1  # low and high share a column
-    spans = ("", 1), ("ours", ours - 1), ("paper", len(_PAPER)), ("ours − paper", len(_JUDGED))
+    ours = 2 + len(scores_of_tables(outcome))  # the interval, which is one column, and the spread beside them
+    spans = ("", 1), ("ours", ours), ("paper", len(_PAPER)), ("ours − paper", len(_JUDGED))
     shown = spans[: 4 if judged(outcome) else 3]
     groups = [tag("th", text, class_="group", colspan=str(span), scope="colgroup") for text, span in shown]
     heads = [
@@ -87,7 +94,8 @@ def result_table(outcome: Outcome, dataset: str, looks: Mapping[str, Look]) -> H
 
 def tables_csv(outcome: Outcome) -> str:
     """Return all results, one row for each cell, with every digit."""
-    numbers = [*_ours(outcome.score), *((*_PAPER, *_JUDGED) if outcome.score is _ACCURACY else ())]
+    first, *others = scores_shown(outcome.score)
+    numbers = [*_ours(first, others), *((*_PAPER, *_JUDGED) if outcome.score is _ACCURACY else ())]
     columns = ["dataset", "cell", "method", "variant", *(name for name, _, _, _ in numbers)]
     rows = [
         [cell.dataset, cell.name, cell.method, cell.variant, *(_known(value(summary)) for _, _, value, _ in numbers)]
@@ -100,7 +108,7 @@ def tables_markdown(outcome: Outcome) -> str:
     """Return results and paired differences as Markdown."""
     score = outcome.score
     heads = ["data set", "method", "runs", f"{score.head} [95% interval]", "std"]
-    heads += [each.head for each in scores_shown(score)[1:]]
+    heads += [each.head for each in scores_of_tables(outcome)[1:]]
     heads += ["paper: accuracy %", "paper: loss"] if beside_paper(outcome) else []
     heads += ["difference in accuracy, points", "in std. errors"] if judged(outcome) else []
     results = [[cell.dataset, cell.name, *_markdown_cells(outcome, cell)] for cell in outcome.summaries]
