@@ -151,7 +151,7 @@ def print_results(runs: Runs, score: Score) -> None:
     """Print the results of each data set, then the differences; of attacks, the ends of their curves."""
     from fishergcn.studies import compare, control_equivalence, interval_source, summarize
 
-    plan, out = runs.plan, console()
+    plan, out, change = runs.plan, console(), score.unit.strip() or "difference"
     cells, compared = summarize(runs), compare(runs, f"test_{score.name}")
     known = [each.scores[score.name] for each in cells if score.name in each.scores]
     if not known and any(each.scores for each in cells):
@@ -161,16 +161,7 @@ def print_results(runs: Runs, score: Score) -> None:
     intervals = f"{score.title[0].upper()}{score.title[1:]}: {score.direction}. "
     intervals += f"Intervals: 95%, from {interval_source(known)}{note}."
     if plan.measure == "attack":
-        heads = [
-            "data set",
-            "attack",
-            "method",
-            "plain",
-            "level",
-            score.head,
-            "minus",
-            f"{_difference_head(score)} [95% interval]",
-        ]
+        heads = ["data set", "attack", "method", "plain", "level", score.head, "minus", f"{change} [95% interval]"]
         title = f"Test {score.title} under the strongest setting of each attack"
         out.print(table(title, heads, _attack_rows(cells, compared, score)))
         done = sum(each.ok for each in cells)
@@ -181,7 +172,7 @@ def print_results(runs: Runs, score: Score) -> None:
         out.print(narrow(_result_table(f"{plan.title}: {dataset}", shown, score)))
         rows = [_difference_row(each, score) for each in compared if each.dataset == dataset]
         if rows:
-            columns = ["method", "minus", _difference_head(score), "interval", "p", "won:tied:lost"]
+            columns = ["method", "minus", change, "interval", "p", "won:tied:lost"]
             out.print(narrow(table(f"Paired differences in test {score.title}: {dataset}", columns, rows)))
     out.print(f"{intervals} p: Wilcoxon signed-rank over {unit}.", soft_wrap=True)
     pooled = control_equivalence(runs, f"test_{score.name}")
@@ -210,10 +201,6 @@ _SHORT = {"balanced_accuracy": "bal. %", "macro_f1": "F1 %", "loss": "loss"}
 
 def _head(score: Score) -> str:
     return _SHORT.get(score.name, score.head)
-
-
-def _difference_head(score: Score) -> str:
-    return "points" if score.percent else "difference"
 
 
 def _result_table(title: str, cells: Sequence[CellSummary], score: Score) -> Table:
