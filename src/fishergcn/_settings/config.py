@@ -51,12 +51,16 @@ class TrainConfig:
     stopping
         ``"paper"``: stop when the mean validation loss of the last 10 epochs exceeds that of the last 100 and
         the mean accuracy is below (checked from epoch 102); ``"patience"``: when the validation loss has not
-        improved for ``patience`` epochs; ``"none"``.
+        improved for ``patience`` epochs, or what ``score`` names instead; ``"none"``.
     patience
         For ``stopping="patience"``.
     test_at
         Test with the weights of the ``"last"`` epoch, as the paper does, or of the epoch with the lowest
-        validation loss, ``"best-val"``.
+        validation loss, ``"best-val"``, or the best validation score that ``score`` names.
+    score
+        By which validation score ``test_at="best-val"`` picks the best epoch and ``stopping="patience"`` waits for a
+        better one: ``"loss"``, with weight decay; or ``"accuracy"``, ``"macro-f1"``, ``"roc-auc"``, ``"log-loss"`` or
+        any other registered score, and of equal ones the one with the least cross entropy.
     scaling
         What the network sees of the features: ``"rows"``, each row divided by its sum, as suits counts; ``"none"``,
         the features as they are; ``"columns"``, each column less its mean and divided by its standard deviation, both
@@ -116,6 +120,7 @@ class TrainConfig:
     stopping: Stopping = "paper"
     patience: int = 100
     test_at: TestAt = "last"
+    score: str = "loss"
     scaling: Scaling = "rows"
     bias: bool = False
     own_weights: bool = False
@@ -150,6 +155,7 @@ class TrainConfig:
         self._check(check_choice, "stopping", allowed=get_args(Stopping))
         self._check(check_integer, "patience", minimum=1)
         self._check(check_choice, "test_at", allowed=get_args(TestAt))
+        self._check(_check_name, "score")
         self._check(check_choice, "scaling", allowed=get_args(Scaling))
         self._check(_check_flag, "bias")
         self._check(_check_flag, "own_weights")
@@ -243,6 +249,13 @@ _NAMED: Mapping[str, Mapping[str, Any]] = {
     },
     "paper": {},
 }
+
+
+def _check_name(name: str, value: Any) -> str:
+    """Return the name of a score with underscores; whether there is such a score is checked before a training."""
+    if not isinstance(value, str) or not value.replace("-", "_").isidentifier():
+        raise InputError(f"{name} must be the name of a score, such as 'loss' or 'macro-f1', got {value!r:.80}.")
+    return value.replace("-", "_")
 
 
 def _check_flag(name: str, value: Any) -> bool:

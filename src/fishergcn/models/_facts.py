@@ -16,12 +16,16 @@ from fishergcn._base.json import parse_json
 from fishergcn._version import __version__
 from fishergcn.errors import DataFileError, InputError, reason
 from fishergcn.models._selection import Selection
-from fishergcn.training import RunRecord, TrainConfig, parse_method
+from fishergcn.training import RunRecord, TrainConfig, find_score, parse_method
 
 FORMAT = "fishergcn-model"
 _VERSION = 2  # named tensors of any network, and any scores; version 1 had those of a GCN, and five scores
 _LARGEST = 64 << 20
-SELECTION = "best validation accuracy, then least validation loss; test scores are not used"
+
+
+def selection_rule(score: str) -> str:
+    """Say how a run was chosen from several."""
+    return f"best validation {find_score(score).title}, then least validation loss; test scores are not used"
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ class Facts:
     num_features: int
     sums: Mapping[str, str]
     choice: Selection | None = None
+    chosen_by: str = "accuracy"
 
     @property
     def config(self) -> TrainConfig:
@@ -51,7 +56,7 @@ class Facts:
             "num_features": self.num_features,
             "graph": "embedded" if self.embedded else "graph.npz",
             "split_sizes": dict(self.split_sizes),
-            "selection": {"rule": SELECTION, "runs": self.chosen_from},
+            "selection": {"rule": selection_rule(self.chosen_by), "runs": self.chosen_from, "score": self.chosen_by},
             "sha256": dict(self.sums),
             "run": dataclasses.replace(self.record, curves={}, weights=None).to_dict(),
         } | ({} if self.choice is None else {"choice": self.choice.to_dict()})
@@ -89,11 +94,12 @@ def _facts(values: Any) -> Facts:
         )
     found = Entries(values, "the model")
     graph, sizes = check_choice("graph", found.text("graph"), ("embedded", "graph.npz")), found.inside("split_sizes")
-    sums = found.inside("sha256")
+    sums, chosen = found.inside("sha256"), found.inside("selection")
     return Facts(
         record=_record(found.table("run")),
         split_sizes={part: sizes.whole(part) for part in ("train", "val", "test")},
-        chosen_from=found.inside("selection").whole("runs"),
+        chosen_from=chosen.whole("runs"),
+        chosen_by=find_score(chosen.text("score")).name if "score" in chosen.values else "accuracy",
         embedded=graph == "embedded",
         class_names=found.texts("class_names"),
         num_features=found.whole("num_features"),

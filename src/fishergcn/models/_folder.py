@@ -142,7 +142,8 @@ def _write_model(folder: Path, model: TrainedModel) -> None:
     binary = ("weights.safetensors", "graph.npz", _SPLIT)
     sums = {name: _sum(folder / name) for name in binary if (folder / name).exists()}
     sizes, names = model.split_sizes, model.class_names
-    facts = Facts(record, sizes, model.chosen_from, embedded, names, graph.num_features, sums, model.selection)
+    facts = Facts(record, sizes, model.chosen_from, embedded, names, graph.num_features, sums, model.selection,
+                  model.chosen_by)  # fmt: skip
     _write_json(folder / "model.json", facts.to_dict())
     write_text(folder / "predictions.csv", model.predictions_csv())
     write_text(folder / "README.md", model.card())

@@ -17,7 +17,7 @@ from fishergcn.models._folder import read_folder, read_split, write_folder
 from fishergcn.models._trained import TrainedModel
 from fishergcn.nn import FeatureScaling
 from fishergcn.splits import Split
-from fishergcn.training import Run, RunRecord, parse_method, rank
+from fishergcn.training import Run, RunRecord, find_score, parse_method, rank
 
 
 def best_run(records: Iterable[RunRecord], score: str = "accuracy") -> RunRecord:
@@ -50,6 +50,7 @@ def save_models(
     records: Iterable[RunRecord],
     splits: Split | str | Iterable[Split | str],
     *,
+    score: str = "accuracy",
     overwrite: bool = False,
 ) -> dict[Path, TrainedModel]:
     """Save the best run of every method, and what is known of all runs.
@@ -64,6 +65,8 @@ def save_models(
     records
         What :func:`fishergcn.train` returned with ``keep_weights=True``, of one method or of several;
         :func:`best_run` chooses.
+    score
+        By which validation score, such as ``"macro-f1"`` or ``"log-loss"``.
     overwrite
         Replace model folders that are there. A folder with other files in it is never replaced.
 
@@ -83,12 +86,13 @@ def save_models(
     ...     load_model(f"{folder}/model").probabilities().shape
     (2708, 7)
     """
+    by = find_score(score).check_classes(graph.num_classes).name
     runs = check_records(records)
     models = {}
     for method in dict.fromkeys(record.method for record in runs):
         own = [record for record in runs if record.method == method]
-        model = TrainedModel.from_records(graph, best_run(own), splits)
-        models[method] = dataclasses.replace(model, chosen_from=len(own))
+        model = TrainedModel.from_records(graph, best_run(own, by), splits)
+        models[method] = dataclasses.replace(model, chosen_from=len(own), chosen_by=by)
     places = {method if len(models) > 1 else "": model for method, model in models.items()}
     write_folder(folder, places, runs, overwrite=overwrite)
     return {Path(folder, name): model for name, model in places.items()}
@@ -125,6 +129,7 @@ def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
         (facts.record,),
         () if split is None else (Run(split, facts.record.seed),),
         chosen_from=facts.chosen_from,
+        chosen_by=facts.chosen_by,
         selection=facts.choice,
         _sizes=(facts.split_sizes,),
         _learned_from=(arrays["train"],) if "train" in arrays else (),

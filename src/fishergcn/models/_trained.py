@@ -79,7 +79,9 @@ class TrainedModel:
     runs : tuple of Run
         Split and seed of each network; empty where the split is not known.
     chosen_from : int
-        From how many runs this one was chosen, by validation accuracy.
+        From how many runs this one was chosen.
+    chosen_by : str
+        By which validation score.
     selection : Selection, or None
         How :func:`fishergcn.fit` chose method and settings.
 
@@ -109,6 +111,7 @@ class TrainedModel:
     runs: tuple[Run, ...] = ()
     chosen_from: int = 1
     selection: Selection | None = None
+    chosen_by: str = "accuracy"
     _learned_from: tuple[IntArray, ...] = ()  # the training nodes, for a method that trains nothing
     _scaling: FeatureScaling | None = None
     _sizes: tuple[Mapping[str, int], ...] = ()

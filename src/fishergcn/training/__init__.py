@@ -23,7 +23,10 @@ from fishergcn.training._scores import (
     outside_modules,
     register_score,
     registered_scores,
+    score_field,
     score_fields,
+    scores_shown,
+    titled,
     unregister_score,
 )
 from fishergcn.training._sizes import Sizes
@@ -40,8 +43,8 @@ __all__ = [
 SHARED = (
     "Group", "Method", "MiniBatchTrainer", "NeighborSampler", "Problem", "Progress", "Sizes", "Targets", "Trainer",
     "batches", "check_fanout", "check_runs", "find_score", "held_bytes", "input_size", "is_first_process", "learnable",
-    "make_record", "network_inputs",
-    "measure", "outside_modules", "plan_step", "prepare_batches", "problem_arrays", "problem_from_arrays",
-    "problem_key", "process_count", "process_group", "rank", "registered_scores", "samples_of", "score_fields", "score_of",
-    "scores", "should_stop", "temperature_of", "train_chunk", "train_prepared", "work_of",
+    "make_record", "measure", "network_inputs", "outside_modules", "plan_step", "prepare_batches", "problem_arrays",
+    "problem_from_arrays", "problem_key", "process_count", "process_group", "rank", "registered_scores", "samples_of",
+    "score_field", "score_fields", "score_of", "scores", "scores_shown", "should_stop", "temperature_of", "titled",
+    "train_chunk", "train_prepared", "work_of",
 )  # fmt: skip

@@ -178,14 +178,14 @@ class Trainer:
             self.validate()
 
     @torch.inference_mode()
-    def validate(self) -> tuple[Tensor, Tensor]:
-        """Return validation loss (with weight decay) and accuracy of each run, without noise or dropout."""
+    def validate(self) -> tuple[Tensor, ...]:
+        """Return validation loss (with weight decay), accuracy, … of each run, without noise or dropout."""
         if self.compiled is not None:
             out, decay = self.compiled.validate(self)
         else:
             out = self.problem.logits(self.stack.weights, self.val_view)
             decay = self._penalty(self.stack.weights)
-        return validation(out, self.val_targets, decay)
+        return validation(out, self.val_targets, decay, self.problem.watched)
 
     def _penalty(self, weights: Mapping[str, Tensor]) -> Tensor:
         return penalty([weights[name] for name in self.stack.decays], self.problem.config.weight_decay)

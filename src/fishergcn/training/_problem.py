@@ -24,6 +24,7 @@ from fishergcn.perturbation import CongruenceNeighborhood, Neighborhood, Perturb
 from fishergcn.splits import Split
 from fishergcn.streams import keys_of
 from fishergcn.training._methods import samples_of
+from fishergcn.training._scores import Score, find_score
 
 if TYPE_CHECKING:
     from fishergcn._settings.choices import Congruence, Directions
@@ -101,6 +102,11 @@ class Problem:
     def dataset(self) -> str:
         """The name of the graph in records and in random keys; its digest if it has none."""
         return self.graph.name or self.graph.digest
+
+    @property
+    def watched(self) -> Score | None:
+        """The score that picks the best epoch, if it is another than the loss, which every epoch has."""
+        return None if self.config.score == "loss" else find_score(self.config.score)
 
     def keys(self, runs: Sequence[Run]) -> Tensor:
         """Return the random key of each run, shape (R,)."""
@@ -190,6 +196,7 @@ def prepare(
     Neighborhood(3 nodes, rank 2, radius 0.1, uniform noise, high directions, projected scale)
     """
     graph = learnable(graph, [method])
+    config = dataclasses.replace(config, score=find_score(config.score).check_classes(graph.num_classes).name)
     if method.trained and config.scaling == "rows" and has_negative_features(graph):
         warn("some features are negative, so their rows are not divided by their sum (scaling='none').")
         config = dataclasses.replace(config, scaling="none")
