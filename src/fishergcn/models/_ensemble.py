@@ -8,9 +8,9 @@ with the share s_k and the temperature T_k of each member k, on one graph and on
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor
 
 from fishergcn._base.types import FloatArray, MatrixLike
 from fishergcn.errors import InputError
+from fishergcn.models._facts import ENSEMBLE, MemberFacts
 from fishergcn.models._trained import TrainedModel
 from fishergcn.nn import Base
 from fishergcn.training import Method, RunRecord, Targets, measure
@@ -27,13 +28,11 @@ if TYPE_CHECKING:
     from fishergcn.nn import Features
     from fishergcn.operators import Operator
 
-NAME = "ensemble"
-
 
 class _Mean(Base):
     """What cards and pages say of an ensemble."""
 
-    name = NAME
+    name = ENSEMBLE
     title = "an ensemble, the mean of several models,"
     summary = "the mean of several models"
     trained = True
@@ -106,19 +105,32 @@ class Ensemble(TrainedModel):
             same = each.graph is first.graph or each.graph.digest == first.graph.digest
             if not same or each.record.split != first.record.split:
                 raise InputError("the members of an ensemble must be of one graph and one split.")
-        method = EnsembleMethod(NAME, NAME, False, False, 1, False, any(each.method.uses_graph for each in models))
-        made = cls(
+        made = cls.joined([each.only() for each in models], shares, temperatures)
+        return dataclasses.replace(made, records=(made._record(kind),))
+
+    @classmethod
+    def joined(
+        cls,
+        members: Sequence[TrainedModel],
+        shares: Sequence[float],
+        temperatures: Sequence[float],
+        record: RunRecord | None = None,
+    ) -> Ensemble:
+        """Return an ensemble of members that fit together, with what is known of it."""
+        first, linked = members[0], any(each.method.uses_graph for each in members)
+        method = EnsembleMethod(ENSEMBLE, ENSEMBLE, False, False, 1, False, linked)
+        return cls(
             graph=first.graph,
             method=method,
             config=first.config,
             weights={},
+            records=() if record is None else (record,),
             runs=first.runs,
             _sizes=first._sizes,
-            members=tuple(each.only() for each in models),
+            members=tuple(members),
             shares=tuple(map(float, shares)),
             temperatures=tuple(map(float, temperatures)),
         )
-        return dataclasses.replace(made, records=(made._record(kind),))
 
     def _record(self, kind: str) -> RunRecord:
         """Return what is known of the ensemble as a run: its scores, and the time of all members."""
@@ -135,7 +147,7 @@ class Ensemble(TrainedModel):
                     scores |= {f"{part}_{name}": float(value[0]) for name, value in measure(out, targets).items()}
         return dataclasses.replace(
             known[0],
-            method=NAME,
+            method=ENSEMBLE,
             scores=scores,
             curves={},
             shape=[],
@@ -191,26 +203,7 @@ class Ensemble(TrainedModel):
             "model.members has them; fit(ensemble=False) or --no-ensemble chooses a single one."
         )
 
-    def arrays(self) -> dict[str, Any]:
-        """Return what is written of the members: the record, share and temperature of each."""
+    def facts(self) -> tuple[MemberFacts, ...]:
+        """Return what is written of the members."""
         facts = zip(self.members, self.shares, self.temperatures, strict=True)
-        return {
-            "members": [
-                {
-                    "run": dataclasses.replace(each.record, curves={}, weights=None).to_dict(),
-                    "share": share,
-                    "temperature": heat,
-                }
-                for each, share, heat in facts
-            ]
-        }
-
-
-def members_in_words(model: TrainedModel) -> Mapping[str, float]:
-    """Return the members of an ensemble with their shares; nothing of another model."""
-    if not isinstance(model, Ensemble):
-        return {}
-    return {
-        f"{each.record.method} {place}": share
-        for place, (each, share) in enumerate(zip(model.members, model.shares, strict=True), 1)
-    }
+        return tuple(MemberFacts(each.record, share, heat) for each, share, heat in facts)

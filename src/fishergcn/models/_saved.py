@@ -5,19 +5,23 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from fishergcn._base.types import AnyArray
 from fishergcn.errors import InputError
 from fishergcn.execution import check_records
 from fishergcn.graph import Graph
+from fishergcn.models._ensemble import Ensemble
+from fishergcn.models._facts import Facts
 from fishergcn.models._folder import read_folder, read_split, write_folder
 from fishergcn.models._trained import TrainedModel
 from fishergcn.nn import FeatureScaling
 from fishergcn.splits import Split
-from fishergcn.training import Run, RunRecord, find_score, parse_method, rank
+from fishergcn.training import Run, RunRecord, TrainConfig, find_score, parse_method, rank
 
 
 def best_run(records: Iterable[RunRecord], score: str = "accuracy") -> RunRecord:
@@ -115,6 +119,29 @@ def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
     """
     facts, graph, arrays = read_folder(Path(folder))
     split = read_split(Path(folder), facts, graph)
+    known: dict[str, Any] = {
+        "chosen_from": facts.chosen_from, "selection": facts.choice, "chosen_by": facts.chosen_by,
+    }  # fmt: skip
+    if not facts.members:
+        made = _model(facts.record, facts, graph, split, arrays)
+        return dataclasses.replace(made, **known)
+    members = [
+        _model(each.record, facts, graph, split, _own(arrays, place)) for place, each in enumerate(facts.members)
+    ]
+    shares, heats = [each.share for each in facts.members], [each.temperature for each in facts.members]
+    whole = Ensemble.joined(members, shares, heats, facts.record)
+    return dataclasses.replace(whole, **known)
+
+
+def _own(arrays: Mapping[str, AnyArray], place: int) -> dict[str, AnyArray]:
+    """Return the arrays of a member by their own names."""
+    start = f"{place}."
+    return {name.removeprefix(start): each for name, each in arrays.items() if name.startswith(start)}
+
+
+def _model(
+    record: RunRecord, facts: Facts, graph: Graph, split: Split | None, arrays: Mapping[str, AnyArray]
+) -> TrainedModel:
     weights = {
         name: torch.from_numpy(each.copy()).unsqueeze(0)
         for name, each in arrays.items()
@@ -123,14 +150,11 @@ def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
     scale = arrays.get("scaling.scale")
     return TrainedModel(
         graph,
-        parse_method(facts.record.method),
-        facts.config,
+        parse_method(record.method),
+        TrainConfig.from_dict(record.config),
         weights,
-        (facts.record,),
-        () if split is None else (Run(split, facts.record.seed),),
-        chosen_from=facts.chosen_from,
-        chosen_by=facts.chosen_by,
-        selection=facts.choice,
+        (record,),
+        () if split is None else (Run(split, record.seed),),
         _sizes=(facts.split_sizes,),
         _learned_from=(arrays["train"],) if "train" in arrays else (),
         _scaling=None if scale is None else FeatureScaling(center=arrays.get("scaling.center"), scale=scale),

@@ -29,6 +29,7 @@ from fishergcn.errors import InputError
 from fishergcn.execution import check_graph
 from fishergcn.graph import Graph
 from fishergcn.models._card import model_card
+from fishergcn.models._facts import MemberFacts
 from fishergcn.models._folder import class_names_of, write_folder
 from fishergcn.models._making import network_arguments, record_arguments
 from fishergcn.models._matching import (
@@ -476,6 +477,10 @@ class TrainedModel:
         """
         model = dataclasses.replace(self, chosen_from=len(runs) or self.chosen_from)
         write_folder(folder, {"": model}, runs or [self.record], overwrite=overwrite)
+
+    def facts(self) -> tuple[MemberFacts, ...]:
+        """Return what is written of the members of an ensemble; a single model has none."""
+        return ()
 
     def _known_labels(self, graph: Graph) -> tuple[IntArray, tuple[IntArray, ...]]:
         """Return labels of the nodes of a graph, and the training nodes of each run among them.
