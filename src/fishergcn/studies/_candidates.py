@@ -49,6 +49,7 @@ def _deep(layers: int, **settings: Any) -> dict[str, Any]:
     return {"hidden": (128,) * (layers - 1), "own_weights": True, "norm": "layer", "scaling": "none", **settings}
 
 
+_SHAPE = ("hidden", "own_weights", "norm", "links_as_features")  # of the network
 _LONG = {"dropout": 0.2, "learning_rate": 0.003, "weight_decay": 5e-5, "max_epochs": 600, "patience": 80}
 #: Among what ``fit`` chooses, cheapest first. What never won on any graph is not here: more samples, residual layers,
 #: consistency without links.
@@ -68,7 +69,7 @@ CANDIDATES: tuple[Recipe, ...] = (
     Recipe("gcn, 9 layers", "gcn", _deep(9, **_LONG), prepared=False, after="gcn, 5 layers"),
 )  # fmt: skip
 #: The settings among which ``fit`` chooses for each kind of network, the usual ones first: how features are scaled,
-#: whether layers have a bias, and the weight decay. Rows divided by their sum have small entries, and admit little decay.
+#: whether layers have a bias, and the weight decay. Rows divided by their sum have small entries: they admit little.
 PREPARATIONS: tuple[Mapping[str, Any], ...] = (
     {"scaling": "none", "bias": True, "weight_decay": 5e-4},
     {"scaling": "none", "bias": True, "weight_decay": 5e-3},
@@ -83,13 +84,18 @@ def recipes_of(methods: Sequence[str] | None, fixed: Mapping[str, Any]) -> tuple
     if methods is not None:
         names = dict.fromkeys(parse_method(name).name for name in methods)
         return tuple(Recipe(name, name) for name in names)
-    # A candidate whose own settings are fixed to something else is another one, which is there already.
+    # A candidate whose network is fixed to something else would be another one, which is there already.
     return tuple(
         each
         for each in CANDIDATES
-        if all(fixed.get(name, value) in (value, list(value) if isinstance(value, tuple) else value)
-               for name, value in each.settings.items() if name in ("hidden", "own_weights", "norm", "links_as_features"))
-    )  # fmt: skip
+        if all(
+            _plain(fixed.get(name, value)) == _plain(value) for name, value in each.settings.items() if name in _SHAPE
+        )
+    )
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
 
 
 def scalings_of(graph: Graph) -> tuple[Scaling, ...]:

@@ -40,11 +40,11 @@ from fishergcn.training import (
     work_of,
 )
 
-_WORK = 1.5e11  # of all candidates together: see training.work_of; about two minutes on two cores
+_WORK = 150.0  # of all candidates together, in seconds of a usual core: see training.work_of
 _PREPARING, _TRYING = 0.15, 0.45  # the shares of it that preparations and candidates may take
 _ENOUGH = 1000  # nodes that judge, over all inner splits, which tell candidates apart
 _FEWEST, _MOST = 3, 5  # inner splits
-_FINALISTS = 6
+_FINALISTS = 5
 _MOST_ENTRIES = 2e8  # of a high-order matrix: 2.4 GB
 _RARE = 0.7  # the share of the most frequent class from which on classes are also weighed
 
@@ -176,10 +176,10 @@ class Choice:
             elif key in first:
                 self.left_out.setdefault(key[0], "it would be too much work on a graph of this size")
         self._train("candidates", keys, self.splits[:1], share=0.4)
-        if not any(self._recipe(key).trained for key in self.records if self._loss(key) < math.inf):
-            if any(each.trained for each in self.recipes):
-                reasons = "; ".join(f"{name}: {why}" for name, why in self.left_out.items())
-                raise InputError(f"no candidate could be trained ({reasons or 'all runs diverged or failed'}).")
+        networks = any(self._recipe(key).trained for key in self.records if self._loss(key) < math.inf)
+        if not networks and any(each.trained for each in self.recipes):
+            reasons = "; ".join(f"{name}: {why}" for name, why in self.left_out.items())
+            raise InputError(f"no candidate could be trained ({reasons or 'all runs diverged or failed'}).")
 
     def _words(self, recipe: Recipe, prepared: Mapping[str, Sequence[str]], place: int) -> str:
         if not (recipe.trained and recipe.prepared):
@@ -216,9 +216,9 @@ class Choice:
         linked = [key for key in self._leaders(len(self.records)) if self._recipe(key).linked]
         rivals = [each[0] for each in (free, linked) if each and each[0] not in leaders]
         left = self.splits[1:]
-        for count, splits in ((6, len(left)), (5, len(left)), (4, len(left)), (4, 2), (3, 2), (3, 1), (2, 1)):
+        for count, splits in ((5, len(left)), (4, len(left)), (4, 3), (3, 3), (4, 2), (3, 2), (3, 1), (2, 1)):
             racing, some = [*leaders[:count], *rivals], left[: min(splits, len(left))]
-            if len(some) * sum(self.work(key) for key in racing) <= (1.5 - _TRYING) * _WORK:
+            if len(some) * sum(self.work(key) for key in racing) <= (1.0 - _PREPARING - _TRYING) * _WORK:
                 break
         else:
             some = []
@@ -342,8 +342,8 @@ class Choice:
         cheapest = min(needed, key=lambda name: needed[name])
         if needed[cheapest] > self.limit:
             raise InputError(
-                f"a time limit of {self.limit:g} s is too short for any network on this graph: {cheapest}, the cheapest, "
-                f"needs about {needed[cheapest]:.0f} s to be tried and trained."
+                f"a time limit of {self.limit:g} s is too short for any network on this graph: {cheapest}, the "
+                f"cheapest, needs about {needed[cheapest]:.0f} s to be tried and trained."
             )
 
     def _in_time(self, keys: Sequence[Key], splits: Sequence[Split], share: float) -> list[Key]:

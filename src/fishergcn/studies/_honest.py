@@ -22,7 +22,7 @@ from scipy import optimize, special
 from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.training import Score, score_of
 
-_RIDGE = 0.05
+_RIDGE = 0.3
 _DRAWS = 200
 _LEAST = 1e-12
 
@@ -50,11 +50,10 @@ def class_shares(judged: FloatArray, labels: IntArray, others: FloatArray) -> Fl
     return np.asarray(found / found.sum()) if found.sum() > 0 else known
 
 
-def weights_of(labels: IntArray, shares: FloatArray) -> FloatArray:
-    """Return how much each node counts, 1 on average, so that classes count as their shares."""
-    known = np.bincount(labels, minlength=len(shares)) / len(labels)
-    weights = np.divide(shares, known, out=np.zeros_like(shares), where=known > 0)[labels]
-    return np.asarray(weights / weights.mean())
+def class_weights(labels: Sequence[IntArray], shares: FloatArray) -> FloatArray:
+    """Return how much a node of each class counts, so that classes count as their shares and not as they are there."""
+    known = np.bincount(np.concatenate(labels), minlength=len(shares)) / sum(map(len, labels))
+    return np.divide(shares, known, out=np.zeros_like(shares), where=known > 0)
 
 
 def estimated(
@@ -67,17 +66,17 @@ def estimated(
 ) -> Honest:
     """Estimate a score on unlabeled nodes, or by how much it exceeds that of another model.
 
-    ``probabilities`` (N_s, C) and ``labels`` (N_s,) are of nodes set aside in each inner split s; ``other`` those of the
-    other model on the same nodes. The variance adds up what is due to these nodes (from draws of as many as they are
+    ``probabilities`` (N_s, C) and ``labels`` (N_s,) are of nodes set aside in each inner split s; ``other`` those of
+    the other model on the same nodes. The variance adds up what is due to these nodes (from draws of as many as they are
     worth, with the weights of their classes), to the finite number of unlabeled nodes, and to trainings that differ
     between inner splits by more than that.
     """
-    drawn = [_draws(score, *each, shares) for each in zip(probabilities, labels, other or probabilities, strict=True)]
-    if other is None:
-        drawn = [(value, spread, size) for (value, _), (spread, _), size in drawn]
-    else:
-        drawn = [(value - than, paired, size) for (value, than), (_, paired), size in drawn]
-    values, spreads, sizes = (np.array(each) for each in zip(*drawn, strict=True))
+    weights, pairs = class_weights(labels, shares), zip(probabilities, labels, other or probabilities, strict=True)
+    drawn = [_measured(score, found, own, weights[own], than if other else None) for found, own, than in pairs]
+    known = [each for each in drawn if math.isfinite(each[0])]
+    if not known:
+        return Honest(math.nan, math.nan, math.nan)
+    values, spreads, sizes = (np.array(each) for each in zip(*known, strict=True))
     shares_of_splits = sizes / sizes.sum()
     value = float((shares_of_splits * values).sum())
     of_nodes = float((shares_of_splits**2 * spreads**2).sum())
@@ -90,26 +89,25 @@ def estimated(
     return Honest(value, max(value - half, low), min(value + half, high))
 
 
-def _draws(
-    score: Score, found: FloatArray, labels: IntArray, other: FloatArray, shares: FloatArray
-) -> tuple[tuple[float, float], tuple[float, float], float]:
-    """Return the scores of two models, the spread of the first and of their difference, and how many nodes count."""
-    weights = weights_of(labels, shares)
-    worth = float(weights.sum() ** 2 / (weights**2).sum())
+def _measured(
+    score: Score, found: FloatArray, labels: IntArray, weights: FloatArray, other: FloatArray | None
+) -> tuple[float, float, float]:
+    """Return a score, or by how much it exceeds that of another model, its spread, and how many nodes count."""
+    worth = float(weights.sum() ** 2 / (weights**2).sum()) if weights.any() else 1.0
+    both = [np.log(np.maximum(each, _LEAST)) for each in (found, other) if each is not None]
+    shares = weights / weights.sum() if weights.any() else np.full(len(labels), 1 / len(labels))
+    if score.name == "accuracy":
+        hits = [(each.argmax(axis=1) == labels).astype(float) for each in both]
+        gap = hits[0] - hits[1] if other is not None else hits[0]
+        value = float(shares @ gap)
+        # One more hit and one more miss: a spread of 0 would be too sure of few nodes.
+        around = float(shares @ (gap - value) ** 2) * worth + 0.5
+        return value, math.sqrt(around / (worth + 1) / worth), worth
     rng = np.random.default_rng(2019)
-    size = max(round(worth), 2)
-    both = [np.log(np.maximum(each, _LEAST)) for each in (found, other)]
-    drawn = rng.choice(len(labels), (_DRAWS, size), p=weights / weights.sum())
+    drawn = rng.choice(len(labels), (_DRAWS, max(round(worth), 2)), p=shares)
     values = np.array([[score_of(score, each[at], labels[at]) for each in both] for at in drawn])
     values = values[np.isfinite(values).all(axis=1)]
     if len(values) < 2:
-        return (math.nan, math.nan), (math.nan, math.nan), worth
-    means = values.mean(axis=0)
-    if score.name == "accuracy":
-        hits = [each.argmax(axis=1) == labels for each in both]
-        means = np.array([float((weights * hit).mean()) for hit in hits])
-    return (
-        (float(means[0]), float(means[1])),
-        (float(values[:, 0].std(ddof=1)), float((values[:, 0] - values[:, 1]).std(ddof=1))),
-        worth,
-    )
+        return math.nan, math.nan, worth
+    gaps = values[:, 0] - values[:, 1] if other is not None else values[:, 0]
+    return float(gaps.mean()), float(gaps.std(ddof=1)), worth

@@ -43,8 +43,8 @@ def inner_splits(graph: Graph, split: Split, count: int) -> list[Split]:
     for each in made:
         if len(each.val) == 0 or len(each.test) == 0:
             raise InputError(
-                f"split {split.name!r} has too few validation nodes to choose a model by: {len(split.val)}; two or more "
-                "are needed, of which one stops a training and one judges it."
+                f"split {split.name!r} has too few validation nodes to choose a model by: {len(split.val)}; two or "
+                "more are needed, of which one stops a training and one judges it."
             )
     weighted = split.node_weight
     return made if weighted is None else [Split(each.name, each.train, each.val, each.test, weighted) for each in made]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
 from collections.abc import Iterator, Mapping
@@ -109,7 +110,7 @@ class Outcome:
                 found, self._common(), None if linked is None else self._short(linked), free and self._short(free)
             )
         )
-        return _with(found, words)
+        return dataclasses.replace(found, sentences=words)
 
     def _common(self) -> float:
         return float(self.classes.max())
@@ -143,12 +144,6 @@ def _full(key: Key) -> str:
     return ": ".join(each for each in key if each)
 
 
-def _with(found: Selection, words: tuple[str, ...]) -> Selection:
-    import dataclasses
-
-    return dataclasses.replace(found, sentences=words)
-
-
 def sentences(found: Selection, common: float, linked: str | None, free: str | None) -> Iterator[str]:
     """Yield in words what to expect of the model, what it is, and how much the links add."""
     score, tried = found.entry, [each for each in found.candidates if each.tried]
@@ -157,8 +152,8 @@ def sentences(found: Selection, common: float, linked: str | None, free: str | N
     if useless:
         yield (
             f"Do not use this model: its {score.title} is not clearly better than always answering the most frequent "
-            f"class ({score.text(found.value, 1)} against {score.text(found.majority, 1)}). More labels, other features "
-            "or links are needed" + (", or another score." if common < 1 else ".")
+            f"class ({score.text(found.value, 1)} against {score.text(found.majority, 1)}). More labels, other "
+            "features or links are needed" + (", or another score." if common < 1 else ".")
         )
     yield (
         f"Expected {score.title} on nodes without a label: {score.text(found.value, 1)} ({interval}); always answering "
@@ -173,13 +168,15 @@ def sentences(found: Selection, common: float, linked: str | None, free: str | N
     members = [each for each in found.candidates if each.share > 0]
     if len(members) > 1:
         listed = ", ".join(f"{each.share:.0%} {each.name}" for each in sorted(members, key=lambda each: -each.share))
-        yield f"An ensemble, {found.chosen} of {len(members)} models ({listed}), was chosen from {len(tried)} candidates."
+        yield (
+            f"An ensemble, {found.chosen} of {len(members)} models ({listed}), was chosen from {len(tried)} candidates."
+        )
     else:
         words = f" ({members[0].words})" if members and members[0].words != found.chosen else ""
         yield f"{found.chosen}{words} was chosen from {len(tried)} candidates."
     yield (
-        f"The estimate is from {found.judges:,} labeled nodes that were set aside in {_counted(found.splits)}: the model "
-        "was chosen, stopped and calibrated without them."
+        f"The estimate is from {found.judges:,} labeled nodes that were set aside in {_counted(found.splits)}: the "
+        "model was chosen, stopped and calibrated without them."
     )
     if not useless and score.name == "accuracy" and common > _COMMON:
         yield (
@@ -211,8 +208,8 @@ def _about_links(found: Selection, linked: str, free: str) -> Iterator[str]:
     )
     words = "help" if better else "hurt" if worse else "make no clear difference"
     yield (
-        f"The links {words}: {linked}, the best single model that reads them, is {score.difference(found.gain, 1)}{score.unit} "
-        f"from {free}, the best that does not (95% interval {score.difference(found.gain_low, 1)} to "
+        f"The links {words}: the {score.title} of {linked}, the best single model that reads them, differs by "
+        f"{score.difference(found.gain, 1)}{score.unit} from {free}, the best that does not (95% interval {score.difference(found.gain_low, 1)} to "
         f"{score.difference(found.gain_high, 1)})."
     )
     if worse:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from fishergcn.training._methods import samples_of
@@ -11,34 +13,37 @@ if TYPE_CHECKING:
     from fishergcn.training._methods import Method
     from fishergcn.training._sizes import Sizes
 
-_DENSE = 0.1  # of a multiplication in a dense product, beside one along a link
-_BACKWARD = 3.0  # a step, beside its forward pass
+# About how many seconds a usual core takes: for a multiplication with a feature, along a link, in a dense product; for a
+# number that comes out of a layer (norm, ReLU, dropout and their derivatives); for a weight that Adam moves; for an
+# epoch of the smallest graph; for an entry of a matrix that is computed from walks.
+_FEATURE, _LINK, _DENSE, _OUTPUT, _WEIGHT, _EPOCH, _WALKED = 2.5e-11, 5e-11, 3e-11, 7e-9, 4e-9, 1.5e-3, 1e-6
+_BACKWARD = 3.0  # multiplications of a step, beside those of its forward pass
 _USUAL_EPOCHS = 0.7  # the share of the epochs after which most runs have stopped
-_MAKING = 100.0  # of an entry of a matrix that has to be computed from walks
 
 
 def work_of(sizes: Sizes, method: Method, config: TrainConfig) -> float:
-    """Return about how many multiplications along links and features a run takes, dense ones counted as a tenth.
-
-    A core does about 10⁹ of them in a second.
-    """
+    """Return the work of a run, in seconds that it might take on a usual core."""
     if not method.trained:
-        return 50.0 * sizes.entries * sizes.classes
+        return 100.0 * _LINK * sizes.entries * sizes.classes
     network = method.network
-    wide, own = network.widths(sizes.classes, config), 1 + network.sees_itself(config)
-    whole = method.consistent or method.perturbed
-    everything = [(float(sizes.nodes), sizes.entries)] * (len(wide) + 1)
+    widths, own = network.widths(sizes.classes, config), 1 + network.sees_itself(config)
+    everything = [(float(sizes.nodes), sizes.entries)] * (len(widths) + 1)
 
-    def forward(nodes: int, *, every: bool) -> float:
-        reached = everything if every else sizes.reached(nodes, len(wide))
-        total, before = 0.0, 0
-        for (columns, _), (rows, entries), width in zip(reached, reached[1:], wide, strict=False):
-            total += width * (entries if method.uses_graph else rows)
-            entering = _DENSE * columns * before if before else sizes.stored * columns / sizes.nodes
-            total += own * width * entering * (_DENSE if sizes.dense and not before else 1.0)
+    def forward(nodes: int, *, whole: bool) -> tuple[float, float]:
+        """Return seconds of multiplications, and of the rest."""
+        reached, products, outputs, before = everything if whole else sizes.reached(nodes, len(widths)), 0.0, 0.0, 0
+        for ((columns, _), (rows, entries)), width in zip(pairwise(reached), widths, strict=True):
+            entering = _DENSE * columns * before if before else _FEATURE * sizes.stored * columns / sizes.nodes
+            products += width * (own * entering + _LINK * entries * method.uses_graph)
+            outputs += _OUTPUT * own * rows * width
             before = width
-        return total
+        return products, outputs
 
-    epoch = _BACKWARD * samples_of(method, config) * forward(sizes.train, every=whole) + forward(sizes.val, every=False)
-    made = _MAKING * sizes.entries if method.matrix.clustered else 0.0
-    return _USUAL_EPOCHS * config.max_epochs * epoch + made
+    step, check = (
+        forward(sizes.train, whole=method.consistent or method.perturbed),
+        forward(sizes.val, whole=False),
+    )
+    weights = sum(math.prod(each.shape) for each in network.tensors(sizes.features, sizes.classes, config).values())
+    epoch = samples_of(method, config) * (_BACKWARD * step[0] + step[1]) + check[0] + check[1] / 3
+    epoch += _WEIGHT * weights + _EPOCH
+    return _USUAL_EPOCHS * config.max_epochs * epoch + _WALKED * sizes.entries * method.matrix.clustered
