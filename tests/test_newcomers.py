@@ -63,10 +63,10 @@ class Newcomer:
         with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stderr(shown):
             patch.chdir(self.folder)
             patch.setattr(sys, "argv", ["fishergcn", *map(str, words)])
-            with pytest.raises(SystemExit, match="2"):
+            with pytest.raises(SystemExit) as done:
                 main()
         said = [line for line in shown.getvalue().splitlines() if line.startswith("fishergcn: error: ")]
-        assert len(said) == 1, shown.getvalue()
+        assert (done.value.code, len(said)) == (2, 1), shown.getvalue()
         return said[0]
 
     def writes(self, program: str) -> str:
