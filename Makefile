@@ -34,7 +34,7 @@ demo: $(VENV)/.base  ## set up, train all six methods on Cora and end with a pag
 
 test: $(VENV)/.dev  ## set up and run all tests but the slow ones
 	@tools/install_chromium.sh
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -q
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile -q
 
 slow: $(VENV)/.dev  ## the tests that take minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m slow

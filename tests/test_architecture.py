@@ -297,6 +297,29 @@ def test_tests_go_through_what_users_call() -> None:
     assert sum(found.values()) <= PRIVATE_IMPORTS_IN_TESTS, found.most_common(10)
 
 
+def called_kernels(root: Path = SOURCE) -> dict[str, str]:
+    """Return the options of every numba kernel that another one calls."""
+    kernels: dict[str, tuple[ast.FunctionDef, str]] = {}
+    for path in sorted(root.rglob("*.py")):
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.FunctionDef):
+                options = " ".join(ast.unparse(each) for each in node.decorator_list)
+                if "njit" in options:
+                    assert node.name not in kernels, f"two kernels are called {node.name}"
+                    kernels[node.name] = node, options
+    calls = (each for node, _ in kernels.values() for each in ast.walk(node) if isinstance(each, ast.Call))
+    names = {ast.unparse(each.func) for each in calls} & kernels.keys()
+    return {name: kernels[name][1] for name in names}
+
+
+def test_kernels_that_others_call_are_inlined() -> None:
+    """Else a process that compiles them rounds differently from one that loads them (see fishergcn._kernels)."""
+    options = called_kernels()
+    assert {"csr_times_dense", "sum_lines", "_dot"} <= options.keys()
+    is_inlined = re.compile(r"\binline='always'|\bforceinline=True")
+    assert [name for name in sorted(options) if not is_inlined.search(options[name])] == []
+
+
 FORBIDDEN = {
     "from fishergcn.cli import main": "is not to the left of",
     "def f():\n    from fishergcn.studies import run": "is not to the left of",

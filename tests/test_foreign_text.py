@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
-import subprocess
 import sys
 import unicodedata
 from pathlib import Path
@@ -19,6 +17,7 @@ from hypothesis import strategies as st
 import fishergcn
 from fishergcn import Graph
 from fishergcn._base import foreign, text
+from fishergcn.cli import main
 
 SOURCE = Path(fishergcn.__file__).parents[1]
 EVIL = "a\x1b]0;owned\x07\x1b[31m\x9b2J\u202eb\u200b\u2066\ufeff\u2028c"
@@ -96,13 +95,6 @@ def model(tmp_path_factory):
     return folder
 
 
-def run(folder, *arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "fishergcn", *arguments], cwd=folder, capture_output=True, timeout=120, check=False,
-        env={**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"},
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -116,9 +108,12 @@ def run(folder, *arguments):
         [EVIL],
     ],
 )
-def test_nothing_that_a_command_prints_acts_on_the_terminal(model, arguments):
-    done = run(model, *arguments)
-    text = (done.stdout + done.stderr).decode("utf-8")
+def test_nothing_that_a_command_prints_acts_on_the_terminal(model, arguments, monkeypatch, capfd):
+    monkeypatch.chdir(model)
+    monkeypatch.setattr(sys, "argv", ["fishergcn", *arguments])
+    with pytest.raises(SystemExit):
+        main()
+    text = "".join(capfd.readouterr())
     assert "a" in text
     assert not [each for each in UNSEEN if each in text]
     assert "Traceback" not in text

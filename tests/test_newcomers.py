@@ -1,12 +1,14 @@
 """Five people who have never seen the package go from their file to a page, each in an empty folder.
 
 They type commands, or a few lines of Python, and know nothing but what messages tell them: where something is refused,
-the option that they add stands in the refusal. Nobody sees a traceback. What the first of them types, and all programs,
-run in processes of their own; what the others type, in this one, which has imported everything already.
+the option that they add stands in the refusal. Nobody sees a traceback. What the first of them types to get a model and
+predictions, and all programs, run in processes of their own; the rest, in this one, which has imported everything.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import re
 import subprocess
@@ -17,7 +19,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from fishergcn.cli import app
+from fishergcn.cli import app, main
 
 FEW = [
     "--splits",
@@ -57,9 +59,14 @@ class Newcomer:
 
     def is_refused(self, *words: object) -> str:
         """Give a command that does not work; return the one sentence about it."""
-        done = self.run("-m", "fishergcn", *words)
-        said = [line for line in done.stderr.splitlines() if line.startswith("fishergcn: error: ")]
-        assert (done.returncode, len(said)) == (2, 1), done.stderr
+        shown = io.StringIO()
+        with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stderr(shown):
+            patch.chdir(self.folder)
+            patch.setattr(sys, "argv", ["fishergcn", *map(str, words)])
+            with pytest.raises(SystemExit) as done:
+                main()
+        said = [line for line in shown.getvalue().splitlines() if line.startswith("fishergcn: error: ")]
+        assert (done.value.code, len(said)) == (2, 1), shown.getvalue()
         return said[0]
 
     def writes(self, program: str) -> str:
@@ -143,12 +150,13 @@ def test_csv_with_titles_and_text(newcomer, rows):
     predicted = (newcomer.folder / "predictions.csv").read_text(encoding="utf-8").splitlines()
     assert predicted[0] == "node,class,p:blue,p:green,p:red"
     assert len(predicted) == 61
-    newcomer.types("report", "model")
-    newcomer.opens("model/report.html", "friends", "blue", "gcn")
-    said = newcomer.types("compare", *files, "--method", "gcn-x2", *FEW, "--out", "study")
+    another = Another(newcomer.folder)
+    another.types("report", "model")
+    another.opens("model/report.html", "friends", "blue", "gcn")
+    said = another.types("compare", *files, "--method", "gcn-x2", *FEW, "--out", "study")
     assert "fishergcn report study" in said
-    newcomer.types("report", "study")
-    newcomer.opens("study/report.html", "friends", "gcn-x2", "mlp")
+    another.types("report", "study")
+    another.opens("study/report.html", "friends", "gcn-x2", "mlp")
 
 
 def test_pandas(another, rows):

@@ -8,6 +8,7 @@ import json
 import struct
 import zipfile
 import zlib
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,6 @@ from fishergcn import Graph
 from fishergcn.errors import DataFileError
 
 ROOT = Path(fishergcn.__file__).parent
-TREES = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in ROOT.rglob("*.py")}
 UNPICKLER = "graph/_formats/_unpickle.py"
 FORBIDDEN_MODULES = {
     "pickle",
@@ -37,8 +37,15 @@ RUNS_A_SHELL = {"os.system", "os.popen", "os.spawnl", "os.spawnv", "os.execv", "
 STARTS_A_PROGRAM = {"run", "Popen", "call", "check_call", "check_output"}
 
 
+@cache
+def trees():
+    return {
+        path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in ROOT.rglob("*.py")
+    }
+
+
 def calls():
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Call):
                 yield name, node, ast.unparse(node.func)
@@ -49,13 +56,13 @@ def keywords(call):
 
 
 def test_the_whole_package_is_read():
-    assert len(TREES) > 80
-    assert {UNPICKLER, "graph/_graph.py", "cli/__init__.py", "execution/_worker.py"} <= set(TREES)
+    assert len(trees()) > 80
+    assert {UNPICKLER, "graph/_graph.py", "cli/__init__.py", "execution/_worker.py"} <= set(trees())
 
 
 def test_no_module_that_runs_what_it_reads():
     found = set()
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         for node in ast.walk(tree):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and node.level == 0:
@@ -65,7 +72,7 @@ def test_no_module_that_runs_what_it_reads():
 
 
 def test_the_one_unpickler_resolves_stand_ins_only():
-    tree = TREES[UNPICKLER]
+    tree = trees()[UNPICKLER]
     uses = [ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
     assert [use for use in uses if use.startswith("pickle.")] == ["pickle.Unpickler"]
     [reader] = [each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == "_StandInUnpickler"]

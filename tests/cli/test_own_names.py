@@ -45,7 +45,9 @@ def test_tune(files):
 
 def test_compare_on_several(files):
     graphs = ["--graph", files / "friends.npz", "--graph", files / "colleagues.npz"]
-    found = run("compare", *graphs, "--method", "gcn", "--set", "max_epochs=2", "--out", files / "study", *FEW)
+    found = run(
+        "compare", *graphs, "--method", "gcn", "--set", "max_epochs=2", "--workers", "1", "--out", files / "study", *FEW
+    )
     assert {each["dataset"] for each in found["cells"]} == {"friends", "colleagues"}
 
 

@@ -79,22 +79,27 @@ def test_a_removed_working_folder_in_python(tmp_path):
     assert b"FileNotFoundError: the working folder was removed; change to another one" in done.stderr
 
 
-def test_paths_that_are_not_valid_text(tmp_path):
+def test_paths_that_are_not_valid_text(tmp_path, monkeypatch, capfd):
     """Not a word of damage, neither now nor when it is read again."""
+    monkeypatch.chdir(tmp_path)
+
+    def here(*arguments):
+        monkeypatch.setattr(sys, "argv", ["fishergcn", *arguments])
+        with pytest.raises(SystemExit) as done:
+            main()
+        return done.value.code, capfd.readouterr().err
+
     odd = os.fsdecode(b"odd\xff")
     (tmp_path / f"{odd}.csv").write_text("a,b\nb,c\n")
-    assert (
-        run("data", "import", "--edges", f"{odd}.csv", "--out", f"{odd}.npz", "--name", "g", cwd=tmp_path).returncode
-        == 0
-    )
+    assert here("data", "import", "--edges", f"{odd}.csv", "--out", f"{odd}.npz", "--name", "g")[0] == 0
     small = ["--method", "gcn", "--splits", "1", "--seeds", "1", "--epochs", "1", "--workers", "1", "--quiet"]
-    for _ in range(2):  # the second time, what was noted of the first is read
-        done = run("reproduce", "quick", "--out", odd, *small, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-    assert run("runs", "show", odd, cwd=tmp_path).returncode == 0
-    done = run("train", "--edges", f"{odd}.csv", "--labels", f"{odd}.csv", cwd=tmp_path)
-    assert done.returncode == 2
-    one_sentence(done.stderr.decode(), "name must be text")
+    done = run("reproduce", "quick", "--out", odd, *small, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert here("reproduce", "quick", "--out", odd, *small)[0] == 0  # what was noted the first time is read
+    assert here("runs", "show", odd)[0] == 0
+    status, text = here("train", "--edges", f"{odd}.csv", "--labels", f"{odd}.csv")
+    assert status == 2
+    one_sentence(text, "name must be text")
 
 
 def limited(count):

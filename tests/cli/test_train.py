@@ -20,7 +20,7 @@ from fishergcn.cli import app
 from fishergcn.errors import DataFileError, InputError
 from fishergcn.models import load_model
 
-FEW = ["--epochs", 2, "--hidden", 4]
+FEW = ["--epochs", 2, "--hidden", 4, "--workers", 1]
 
 
 def run(*arguments):
@@ -44,7 +44,7 @@ def cora():
         "--seeds",
         2,
     ]
-    return run(*options, *FEW, "--json", "--quiet")
+    return run(*options, *FEW, "--workers", 2, "--json", "--quiet")
 
 
 class TestDataSet:

@@ -15,7 +15,7 @@ from fishergcn.cli import app
 from fishergcn.errors import DataFileError, InputError
 from fishergcn.models import load_model
 
-FEW = ["--epochs", 2, "--hidden", 4]
+FEW = ["--epochs", 2, "--hidden", 4, "--workers", 1]
 
 
 def run(*arguments):
@@ -67,7 +67,7 @@ def own(files, *options):
 
 class TestOwnData:
     def test_from_files_to_predictions(self, files):
-        options = ["--out", files / "model", "--epochs", 60, "--hidden", 8, "--lr", 0.05, "--rank", 4]
+        options = ["--out", files / "model", "--epochs", 60, "--hidden", 8, "--lr", 0.05, "--rank", 4, "--workers", 1]
         told = own(files, *options).stderr
         assert "fishergcn: 3 of 15 labeled nodes are held out for validation" in told
         result = CliRunner().invoke(

@@ -42,11 +42,11 @@ def test_the_command_at_the_end_trains_the_best_trial(tmp_path, monkeypatch):
     data += ["--directed", "symmetrize", "--self-links", "drop", "--splits", "per-class:3+3:0"]
     settings = ["--splits", "per-class:3+3:1", "--first-seed", 7, "--epochs", 3, "--set", "rank=4"]
     ignored = ["--set", "radius=0.5"]  # which is searched
-    told = run(*data, *settings, *ignored, "--trials", 2, "--out", "study").stderr.splitlines()[-1]
+    told = run(*data, *settings, *ignored, "--trials", 2, "--out", "study", "--workers", 1).stderr.splitlines()[-1]
     words = shlex.split(told.partition("to train with the best settings: ")[2])
     assert words[:2] == ["fishergcn", "train"]
     assert "fishergcn-t" in words
-    result = CliRunner().invoke(app, [*words[1:], "--json", "--quiet"], catch_exceptions=False)
+    result = CliRunner().invoke(app, [*words[1:], "--json", "--quiet", "--workers", "1"], catch_exceptions=False)
     best = json.loads((tmp_path / "study" / "tuning.json").read_text(encoding="utf-8"))["best"]
     runs = json.loads(result.stdout)["runs"]
     assert [each["dataset"] for each in runs] == ["a ring"] * 2

@@ -163,20 +163,22 @@ def test_installed_for_the_command_line(files, graph, tmp_path):
     (facts / "entry_points.txt").write_text(points, encoding="utf-8")
     graph.save(tmp_path / "mine.npz")
 
-    def command(*words):
-        program = "import sys; from fishergcn.cli import main; sys.argv[0] = 'fishergcn'; main()"
-        given = [sys.executable, "-c", program, *map(str, words)]
+    def command(*several):
+        """Give commands, one after the other, in a process."""
+        program = "import sys; from fishergcn.cli import app\nfor words in {}: app(words, standalone_mode=False)"
+        given = [sys.executable, "-c", program.format(several)]
         environment = {**os.environ, "PYTHONPATH": str(files)}
         return subprocess.run(given, env=environment, capture_output=True, text=True, cwd=tmp_path, check=False)
 
     options = ["--device", "cpu", "--workers", "2", "--epochs", "5", "--seeds", "2", "--splits", "per-class:5+5:1"]
-    done = command("train", "--graph", "mine.npz", "--method", "twohops", "--out", "m", "--json", *options)
+    done = command(["train", "--graph", "mine.npz", "--method", "twohops", "--out", "m", "--json", *options])
     assert done.returncode == 0, done.stderr
     assert all("test_first_found" in each for each in json.loads(done.stdout)["runs"])
-    assert command("predict", "m", "--out", "p.csv").returncode == 0
+    done = command(["predict", "m", "--out", "p.csv"], ["report", "m"])
+    assert done.returncode == 0, done.stderr
     with (tmp_path / "p.csv").open(encoding="utf-8") as stream:
         assert len(list(csv.reader(stream))) == 61
-    assert command("report", "m").returncode == 0
+    assert (tmp_path / "m" / "report.html").is_file()
 
 
 def test_a_model_of_a_network_that_is_not_there_is_refused(files, graph, tmp_path):

@@ -1,6 +1,7 @@
-"""Run one comparison of a CUDA kernel with its reference: python triton_checks.py NAME."""
+"""Run comparisons of CUDA kernels with their references: python triton_checks.py NAME …; each says how it ended."""
 
 import sys
+import traceback
 
 import numpy as np
 import torch
@@ -236,5 +237,11 @@ def first():
 
 
 if __name__ == "__main__":
-    globals()[sys.argv[1]]()
-    print(f"{sys.argv[1]} agrees")
+    chunk_rows = features_module._CHUNK_ROWS
+    for name in sys.argv[1:]:
+        features_module._CHUNK_ROWS = chunk_rows
+        try:
+            globals()[name]()
+            print(f"{name} agrees", flush=True)
+        except Exception:
+            print(f"{name} fails: {traceback.format_exc()!r}", flush=True)

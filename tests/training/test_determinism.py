@@ -48,3 +48,30 @@ def test_the_plan_is_the_same(folders):
     first, again = (open_runs(folders[name]).plan for name in ("first", "again"))
     assert first == again
     assert first.preset == "quick"
+
+
+HASHES = """
+import hashlib
+import fishergcn
+from fishergcn import datasets
+
+graph, config = datasets.load("cora"), fishergcn.TrainConfig(max_epochs=3, stopping="none")
+[record] = fishergcn.train(graph, "fishergcn", config=config, device="cpu", keep_weights=True)
+spectrum = fishergcn.top_spectrum(fishergcn.renormalized(graph.adjacency))
+matrix = fishergcn.high_order(graph.adjacency)
+for array in (*record.weights.values(), spectrum.eigenvalues, spectrum.eigenvectors, matrix.data):
+    print(hashlib.sha256(array.tobytes()).hexdigest())
+"""
+
+
+@pytest.mark.slow
+def test_compiled_and_loaded_kernels_give_the_same_bytes(tmp_path):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", HASHES]
+    cold, warm = (
+        subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()
+        for _ in range(2)
+    )
+    assert any(tmp_path.rglob("*.nbc"))
+    assert len(cold) == 5
+    assert warm == cold

@@ -181,7 +181,7 @@ def features_backward_plain(grad_weight, rows, indptr, indices, values, grad):
             add_lines(ONE, table, shift, width, indices, start, values, start, 0, stop - start, flat, base, 0)
 
 
-@njit(**_FAST)
+@njit(forceinline=True, **_FAST)
 def csr_times_dense(out, indptr, indices, values, dense, left, weighted):
     """out[i] = Σ_j s_ij dense[j] - Σ_k left[i, k] weighted[k] for a CSR matrix S, of shapes (p, c), (n, c), (k, c)."""
     width, rank = out.shape[1], left.shape[1]

@@ -13,7 +13,7 @@ _FAST = {"cache": True, "nogil": True, "fastmath": {"contract", "nsz"}, "error_m
 _SUMS = {**_FAST, "fastmath": {"contract", "nsz", "reassoc"}}
 
 
-@njit(**_SUMS)
+@njit(forceinline=True, **_SUMS)
 def _dot(a, b):
     total = 0.0
     for i in range(a.shape[0]):
@@ -21,8 +21,9 @@ def _dot(a, b):
     return total
 
 
-@njit(**_FAST)  # sums that may be reordered would be vectorized, and vectors of gathered numbers are slow
+@njit(forceinline=True, **_FAST)
 def _multiply(out, indptr, indices, values, vector):
+    # Sums that may be reordered would be vectorized, and vectors of gathered numbers are slow.
     # Unsigned, for a signed index is first asked whether it counts from the end.
     for i in range(uint64(out.shape[0])):
         p = q = 0.0  # two sums, since each waits for its last term
@@ -35,7 +36,7 @@ def _multiply(out, indptr, indices, values, vector):
         out[i] = p + q
 
 
-@njit(**_SUMS)
+@njit(forceinline=True, **_SUMS)
 def _four_dots(a, b, c, d, x):
     p = q = r = s = 0.0
     for i in range(x.shape[0]):
@@ -46,19 +47,19 @@ def _four_dots(a, b, c, d, x):
     return p, q, r, s
 
 
-@njit(**_SUMS)
+@njit(forceinline=True, **_SUMS)
 def _subtract_four(x, a, p, b, q, c, r, d, s):
     for i in range(x.shape[0]):
         x[i] -= (p * a[i] + q * b[i]) + (r * c[i] + s * d[i])
 
 
-@njit(**_SUMS)
+@njit(forceinline=True, **_SUMS)
 def _subtract(x, a, p):
     for i in range(x.shape[0]):
         x[i] -= p * a[i]
 
 
-@njit(**_SUMS)
+@njit(forceinline=True, **_SUMS)
 def _make_orthogonal(x, basis, count, parts):
     """Take its part along the first rows of an orthonormal basis from x (classical Gram-Schmidt)."""
     whole = count // 4 * 4

@@ -123,7 +123,7 @@ def _times_rows(lanes, target, unit, rows):
         target[c] = total
 
 
-@njit(**_SUMS)
+@njit(forceinline=True, **_SUMS)
 def activate(lanes, out, places, sums, left, hidden, by_class, rows, words, scale):
     """hidden[p] = scale * bit[rows[p]] * max(hidden[p], 0), in place, and out[q, c] = Σ_h hidden[p, h] by_class[c, h].
 
@@ -154,7 +154,7 @@ def activate_plain(lanes, out, hidden, weight):
             _times_rows(lanes, out[p, r], unit, by_class[r])
 
 
-@njit(**_FAST)
+@njit(forceinline=True, **_FAST)
 def hidden_backward(slope, sums, left, weighted, hidden, grad, places, by_class, scale):
     """The gradients of the weights behind ReLU and dropout, and of what stands before both, G, in place of hidden.
 
@@ -188,7 +188,7 @@ def hidden_backward(slope, sums, left, weighted, hidden, grad, places, by_class,
         _add_moments(sums, left, first, last, hidden, part)
 
 
-@njit(**_FAST)
+@njit(forceinline=True, **_FAST)
 def add_transposed(out, indptr, indices, values, dense):
     """out[j] += Σ_i s_ij dense[i] for a CSR matrix S with few rows, of shapes (n, c) and (p, c)."""
     for i in range(dense.shape[0]):

@@ -31,7 +31,7 @@ def _lowest_bit(typing_context: Any, word: Any) -> Any:
     return numba.uint64(numba.uint64), generate
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@numba.njit(forceinline=True, cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def _advance(
     indptr: AnyArray,
     indices: AnyArray,
@@ -62,7 +62,7 @@ def _advance(
                 following_set[neighbor >> _SIX] |= _ONE << (neighbor & _LOW)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@numba.njit(forceinline=True, cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def _collect(
     row: int,
     order: int,

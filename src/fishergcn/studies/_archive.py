@@ -165,13 +165,13 @@ def read_archive(folder: str | Path) -> Archive:
                 "was written by a later version; update fishergcn."
             )
         plan = Plan.from_dict(values, str(folder / "plan.json"))
-        cells = {(cell.dataset, cell.name): cell for cell in plan.cells}
+        cells = {(cell.dataset, cell.name): (cell, cell.config.to_dict()) for cell in plan.cells}
         lines = _read_csv(folder / "runs.csv", *_RUN_COLUMNS)
         curves = _read_all_curves(folder / "curves.npz", len(lines))
         records: dict[Identity, list[RunRecord]] = {}
         for line, each in zip(lines, curves, strict=True):
             key = line["dataset"], line["cell"]
-            record = _record(line, values["made"][int(line["made"])], plan.digests[key[0]], cells[key], each)
+            record = _record(line, values["made"][int(line["made"])], plan.digests[key[0]], *cells[key], each)
             records.setdefault(key, []).append(record)
         old = {name: values[name] for name in ("command", "created") if name in values}  # of version 0.1
         return Archive(plan, {**old, **values.get("facts", {})}, records, _read_bands(folder / "curves.csv"))
@@ -196,7 +196,12 @@ def _read_csv(path: Path, first: tuple[str, ...], last: tuple[str, ...] = ()) ->
 
 
 def _record(
-    line: Mapping[str, str], made: Mapping[str, Any], digest: str, cell: Cell, curves: dict[str, list[float]]
+    line: Mapping[str, str],
+    made: Mapping[str, Any],
+    digest: str,
+    cell: Cell,
+    config: Mapping[str, Any],
+    curves: dict[str, list[float]],
 ) -> RunRecord:
     extra = dict(entry.split("=") for entry in line.get("extra", "").split())
     values = dict(
@@ -212,7 +217,7 @@ def _record(
         seconds=float(line["seconds"]),
         device=made["device"],
         versions=made["versions"],
-        config=cell.config.to_dict(),
+        config={**config},
         graph_digest=digest,
         extra={**cell.options, **{name: float(value) for name, value in extra.items()}},
     )
