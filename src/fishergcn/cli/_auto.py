@@ -84,8 +84,8 @@ def _show(model: TrainedModel) -> None:
             each.settings.get("scaling", ""),
             ("yes" if each.settings["bias"] else "no") if "bias" in each.settings else "",
             f"{each.settings['weight_decay']:g}" if "weight_decay" in each.settings else "",
-            f"{each.val_accuracy:.2%}" if each.tried else "-",
-            f"{each.val_cross_entropy:.4f}" if each.tried else "-",
+            selection.entry.text(each.value),
+            f"{each.cross_entropy:.4f}" if each.tried else "-",
             str(each.runs),
             f"{each.seconds:.1f}",
         ]

@@ -80,8 +80,8 @@ def _selection(model: TrainedModel) -> list[str]:
         (
             f"**{markdown(each.name)}**" if each.name == model.selection.chosen else markdown(each.name),
             markdown(", ".join(f"{name} {value}" for name, value in each.settings.items())),
-            f"{each.val_accuracy:.2%}" if each.tried else "-",
-            f"{each.val_cross_entropy:.4f}" if each.tried else "-",
+            model.selection.entry.text(each.value),
+            f"{each.cross_entropy:.4f}" if each.tried else "-",
             each.runs,
         )
         for each in model.selection.candidates

@@ -77,7 +77,7 @@ class Ensemble(TrainedModel):
     >>> options = {"config": fishergcn.TrainConfig(max_epochs=50), "keep_weights": True}
     >>> trained = [fishergcn.train(graph, name, split, **options) for name in ("gcn", "mlp")]
     >>> models = [TrainedModel.from_records(graph, each, split) for each in trained]
-    >>> both = Ensemble.of(models, shares=[0.5, 0.5], temperatures=[1.0, 1.0])
+    >>> both = Ensemble.from_models(models, shares=[0.5, 0.5], temperatures=[1.0, 1.0])
     >>> np.allclose(both.probabilities(), (models[0].probabilities() + models[1].probabilities()) / 2)
     True
     """
@@ -87,7 +87,7 @@ class Ensemble(TrainedModel):
     temperatures: tuple[float, ...] = ()
 
     @classmethod
-    def of(
+    def from_models(
         cls,
         models: Sequence[TrainedModel],
         shares: Sequence[float],

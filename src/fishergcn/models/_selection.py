@@ -16,7 +16,7 @@ from fishergcn.errors import DataFileError, InputError
 from fishergcn.training import Score, find_score
 
 if TYPE_CHECKING:
-    import pandas as pd
+    import pandas as pd  # type: ignore[import-untyped]
 
 
 @dataclass(frozen=True)
@@ -193,5 +193,5 @@ def _candidate(values: Mapping[str, Any]) -> Candidate:
         return Candidate(
             **known, value=found.number("val_accuracy"), cross_entropy=found.number("val_cross_entropy"),
         )  # fmt: skip
-    numbers = ("value", "low", "high", "cross_entropy", "share")
-    return Candidate(**known, words=found.text("words"), **{name: found.number(name) for name in numbers})
+    known |= {name: found.number(name) for name in ("value", "low", "high", "cross_entropy", "share")}
+    return Candidate(**known, words=found.text("words"))

@@ -38,8 +38,8 @@ def candidates_figure(selection: Selection | None) -> Figure | None:
     for each in tried:
         chosen = each.name == selection.chosen
         name = f"{each.name}{' (chosen)' if chosen else ''}"
-        text = f"{name}\naccuracy {each.val_accuracy:.2%}\n{each.runs} runs"
-        rows.append(Row(name, each.val_accuracy, look=own[each.name], series=each.name, size=8 if chosen else 5,
+        text = f"{name}\naccuracy {each.value:.2%}\n{each.runs} runs"
+        rows.append(Row(name, each.value, look=own[each.name], series=each.name, size=8 if chosen else 5,
                         hollow=not chosen, tip=text))  # fmt: skip
     label = "Validation accuracy of the candidates"
     return Figure("Candidates", _CAPTION, [draw_rows(label, {"": rows}, "headline", x="validation accuracy")])
@@ -53,8 +53,8 @@ def _table(selection: Selection) -> Html:
             tag("th", tag("span", own[each.name].swatch, each.name, class_="name"), scope="row"),
             "chosen" if each.name == selection.chosen else each.left_out and f"left out: {each.left_out}",
             ", ".join(f"{name.replace('_', ' ')} {_value(value)}" for name, value in each.settings.items()) or "–",
-            share(each.val_accuracy, kind="main"),
-            number(f"{each.val_cross_entropy:.4f}" if each.tried else "–", each.val_cross_entropy),
+            share(each.value, kind="main"),
+            number(f"{each.cross_entropy:.4f}" if each.tried else "–", each.cross_entropy),
             count(each.runs),
             number(f"{each.seconds:.1f}", each.seconds),
         ]

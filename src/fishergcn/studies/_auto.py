@@ -40,14 +40,14 @@ def fit(
 ) -> TrainedModel:
     """Choose a model that suits a graph, and return it trained, with what to expect of it.
 
-    The candidates (:data:`fishergcn.studies.CANDIDATES`) read the features, the links or both, over one step or several,
-    with two layers or more, with and without consistency on unlabeled nodes; each with the scaling of features, the bias
-    and the weight decay that suit its kind. They are trained on inner splits, which deal the training and validation
-    nodes of the split anew; in each some nodes are set aside, and these judge. Means of several candidates compete with
-    them. Test nodes play no part.
+    The candidates (:data:`fishergcn.studies.CANDIDATES`) read the features, the links or both, over one step or
+    several, with two layers or more, with and without consistency on unlabeled nodes; each with the scaling of
+    features, the bias and the weight decay that suit its kind. They are trained on inner splits, which deal the
+    training and validation nodes of the split anew; in each some nodes are set aside, and these judge. Means of several
+    candidates compete with them. Test nodes play no part.
 
-    How much is tried depends on the size of the graph alone, not on the machine, so that the same data and the same seed
-    give the same model, however busy the machine is.
+    How much is tried depends on the size of the graph alone, not on the machine, so that the same data and the same
+    seed give the same model, however busy the machine is.
 
     Parameters
     ----------
@@ -74,8 +74,8 @@ def fit(
     refit
         Train what was chosen once more, for as many epochs, on validation nodes too. The scores are those of before.
     time_limit
-        Seconds that all of it may take. Candidates that could not be finished are left out, and the selection says so; a
-        limit that is too short for any network is refused. Without a limit nothing is left out for lack of time.
+        Seconds that all of it may take. Candidates that could not be finished are left out, and the selection says so;
+        a limit that is too short for any network is refused. Without a limit nothing is left out for lack of time.
     folder
         Where the runs are kept, so that a choice that was interrupted goes on; by default in a temporary folder.
     progress
@@ -86,8 +86,8 @@ def fit(
     Returns
     -------
     TrainedModel
-        An :class:`fishergcn.models.Ensemble` if a mean of several was best. Its ``selection`` has what to expect of it on
-        nodes without a label, the score of each candidate, and how much the links add.
+        An :class:`fishergcn.models.Ensemble` if a mean of several was best. Its ``selection`` has what to expect of it
+        on nodes without a label, the score of each candidate, and how much the links add.
 
     Examples
     --------

@@ -247,7 +247,7 @@ class Choice:
             )
         if len(models) == 1:
             return models[0]
-        return Ensemble.of(models, list(shares.values()), temperatures, kind=chosen)
+        return Ensemble.from_models(models, list(shares.values()), temperatures, kind=chosen)
 
     # What is known of candidates
 
@@ -383,5 +383,6 @@ def _name(key: Key) -> str:
 
 def _softmax(logits: AnyArray) -> FloatArray:
     shifted = np.asarray(logits, dtype=np.float64) - logits.max(axis=1, keepdims=True)
-    found: FloatArray = np.exp(shifted)
-    return found / found.sum(axis=1, keepdims=True)
+    raised = np.exp(shifted)
+    found: FloatArray = raised / raised.sum(axis=1, keepdims=True)
+    return found

@@ -1,9 +1,9 @@
 """The choice between candidates and means of them, by nodes that no candidate has learned from or was stopped by.
 
 An ensemble is a mean of probabilities, p = Σ_k s_k p_k. Two kinds are tried: the mean of the k candidates with the
-least cross entropy, and greedy selection with replacement (Caruana et al., ICML 2004), which adds in each of 25 rounds the
-candidate that lowers the cross entropy of the mean most. An ensemble is one contender among the candidates: where it is
-compared with them, its members were chosen on the other inner splits.
+least cross entropy, and greedy selection with replacement (Caruana et al., ICML 2004), which adds in each of 25 rounds
+the candidate that lowers the cross entropy of the mean most. An ensemble is one contender among the candidates: where
+it is compared with them, its members were chosen on the other inner splits.
 """
 
 from __future__ import annotations

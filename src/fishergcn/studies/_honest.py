@@ -66,9 +66,9 @@ def estimated(
 ) -> Honest:
     """Estimate a score on unlabeled nodes, or by how much it exceeds that of another model.
 
-    ``probabilities`` (N_s, C) and ``labels`` (N_s,) are of nodes set aside in each inner split s; ``other`` those of
-    the other model on the same nodes. The variance adds up what is due to these nodes (from draws of as many as they are
-    worth, with the weights of their classes), to the finite number of unlabeled nodes, and to trainings that differ
+    ``probabilities`` (N_s, C) and ``labels`` (N_s,) are of nodes set aside in each inner split s; ``other`` are those
+    of the other model on the same nodes. The variance adds up what is due to these nodes (from draws of as many as they
+    are worth, with the weights of their classes), to the finite number of unlabeled nodes, and to trainings that differ
     between inner splits by more than that.
     """
     weights, pairs = class_weights(labels, shares), zip(probabilities, labels, other or probabilities, strict=True)

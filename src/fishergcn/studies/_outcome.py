@@ -209,8 +209,8 @@ def _about_links(found: Selection, linked: str, free: str) -> Iterator[str]:
     words = "help" if better else "hurt" if worse else "make no clear difference"
     yield (
         f"The links {words}: the {score.title} of {linked}, the best single model that reads them, differs by "
-        f"{score.difference(found.gain, 1)}{score.unit} from {free}, the best that does not (95% interval {score.difference(found.gain_low, 1)} to "
-        f"{score.difference(found.gain_high, 1)})."
+        f"{score.difference(found.gain, 1)}{score.unit} from {free}, the best that does not (95% interval "
+        f"{score.difference(found.gain_low, 1)} to {score.difference(found.gain_high, 1)})."
     )
     if worse:
         yield "Warning: the links of this graph hurt; a network that ignores them does better."

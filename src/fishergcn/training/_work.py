@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from fishergcn.training._methods import Method
     from fishergcn.training._sizes import Sizes
 
-# About how many seconds a usual core takes: for a multiplication with a feature, along a link, in a dense product; for a
-# number that comes out of a layer (norm, ReLU, dropout and their derivatives); for a weight that Adam moves; for an
+# About how many seconds a usual core takes: for a multiplication with a feature, along a link, in a dense product; for
+# a number that comes out of a layer (norm, ReLU, dropout and their derivatives); for a weight that Adam moves; for an
 # epoch of the smallest graph; for an entry of a matrix that is computed from walks.
 _FEATURE, _LINK, _DENSE, _OUTPUT, _WEIGHT, _EPOCH, _WALKED = 2.5e-11, 5e-11, 3e-11, 7e-9, 4e-9, 1.5e-3, 1e-6
 _BACKWARD = 3.0  # multiplications of a step, beside those of its forward pass

@@ -368,7 +368,7 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
     def _chosen(self, graph: Graph, split: Split, config: TrainConfig, seed: int) -> TrainedModel:
         """Return what :func:`fishergcn.fit` chooses; features are scaled already."""
         settings = {name: getattr(config, name) for name in (*_SETTINGS, "scaling")} | {"patience": self.patience}
-        weighted = [name for name in CANDIDATES if parse_method(name).trained]
+        weighted = [each.name for each in CANDIDATES if each.trained and each.name == each.method]
         return fit(
             graph,
             split,
