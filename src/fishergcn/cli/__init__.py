@@ -18,6 +18,7 @@ from fishergcn.cli import data, geometry, runs
 from fishergcn.cli._help import Command, Group
 from fishergcn.cli.compare import compare
 from fishergcn.cli.doctor import doctor
+from fishergcn.cli.leaderboard import leaderboard
 from fishergcn.cli.predict import predict
 from fishergcn.cli.report import report
 from fishergcn.cli.reproduce import reproduce
@@ -42,7 +43,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 # In the order in which people need them.
-for _run in (train, predict, tune, compare, reproduce, robustness, report, spectrum, doctor):
+for _run in (train, predict, leaderboard, tune, compare, reproduce, robustness, report, spectrum, doctor):
     app.command(cls=Command)(_run)
 app.add_typer(data.app, name="data")
 app.add_typer(runs.app, name="runs")

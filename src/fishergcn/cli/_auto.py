@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from fishergcn._base.terminal import console, note, table
+from fishergcn._base.terminal import console, narrow, note, table
 from fishergcn.cli._common import exit_on_interrupt, print_json, tell_of_report, this_command, warnings_as_notes
 from fishergcn.errors import InputError
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fishergcn.cli import _options as shared
     from fishergcn.cli._data import Data
     from fishergcn.cli.train import Saved
-    from fishergcn.models import TrainedModel
+    from fishergcn.models import Selection, TrainedModel
 
 
 def choose_models(
@@ -75,27 +75,20 @@ def _facts(model: TrainedModel) -> dict[str, Any]:
 def _show(model: TrainedModel) -> None:
     from fishergcn.training import registered_scores
 
-    selection, record, screen = model.selection, model.record, console()
-    if selection is None:
+    record = model.record
+    if model.selection is None:
         return
-    rows = [
-        [
-            ("* " if each.name == selection.chosen else "  ") + each.name,
-            each.settings.get("scaling", ""),
-            ("yes" if each.settings["bias"] else "no") if "bias" in each.settings else "",
-            f"{each.settings['weight_decay']:g}" if "weight_decay" in each.settings else "",
-            selection.entry.text(each.value),
-            f"{each.cross_entropy:.4f}" if each.tried else "-",
-            str(each.runs),
-            f"{each.seconds:.1f}",
-        ]
-        for each in selection.candidates
-    ]
-    heads = ["candidate", "scaling", "bias", "decay", "validation", "cross entropy", "runs", "seconds"]
-    screen.print(table(f"{record.dataset}, split {record.split}: candidates", heads, rows))
-    for sentence in selection.sentences:
-        screen.print(sentence, soft_wrap=True)
+    show_selection(model.selection, f"{record.dataset}, split {record.split}: candidates")
     if not math.isnan(record.test_accuracy):
         shown = [each for each in registered_scores() if each.shown and each.name != "loss"]
         tested = ", ".join(f"{each.title} {each.text(getattr(record, f'test_{each.name}'))}" for each in shown)
-        screen.print(f"On the test nodes: {tested}.", soft_wrap=True)
+        console().print(f"On the test nodes: {tested}.", soft_wrap=True)
+
+
+def show_selection(selection: Selection, title: str) -> None:
+    """Print the candidates, best first and those left out last, and in words what came out."""
+    screen, made = console(), narrow(table(title, *selection.table()))
+    made.columns[1].justify = "left"
+    screen.print(made)
+    for sentence in selection.sentences:
+        screen.print(sentence, soft_wrap=True)

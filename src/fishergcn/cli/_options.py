@@ -162,14 +162,13 @@ Methods = Annotated[
         rich_help_panel=_RUNS,
     ),
 ]
-StudyOut = Annotated[
-    Path,
-    typer.Option(
-        help="Folder for the results. If it holds part of this study, only the rest is run.",
-        metavar="DIR",
-        rich_help_panel=_RUNS,
-    ),
-]
+_STUDY_OUT = typer.Option(
+    help="Folder for the results. If it holds part of this study, only the rest is run.",
+    metavar="DIR",
+    rich_help_panel=_RUNS,
+)
+StudyOut = Annotated[Path, _STUDY_OUT]
+SomeStudyOut = Annotated[Path | None, _STUDY_OUT]
 
 
 @dataclass(frozen=True)

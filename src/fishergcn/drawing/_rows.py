@@ -47,16 +47,18 @@ def draw_rows(
     differences: bool = False,
     x_domain: tuple[float, float] | None = None,
     least: float = 0.0,
+    beside: float = math.nan,
     data: str = "",
 ) -> Chart:
     """Draw rows of values of a score, panel by panel, or of ``differences`` from zero.
 
     Shares are shown in percent, their differences in percentage points, other scores as they are.
-    Axes go from where to where ``x_domain`` says, or show a range of at ``least`` this size, if these are given.
+    Axes go from where to where ``x_domain`` says, or show a range of at ``least`` this size, if these are given. A
+    dashed line marks a value ``beside`` which all rows are seen.
     """
     form = Form(find_score(score), differences)
     drawn = [
-        _panel(title, x, rows, form, x_domain or (_domain(rows, least) if least else None))
+        _panel(title, x, rows, form, x_domain or (_domain(rows, least, beside, form.score) if least else None), beside)
         for title, rows in panels.items()
     ]
     marks = {row.series: row.look for rows in panels.values() for row in rows if row.series and row.look}
@@ -84,21 +86,25 @@ class Form:
         return self.score.difference(value) + self.score.unit if self.differences else self.score.text(value)
 
 
-def _panel(title: str, x: str, rows: Sequence[Row], form: Form, domain: tuple[float, float] | None) -> Panel:
+def _panel(
+    title: str, x: str, rows: Sequence[Row], form: Form, domain: tuple[float, float] | None, beside: float
+) -> Panel:
     layers = [Layer("rule", axis="x", at=0, opacity=0.7)] if form.differences else []
+    layers += [Layer("rule", axis="x", at=beside, dash=[4, 3], color="rest")] if math.isfinite(beside) else []
     for place, row in enumerate(rows):
         layers += _layers(place, row, max(20, _MOST_DOTS // len(rows)), form)
     names = [row.name for row in rows]
     return Panel(title, x, "", layers, rows=names, percent=form.percent("x"), x_domain=domain)
 
 
-def _domain(rows: Sequence[Row], least: float) -> tuple[float, float] | None:
+def _domain(rows: Sequence[Row], least: float, beside: float, score: Score) -> tuple[float, float] | None:
     """Return the range of an axis that makes little of small differences."""
-    values = [value for row in rows for value in (row.mean, *row.runs) if math.isfinite(value)]
+    every = [value for row in rows for value in (row.mean, row.low, row.high, *row.runs)]
+    values = [value for value in (beside, *every) if math.isfinite(value)]
     if not values:
         return None
     middle, half = (max(values) + min(values)) / 2, max(0.55 * (max(values) - min(values)), least / 2)
-    return max(middle - half, 0.0), min(middle + half, 1.0)
+    return max(middle - half, score.bounds[0]), min(middle + half, score.bounds[1])
 
 
 def _layers(place: int, row: Row, most: int, form: Form) -> list[Layer]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from fishergcn._base.foreign import markdown
 from fishergcn._base.text import markdown_table
-from fishergcn.models._facts import selection_rule
-from fishergcn.training import TrainConfig, registered_scores
+from fishergcn.models._facts import MemberFacts, selection_rule
+from fishergcn.training import Score, TrainConfig, registered_scores
 
 if TYPE_CHECKING:
     from fishergcn.models._trained import TrainedModel
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 def model_card(model: TrainedModel) -> str:
     """Return the card in Markdown."""
+    members = model.facts()
     record, graph, sizes, title = model.record, model.graph, model.split_sizes, model.method.described.title
     size = f"{graph.num_nodes} nodes, {graph.num_links} links, {graph.num_features} features"
     parts = f"{sizes['train']} training, {sizes['val']} validation and {sizes['test']} test nodes"
@@ -36,30 +38,28 @@ def model_card(model: TrainedModel) -> str:
         (nodes, *(each.text(getattr(record, f"{part}_{each.name}")) for each in measured))
         for nodes, part in (("validation", "val"), ("test", "test"))
     ]
-    chosen = "This is the only run."
+    chosen = "This is the only run." if model.selection is None else "How it was chosen is below."
     if model.chosen_from > 1:
         chosen = f"Chosen from {model.chosen_from} runs: {selection_rule(model.chosen_by)}."
     return "\n".join(
         [
             f"# {record.method} on {markdown(record.dataset)}",
             "",
+            *([] if model.selection is None else [markdown(" ".join(model.selection.sentences[:2])), ""]),
             f"{title[0].upper()}{title[1:]} that predicts the class of each node of a graph.",
             "",
             markdown_table(("", ""), facts),
             "",
             "## Scores",
             "",
-            markdown_table(("nodes", *(each.title for each in measured)), scores),
+            markdown_table(("nodes", *(_title(each, ensemble=bool(members)) for each in measured)), scores),
             "",
             "Balanced accuracy and macro F1 average over classes, so rare ones count as much as common ones.",
             "",
             f"{chosen} {_caution(sizes['test'], model.chosen_from)}",
             "",
             *_selection(model),
-            "## Settings",
-            "",
-            markdown_table(("setting", "value", "default"), _settings(model.config)),
-            "",
+            *(_members(members) if members else _settings(model.config)),
             "## Use",
             "",
             "    fishergcn predict FOLDER --out predictions.csv",
@@ -72,22 +72,34 @@ def model_card(model: TrainedModel) -> str:
     )
 
 
+def _title(score: Score, *, ensemble: bool) -> str:
+    """Return the head of a score of the model itself; candidates are judged by calibrated probabilities."""
+    if score.name != "cross_entropy":
+        return score.title
+    return f"{score.title}, {'mean of calibrated members' if ensemble else 'raw probabilities'}"
+
+
+def _members(members: Sequence[MemberFacts]) -> list[str]:
+    """Return of what an ensemble is made."""
+    default = TrainConfig().to_dict()
+    rows = []
+    for each in members:
+        own = {name: value for name, value in each.config.to_dict().items() if value != default[name]}
+        settings = ", ".join(f"{name} {value}" for name, value in own.items())
+        rows.append((each.record.method, f"{each.share:.0%}", f"{each.temperature:.2f}", settings or "defaults"))
+    heads = ("method", "share", "temperature", "settings that differ from the defaults")
+    words = "p = Σ share · softmax(logits / temperature), each temperature the best on the validation nodes."
+    return ["## Members", "", words, "", markdown_table(heads, rows), ""]
+
+
 def _selection(model: TrainedModel) -> list[str]:
     """Return how the model was chosen among candidates, if it was."""
     if model.selection is None:
         return []
-    rows = [
-        (
-            f"**{markdown(each.name)}**" if each.name == model.selection.chosen else markdown(each.name),
-            markdown(", ".join(f"{name} {value}" for name, value in each.settings.items())),
-            model.selection.entry.text(each.value),
-            f"{each.cross_entropy:.4f}" if each.tried else "-",
-            each.runs,
-        )
-        for each in model.selection.candidates
-    ]
-    heads = ("candidate", "settings", "validation accuracy", "cross entropy", "runs")
-    return ["## How it was chosen", "", *model.selection.sentences, "", markdown_table(heads, rows, escape=False), ""]
+    heads, rows = model.selection.table()
+    said = [markdown(each) for each in model.selection.sentences]
+    right = range(2, len(heads))
+    return ["## How it was chosen", "", *said, "", markdown_table(heads, rows, right=right), ""]
 
 
 def _caution(tested: int, chosen_from: int) -> str:
@@ -98,7 +110,8 @@ def _caution(tested: int, chosen_from: int) -> str:
     return "Validation nodes were used for stopping and choosing; test nodes were not used at all."
 
 
-def _settings(config: TrainConfig) -> list[tuple[Any, ...]]:
+def _settings(config: TrainConfig) -> list[str]:
     default = TrainConfig()
     names = [field.name for field in dataclasses.fields(config)]
-    return [(name, getattr(config, name), getattr(default, name)) for name in names]
+    rows = [(name, getattr(config, name), getattr(default, name)) for name in names]
+    return ["## Settings", "", markdown_table(("setting", "value", "default"), rows), ""]

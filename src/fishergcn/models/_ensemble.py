@@ -160,6 +160,9 @@ class Ensemble(TrainedModel):
     def __len__(self) -> int:
         return 1
 
+    def __repr__(self) -> str:
+        return super().__repr__().replace("TrainedModel(", f"Ensemble({len(self.members)} members, ", 1)
+
     def only(self, run: int | None = None) -> TrainedModel:
         """Return the ensemble itself: it predicts as one."""
         return self

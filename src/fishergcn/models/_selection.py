@@ -18,6 +18,8 @@ from fishergcn.training import Score, find_score
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
+CALIBRATED = "cross entropy, calibrated"  # of probabilities at the best temperature on validation nodes
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -61,10 +63,20 @@ class Candidate:
     share: float = 0.0
     left_out: str = ""
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON; NaN becomes None."""
+        values: dict[str, Any] = plain(dataclasses.asdict(self))
+        return values
+
     @property
     def tried(self) -> bool:
         """Whether it was trained."""
         return self.runs > 0
+
+    @property
+    def said(self) -> str:
+        """What it is, in words; those of version 0.2 have the method alone."""
+        return self.words or self.method
 
 
 @dataclass(frozen=True)
@@ -132,6 +144,16 @@ class Selection:
         """What is known of the score."""
         return find_score(self.score)
 
+    @property
+    def title(self) -> str:
+        """What the score is called in heads: candidates are judged by calibrated probabilities."""
+        return CALIBRATED if self.score == "cross_entropy" else self.entry.title
+
+    @property
+    def useful(self) -> bool | None:
+        """Whether the model is clearly better than always answering the most frequent class; None if not measured."""
+        return self.majority_low > 0 if math.isfinite(self.value) else None
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON; NaN becomes None."""
         values: dict[str, Any] = plain(dataclasses.asdict(self))
@@ -151,6 +173,25 @@ class Selection:
             self.candidates, key=lambda each: (each.tried, gain(each.value) if each.tried else 0.0), reverse=True
         )
 
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Return heads and rows of texts for people to read, best first and those left out last."""
+        score, more = self.entry, [] if self.score == "cross_entropy" else [CALIBRATED]
+        heads = ["candidate", "what it is", self.title, "95% interval", *more, "runs", "seconds", "share"]
+        rows = [
+            [
+                each.name,
+                "; ".join(part for part in (each.said, each.left_out and f"left out: {each.left_out}") if part),
+                score.text(each.value, 1),
+                f"{score.text(each.low, 1)} to {score.text(each.high, 1)}" if each.low <= each.high else "-",
+                *([f"{each.cross_entropy:.4f}" if math.isfinite(each.cross_entropy) else "-"] if more else []),
+                str(each.runs),
+                f"{each.seconds:.1f}",
+                f"{each.share:.0%}" if each.share else "",
+            ]
+            for each in self.ranked()
+        ]
+        return heads, rows
+
     @classmethod
     def from_dict(cls, values: Any) -> Selection:
         """Undo :meth:`to_dict`, of values that may come from anywhere; those of version 0.2 have no estimate."""
@@ -164,9 +205,10 @@ class Selection:
                 else ("value", "low", "high", "majority", "majority_low", "without_links", "gain", "gain_low",
                       "gain_high", "homophily", "seconds")
             )  # fmt: skip
+            chosen = found.text("chosen")
             return cls(
-                candidates=tuple(_candidate(each) for each in found.tables("candidates")),
-                chosen=found.text("chosen"),
+                candidates=tuple(_candidate(each, chosen) for each in found.tables("candidates")),
+                chosen=chosen,
                 score="accuracy" if older else find_score(found.text("score")).name,
                 sentences=found.texts("sentences"),
                 judges=0 if older else found.whole("judges"),
@@ -179,7 +221,7 @@ class Selection:
             raise DataFileError(str(error)) from None
 
 
-def _candidate(values: Mapping[str, Any]) -> Candidate:
+def _candidate(values: Mapping[str, Any], chosen: str) -> Candidate:
     found = Entries(values, "a candidate")
     known: dict[str, Any] = {
         "name": found.text("name"),
@@ -192,6 +234,7 @@ def _candidate(values: Mapping[str, Any]) -> Candidate:
     if "val_accuracy" in found.values:  # of version 0.2
         return Candidate(
             **known, value=found.number("val_accuracy"), cross_entropy=found.number("val_cross_entropy"),
+            share=float(known["name"] == chosen),
         )  # fmt: skip
     known |= {name: found.number(name) for name in ("value", "low", "high", "cross_entropy", "share")}
     return Candidate(**known, words=found.text("words"))

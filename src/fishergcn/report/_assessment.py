@@ -91,6 +91,13 @@ def calibration(probabilities: FloatArray, labels: IntArray, bins: int = BINS) -
     return found, error
 
 
+def by_chance(bins: Sequence[Bin]) -> float:
+    """Return about which calibration error a model has whose probabilities are right: Σ_b (n_b / n) E|N(0, σ_b²)|."""
+    total = sum(each.count for each in bins)
+    spread = [math.sqrt(2 / math.pi * each.stated * (1 - each.stated) / each.count) for each in bins]
+    return sum(each.count / total * one for each, one in zip(bins, spread, strict=True))
+
+
 def least_certain(probabilities: FloatArray, nodes: IntArray, count: int) -> IntArray:
     """Return the nodes whose prediction has the least probability, the least certain first."""
     stated = probabilities[nodes].max(axis=1)

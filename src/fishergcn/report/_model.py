@@ -7,15 +7,19 @@ import os
 import shlex
 from pathlib import Path
 
+import numpy as np
+
 from fishergcn._base.text import duration
 from fishergcn.drawing import Html, tag
 from fishergcn.execution import chosen_config
 from fishergcn.report import _model_choice as choice
 from fishergcn.report import _model_classes as classes
 from fishergcn.report._assessment import Subject, read_subject, wilson
-from fishergcn.report._model_graph import graph_section, uncertain_nodes
+from fishergcn.report._model_graph import graph_section, has_derivatives, uncertain_nodes
 from fishergcn.report._page import Section, command, entries, in_short, in_words, local_link, named_digest, write_page
 from fishergcn.report._sections import geometry
+from fishergcn.studies import on_nodes
+from fishergcn.training import find_score
 
 _FILES = {
     "predictions.csv": "class and probabilities of every node",
@@ -39,6 +43,7 @@ def write_model_page(subject: Subject) -> Path:
     sections = [
         _headline(subject),
         choice.candidates(subject.model.selection, "How it was chosen: does the graph help?"),
+        choice.members(subject),
         classes.by_class(subject),
         classes.confusions(subject),
         classes.calibrated(subject),
@@ -58,31 +63,66 @@ def write_model_page(subject: Subject) -> Path:
 
 
 def _headline(subject: Subject) -> Section:
-    """Say how good the model is and whether the links help; draw the candidates, or accuracy by class."""
-    sentences = (_verdict(subject), *choice.about_links(subject))
+    """Say whether to use the model, how good it is, and whether the links help; draw the candidates or the classes."""
+    sentences = (*decision(subject), *classes.in_words(subject), *choice.about_links(subject))
     if (figure := choice.candidates_figure(subject.model.selection)) is not None:
         return in_short(sentences, figure)
     return in_short(sentences, classes.class_figure(subject, "headline"))
 
 
-def _verdict(subject: Subject) -> str:
-    record = subject.model.record
-    if subject.part is None:
+_USE = "This model can be used: it is clearly better than always answering the most frequent class."
+
+
+def decision(subject: Subject) -> list[str]:
+    """Say whether to use the model, by the estimate of its choice or by the nodes that it is judged on, and why."""
+    selection = subject.model.selection
+    if selection is None or selection.useful is None:
+        said = list(selection.sentences[:1]) if selection is not None else []
+        return [*_judged(subject), *said]
+    said = [_USE, *selection.sentences[:1]] if selection.useful else list(selection.sentences[:2])
+    return [*said, _accuracy(subject)] if subject.part == "test" else said
+
+
+def _judged(subject: Subject) -> list[str]:
+    """Decide by test nodes, or by validation nodes where there are none."""
+    model, record = subject.model, subject.model.record
+    if subject.part is None or subject.split is None or model.graph.labels is None:
         known = record.test_accuracy if math.isfinite(record.test_accuracy) else record.val_accuracy
         which = "test" if math.isfinite(record.test_accuracy) else "validation"
-        return (
+        return [
             f"{record.method} classified {known:.1%} of its {which} nodes correctly. This folder does not say which "
             "nodes those were, so there are no numbers by class; models saved from now on do."
-        )
+        ]
+    learned = model.graph.labels[subject.split.train]
+    common = np.bincount(learned[learned >= 0], minlength=model.num_classes).argmax()
+    constant = np.tile(np.eye(model.num_classes)[common], (len(subject.judged), 1))
+    found, accuracy = subject.probabilities[subject.judged], find_score("accuracy")
+    ahead = on_nodes(accuracy, found, subject.labels, constant)
+    always = f"always answering the most frequent class is right for {(subject.labels == common).mean():.1%}."
+    if ahead.low > 0:
+        return [_USE, f"{_accuracy(subject)[:-1]}; {always}", *_caution(subject)]
+    return [
+        f"Do not use this model: on these {len(subject.judged):,} {subject.words} it is not clearly better than "
+        f"always answering the most frequent class (difference {accuracy.difference(ahead.value, 1)} points, 95% "
+        f"interval {accuracy.difference(ahead.low, 1)} to {accuracy.difference(ahead.high, 1)}).",
+        f"{_accuracy(subject)[:-1]}; {always}",
+        *_caution(subject),
+    ]
+
+
+def _caution(subject: Subject) -> list[str]:
+    if subject.part != "val":
+        return []
+    return ["No nodes were set aside for testing; these also decided when to stop, so expect a little less."]
+
+
+def _accuracy(subject: Subject) -> str:
     hits, count = int(subject.confusion.trace()), len(subject.judged)
     low, high = wilson(hits, count)
-    text = (
-        f"{record.method} classifies {hits / count:.1%} of the {count:,} {subject.words} correctly "
+    return (
+        f"{subject.model.record.method} classifies {hits / count:.1%} of the {count:,} {subject.words} correctly "
         f"(95% interval {low:.1%} to {high:.1%})."
     )
-    if subject.part == "val":
-        text += " No nodes were set aside for testing; these also decided when to stop, so expect a little less."
-    return text
 
 
 def _files(subject: Subject) -> Section:
@@ -91,14 +131,17 @@ def _files(subject: Subject) -> Section:
     listed = [tag("li", local_link(name, name), f": {words}") for name, words in there.items()]
     place = shlex.quote(str(subject.folder))
     code = f"import fishergcn\nmodel = fishergcn.load_model({str(subject.folder)!r})\nmodel.probabilities()"
+    geometry = [
+        tag("p", "See which links a prediction depends on, and how the model responds to changes of its graph:"),
+        command(f"fishergcn geometry links {place} --node NODE"),
+        command(f"fishergcn geometry fisher {place} --keep"),
+    ]
     body = [
         tag("p", "Beside this page:"),
         tag("ul", *listed),
         tag("p", "Predict the nodes of a graph with the same features:"),
         command(f"fishergcn predict {place} --graph other.npz --out predictions.csv"),
-        tag("p", "See which links a prediction depends on, and how the model responds to changes of its graph:"),
-        command(f"fishergcn geometry links {place} --node NODE"),
-        command(f"fishergcn geometry fisher {place} --keep"),
+        *(geometry if has_derivatives(subject.model) else []),
         tag("p", "In Python:"),
         command(code),
     ]
@@ -117,7 +160,7 @@ def _protocol(subject: Subject) -> Section:
         ("Data", [named_digest(record.dataset, record.graph_digest)]),
         ("Split", [f"{record.split}: {parts}"]),
         ("Seed, epochs", [f"{record.seed}, {record.epochs}"]),
-        ("Settings that differ from the defaults", [in_words(changed) or "none"]),
+        ("Settings that differ from the defaults", [] if model.facts() else [in_words(changed) or "none"]),
         ("Trained on", [f"{record.device}, {duration(record.seconds)}"]),
         ("Versions", [in_words(record.versions)]),
     ]

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 
 from fishergcn.drawing import Chart, Html, Layer, Panel, Row, Series, draw_rows, looks, tag
-from fishergcn.models import Selection
+from fishergcn.execution import chosen_config
+from fishergcn.models import CALIBRATED, Selection
 from fishergcn.report._assessment import Subject
-from fishergcn.report._page import Figure, Section, count, number, share, table
-from fishergcn.training import RunRecord
+from fishergcn.report._page import Figure, Section, number, share, table
+from fishergcn.training import RunRecord, find_score
 
 _CAPTION = (
-    "Mean accuracy of each candidate on validation nodes; the large filled mark is the one that was chosen. Candidates "
-    "that cannot be told apart are ranked by cross entropy, then by simplicity. Test nodes play no part."
+    "Expected {title} on nodes without a label, measured on labeled nodes that were set aside, with 95% intervals. "
+    "{line}The first row is this model; filled marks below it are of what it is made, hollow ones of the other "
+    "candidates, best first. Intervals that overlap do not tell candidates apart."
 )
+_LINE = "The dashed line is what always answering the most frequent class gives. "
 _CURVES = (
     "Training values are measured with dropout and perturbation on, validation values with both off. Drag over a "
     "chart, or use the buttons, to zoom."
@@ -29,42 +33,88 @@ def about_links(subject: Subject) -> list[str]:
 
 
 def candidates_figure(selection: Selection | None) -> Figure | None:
-    """Draw the validation accuracy of each candidate that was tried."""
-    tried = [] if selection is None else [each for each in selection.candidates if each.tried]
+    """Draw the model and each candidate that was tried, with intervals, beside the most frequent class."""
+    tried = [] if selection is None else [each for each in selection.ranked() if each.tried]
     if selection is None or not tried:
         return None
-    own = looks(each.name for each in tried)
+    score, own = selection.entry, looks(each.name for each in selection.candidates)
     rows = []
+    if math.isfinite(selection.value):
+        rows.append(Row(f"this model: {_chosen(selection)}", selection.value, selection.low, selection.high, size=8))
     for each in tried:
-        chosen = each.name == selection.chosen
-        name = f"{each.name}{' (chosen)' if chosen else ''}"
-        text = f"{name}\naccuracy {each.value:.2%}\n{each.runs} runs"
-        rows.append(Row(name, each.value, look=own[each.name], series=each.name, size=8 if chosen else 5,
-                        hollow=not chosen, tip=text))  # fmt: skip
-    label = "Validation accuracy of the candidates"
-    return Figure("Candidates", _CAPTION, [draw_rows(label, {"": rows}, "headline", x="validation accuracy")])
+        text = (
+            f"{each.name}\n{selection.title} {score.text(each.value)}\n{each.runs} inner split{'s' * (each.runs > 1)}"
+        )
+        text += f"\n95% interval {score.text(each.low)} to {score.text(each.high)}" if each.low <= each.high else ""
+        rows.append(Row(each.said, each.value, each.low, each.high, own[each.name], size=5, hollow=not each.share,
+                        tip=text))  # fmt: skip
+    x, line = f"expected {selection.title} ({score.direction})", _LINE if math.isfinite(selection.majority) else ""
+    chart = draw_rows(f"Expected {selection.title} of the candidates", {"": rows}, "headline", x=x, score=score.name,
+                      least=0.1 if score.percent else 1e-9, beside=selection.majority)  # fmt: skip
+    return Figure("Candidates", _CAPTION.format(title=selection.title, line=line), [chart])
+
+
+def _chosen(selection: Selection) -> str:
+    """Return in a few words what was chosen."""
+    members = [each for each in selection.candidates if each.share]
+    if len(members) > 1:
+        return f"an ensemble of {len(members)} candidates"
+    return members[0].said if members else selection.chosen
 
 
 def _table(selection: Selection) -> Html:
-    """Return all candidates with their settings and scores."""
+    """Return all candidates with their scores and settings, best first and those left out last."""
     own = looks(each.name for each in selection.candidates)
-    rows = [
-        [
+    heads, texts = selection.table()
+    rows = []
+    for each, (_, words, *cells) in zip(selection.ranked(), texts, strict=True):
+        values = (each.value, each.low, each.cross_entropy, each.runs, each.seconds, each.share)
+        known = dict(zip((selection.title, *_NUMBERS), values, strict=True))
+        rows.append([
             tag("th", tag("span", own[each.name].swatch, each.name, class_="name"), scope="row"),
-            "chosen" if each.name == selection.chosen else each.left_out and f"left out: {each.left_out}",
-            ", ".join(f"{name.replace('_', ' ')} {_value(value)}" for name, value in each.settings.items()) or "–",
-            share(each.value, kind="main"),
-            number(f"{each.cross_entropy:.4f}" if each.tried else "–", each.cross_entropy),
-            count(each.runs),
-            number(f"{each.seconds:.1f}", each.seconds),
-        ]
-        for each in selection.candidates
-    ]
-    heads = ("candidate", "outcome", "settings", "#accuracy %", "#cross entropy", "#runs", "#seconds")
-    return table("Candidates", heads, rows)
+            tag("td", words, class_="wrap"),
+            *(number(text, known[head], "main" * (head == selection.title))
+              for head, text in zip(heads[2:], cells, strict=True)),
+            tag("td", settings_in_words(each.settings) or "–", class_="wrap"),
+        ])  # fmt: skip
+    return table("Candidates", (*heads[:2], *(f"#{each}" for each in heads[2:]), "settings"), rows)
+
+
+_NUMBERS = ("95% interval", CALIBRATED, "runs", "seconds", "share")
+
+
+def members(subject: Subject) -> Section | None:
+    """Of what an ensemble is made, and what is not said of it."""
+    found, usual = subject.model.facts(), chosen_config(None, None).to_dict()
+    if not found:
+        return None
+    rows = []
+    for each in found:
+        own = {name: value for name, value in each.config.to_dict().items() if value != usual[name]}
+        rows.append([
+            each.record.method,
+            number(f"{each.share:.0%}", each.share, "main"),
+            number(f"{each.temperature:.2f}", each.temperature),
+            number(str(each.record.epochs), each.record.epochs),
+            tag("td", settings_in_words(own) or "defaults", class_="wrap"),
+        ])  # fmt: skip
+    words = (
+        f"This model is the mean of the probabilities of {len(found)} models, by their shares. Each one's logits are "
+        "divided by its temperature first, the best on the validation nodes. Learning curves, the links that a "
+        "prediction depends on, and geometry are of single networks: they are not on this page."
+    )
+    heads = ("method", "#share", "#temperature", "#epochs", "settings that differ from the defaults")
+    return Section("members", "What the ensemble is made of", [tag("p", words), table("Members", heads, rows)])
+
+
+def settings_in_words(settings: Mapping[str, object]) -> str:
+    """Return settings with their values, for people."""
+    return ", ".join(f"{name.replace('_', ' ')} {_value(value)}" for name, value in settings.items())
 
 
 def _value(value: object) -> object:
+    if isinstance(value, list | tuple):
+        return "/".join(map(str, value))
     return ("yes" if value else "no") if isinstance(value, bool) else value
 
 
@@ -87,7 +137,13 @@ def runs(subject: Subject) -> Section | None:
     if len(subject.runs) > 1:
         shown = list(subject.runs)[:_MOST_RUNS]
         more = f" The first {_MOST_RUNS} of {len(subject.runs):,} are listed." if len(subject.runs) > _MOST_RUNS else ""
-        words = f"Chosen from {len(subject.runs)} runs by validation accuracy; test scores are not used.{more}"
+        title, tested = (
+            find_score(subject.model.chosen_by).title,
+            any(math.isfinite(each.test_accuracy) for each in shown),
+        )
+        words = (
+            f"Chosen from {len(subject.runs)} runs by validation {title}{'; test scores are not used' * tested}.{more}"
+        )
         heads = ("run", "split", "#seed", "#validation %", "#test %", "#epochs", "status")
         rows = [_run(place, each, each.identity == record.identity) for place, each in enumerate(shown, start=1)]
         body += [tag("h3", "All runs"), tag("p", words), table("Runs", heads, rows)]

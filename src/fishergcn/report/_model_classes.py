@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+from typing import Any
 
 from fishergcn.drawing import Chart, Html, Layer, Panel, Row, draw_rows, tag
-from fishergcn.report._assessment import BINS, Bin, Subject, calibration, wilson
+from fishergcn.report._assessment import BINS, Bin, Subject, by_chance, calibration, wilson
 from fishergcn.report._page import Figure, Section, breakable, count, interval, number, share, table
 
 _CAPTION = (
@@ -21,6 +22,8 @@ _CALIBRATION = (
 )
 _LARGEST_MATRIX = 20
 _MOST_ROWS = 40
+_MOST_NAMED = 5
+_SURE_ENOUGH = 0.05  # the half of an interval within which a model can be said to be as sure as it should be
 
 
 def class_figure(subject: Subject, name: str) -> Figure | None:
@@ -39,6 +42,21 @@ def class_figure(subject: Subject, name: str) -> Figure | None:
     label, x = f"Accuracy by class, {subject.words}", f"share of its {subject.words} found"
     chart = draw_rows(label, {"": rows}, name, x=x, x_domain=(0, 1))
     return Figure("Accuracy by class", _CAPTION.format(nodes=subject.words), [chart])
+
+
+def in_words(subject: Subject) -> list[str]:
+    """Say what the model finds of each class, or of the best and the worst where there are many."""
+    known = [each for each in zip(subject.model.class_names, subject.scores, strict=True) if each[1].nodes]
+    if len(known) < 2:
+        return []
+    best, *others, (worst, one) = sorted(known, key=lambda each: -each[1].recall)
+    if len(known) > _MOST_NAMED:
+        others = []
+    said = ", ".join(f"{found.recall:.0%} of {name}" for name, found in (best, *others))
+    return [
+        f"Of the {subject.words} of each class it finds {said} and {one.recall:.0%} of {worst}, its worst class "
+        f"({one.found:,} of {one.nodes:,})."
+    ]
 
 
 def by_class(subject: Subject) -> Section | None:
@@ -112,17 +130,10 @@ def calibrated(subject: Subject) -> Section | None:
     if subject.part is None:
         return None
     bins, error = calibration(subject.probabilities[subject.judged], subject.labels)
-    nodes = len(subject.judged)
-    stated = sum(each.count * each.stated for each in bins) / nodes
-    correct = sum(each.count * each.correct for each in bins) / nodes
-    apart = stated - correct
-    side = "about as sure as it should be"
-    if abs(apart) >= 0.02:
-        side = "surer of itself than it should be" if apart > 0 else "less sure of itself than it could be"
     text = (
         f"Expected calibration error (ECE): {100 * error:.1f}%. On average the model states a probability of "
-        f"{stated:.1%} and is right for {correct:.1%} of the {nodes:,} {subject.words}: it is {side}."
-    )
+        f"{{stated:.1%}} and is right for {{correct:.1%}} of the {len(subject.judged):,} {subject.words}: {{side}}."
+    ).format(**_sureness(subject, error, by_chance(bins)))
     rows = [
         [
             tag("th", f"{each.stated:.1%}", scope="row", data_value=each.stated),
@@ -137,6 +148,24 @@ def calibrated(subject: Subject) -> Section | None:
         table("Calibration", ("stated probability", "#right %", "#nodes"), rows),
     ]
     return Section("calibration", "Can its probabilities be trusted?", body)
+
+
+def _sureness(subject: Subject, error: float, chance: float) -> dict[str, Any]:
+    """Return what the model states and what is right, and what to say of it, by the interval of their difference."""
+    found = subject.probabilities[subject.judged]
+    stated, right = found.max(axis=1), found.argmax(axis=1) == subject.labels
+    apart, nodes = stated - right, len(found)
+    half = 1.96 * math.sqrt((apart.var() * nodes + 0.5) / (nodes + 1) / nodes)
+    if abs(apart.mean()) > half:
+        sure = "surer of itself than it should be" if apart.mean() > 0 else "less sure of itself than it could be"
+        side = f"it is {sure}"
+    elif half > _SURE_ENOUGH:
+        side = f"too few nodes to say whether it is too sure of itself (95% interval of the difference ±{half:.0%})"
+    elif error > 2 * chance:
+        side = "right on average, but too sure for some predictions and too careful for others"
+    else:
+        side = "it is about as sure as it should be"
+    return {"stated": stated.mean(), "correct": right.mean(), "side": side}
 
 
 def _draw_calibration(bins: list[Bin], subject: Subject) -> Chart:

@@ -10,7 +10,8 @@ import numpy as np
 from fishergcn.drawing import Chart, Html, draw_bars, draw_links, tag
 from fishergcn.errors import InputError
 from fishergcn.geometry.extrinsic import NodeLinks, node_links
-from fishergcn.report._assessment import GraphFacts, Subject, least_certain
+from fishergcn.models import TrainedModel
+from fishergcn.report._assessment import GraphFacts, Subject, least_certain, wilson
 from fishergcn.report._captions import LINKS
 from fishergcn.report._page import Figure, Section, count, share, table
 
@@ -52,10 +53,11 @@ def _sentences(facts: GraphFacts, nodes: int) -> list[str]:
         )
     if math.isfinite(facts.homophily):
         share, chance = f"{facts.homophily:.0%}", f"{facts.chance:.0%}"
-        side = f"more than the {chance} expected by chance: neighbors are likely to help"
-        if share == chance:
-            side = "no more than by chance: neighbors say little about the class"
-        elif facts.homophily < facts.chance:
+        low, high = wilson(round(facts.homophily * facts.labeled_links), facts.labeled_links)
+        side = f"not clearly different from the {chance} expected by chance: neighbors may say little about the class"
+        if low > facts.chance and share != chance:
+            side = f"more than the {chance} expected by chance: neighbors are likely to help"
+        elif high < facts.chance and share != chance:
             side = f"less than the {chance} expected by chance: neighbors tend to be of other classes"
         links = f"{facts.labeled_links:,} links between labeled nodes"
         texts.append(f"Homophily: {share} of the {links} join nodes of the same class, {side}.")
@@ -79,6 +81,15 @@ def _draw_degrees(facts: GraphFacts) -> Chart:
                      log=True, label="Number of nodes by number of neighbors")  # fmt: skip
 
 
+def has_derivatives(model: TrainedModel) -> bool:
+    """Say whether there is one network that reads the links."""
+    try:
+        model.check_network(links=True)
+    except InputError:
+        return False
+    return True
+
+
 def uncertain_nodes(subject: Subject) -> Section:
     """A table of nodes, with the links that their predictions depend on most."""
     model, names = subject.model, subject.model.class_names
@@ -88,11 +99,11 @@ def uncertain_nodes(subject: Subject) -> Section:
     looked = nodes if model.graph.num_links <= _MANY_LINKS else nodes[:_FEW_NODES]
     found: dict[int, NodeLinks] = {}
     why = ""
-    try:
-        model.check_network(links=True)
-        for node in looked.tolist():
-            found[node] = node_links(model, node)
-    except InputError:
+    if has_derivatives(model):
+        found = {node: node_links(model, node) for node in looked.tolist()}
+    elif model.facts():
+        why = "The links that a prediction depends on are those of one network, and an ensemble has several."
+    else:
         why = f"A model of method {model.method.name} has no derivative in the links, so none are listed."
     labels = model.graph.labels
     rows = []

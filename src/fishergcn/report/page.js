@@ -2,7 +2,7 @@
 // Everything comes from the JSON block #charts-data or from the page itself; text goes in as text, never as markup.
 "use strict";
 (() => {
-  const NARROW = 560, NAME_HEIGHT = 18;
+  const NARROW = 560, LONG_NAME = 34, LINE = 18; // pixels, characters, pixels
   const html = (name, properties = {}, ...children) => {
     const element = Object.assign(document.createElement(name), properties);
     element.append(...children);
@@ -134,15 +134,18 @@
   };
 
   function draw(chart, panel, state, width) {
-    const narrow = width < NARROW, whole = extentOf(panel), log = panel.log?.includes("x");
+    const longest = d3.max(panel.rows ?? [], (text) => text.length) ?? 0, narrow = width < NARROW || longest > LONG_NAME;
+    const whole = extentOf(panel), log = panel.log?.includes("x");
     const zoomed = state.window[0] > 0 || state.window[1] < 1;
     const domain = zoomed ? windowed(whole, state.window, log) : panel.xDomain;
     const seen = panel.layers.filter((layer) => !state.hidden.has(layer.series));
     const looks = new Map(chart.series.map((each) => [each.name, each]));
     const marks = [], points = [], rowed = Boolean(panel.rows);
-    // Where the page is narrow each row has its name above its marks, which keep the height they have beside it.
-    const own = panel.rowHeight ?? 30, rowHeight = own + (narrow ? NAME_HEIGHT : 0), side = Math.min(width, 600);
-    const below = (y) => Math.round(y) + ((y - Math.round(y)) * own + NAME_HEIGHT / 2) / rowHeight;
+    // Where the page is narrow, or a name long, each row has its name above its marks, which keep the height they have
+    // beside it.
+    const nameHeight = narrow ? LINE * Math.min(3, Math.ceil(longest * 7.2 / width)) : 0;
+    const own = panel.rowHeight ?? 30, rowHeight = own + nameHeight, side = Math.min(width, 600);
+    const below = (y) => Math.round(y) + ((y - Math.round(y)) * own + nameHeight / 2) / rowHeight;
     for (const layer of seen) {
       let rows = rowsOf(layer);
       if (rowed && narrow) rows = rows.map((row) => row.y === undefined ? row : { ...row, y: below(row.y) });
@@ -163,9 +166,8 @@
       marks.push(Plot.tip(points, (rowed || panel.bare ? Plot.pointer : Plot.pointerX)({ x: "x", y: "y", title: told,
         fill: "var(--card)", stroke: "var(--line)", textPadding: 7, maxRadius: rowed || panel.bare ? 30 : 60 })));
     }
-    const longest = rowed ? d3.max(panel.rows, (text) => Math.min(text.length, 34)) : 0;
     if (rowed && narrow) marks.unshift(Plot.text(panel.rows, { y: (_, i) => i - 0.5, text: (text) => text, frameAnchor: "left",
-      textAnchor: "start", dy: 9, fill: "currentColor", fontSize: 13, lineWidth: width / 12, textOverflow: "ellipsis" }));
+      textAnchor: "start", lineAnchor: "top", dy: 3, fill: "currentColor", fontSize: 13, lineWidth: width / 13 }));
     // Words at given places: the axis of a logarithmic scale would leave some of them out.
     const most = Math.max(3, Math.min(10, Math.floor(width / 85)));
     const ticks = panel.xTicks && !zoomed ? panel.xTicks : log ? logTicks(domain ?? whole, width)
@@ -182,7 +184,7 @@
         labelOffset: 38, ticks: most, tickFormat: shown.x, grid: rowed, ...(ticks ? { axis: null } : {}) },
       y: panel.bare ? { axis: null } : rowed
         ? { domain: [panel.rows.length - 0.5, -0.5], label: null, ticks: narrow ? [] : d3.range(panel.rows.length),
-          tickSize: 0, tickFormat: (row) => shorten(panel.rows[row] ?? ""), axis: narrow ? null : "left" }
+          tickSize: 0, tickFormat: (row) => panel.rows[row] ?? "", axis: narrow ? null : "left" }
         : { type: panel.log?.includes("y") ? "symlog" : "linear", domain: panel.yDomain, label: panel.y || null, labelArrow: "none",
           nice: !panel.yDomain, ticks: 5, tickFormat: shown.y, grid: true },
       marks,
@@ -210,7 +212,6 @@
     return values.length > 1 && !panel.rows && !panel.bare && !panel.percent?.includes("x") && !panel.layers.some((layer) => layer.kind === "rect")
       && values.every(Number.isInteger) && d3.max(values) > 1;
   };
-  const shorten = (text) => text.length > 34 ? `${text.slice(0, 33)}…` : text;
 
   // Dragging over a chart zooms to what was marked; fingers scroll the page, and have the buttons.
   function brushable(svg, panel, state, width) {

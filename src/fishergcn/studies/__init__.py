@@ -14,9 +14,10 @@ from fishergcn.studies._auto import fit
 from fishergcn.studies._candidates import CANDIDATES, PREPARATIONS
 from fishergcn.studies._cost import tuning_cost
 from fishergcn.studies._data_table import write_data_table
-from fishergcn.studies._decisions import load_selection
+from fishergcn.studies._decisions import load_selection, stages_of
 from fishergcn.studies._equivalence import Equivalence, control_equivalence, equivalence
 from fishergcn.studies._export import export
+from fishergcn.studies._honest import Honest, on_nodes
 from fishergcn.studies._plan import Cell, Plan
 from fishergcn.studies._planning import make_comparison, make_plan
 from fishergcn.studies._preset import Preset, Published, available_presets, load_preset
@@ -32,6 +33,7 @@ from fishergcn.studies._resampling import (
 )
 from fishergcn.studies._runner import run
 from fishergcn.studies._runs import Band, Runs, join
+from fishergcn.studies._saved_models import ModelsCompared, compare_models
 from fishergcn.studies._statistics import SPLITS_TO_JUDGE, CellSummary, Comparison, compare, scores_of, summarize
 from fishergcn.studies._store import DATABASE, RunStore, open_runs
 from fishergcn.studies._tuned import Trial, Tuning, load_tuning, write_tuning
@@ -45,7 +47,8 @@ __all__ = [
 # What the functions take or return, and what commands, pages and tables stand on.
 SHARED = (
     "ATTACKS", "ATTACK_SCORES", "DATABASE", "PAPER_GRID", "SPLITS_TO_JUDGE", "UNITS", "Band", "CellSummary",
-    "Comparison", "Equivalence", "Estimate", "Preset", "Published", "RunStore", "Trial", "Tuning", "available_presets",
-    "cluster_bootstrap", "control_equivalence", "equivalence", "estimate", "estimate_groups", "interval_source", "join",
-    "load_selection", "scores_of", "student", "title_of", "tuning_cost", "units_of", "write_data_table", "write_tuning",
+    "Comparison", "Equivalence", "Estimate", "Honest", "ModelsCompared", "Preset", "Published", "RunStore", "Trial",
+    "Tuning", "available_presets", "cluster_bootstrap", "compare_models", "control_equivalence", "equivalence",
+    "estimate", "estimate_groups", "interval_source", "join", "load_selection", "on_nodes", "scores_of", "stages_of",
+    "student", "title_of", "tuning_cost", "units_of", "write_data_table", "write_tuning",
 )  # fmt: skip

@@ -89,6 +89,21 @@ def estimated(
     return Honest(value, max(value - half, low), min(value + half, high))
 
 
+def on_nodes(score: Score, found: FloatArray, labels: IntArray, other: FloatArray | None = None) -> Honest:
+    """Measure a score on nodes of known class, or by how much it exceeds that of another model on the same nodes.
+
+    Probabilities are (N, C), labels (N,). The 95% interval is normal, with the variance over the nodes: of accuracy as
+    in McNemar's test, of other scores from draws of nodes.
+    """
+    both = [np.log(np.maximum(each, _LEAST)) for each in (found, other) if each is not None]
+    values = [score_of(score, each, labels) for each in both]
+    value = values[0] - (0.0 if other is None else values[1])
+    _, spread, _ = _measured(score, found, labels, np.ones(len(labels)), other)
+    half = float(special.ndtri(0.975)) * spread
+    low, high = score.bounds if other is None else (-math.inf, math.inf)
+    return Honest(value, max(value - half, low), min(value + half, high))
+
+
 def _measured(
     score: Score, found: FloatArray, labels: IntArray, weights: FloatArray, other: FloatArray | None
 ) -> tuple[float, float, float]:

@@ -148,7 +148,7 @@ def sentences(found: Selection, common: float, linked: str | None, free: str | N
     """Yield in words what to expect of the model, what it is, and how much the links add."""
     score, tried = found.entry, [each for each in found.candidates if each.tried]
     interval = f"95% interval {score.text(found.low, 1)} to {score.text(found.high, 1)}"
-    useless = not found.majority_low > 0
+    useless = not found.useful
     if useless:
         yield (
             f"Do not use this model: its {score.title} is not clearly better than always answering the most frequent "
