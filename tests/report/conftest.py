@@ -161,14 +161,22 @@ def planted(nodes=120, classes=3, name=HOSTILE):
 SHORT = fishergcn.TrainConfig(max_epochs=8, scaling="none")
 
 
-def _selection(sentences=("gcn was chosen from 2 candidates by validation: accuracy 81.0%.", "The links help: <b>.")):
+SENTENCES = (
+    "Expected accuracy on nodes without a label: 81.0%.",
+    "gcn was chosen from 2 candidates.",
+    "The links help: <b>.",
+)
+
+
+def _selection(sentences=SENTENCES, majority_low=0.3):
     settings = {"scaling": "none", "bias": True, HOSTILE: 1}
     found = (
-        Candidate("majority", "majority", {}, 0.34, 1.1, 3, 0.1),
-        Candidate("gcn", "gcn", settings, 0.81, 0.6, 3, 2.0),
-        Candidate("gcn-t", "gcn-t", {}, left_out="it would take too long <b>"),
+        Candidate("majority", "majority", {}, "the most frequent class", 0.34, 0.2, 0.5, 1.1, 3, 0.1),
+        Candidate("gcn", "gcn", settings, f"graph convolutions, {HOSTILE}", 0.81, 0.7, 0.9, 0.6, 3, 2.0, 1.0),
+        Candidate("gcn-t", "gcn-t", {}, "over walks of several steps", left_out="it would take too long <b>"),
     )
-    return Selection(found, "gcn", 0.6, 0.2, 0.1, 0.3, sentences, 12.0)
+    known = {"value": 0.8, "low": 0.7, "high": 0.9, "majority": 0.34, "majority_low": majority_low}
+    return Selection(found, "gcn", **known, judges=60, splits=3, sentences=sentences, seconds=12.0)
 
 
 @pytest.fixture(scope="session")

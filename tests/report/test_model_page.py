@@ -230,7 +230,7 @@ def test_a_selection_without_a_word_about_links(tmp_path, alone):
     model = load_model(alone)
     from fishergcn.models import Candidate, Selection
 
-    one = Selection((Candidate("gcn", "gcn", {}, 0.5, 1.0, 1),), "gcn", sentences=("Only one was tried.",))
+    one = Selection((Candidate("gcn", "gcn", {}, value=0.5, runs=1),), "gcn", sentences=("Only one was tried.",))
     dataclasses.replace(model, selection=one).save(tmp_path / "chosen")
     assert "Only one was tried." in words_of(write_report(tmp_path / "chosen").parent)
 

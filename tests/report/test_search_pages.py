@@ -150,8 +150,8 @@ def test_a_choice_that_is_not_finished_says_so(search_report, tmp_path):
     path.write_text(json.dumps(values))
     words = words_of(write_report(tmp_path / "search").parent)
     assert "The search is not finished" in words
-    for name in ("settings", "candidates", "finalists"):
-        shutil.rmtree(tmp_path / "search" / name, ignore_errors=True)
+    for study in (tmp_path / "search").glob("*/runs.sqlite"):
+        shutil.rmtree(study.parent)
     with pytest.raises(DataFileError, match="without a finished run"):
         write_report(tmp_path / "search")
 

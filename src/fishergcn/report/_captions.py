@@ -34,18 +34,24 @@ FOREST = (
     "Each row compares two methods run by run, on the same split and with the same seed, so luck that affects both "
     "cancels out. The dot is the mean difference and the line its 95% interval from {source}. To the {side} of zero "
     "the first method is better ({direction}); a line that crosses zero means these runs cannot tell the two apart. "
-    "Small dots are single runs. Filled marks "
-    "compare with the control, which is trained with the same number of dropout samples but no perturbation, so the "
-    "difference is due to the perturbation alone. Hollow marks compare with the plain GCN. The table adds how often "
+    "Small dots are single runs. Filled marks compare with the control, {control}. Hollow marks compare with the plain "
+    "GCN or with a network without links. The table adds how often "
     "the first method won and the p-value of a Wilcoxon signed-rank test: how likely a result this lopsided would be "
     "if there were no difference."
 )
 
+#: What the control of the forest plot is: where methods change the graph, and where none does.
+CONTROLS = {
+    True: "which is trained with the same number of dropout samples but no perturbation, so the difference is due to "
+    "the perturbation alone",
+    False: "the same method without its consistency term",
+}
+
 CURVES = (
     "How training went. Lines are means over all runs of a method; bands cover the middle 80% of runs. A curve ends "
     "where fewer than half of the runs were still training. Training values are measured with dropout and "
-    "perturbation on, validation values with both off. Point at a curve or move the slider to read the values at an "
-    "epoch; use the checkboxes to show or hide methods. Drag over a chart, or use the buttons, to zoom."
+    "any perturbation on, validation values with both off. Point at a curve or move the slider to read the values at "
+    "an epoch; use the checkboxes to show or hide methods. Drag over a chart, or use the buttons, to zoom."
 )
 
 SPECTRUM = (

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from fishergcn import datasets
 from fishergcn.drawing import Html, Look, Row, draw_rows, tag
 from fishergcn.report import _captions as captions
 from fishergcn.report._forest import judgment, sentence
 from fishergcn.report._outcome import Outcome
 from fishergcn.report._page import Figure, Section, command, in_short
-from fishergcn.studies import SPLITS_TO_JUDGE
+from fishergcn.studies import SPLITS_TO_JUDGE, Comparison
 from fishergcn.training import parse_method
 
 # Rows of a panel; those of longer lists are chosen by their means.
@@ -87,12 +88,25 @@ def _controls(outcome: Outcome) -> list[str]:
         return []
     if len(judged) == 1:
         return [sentence(judged[0])]
-    sides = [judgment(one.difference, outcome.score) for one in judged]
-    better, worse = sides.count("better"), sides.count("worse")
-    return [
-        f"Changing the graph during training, compared with a control trained without it: better in {better}, worse in "
-        f"{worse}, no measurable difference in {len(sides) - better - worse} of {len(judged)} comparisons."
+    words = {
+        True: "Changing the graph during training, compared with a control trained without it",
+        False: "Methods that leave the graph as it is, compared with their controls",
+    }
+    found = [_sides(judged, words[kind], outcome, kind) for kind in (True, False)]
+    return [each for each in found if each]
+
+
+def _sides(judged: Sequence[Comparison], what: str, outcome: Outcome, perturbed: bool) -> str:
+    """Count on which side of zero the intervals of methods lie, perturbed or not."""
+    sides = [
+        judgment(one.difference, outcome.score)
+        for one in judged
+        if parse_method(outcome.cells(one.dataset)[one.cell].method).perturbed == perturbed
     ]
+    words = {"better": "better in {}", "worse": "worse in {}", "zero": "no measurable difference in {}",
+             "equal": "equal results in {}", "unknown": "too few runs to tell in {}"}  # fmt: skip
+    counted = [text.format(sides.count(side)) for side, text in words.items() if side in sides]
+    return f"{what}: {', '.join(counted)} of {len(sides)} comparisons." if sides else ""
 
 
 def summary(outcome: Outcome) -> Section | None:
@@ -126,15 +140,19 @@ def _counts(outcome: Outcome) -> str:
     often = "" if seeds == 1 else f", {seeds} times each with different starting weights (seeds)"
     each = "One method" if len(names) == 1 else f"{len(names)} methods"
     data = ", ".join(outcome.datasets)
-    return f"{each} for predicting the classes of nodes in {data}, {where}{often}. All methods use the same ones."
+    same = " All methods use the same ones." if len(names) > 1 else ""
+    return f"{each} for predicting the classes of nodes in {data}, {where}{often}.{same}"
 
 
 def _methods(outcome: Outcome) -> list[Html]:
     names = dict.fromkeys(cell.method for cell in outcome.summaries)
-    controls = {cell.control for cell in outcome.summaries if not cell.variant}
+    plain = [cell for cell in outcome.summaries if not cell.variant]
+    controls = dict.fromkeys((cell.control for cell in plain), "; a control, to compare another method with")
+    changing = (cell.control for cell in plain if parse_method(cell.method).perturbed)
+    controls |= dict.fromkeys(changing, "; a control, to see what changing the graph adds")
     found = []
     for name in names:
-        control = "; a control, to see what changing the graph adds" if name in controls else ""
+        control = controls.get(name, "")
         found.append(tag("li", tag("code", name), f": {_describe(name)}{control}"))
     return found
 
@@ -167,6 +185,11 @@ def _next(outcome: Outcome) -> list[Html]:
     if len(splits) < SPLITS_TO_JUDGE and splits != {"public"}:
         words = f"For a firmer answer, run the command under “What was run” with --splits {SPLITS_TO_JUDGE} or more"
         found.append(tag("li", f"{words} and a new folder for --out."))
-    found.append(tag("li", "Train a model on your own data: ", command(_OWN)))
-    found.append(tag("li", "Compare methods on your own data: ", command(_COMPARE)))
+    if set(outcome.datasets) <= set(datasets.available()):
+        found.append(tag("li", "Train a model on your own data: ", command(_OWN)))
+        found.append(tag("li", "Compare methods on your own data: ", command(_COMPARE)))
+    else:
+        own = " or ".join(name for name in outcome.datasets if name not in datasets.available())
+        words = f"Choose and train a model on {own}: fishergcn train with the same files, without --method, and a new "
+        found.append(tag("li", f"{words}folder for --out."))
     return found

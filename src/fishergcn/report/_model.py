@@ -70,16 +70,13 @@ def _headline(subject: Subject) -> Section:
     return in_short(sentences, classes.class_figure(subject, "headline"))
 
 
-_USE = "This model can be used: it is clearly better than always answering the most frequent class."
-
-
 def decision(subject: Subject) -> list[str]:
     """Say whether to use the model, by the estimate of its choice or by the nodes that it is judged on, and why."""
     selection = subject.model.selection
     if selection is None or selection.useful is None:
         said = list(selection.sentences[:1]) if selection is not None else []
         return [*_judged(subject), *said]
-    said = [_USE, *selection.sentences[:1]] if selection.useful else list(selection.sentences[:2])
+    said = [choice.USE, *selection.sentences[:1]] if selection.useful else list(selection.sentences[:2])
     return [*said, _accuracy(subject)] if subject.part == "test" else said
 
 
@@ -100,7 +97,7 @@ def _judged(subject: Subject) -> list[str]:
     ahead = on_nodes(accuracy, found, subject.labels, constant)
     always = f"always answering the most frequent class is right for {(subject.labels == common).mean():.1%}."
     if ahead.low > 0:
-        return [_USE, f"{_accuracy(subject)[:-1]}; {always}", *_caution(subject)]
+        return [choice.USE, f"{_accuracy(subject)[:-1]}; {always}", *_caution(subject)]
     return [
         f"Do not use this model: on these {len(subject.judged):,} {subject.words} it is not clearly better than "
         f"always answering the most frequent class (difference {accuracy.difference(ahead.value, 1)} points, 95% "

@@ -14,12 +14,17 @@ from fishergcn.training import RunRecord, find_score
 
 _CAPTION = (
     "Expected {title} on nodes without a label, measured on labeled nodes that were set aside, with 95% intervals. "
-    "{line}The first row is this model; filled marks below it are of what it is made, hollow ones of the other "
-    "candidates, best first. Intervals that overlap do not tell candidates apart."
+    "{line}{model}Filled marks are of what the model is made, hollow ones of the other candidates, best first. "
+    "Intervals that overlap do not tell candidates apart."
+)
+_MODEL = (
+    "The first row is this model, chosen anew without the nodes that judge: the best candidate looks better than it "
+    "is, since luck helped to choose it. "
 )
 _LINE = "The dashed line is what always answering the most frequent class gives. "
+USE = "This model can be used: it is clearly better than always answering the most frequent class."
 _CURVES = (
-    "Training values are measured with dropout and perturbation on, validation values with both off. Drag over a "
+    "Training values are measured with dropout and any perturbation on, validation values with both off. Drag over a "
     "chart, or use the buttons, to zoom."
 )
 _MOST_RUNS = 200
@@ -51,7 +56,8 @@ def candidates_figure(selection: Selection | None) -> Figure | None:
     x, line = f"expected {selection.title} ({score.direction})", _LINE if math.isfinite(selection.majority) else ""
     chart = draw_rows(f"Expected {selection.title} of the candidates", {"": rows}, "headline", x=x, score=score.name,
                       least=0.1 if score.percent else 1e-9, beside=selection.majority)  # fmt: skip
-    return Figure("Candidates", _CAPTION.format(title=selection.title, line=line), [chart])
+    model = _MODEL if math.isfinite(selection.value) else ""
+    return Figure("Candidates", _CAPTION.format(title=selection.title, line=line, model=model), [chart])
 
 
 def _chosen(selection: Selection) -> str:
@@ -72,12 +78,11 @@ def _table(selection: Selection) -> Html:
         known = dict(zip((selection.title, *_NUMBERS), values, strict=True))
         rows.append([
             tag("th", tag("span", own[each.name].swatch, each.name, class_="name"), scope="row"),
-            tag("td", words, class_="wrap"),
+            tag("td", words, tag("br"), tag("small", settings_in_words(each.settings)), class_="wrap"),
             *(number(text, known[head], "main" * (head == selection.title))
               for head, text in zip(heads[2:], cells, strict=True)),
-            tag("td", settings_in_words(each.settings) or "–", class_="wrap"),
         ])  # fmt: skip
-    return table("Candidates", (*heads[:2], *(f"#{each}" for each in heads[2:]), "settings"), rows)
+    return table("Candidates", (*heads[:2], *(f"#{each}" for each in heads[2:])), rows)
 
 
 _NUMBERS = ("95% interval", CALIBRATED, "runs", "seconds", "share")

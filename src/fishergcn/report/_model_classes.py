@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from fishergcn.drawing import Chart, Html, Layer, Panel, Row, draw_rows, tag
-from fishergcn.report._assessment import BINS, Bin, Subject, by_chance, calibration, wilson
+from fishergcn.report._assessment import BINS, Bin, ClassScores, Subject, by_chance, calibration, wilson
 from fishergcn.report._page import Figure, Section, breakable, count, interval, number, share, table
 
 _CAPTION = (
@@ -23,6 +23,7 @@ _CALIBRATION = (
 _LARGEST_MATRIX = 20
 _MOST_ROWS = 40
 _MOST_NAMED = 5
+_FEW = 30  # nodes of a class, of which percentages would say too much
 _SURE_ENOUGH = 0.05  # the half of an interval within which a model can be said to be as sure as it should be
 
 
@@ -49,14 +50,18 @@ def in_words(subject: Subject) -> list[str]:
     known = [each for each in zip(subject.model.class_names, subject.scores, strict=True) if each[1].nodes]
     if len(known) < 2:
         return []
-    best, *others, (worst, one) = sorted(known, key=lambda each: -each[1].recall)
+    best, *others, (worst, one) = sorted(known, key=lambda each: (-each[1].recall, each[1].nodes))
     if len(known) > _MOST_NAMED:
         others = []
-    said = ", ".join(f"{found.recall:.0%} of {name}" for name, found in (best, *others))
+    said = ", ".join(f"{_found(each)} of {name}" for name, each in (best, *others))
     return [
-        f"Of the {subject.words} of each class it finds {said} and {one.recall:.0%} of {worst}, its worst class "
-        f"({one.found:,} of {one.nodes:,})."
+        f"Of the {subject.words} of each class it finds {said} and {_found(one)} of {worst}, its worst class"
+        + (f" ({one.found:,} of {one.nodes:,})." if one.nodes >= _FEW else ".")
     ]
+
+
+def _found(scores: ClassScores) -> str:
+    return f"{scores.recall:.0%}" if scores.nodes >= _FEW else f"{scores.found} of {scores.nodes}"
 
 
 def by_class(subject: Subject) -> Section | None:

@@ -9,15 +9,13 @@ from pathlib import Path
 from fishergcn.drawing import Look, Row, draw_rows, looks, tag
 from fishergcn.models import load_runs
 from fishergcn.report._assessment import Subject, calibration, read_subject, wilson
-from fishergcn.report._model import write_model_page
+from fishergcn.report._model import decision, write_model_page
 from fishergcn.report._page import Figure, Section, in_short, interval, local_link, number, share, table, write_page
 from fishergcn.training import RunRecord, rank, registered_scores
 
 Subjects = Mapping[str, Subject]  # by the folder of each, relative to that of the page
-_CAPTION = (
-    "Large marks are the saved models, small dots all runs from which they were chosen. Models are chosen by "
-    "validation accuracy; test accuracy is shown but not used."
-)
+_CAPTION = "Large marks are the saved models, small dots all runs from which they were chosen by validation accuracy."
+_TESTED = " Test accuracy is in the table, but no model was chosen by it."
 
 
 def report_models(folder: Path, places: Sequence[Path]) -> Path:
@@ -43,11 +41,12 @@ def _headline(
         text = f"{best} has the best validation accuracy of {len(here)} models on {dataset}: {record.val_accuracy:.1%}."
         if math.isfinite(record.test_accuracy):
             text += f" It classifies {record.test_accuracy:.1%} of its test nodes correctly."
-        sentences.append(text)
+        sentences += [f"{best}: {decision(here[best])[0]}", text]
         panels[dataset if len(datasets) > 1 else ""] = [_row(name, each, looks, runs) for name, each in here.items()]
     label = "Validation accuracy of the models"
-    chart = draw_rows(label, panels, "headline", x="validation accuracy", least=0.05)
-    return in_short(sentences, Figure("Validation accuracy", _CAPTION, [chart]))
+    chart = draw_rows(label, panels, "headline", x="validation accuracy", least=0.1)
+    tested = any(math.isfinite(each.model.record.test_accuracy) for each in subjects.values())
+    return in_short(sentences, Figure("Validation accuracy", _CAPTION + _TESTED * tested, [chart]))
 
 
 def _row(name: str, subject: Subject, looks: Mapping[str, Look], runs: Sequence[RunRecord]) -> Row:

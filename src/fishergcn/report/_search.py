@@ -19,7 +19,7 @@ from fishergcn.training import Score
 
 _PROGRESS = (
     "Each dot is a trial: the mean validation {score} ({direction}) of one choice of settings over all splits and "
-    "seeds. The line is the best so far. Test nodes are never used in a search. Drag over the chart, or use the "
+    "seeds. The line is the best so far. Drag over the chart, or use the "
     "buttons, to zoom."
 )
 _SETTINGS = (
@@ -115,7 +115,7 @@ def _trials(tuning: Tuning, name: str) -> Section:
         ("Seeds", [", ".join(map(str, seeds))]),
     ]
     body: list[Html | Figure] = [
-        tag("p", "Train with the best settings; only then are test nodes looked at:"),
+        tag("p", "Train with the best settings, which were chosen by validation nodes alone:"),
         command(_command(tuning)),
         Figure("Settings", caption, [chart]),
         tag("h3", "All trials" if len(shown) == len(tuning.trials) else f"The first {_MOST_TRIALS} trials"),

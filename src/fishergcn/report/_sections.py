@@ -30,6 +30,7 @@ from fishergcn.report._outcome import Outcome
 from fishergcn.report._page import Figure, Section, command, entries, in_words, named_digest, number, slug, table
 from fishergcn.report._tables import beside_paper, judged, result_table, scores_of_tables, tables_csv
 from fishergcn.studies import SPLITS_TO_JUDGE, Band, Comparison, Estimate, interval_source
+from fishergcn.training import parse_method
 
 Looks = Mapping[str, Look]
 # Name in the record, title, whether it is shown in percent.
@@ -91,7 +92,8 @@ def forest(outcome: Outcome, looks: Looks) -> Section | None:
     words = [tag("p", "In words, compared with the control:"), tag("ul", *said, class_="findings")] if said else []
     if outcome.equivalence is not None and len(said) > 1:
         words.append(tag("p", outcome.equivalence.sentence, id="equivalence"))
-    caption = captions.FOREST.format(source=_source(outcome), **captions.about(outcome.score))
+    control = captions.CONTROLS[any(parse_method(cell.method).perturbed for cell in outcome.runs)]
+    caption = captions.FOREST.format(source=_source(outcome), control=control, **captions.about(outcome.score))
     title = f"Paired differences in test {outcome.score.title}"
     return Section("differences", f"Does it help? {title}", [Figure(title, caption, charts), *words, *tables])
 

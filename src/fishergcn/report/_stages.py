@@ -9,8 +9,8 @@ import numpy as np
 
 from fishergcn.drawing import Html, Row, draw_rows, looks, tag
 from fishergcn.errors import DataFileError
-from fishergcn.models import Selection
-from fishergcn.report._model_choice import candidates, candidates_figure
+from fishergcn.models import CALIBRATED, Selection
+from fishergcn.report._model_choice import USE, candidates, candidates_figure
 from fishergcn.report._page import (
     Figure,
     Section,
@@ -19,37 +19,42 @@ from fishergcn.report._page import (
     in_words,
     named_digest,
     number,
-    share,
+    slug,
     table,
     write_page,
 )
-from fishergcn.studies import load_selection, open_runs
-from fishergcn.training import RunRecord
+from fishergcn.studies import load_selection, open_runs, stages_of
+from fishergcn.training import RunRecord, Score, find_score
 
-# The stages in their order, with the title of each and what it is for.
-STAGES = {
-    "settings": ("First: settings", "Ways to prepare the features, each with the cheapest networks."),
-    "candidates": ("Then: candidates", "All candidates, each with the two best preparations."),
-    "finalists": ("Last: finalists", "The best candidates on more inner splits."),
+# What a stage is for. There may be others, such as a larger network that was tried after a smaller one was the best.
+_WORDS = {
+    "settings": "Ways to prepare the features, each with the cheapest networks.",
+    "candidates": "The candidates, with the preparations that suit them, on one inner split.",
+    "balanced": "The best network with classes that count the same.",
+    "finalists": "The best candidates on more inner splits.",
+    "final": "What was chosen, trained on the split itself.",
 }
+_LARGER = "A larger network, tried because the one before it was the best so far."
 _RUNS = (
-    "Small dots are single runs on inner splits of the labeled nodes, large marks their means. Only validation nodes "
-    "count: test nodes play no part in the choice."
+    "Small dots are single runs on inner splits of the labeled nodes, large marks their means over the validation "
+    "nodes of these splits."
 )
+_ONE_RUN = "Marks are single runs, measured on their validation nodes."
 
 
 def report_stages(folder: Path) -> Path:
     """Write the page of a choice, finished or not."""
     selection = load_selection(folder)
-    stages = {name: _read(folder / name) for name in STAGES if (folder / name / "runs.sqlite").is_file()}
+    score = find_score("accuracy" if selection is None else selection.score)
+    stages = {name: _read(folder / name) for name in stages_of(folder)}
     if not any(cells for cells in stages.values()):
         raise DataFileError(f"{folder} holds a search without a finished run, so there is nothing to report.")
     records = [each for cells in stages.values() for some in cells.values() for each in some]
     dataset = records[0].dataset
     sections = [
-        _headline(selection, stages),
+        _headline(selection, stages, score),
         candidates(selection, "How the model was chosen"),
-        *(_stage(name, cells) for name, cells in stages.items() if cells),
+        *(_stage(place, name, cells, score) for place, (name, cells) in enumerate(stages.items(), start=1) if cells),
         _facts(records, selection),
     ]
     title = f"Search for a model on {dataset}"
@@ -66,65 +71,71 @@ def _read(folder: Path) -> Cells:
     return {name: records for name, records in found.items() if records}
 
 
-def _headline(selection: Selection | None, stages: dict[str, Cells]) -> Section:
+def _headline(selection: Selection | None, stages: dict[str, Cells], score: Score) -> Section:
     if selection is not None:
-        return in_short(selection.sentences[:2], candidates_figure(selection))
+        said = [USE, *selection.sentences[:1]] if selection.useful else selection.sentences[:2]
+        return in_short(said, candidates_figure(selection))
     last = next(cells for cells in reversed(stages.values()) if cells)
-    means = {name: _mean(_scores(records)) for name, records in last.items()}
-    best = max(means, key=lambda name: means[name] if math.isfinite(means[name]) else -math.inf)
+    means = {name: _mean(_scores(records, score)) for name, records in last.items()}
+    best = max(means, key=lambda name: score.gain(means[name]) if math.isfinite(means[name]) else -math.inf)
     text = (
-        f"The search is not finished: so far {best} has the best mean validation accuracy, {means[best]:.1%}. The same "
-        "command continues it."
+        f"The search is not finished: so far {best} has the best mean validation {score.title}, "
+        f"{score.text(means[best], 1)}. The same command continues it."
     )
-    return in_short([text], _figure("Validation accuracy so far", "headline", last))
+    return in_short([text], _figure(f"Validation {score.title} so far", "headline", last, score))
 
 
-def _scores(records: list[RunRecord]) -> list[float]:
-    return [each.val_accuracy for each in records if each.status == "ok" and math.isfinite(each.val_accuracy)]
+def _scores(records: list[RunRecord], score: Score) -> list[float]:
+    values = (getattr(each, f"val_{score.name}") for each in records if each.status == "ok")
+    return [each for each in values if math.isfinite(each)]
 
 
 def _mean(values: list[float]) -> float:
     return float(np.mean(values)) if values else math.nan
 
 
-def _figure(title: str, name: str, cells: Cells) -> Figure:
+def _figure(title: str, name: str, cells: Cells, score: Score) -> Figure:
     own = looks(dict.fromkeys(records[0].method for records in cells.values()))
     rows = []
     for cell, records in cells.items():
-        method, values = records[0].method, _scores(records)
-        text = f"{cell}\nmean of {len(values)}: {_mean(values):.2%}"
+        method, values = records[0].method, _scores(records, score)
+        text = f"{cell}\nmean of {len(values)}: {score.text(_mean(values))}"
         rows.append(Row(cell, _mean(values), look=own[method], runs=values, series=method, size=5, tip=text))
-    chart = draw_rows("Validation accuracy", {"": rows}, name, x="validation accuracy")
-    return Figure(title, _RUNS, [chart])
+    x = f"validation {score.title} ({score.direction})"
+    chart = draw_rows(f"Validation {score.title}", {"": rows}, name, x=x, score=score.name,
+                      least=0.1 if score.percent else 1e-9)  # fmt: skip
+    return Figure(title, _RUNS if any(len(row.runs) > 1 for row in rows) else _ONE_RUN, [chart])
 
 
-def _stage(name: str, cells: Cells) -> Section:
-    heads = ("candidate", "method", "#runs", "#validation %", "#cross entropy", "#seconds", "status")
+def _stage(place: int, name: str, cells: Cells, score: Score) -> Section:
+    heads = ("candidate", "method", "#runs", f"#validation {score.head}", f"#{CALIBRATED}", "#seconds", "status")
     rows: list[list[Html | str]] = []
     for cell, records in cells.items():
-        values = _scores(records)
-        loss = _mean([each.val_cross_entropy for each in records if math.isfinite(each.val_cross_entropy)])
+        values = _scores(records, score)
+        losses = [each.extra.get("val_calibrated_cross_entropy", math.nan) for each in records]
+        loss = _mean([each for each in losses if math.isfinite(each)])
         failed = len(records) - len(values)
         seconds = sum(each.seconds for each in records)
         rows.append([
             cell,
             records[0].method,
             number(str(len(records)), len(records)),
-            share(_mean(values), kind="main"),
+            number(score.number(_mean(values), missing="–"), _mean(values), "main"),
             number("–" if math.isnan(loss) else f"{loss:.4f}", loss),
             number(f"{seconds:.1f}", seconds),
             "ok" if not failed else f"{failed} failed",
         ])  # fmt: skip
-    title, words = STAGES[name]
-    figure = _figure("Validation accuracy", f"stage-{name}", cells)
-    return Section(f"stage-{name}-section", title, [tag("p", words), figure, table(title, heads, rows)])
+    title, words = f"Stage {place}: {name}", _WORDS.get(name, _LARGER if name.endswith("-layers") else "")
+    figure = _figure(f"Validation {score.title}", f"stage-{slug(name)}", cells, score)
+    body: list[Html | Figure] = [*([tag("p", words)] if words else []), figure, table(title, heads, rows)]
+    return Section(f"stage-{slug(name)}-section", title, body)
 
 
 def _facts(records: list[RunRecord], selection: Selection | None) -> Section:
     first = records[0]
     found: list[tuple[str, list[Html | str]]] = [
         ("Data", [named_digest(first.dataset, first.graph_digest)]),
-        ("Inner splits", [", ".join(dict.fromkeys(each.split for each in records))]),
+        ("Splits", [", ".join(dict.fromkeys(each.split for each in records))]),
         ("Device", list(dict.fromkeys(each.device for each in records))),
         ("Versions", [in_words(first.versions)]),
         ("Time", [f"{selection.seconds:.0f} s in total"] if selection is not None else []),

@@ -166,8 +166,9 @@
       marks.push(Plot.tip(points, (rowed || panel.bare ? Plot.pointer : Plot.pointerX)({ x: "x", y: "y", title: told,
         fill: "var(--card)", stroke: "var(--line)", textPadding: 7, maxRadius: rowed || panel.bare ? 30 : 60 })));
     }
-    if (rowed && narrow) marks.unshift(Plot.text(panel.rows, { y: (_, i) => i - 0.5, text: (text) => text, frameAnchor: "left",
-      textAnchor: "start", lineAnchor: "top", dy: 3, fill: "currentColor", fontSize: 13, lineWidth: width / 13 }));
+    if (rowed && narrow) marks.push(Plot.text(panel.rows, { y: (_, i) => i - 0.5, text: (text) => text, frameAnchor: "left",
+      textAnchor: "start", lineAnchor: "bottom", dy: nameHeight + 2, fill: "currentColor", stroke: "var(--page)", strokeWidth: 4, fontSize: 13,
+      lineWidth: width / 13 }));
     // Words at given places: the axis of a logarithmic scale would leave some of them out.
     const most = Math.max(3, Math.min(10, Math.floor(width / 85)));
     const ticks = panel.xTicks && !zoomed ? panel.xTicks : log ? logTicks(domain ?? whole, width)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fishergcn._base.types import FloatArray, IntArray
+from fishergcn._base.types import BoolArray, FloatArray, IntArray
 from fishergcn.errors import InputError
 from fishergcn.models import TrainedModel
 from fishergcn.studies._honest import Honest, on_nodes
@@ -89,7 +89,7 @@ def compare_models(models: Mapping[str, TrainedModel], score: str = "accuracy") 
     return ModelsCompared(measure, len(nodes), bool(len(tested)), values, differences)
 
 
-def _parts(model: TrainedModel, name: str) -> FloatArray:
+def _parts(model: TrainedModel, name: str) -> BoolArray:
     """Return which nodes are for validation or test, and which for test, as two rows."""
     if not model.runs:
         raise InputError(f"{name} does not say which nodes it was trained on, so it cannot be compared.")
