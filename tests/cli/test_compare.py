@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -83,3 +85,40 @@ def test_refused_before_anything_is_written(place):
     with pytest.raises(InputError, match="--set must name a setting"):
         run("--graph", place / "ours.npz", "--set", "speed=3", "--out", place / "out")
     assert not (place / "out").exists()
+
+
+@pytest.fixture
+def saved(place):
+    """Two saved models of one graph."""
+    for name, method in (("a", "gcn"), ("b", "majority")):
+        words = ["train", "--graph", place / "ours.npz", "--method", method, "--splits", "mask:0", "--epochs", 2]
+        done = CliRunner().invoke(app, [*map(str, words), "--quiet", "--out", str(place / name)])
+        assert done.exit_code == 0, done.output
+    return place
+
+
+def test_saved_models_are_compared_on_their_test_nodes(saved):
+    shown = " ".join(run(saved / "a", saved / "b").stdout.split())
+    assert "On 4 nodes that are test nodes of all models" in shown
+    assert "difference from the first, points" in shown
+    assert "as in McNemar's test" in shown
+    assert f"{saved / 'b'} is " in shown
+    found = json.loads(run(saved / "a", saved / "b", "--score", "log-loss", "--json").stdout)
+    assert (found["score"], found["nodes"], found["test_nodes"]) == ("cross_entropy", 4, True)
+    first, second = found["models"]
+    assert first["difference"] is None
+    assert second["difference"]["value"] == pytest.approx(second["value"] - first["value"])
+    assert second["difference"]["low"] <= second["difference"]["value"] <= second["difference"]["high"]
+
+
+def test_models_are_compared_with_models_alone(saved):
+    with pytest.raises(InputError, match="two different model folders or more"):
+        run(saved / "a")
+    with pytest.raises(InputError, match="--method cannot be used with model folders"):
+        run(saved / "a", saved / "b", "--method", "gcn")
+    with pytest.raises(InputError, match="--out cannot be used with model folders"):
+        run(saved / "a", saved / "b", "--out", saved / "x")
+    with pytest.raises(DataFileError, match="is not a model folder"):
+        run(saved / "a", saved)
+    with pytest.raises(InputError, match="--out is missing"):
+        run("--graph", saved / "ours.npz")
