@@ -58,6 +58,7 @@ IDEAS: dict[str, str] = {
     "cli/compare.py": "one file a command",
     "cli/doctor.py": "one file a command",
     "cli/geometry_links.py": "one file a command",
+    "cli/leaderboard.py": "one file a command",
     "cli/report.py": "one file a command",
     "cli/robustness.py": "one file a command",
     "cli/spectrum.py": "one file a command",

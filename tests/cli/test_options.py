@@ -90,7 +90,8 @@ def test_the_help_fits_80_columns(place):
         assert not line.startswith("╭") or line.endswith("──╮")  # a title that is cut runs into the corner
     usage = " ".join(done.stdout.partition("Usage:")[2].split())
     for argument in (each for each in COMMANDS[place].params if each.param_type_name == "argument"):
-        assert f" {argument.metavar}" in usage.partition("[OPTIONS]")[2][:60]
+        shown = argument.metavar if argument.required else f"[{argument.metavar}]"
+        assert f" {shown}" in usage.partition("[OPTIONS]")[2][:60]
     for odd in ("<bool>", "<list", "default: (", "None", "{"):
         assert odd not in done.stdout
 
