@@ -45,6 +45,9 @@ _PREPARING, _TRYING = 0.15, 0.45  # the shares of it that preparations and candi
 _ENOUGH = 1000  # nodes that judge, over all inner splits, which tell candidates apart
 _FEWEST, _MOST = 3, 5  # inner splits
 _FINALISTS = 5
+_MOST_FINALS = 4.0  # how much more work than all candidates the best two may be on a second inner split
+_FAR = 1.3  # times the worst cross entropy on inner splits, from which on a training has failed
+_ATTEMPTS = 3  # of a training that fails where it worked on the inner splits
 _MOST_ENTRIES = 2e8  # of a high-order matrix: 2.4 GB
 _RARE = 0.7  # the share of the most frequent class from which on classes are also weighed
 
@@ -221,7 +224,9 @@ class Choice:
             if len(some) * sum(self.work(key) for key in racing) <= (1.0 - _PREPARING - _TRYING) * _WORK:
                 break
         else:
-            some = []
+            racing, some = [*leaders[:2], *rivals], left[:1]
+            if sum(self.work(key) for key in racing) > _MOST_FINALS * _WORK:
+                some = []
         some = some[: self._splits_in_time(racing, len(some))]
         if some:
             self._train("finalists", racing, some, share=1.0)
@@ -233,6 +238,9 @@ class Choice:
         keys = {_name(key): key for key in self.records}
         wanted = [keys[name] for name in shares]
         self._train("final", wanted, [self.split], share=math.inf, kept=True)
+        for attempt in range(1, _ATTEMPTS):
+            bad = [key for key in wanted if self._failed(key)]
+            self._train(f"final-{attempt}", bad, [self.split], share=math.inf, kept=True, seed=self.seed + attempt)
         models, temperatures = [], []
         for key in wanted:
             record, arrays = self.records[key][self.split.name], self.outputs[key, self.split.name]
@@ -249,18 +257,33 @@ class Choice:
             return models[0]
         return Ensemble.from_models(models, list(shares.values()), temperatures, kind=chosen)
 
+    def _failed(self, key: Key) -> bool:
+        """Whether a training on the split itself came to nothing that worked on all inner splits."""
+        inner = [each for name, each in self.records[key].items() if name != self.split.name and each.status == "ok"]
+        final = self.records[key][self.split.name]
+        worst = max(each.val_cross_entropy for each in inner)
+        return final.status != "ok" or final.val_cross_entropy > _FAR * worst
+
     # What is known of candidates
 
     def _train(
-        self, stage: str, keys: Sequence[Key], splits: Sequence[Split], *, share: float, kept: bool = False
+        self,
+        stage: str,
+        keys: Sequence[Key],
+        splits: Sequence[Split],
+        *,
+        share: float,
+        kept: bool = False,
+        seed: int | None = None,
     ) -> None:
         """Train what is missing of a stage, a study of its own, as far as there is time for it."""
-        keys = [
-            (name, words)
-            for name, words in self.decisions.made(f"keys of {stage}", lambda: self._in_time(keys, splits, share))
-        ]
+        wanted = keys
+        if self.limit is not None:  # how fast the machine was is a decision too
+            wanted = self.decisions.made(f"keys of {stage}", lambda: self._in_time(keys, splits, share))
+        keys = [(name, words) for name, words in wanted]
         if not keys:
             return
+        seed = self.seed if seed is None else seed
         dataset = self.graph.name or self.graph.digest
         cells = {key: Cell(dataset, _name(key), self._recipe(key).method, key[1], self.config(key)) for key in keys}
         plan = Plan(
@@ -270,7 +293,7 @@ class Choice:
             notes=(),
             cells=tuple(cells.values()),
             splits=tuple(split.name for split in splits),
-            seeds=(self.seed,),
+            seeds=(seed,),
             digests={dataset: self.graph.digest, f"{dataset}, splits": splits_digest(splits)},
             graphs={dataset: self.graph},
             own_splits={dataset: tuple(splits)},
@@ -283,7 +306,7 @@ class Choice:
                 for record in runs.of_cell(cell):
                     self.records.setdefault(key, {})[record.split] = record
                     if record.status == "ok":
-                        self.outputs[key, record.split] = kept_weights(place, plan, cell, record.split, self.seed)
+                        self.outputs[key, record.split] = kept_weights(place, plan, cell, record.split, seed)
         if self.limit is not None:
             expected = sum(self._seconds(key) for key in keys) * len(splits) / self.clock.cores
             self.clock.heard(expected, time.monotonic() - began)
@@ -308,15 +331,17 @@ class Choice:
         return list(best.values())[:count]
 
     def _judged(self, keys: Sequence[Key], splits: Sequence[Split]) -> Judged:
-        """Return what candidates say of the nodes that judge, at the temperature of their validation nodes."""
+        """Return what candidates say of nodes that they did not learn from, at the temperature of validation nodes."""
         labels = np.asarray(self.graph.labels)
         found: dict[str, list[FloatArray]] = {_name(key): [] for key in keys}
         for key in keys:
             for split in splits:
                 arrays = self.outputs[key, split.name]
                 heat = temperature_of(arrays["outputs.val"], labels[split.val])
-                found[_name(key)].append(_softmax(arrays["outputs.test"] / heat))
-        return Judged(found, [labels[each.test] for each in splits], self.score)
+                both = np.concatenate([arrays["outputs.val"], arrays["outputs.test"]])
+                found[_name(key)].append(_softmax(both / heat))
+        known = [labels[np.concatenate([each.val, each.test])] for each in splits]
+        return Judged(found, known, [len(each.val) for each in splits], self.score)
 
     def _selection(self, chosen: str, shares: Shares, judged: Judged, model: TrainedModel) -> Selection:
         names = {_name(key): key for key in self.records}
@@ -348,7 +373,7 @@ class Choice:
 
     def _in_time(self, keys: Sequence[Key], splits: Sequence[Split], share: float) -> list[Key]:
         """Return the candidates that can be trained in a share of the time that is left, in their order."""
-        if self.limit is None or math.isinf(share):
+        if math.isinf(share):
             return list(keys)
         least = min((self._seconds(key) for key in self.records if self._recipe(key).trained), default=0.0)
         left, spent, found = share * (self.clock.left() - 1.2 * least), 0.0, list[Key]()
