@@ -214,9 +214,13 @@ def test_layers_that_see_fewer_nodes_step_by_step_use_the_first_rows(data) -> No
     adversary.attach(layer)
     nodes = torch.arange(NODES - 1, 9, -1)
     x, targets = data.x.double()[nodes], 7
-    arcs = torch.tensor([[8, 9, 12, 3], [0, 1, 2, 6]])
+    place = torch.full((NODES,), NODES)
+    place[nodes] = torch.arange(len(nodes))
+    arcs = place[data.edge_index]
+    arcs = arcs[:, (arcs[0] < 20) & (arcs[1] < targets)]
+    assert arcs.shape[1] > 3
     phi = adversary.draw()[0]
-    with adversary.perturbed(phi, nodes):
+    with adversary.perturbed(phi, Data(n_id=nodes, num_nodes=len(nodes))):
         result = layer((x[:20], x[:targets]), arcs)
     rows = adversary.neighborhood.operator().basis[nodes[:20]]
     correction = rows[:targets] @ torch.diag(adversary.neighborhood.coefficients(phi)) @ rows.T @ x[:20]

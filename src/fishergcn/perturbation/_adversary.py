@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from fishergcn._base.checks import check_integer
+from fishergcn._base.checks import check_integer, check_real
 from fishergcn.errors import InputError
 from fishergcn.operators import Operator
 from fishergcn.perturbation._perturbation import Coordinates
@@ -89,6 +89,15 @@ class SpectralAdversary(nn.Module):
         self.xi = nn.Parameter(initial.to(neighborhood.device), requires_grad=self.adversarial)
 
     @property
+    def radius(self) -> float:
+        """ε of the neighborhood; it can be set, by a schedule for instance."""
+        return self.neighborhood.radius
+
+    @radius.setter
+    def radius(self, value: float) -> None:
+        self.neighborhood.radius = check_real("radius", value, minimum=0.0)
+
+    @property
     def shape(self) -> Tensor:
         """ϕ, shape (k,) or (R, k): strictly between 0 and ε; ε itself without an adversary, 0 for a radius of 0."""
         xi = self.xi.double()
@@ -160,7 +169,20 @@ class SpectralAdversary(nn.Module):
 
     def set_generator_state(self, state: Tensor) -> None:
         """Continue the draws from a state that :meth:`get_generator_state` gave."""
-        self._generator.set_state(state.cpu())
+        self._generator.set_state(state if state.device.type == "cpu" else state.cpu())
+
+    def get_extra_state(self) -> Tensor:
+        """Return the state of the draws: it is in ``state_dict()`` too."""
+        return self.get_generator_state()
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take the state of the draws from a ``state_dict()``."""
+        self.set_generator_state(state)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        # What earlier versions saved has no state of the draws: they go on from where they are.
+        state_dict.setdefault(f"{prefix}_extra_state", self.get_generator_state())
+        super()._load_from_state_dict(state_dict, prefix, *rest)  # type: ignore[no-untyped-call]
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         # Only to another device: k numbers need no half precision, in which Adam divides by zero. The neighborhood is

@@ -14,6 +14,7 @@ from fishergcn._base.checks import check_integer
 from fishergcn._settings.choices import Noise
 from fishergcn.errors import InputError
 from fishergcn.integrations.pyg._attached import LayerAdversary
+from fishergcn.integrations.pyg._entry import outside_transforms
 from fishergcn.integrations.pyg._graph import (
     AUTO,
     Reading,
@@ -135,7 +136,7 @@ class BuresAdversary(LayerAdversary):
         else:
             blocks = blocks_of(matrix, graph, int(data.num_graphs))
             neighborhood = BlockNeighborhood(blocks, spectra=spectra, **options)
-        super().__init__(neighborhood, samples, seed, adversarial, reading=reading, source=links.source)
+        super().__init__(neighborhood, samples, seed, adversarial, matrix=matrix, reading=reading, source=links.source)
         self.self_links = self_links
         self._digest = digest_of(links, reading, None if graph is None else graph.cpu(), neighborhood.graphs)
         self._kept_rows: dict[Any, Rows] = {}
@@ -143,7 +144,7 @@ class BuresAdversary(LayerAdversary):
 
     def _check_layer(self, layer: Layer) -> None:
         if layer.self_links not in (None, self.self_links) and self._reading.normalize:
-            layer.compared = True
+            layer.settled = True
             warnings.warn(
                 f"{layer.name} normalizes the graph with self-links of weight {layer.self_links}, the "
                 f"adversary with {self.self_links}: its perturbed graph is in general no density matrix. "
@@ -180,8 +181,10 @@ class BuresAdversary(LayerAdversary):
         coefficients = around.coefficients(phi.expand(around.graphs, -1) if shared else phi)
         if coefficients.ndim != 1 + (rows.graph is not None):
             raise InputError(f"phi must have shape {tuple(coefficients.shape[1:])}, got {tuple(phi.shape)}.")
-        with self._in_force(Pass(self, coefficients, rows, only_training=False)):
+        perturbation = Pass(self, coefficients, rows, only_training=False)
+        with self._in_force(perturbation):
             yield
+        self._check_rows(perturbation, batch)
 
     def refresh(self, edge_index: Tensor, edge_weight: Tensor | None = None) -> None:
         """Take the basis from a learned graph; ξ, the radius and the state of the draws stay.
@@ -221,8 +224,9 @@ class BuresAdversary(LayerAdversary):
         whole = self._kept_rows.get(key := (self.xi.device, dtype))
         if whole is None:
             around = self.neighborhood
-            graph = None if around.graph is None else around.graph.to(self.xi.device)
-            whole = Rows(around.rows.to(self.xi.device, dtype), graph)
+            with outside_transforms():  # they are used in other passes too
+                graph = None if around.graph is None else around.graph.to(self.xi.device)
+                whole = Rows(around.rows.to(self.xi.device, dtype), graph)
             self._kept_rows = {key: whole}
         if batch is None:
             return whole
@@ -230,11 +234,8 @@ class BuresAdversary(LayerAdversary):
 
     def _dtype(self) -> torch.dtype:
         """Return the precision in which rows are kept: that of the layers, so that it is not changed in each pass."""
-        for layer in self._layers:
-            for parameter in layer.module.parameters():
-                if parameter.dtype == torch.float32:
-                    return torch.float32
-        return torch.float64
+        used = {parameter.dtype for layer in self._layers for parameter in layer.module.parameters()}
+        return torch.float32 if torch.float32 in used and torch.float64 not in used else torch.float64
 
     def __getstate__(self) -> dict[str, Any]:
         """Copy and pickle the adversary without what it can compute again."""

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, distributed, nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.nn.parallel import DistributedDataParallel
 
+from fishergcn._base.types import CSRArray
 from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
 from fishergcn.integrations.pyg._averaging import MeanLoss, RunningStatistics
-from fishergcn.integrations.pyg._entry import InForce, eagerly, enter, in_force, leave
+from fishergcn.integrations.pyg._entry import InForce, current, eagerly, enter, in_force, leave, outside_transforms
 from fishergcn.integrations.pyg._graph import Reading
-from fishergcn.integrations.pyg._layers import Layer, difference, find_layers
+from fishergcn.integrations.pyg._layers import Arcs, Layer, arcs_of, difference, find_layers, is_product, pairs_of
 from fishergcn.perturbation import Coordinates, PerturbationWarning, SpectralAdversary
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+# Steps of the weights after which ξ should have moved: some loops move it less often than the weights.
+IDLE_STEPS = 10
+
 
 class LayerAdversary(SpectralAdversary):
     """An adversary inside the layers of a model: :class:`BuresAdversary` or :class:`NodeAdversary`.
 
-    ``reading`` and ``source`` say how the graph was read from the data, and from where.
+    ``matrix`` is Ã; ``reading`` and ``source`` say how it was read from the data, and from where.
 
     Examples
     --------
@@ -41,16 +47,20 @@ class LayerAdversary(SpectralAdversary):
         seed: int,
         adversarial: bool,
         *,
+        matrix: CSRArray,
         reading: Reading,
         source: str,
     ) -> None:
         super().__init__(neighborhood, samples=samples, seed=seed, adversarial=adversarial)
-        self._reading, self._source = reading, source
+        self._matrix, self._reading, self._source = matrix, reading, source
         self._layers: list[Layer] = []
         self._roots: list[nn.Module] = []
         self._refreshed = self._started = False
+        self._said: set[str] = set()
         self._group: Any = None
         self._ascent = _Ascent()
+        self._pairs: Tensor | None = None
+        self._last_part: int | None = None
 
     def _check_layer(self, layer: Layer) -> None:
         """Raise, or warn, if a layer does not multiply with a graph that this adversary can perturb."""
@@ -91,6 +101,7 @@ class LayerAdversary(SpectralAdversary):
             enter(layer.module, self, layer)
         self._layers += layers
         self._roots += modules
+        self._started = False
         for root in modules:
             for module in root.modules():
                 if isinstance(module, DistributedDataParallel):
@@ -109,16 +120,19 @@ class LayerAdversary(SpectralAdversary):
     def __exit__(self, *_: object) -> None:
         self.detach()
 
+    @torch.compiler.disable
     def average(self, closure: Callable[[], Tensor], batch: Any = None, *, keep: bool = False) -> Tensor:
         """Return the mean of a loss over M perturbed passes, each with its own φ and dropout masks.
 
         The backward pass of each is run at once, so that M passes need the memory of one; ``backward()`` of the result
-        hands the gradients on. In evaluation mode it is the loss of one unperturbed pass.
+        hands the gradients on. In evaluation mode it is the loss of one unperturbed pass. Passes are kept, in M times
+        the memory, where their gradients cannot be taken yet: a loss that is no scalar, float16, hooks, tensors that
+        need a gradient and were computed outside the closure.
 
         Parameters
         ----------
         closure : callable
-            Runs the model and returns the loss, a tensor of any shape. Passes whose loss is no scalar are kept.
+            Runs the model and returns the loss, a tensor of any shape.
         batch : Data or Tensor, optional
             What the model sees, if not the graph that the adversary was built from: see ``perturbed``.
         keep : bool
@@ -130,17 +144,31 @@ class LayerAdversary(SpectralAdversary):
         if not callable(closure):
             raise InputError(f"closure must be a function that returns the loss, got {type(closure).__name__}.")
         if not any(layer.module.training for layer in self._layers):
-            return _tensor(closure())
-        if self._group is None:  # a process of several knows only a part of the gradient
-            self._ascent.judge(self.xi)
+            loss = _tensor(closure())
+            if loss.requires_grad:
+                self._say(
+                    "the model is in evaluation mode, in which average is one unperturbed pass; call model.train() "
+                    "before training steps, and torch.no_grad() where no step follows."
+                )
+            return loss
+        if self.adversarial and self.radius > 0:
+            # A process of several knows only a part of the gradient.
+            self._ascent.judge(self.xi, self._roots, alone=self._group is None)
         draws, make_pass = self._passes(batch)
-        mean, statistics = MeanLoss(self.samples, keep), RunningStatistics(self._roots)
+        mean = MeanLoss(self.samples, keep)
         gradients: list[Tensor | None] = []
-        for draw in draws:
-            with self._in_force(make_pass(draw)):
-                gradients.append(mean.add(_tensor(closure()), also=draw if draw.requires_grad else None))
-            statistics.end_of_pass()
-        statistics.end_of_step()
+        with RunningStatistics(self._roots) as statistics:
+            for draw in draws:
+                perturbation = make_pass(draw)
+                perturbation.statistics = statistics
+                with self._in_force(perturbation):
+                    gradients.append(mean.add(_tensor(closure()), also=draw if draw.requires_grad else None))
+                self._check_rows(perturbation, batch)
+                statistics.end_of_pass()
+        if draws.requires_grad and mean.requires_grad and not mean.reached:
+            self._say(
+                "the loss does not depend on the perturbed layers, or they ran without gradients: ξ gets no gradient."
+            )
         if not mean.keep:
             for layer in self._layers:
                 layer.waiting = False
@@ -154,7 +182,11 @@ class LayerAdversary(SpectralAdversary):
     @contextmanager
     def _in_force(self, perturbation: InForce) -> Iterator[None]:
         # Compiled layers run as they are written in the first pass, so that their matrices can be compared.
-        with nullcontext() if self._started else eagerly(), in_force(perturbation):
+        with ExitStack() as stack:
+            if not self._started:
+                stack.enter_context(eagerly())
+                stack.callback(register_module_forward_pre_hook(self._discover).remove)
+            stack.enter_context(in_force(perturbation))
             yield
         if not perturbation.seen:
             raise InputError(
@@ -167,19 +199,88 @@ class LayerAdversary(SpectralAdversary):
                 warn(f"{', '.join(left)} did not run in the first perturbed pass: only layers that run are perturbed.")
             self._started = True
 
+    def _discover(self, module: nn.Module, *_: object) -> None:
+        """Find normalization layers of the first pass that are in no attached module: their statistics count too."""
+        perturbation = current(self) if isinstance(module, _NormBase) else None
+        if perturbation is not None and not any(module is each for root in self._roots for each in root.modules()):
+            self._roots.append(module)
+            if perturbation.statistics is not None:
+                perturbation.statistics.add(module)
+
     def _note(self, perturbation: InForce, layer: Layer, module: Any, edge_index: Any, given: dict[str, Any]) -> None:
-        """See, in a layer's first pass, with which matrix it multiplies and whether it is one of several processes."""
+        """See with which matrix a layer multiplies, and whether it is one of several processes."""
         if self._group is None and distributed.is_available() and distributed.is_initialized():
             wrapper = getattr(DistributedDataParallel, "_active_ddp_module", None)
             if wrapper is not None:
                 self._join(wrapper.process_group)
-        if layer.compared or perturbation.part or self._refreshed:
+        if not layer.known:
+            layer.known = True
+            if not is_product(layer, module, edge_index, given):
+                warn(
+                    f"{layer.name} does not send messages of the form a_ij x_j with x={layer.argument!r}, to which the "
+                    "correction belongs: its sum is not linear in it, or a node hears itself.",
+                    PerturbationWarning,
+                )
+        if layer.settled or self._refreshed or (perturbation.part and perturbation.index is None):
             return
-        layer.compared = True
-        matrix = self.neighborhood.propagation.scipy
-        said = difference(layer, module, edge_index, given, matrix, self._reading, self._source)
+        if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+            return
+        with outside_transforms():
+            self._compare(perturbation.index, layer, arcs_of(module, edge_index, given))
+
+    def _compare(self, index: Tensor | None, layer: Layer, arcs: Arcs) -> None:
+        """Compare the matrix of a layer with the adversary's, again whenever the layer is given other links."""
+        if arcs.weight is not None and arcs.weight.numel() != arcs.source.numel():
+            return  # several matrices at once, of torch.func.vmap
+        if index is not None:
+            self._check_part(layer, index, arcs)
+            return
+        digest = arcs.digest(self._matrix.shape[0])
+        if digest == layer.digest:
+            return
+        layer.digest = digest
+        said = difference(layer, arcs, self._matrix, self._reading, self._source)
         if said is not None:
+            layer.settled = True
             warn(said, PerturbationWarning)
+
+    def _check_part(self, layer: Layer, index: Tensor, arcs: Arcs) -> None:
+        """Look up the links of a batch in the whole graph: with wrong node numbers, most are not there."""
+        nodes, index = self._matrix.shape[0], index.to(arcs.source.device)
+        ends = Arcs(index[arcs.target], index[arcs.source], None)
+        digest = ends.digest(nodes)
+        if digest == self._last_part:
+            return
+        if self._pairs is None or self._pairs.device != index.device:
+            self._pairs = pairs_of(self._matrix).to(index.device)
+        codes = (ends.target * nodes + ends.source)[ends.target != ends.source]
+        unknown = int((~torch.isin(codes, self._pairs)).sum())
+        if unknown > codes.numel() // 2:
+            raise InputError(
+                f"the node numbers of the batch do not fit: {unknown} of the {codes.numel()} links that {layer.name} "
+                "sees are not in the graph of the adversary; give them in the order of the nodes of the batch."
+            )
+        self._last_part = digest
+        if unknown:
+            layer.settled = True
+            warn(
+                f"{unknown} links that {layer.name} sees in a batch are not in the adversary's graph.",
+                PerturbationWarning,
+            )
+
+    def _check_rows(self, perturbation: InForce, batch: Any) -> None:
+        """Raise if a tensor of node numbers is longer than the batch."""
+        if isinstance(batch, Tensor) and 0 < perturbation.most < len(batch):
+            raise InputError(
+                f"the batch has {len(batch)} node numbers, but no attached layer saw more than {perturbation.most} "
+                "nodes; give one for each node of the batch, or the batch itself with its n_id."
+            )
+
+    def _say(self, message: str) -> None:
+        """Warn once."""
+        if message not in self._said:
+            self._said.add(message)
+            warn(message, PerturbationWarning)
 
     def _join(self, group: Any) -> None:
         """Keep ξ equal in the processes of a group from now on."""
@@ -198,7 +299,7 @@ class LayerAdversary(SpectralAdversary):
 
     def __getstate__(self) -> dict[str, Any]:
         """Copy and pickle the adversary by itself, since copies of the layers are plain layers."""
-        alone: dict[str, Any] = {"_layers": [], "_roots": [], "_group": None, "_started": False}
+        alone: dict[str, Any] = {"_layers": [], "_roots": [], "_group": None, "_started": False, "_pairs": None}
         return self.__dict__ | alone
 
     def extra_repr(self) -> str:
@@ -207,35 +308,59 @@ class LayerAdversary(SpectralAdversary):
 
 
 class _Ascent:
-    """Adds up the gradients of ξ until the first step moves it, and says so if that went against all of them.
+    """Sees whether the optimizer moves ξ, and in its first step whether it moves it up.
 
-    Only the first step is judged: later ones may go against their gradient by momentum.
+    The gradients of ξ are added up until the first step moves it. Only that one is judged: later ones may go against
+    their gradient by momentum.
     """
 
     def __init__(self) -> None:
         self._last: tuple[Tensor, Tensor] | None = None
         self._judged = False
+        self._start: Tensor | None = None
+        self._versions, self._steps = 0, 0
 
     def remember(self, xi: Tensor, gradient: Tensor) -> None:
         """Note the gradient that was found at ξ."""
+        if self._judged:
+            return
         now = xi.detach().clone()
         if self._last is not None and torch.equal(self._last[0], now):
             gradient = self._last[1] + gradient
         self._last = now, gradient
 
-    def judge(self, xi: Tensor) -> None:
-        """Compare where ξ is now with where its gradient pointed."""
-        if self._last is None or self._judged:
+    def judge(self, xi: Tensor, roots: Iterable[nn.Module], alone: bool) -> None:
+        """Compare where ξ is now with where it was and, of one process, with where its gradient pointed."""
+        if self._judged:
+            return
+        if self._start is None:
+            self._start = xi.detach().clone()
+        if torch.equal(self._start, xi.detach()):
+            self._count(roots)
+            return
+        self._judged = True
+        if not alone or self._last is None:
             return
         before, gradient = self._last
         moved, there = xi.detach() - before, gradient != 0
-        if not bool(moved.any()):
-            return
-        self._judged = True
         if bool(there.any()) and bool((moved[there].sign() == -gradient[there].sign()).all()):
             warn(
-                "the optimizer moved ξ down: it does not know the option maximize=True of parameter_group(). Give ξ an "
-                "optimizer of its own that does: torch.optim.Adam([adversary.parameter_group()], lr=0.01).",
+                "the optimizer moved ξ down: it does not know the option maximize=True of parameter_group(), or got ξ "
+                "without it, from adversary.parameters() or those of a model that holds the adversary. Give ξ an "
+                "optimizer of its own: torch.optim.Adam([adversary.parameter_group()], lr=0.01).",
+                PerturbationWarning,
+            )
+
+    def _count(self, roots: Iterable[nn.Module]) -> None:
+        """Count the steps in which the weights moved and ξ did not."""
+        versions = sum(each._version for root in roots for each in root.parameters())
+        self._steps += versions != self._versions
+        self._versions = versions
+        if self._steps > IDLE_STEPS:  # the first is that of the first look
+            self._judged = True
+            warn(
+                f"ξ has not moved in {IDLE_STEPS} steps of the weights; give it to the optimizer: "
+                "optimizer.add_param_group(adversary.parameter_group()).",
                 PerturbationWarning,
             )
 

@@ -125,25 +125,24 @@ class FeatureAdversary(nn.Module):
             raise InputError("the adversary must be attached to a model first: adversary.attach(model).")
         if not any(model.training for model in self._models) or not torch.is_grad_enabled():
             return closure()
-        mean, statistics = MeanLoss(self.samples), RunningStatistics(self._models)
+        mean = MeanLoss(self.samples)
         delta: Tensor | None = None
-        for _ in range(self.samples):
-            with self._in_force(delta) as shift:
-                loss = closure()
-                if not isinstance(loss, Tensor) or loss.numel() != 1:
-                    raise InputError("closure must return the loss as a tensor with one number.")
-                delta = shift.delta
-                gradient = mean.add(loss, also=delta)
-            if mean.keep:
-                raise InputError(
-                    "each step on the features needs its gradient at once, which float16 losses, reentrant "
-                    "checkpoints and hooks on parameters do not allow; use bfloat16, or checkpoints with "
-                    "use_reentrant=False."
-                )
-            statistics.end_of_pass()
-            if gradient is not None and delta is not None:
-                delta = self._limited(delta.detach() + self.step_size * gradient.sign()).requires_grad_()
-        statistics.end_of_step()
+        with RunningStatistics(self._models) as statistics:
+            for _ in range(self.samples):
+                with self._in_force(delta) as shift:
+                    loss = closure()
+                    if not isinstance(loss, Tensor) or loss.numel() != 1:
+                        raise InputError("closure must return the loss as a tensor with one number.")
+                    delta = shift.delta
+                    gradient = mean.add(loss, also=delta, at_once=True)
+                if mean.blocked:
+                    raise InputError(
+                        "each step on the features needs its gradient at once, which float16 losses and reentrant "
+                        "checkpoints do not allow; use bfloat16, or checkpoints with use_reentrant=False."
+                    )
+                statistics.end_of_pass()
+                if gradient is not None and delta is not None:
+                    delta = self._limited(delta.detach() + self.step_size * gradient.sign()).requires_grad_()
         return mean.result()
 
     @contextmanager
