@@ -127,9 +127,9 @@ def test_layers_with_weights_of_their_own_must_have_the_same_links(data, kind) -
     assert not first_pass(BuresAdversary(data, 4), copy.deepcopy(model), data.x, data.edge_index)
     fewer = data.edge_index[:, 1:]
     said = first_pass(BuresAdversary(data, 4), model, data.x, fewer)
-    assert (
-        said[0]
-        == "first (" + kind.__name__ + ") sends messages along other links than the adversary's graph has (1 differ)."
+    assert said[0] == (
+        f"first ({kind.__name__}) sends messages along other links than the adversary's graph has (1 differ). Build the "
+        "adversary from the graph that the model is given, and give parts of it to average(…, batch)."
     )
 
 

@@ -14,6 +14,7 @@ from fishergcn._base.checks import check_integer
 from fishergcn._settings.choices import Noise
 from fishergcn.errors import InputError
 from fishergcn.integrations.pyg._attached import LayerAdversary
+from fishergcn.integrations.pyg._comparison import check_rows
 from fishergcn.integrations.pyg._entry import outside_transforms
 from fishergcn.integrations.pyg._graph import (
     AUTO,
@@ -137,7 +138,7 @@ class BuresAdversary(LayerAdversary):
             blocks = blocks_of(matrix, graph, int(data.num_graphs))
             neighborhood = BlockNeighborhood(blocks, spectra=spectra, **options)
         super().__init__(neighborhood, samples, seed, adversarial, matrix=matrix, reading=reading, source=links.source)
-        self.self_links = self_links
+        self.self_links, self._reading = self_links, reading
         self._digest = digest_of(links, reading, None if graph is None else graph.cpu(), neighborhood.graphs)
         self._kept_rows: dict[Any, Rows] = {}
         self.to(device_of(data))
@@ -184,7 +185,7 @@ class BuresAdversary(LayerAdversary):
         perturbation = Pass(self, coefficients, rows, only_training=False)
         with self._in_force(perturbation):
             yield
-        self._check_rows(perturbation, batch)
+        check_rows(perturbation, batch)
 
     def refresh(self, edge_index: Tensor, edge_weight: Tensor | None = None) -> None:
         """Take the basis from a learned graph; ξ, the radius and the state of the draws stay.
@@ -205,7 +206,7 @@ class BuresAdversary(LayerAdversary):
         propagation = learned_propagation(edge_index, edge_weight, nodes, self.self_links)
         new = Neighborhood(propagation, rank=old.rank, radius=old.radius, noise=old.noise_kind)
         self.neighborhood = new.to(old.device, old.dtype)
-        self._refreshed, self._kept_rows = True, {}
+        self._comparison, self._kept_rows = None, {}
 
     def _around(self, rows: Rows) -> Neighborhood:
         """Return the neighborhood of the graphs of a batch, or of the adversary's own."""
@@ -230,7 +231,7 @@ class BuresAdversary(LayerAdversary):
             self._kept_rows = {key: whole}
         if batch is None:
             return whole
-        return rows_of_batch(batch, whole, self._digest, self._reading, self._refreshed)
+        return rows_of_batch(batch, whole, self._digest, self._reading, self._comparison is None)
 
     def _dtype(self) -> torch.dtype:
         """Return the precision in which rows are kept: that of the layers, so that it is not changed in each pass."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, distributed, nn
@@ -16,9 +16,10 @@ from fishergcn._base.types import CSRArray
 from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
 from fishergcn.integrations.pyg._averaging import MeanLoss, RunningStatistics
-from fishergcn.integrations.pyg._entry import InForce, current, eagerly, enter, in_force, leave, outside_transforms
+from fishergcn.integrations.pyg._comparison import Comparison, check_rows
+from fishergcn.integrations.pyg._entry import InForce, current, eagerly, enter, in_force, leave
 from fishergcn.integrations.pyg._graph import Reading
-from fishergcn.integrations.pyg._layers import Arcs, Layer, arcs_of, difference, find_layers, is_product, pairs_of
+from fishergcn.integrations.pyg._layers import Layer, find_layers
 from fishergcn.perturbation import Coordinates, PerturbationWarning, SpectralAdversary
 
 if TYPE_CHECKING:
@@ -26,6 +27,27 @@ if TYPE_CHECKING:
 
 # Steps of the weights after which ξ should have moved: some loops move it less often than the weights.
 IDLE_STEPS = 10
+
+
+class Diagnosis(NamedTuple):
+    """What the adversary does to a model at this moment, from :meth:`LayerAdversary.diagnose`.
+
+    Examples
+    --------
+    >>> import fishergcn
+    >>> from fishergcn.integrations.pyg import BuresAdversary
+    >>> from torch_geometric.nn import GCNConv
+    >>> data, layer = fishergcn.datasets.load("cora").to_pyg(), GCNConv(1433, 7)
+    >>> adversary = BuresAdversary(data, rank=2, radius=0.0).attach(layer)
+    >>> found = adversary.diagnose(lambda: layer(data.x, data.edge_index).square().mean())
+    >>> found.perturbed == found.plain, found.moved
+    (True, 0.0)
+    """
+
+    plain: float  #: The loss of an unperturbed pass.
+    perturbed: float  #: The mean loss of M perturbed ones, with the same dropout masks.
+    effect: float  #: Mean absolute change of the logits; NaN if the closure returns the loss alone.
+    moved: float  #: Largest change of an entry of ξ since the last diagnosis, or since the adversary was made.
 
 
 class LayerAdversary(SpectralAdversary):
@@ -52,15 +74,14 @@ class LayerAdversary(SpectralAdversary):
         source: str,
     ) -> None:
         super().__init__(neighborhood, samples=samples, seed=seed, adversarial=adversarial)
-        self._matrix, self._reading, self._source = matrix, reading, source
+        self._comparison: Comparison | None = Comparison(matrix, reading, source)  # None: of a learned graph
         self._layers: list[Layer] = []
         self._roots: list[nn.Module] = []
-        self._refreshed = self._started = False
+        self._started = False
         self._said: set[str] = set()
         self._group: Any = None
         self._ascent = _Ascent()
-        self._pairs: Tensor | None = None
-        self._last_part: int | None = None
+        self._diagnosed = self.xi.detach().clone()
 
     def _check_layer(self, layer: Layer) -> None:
         """Raise, or warn, if a layer does not multiply with a graph that this adversary can perturb."""
@@ -163,7 +184,7 @@ class LayerAdversary(SpectralAdversary):
                 perturbation.statistics = statistics
                 with self._in_force(perturbation):
                     gradients.append(mean.add(_tensor(closure()), also=draw if draw.requires_grad else None))
-                self._check_rows(perturbation, batch)
+                check_rows(perturbation, batch)
                 statistics.end_of_pass()
         if draws.requires_grad and mean.requires_grad and not mean.reached:
             self._say(
@@ -178,6 +199,43 @@ class LayerAdversary(SpectralAdversary):
             mean.deposit(self.xi, gradient)
             self._ascent.remember(self.xi, gradient)
         return mean.result()
+
+    @torch.no_grad()
+    def diagnose(self, closure: Callable[[], Any], batch: Any = None) -> Diagnosis:
+        """Return what the adversary does now, from M + 1 passes that leave no trace in draws, dropout and statistics.
+
+        Parameters
+        ----------
+        closure : callable
+            Runs the model and returns the loss, or the pair of loss and logits.
+        batch : Data or Tensor, optional
+            As for :meth:`average`.
+        """
+        if not self._layers:
+            raise InputError("the adversary must be attached to a model first: adversary.attach(model).")
+        state, devices = self.get_generator_state(), [self.xi.device] if self.xi.is_cuda else []
+
+        def run() -> tuple[Tensor, Tensor | None]:
+            with torch.random.fork_rng(devices):  # the same dropout masks
+                found = closure()
+            loss, logits = found if isinstance(found, tuple) else (found, None)
+            return _tensor(loss).detach().mean(), None if logits is None else _tensor(logits).detach()
+
+        with RunningStatistics(self._roots):
+            plain, before = run()
+            draws, make_pass = self._passes(batch)
+            losses, effects = [], []
+            for draw in draws:
+                perturbation = make_pass(draw)
+                perturbation.only_training = False
+                with self._in_force(perturbation):
+                    loss, logits = run()
+                losses.append(loss)
+                effects.append(torch.nan if before is None or logits is None else float((logits - before).abs().mean()))
+        self.set_generator_state(state)
+        last, self._diagnosed = self._diagnosed, self.xi.detach().clone()
+        moved = float((self.xi - last.to(self.xi.device)).abs().max())
+        return Diagnosis(float(plain), float(torch.stack(losses).mean()), sum(effects) / len(effects), moved)
 
     @contextmanager
     def _in_force(self, perturbation: InForce) -> Iterator[None]:
@@ -213,68 +271,8 @@ class LayerAdversary(SpectralAdversary):
             wrapper = getattr(DistributedDataParallel, "_active_ddp_module", None)
             if wrapper is not None:
                 self._join(wrapper.process_group)
-        if not layer.known:
-            layer.known = True
-            if not is_product(layer, module, edge_index, given):
-                warn(
-                    f"{layer.name} does not send messages of the form a_ij x_j with x={layer.argument!r}, to which the "
-                    "correction belongs: its sum is not linear in it, or a node hears itself.",
-                    PerturbationWarning,
-                )
-        if layer.settled or self._refreshed or (perturbation.part and perturbation.index is None):
-            return
-        if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
-            return
-        with outside_transforms():
-            self._compare(perturbation.index, layer, arcs_of(module, edge_index, given))
-
-    def _compare(self, index: Tensor | None, layer: Layer, arcs: Arcs) -> None:
-        """Compare the matrix of a layer with the adversary's, again whenever the layer is given other links."""
-        if arcs.weight is not None and arcs.weight.numel() != arcs.source.numel():
-            return  # several matrices at once, of torch.func.vmap
-        if index is not None:
-            self._check_part(layer, index, arcs)
-            return
-        digest = arcs.digest(self._matrix.shape[0])
-        if digest == layer.digest:
-            return
-        layer.digest = digest
-        said = difference(layer, arcs, self._matrix, self._reading, self._source)
-        if said is not None:
-            layer.settled = True
-            warn(said, PerturbationWarning)
-
-    def _check_part(self, layer: Layer, index: Tensor, arcs: Arcs) -> None:
-        """Look up the links of a batch in the whole graph: with wrong node numbers, most are not there."""
-        nodes, index = self._matrix.shape[0], index.to(arcs.source.device)
-        ends = Arcs(index[arcs.target], index[arcs.source], None)
-        digest = ends.digest(nodes)
-        if digest == self._last_part:
-            return
-        if self._pairs is None or self._pairs.device != index.device:
-            self._pairs = pairs_of(self._matrix).to(index.device)
-        codes = (ends.target * nodes + ends.source)[ends.target != ends.source]
-        unknown = int((~torch.isin(codes, self._pairs)).sum())
-        if unknown > codes.numel() // 2:
-            raise InputError(
-                f"the node numbers of the batch do not fit: {unknown} of the {codes.numel()} links that {layer.name} "
-                "sees are not in the graph of the adversary; give them in the order of the nodes of the batch."
-            )
-        self._last_part = digest
-        if unknown:
-            layer.settled = True
-            warn(
-                f"{unknown} links that {layer.name} sees in a batch are not in the adversary's graph.",
-                PerturbationWarning,
-            )
-
-    def _check_rows(self, perturbation: InForce, batch: Any) -> None:
-        """Raise if a tensor of node numbers is longer than the batch."""
-        if isinstance(batch, Tensor) and 0 < perturbation.most < len(batch):
-            raise InputError(
-                f"the batch has {len(batch)} node numbers, but no attached layer saw more than {perturbation.most} "
-                "nodes; give one for each node of the batch, or the batch itself with its n_id."
-            )
+        if self._comparison is not None:
+            self._comparison.note(perturbation, layer, module, edge_index, given)
 
     def _say(self, message: str) -> None:
         """Warn once."""
@@ -299,7 +297,7 @@ class LayerAdversary(SpectralAdversary):
 
     def __getstate__(self) -> dict[str, Any]:
         """Copy and pickle the adversary by itself, since copies of the layers are plain layers."""
-        alone: dict[str, Any] = {"_layers": [], "_roots": [], "_group": None, "_started": False, "_pairs": None}
+        alone: dict[str, Any] = {"_layers": [], "_roots": [], "_group": None, "_started": False}
         return self.__dict__ | alone
 
     def extra_repr(self) -> str:

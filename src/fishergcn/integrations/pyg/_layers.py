@@ -1,21 +1,16 @@
-"""Which layers of PyTorch Geometric multiply node features with a graph, under which name, and with which matrix."""
+"""Which layers of PyTorch Geometric multiply node features with a graph, and under which name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-import torch
-from scipy import sparse
-from torch import Tensor, nn
+from torch import nn
 
 from fishergcn._base.imports import require
-from fishergcn._base.types import CSRArray, IntArray
 from fishergcn.errors import InputError
 from fishergcn.integrations.pyg._entry import in_backward, original_class
-from fishergcn.integrations.pyg._graph import Reading, utils
 
 conv = require("torch_geometric.nn.conv", extra="pyg", purpose="fishergcn.integrations.pyg")
 aggregations = require("torch_geometric.nn.aggr", extra="pyg", purpose="fishergcn.integrations.pyg")
@@ -36,11 +31,6 @@ NORMALIZING = (
 )  # fmt: skip
 # What decides the result of ``propagate``: a subclass that changes one of these is another layer.
 STEPS = ("message", "message_and_aggregate", "aggregate", "update")
-# Largest difference of two entries that normalization in another precision can make; entries are at most 1.
-ROUNDING = 1e-5
-HALF_ROUNDING = 2e-2
-# An odd number with random bits, for digests.
-_ODD = -7046029254386353131
 # The name that torch.compile puts between a model and its layers.
 COMPILED = "_orig_mod"
 ADVICE = (
@@ -94,6 +84,7 @@ def find_layers(modules: Iterable[nn.Module], also: Mapping[type[Any], str]) -> 
     for root in modules:
         if not isinstance(root, nn.Module):
             raise InputError(f"a model or layer must be a torch.nn.Module, got {type(root).__name__}.")
+        _check_relations(root)
         for path, module in root.named_modules():
             if not isinstance(module, conv.MessagePassing) or id(module) in layers:
                 continue
@@ -109,6 +100,21 @@ def find_layers(modules: Iterable[nn.Module], also: Mapping[type[Any], str]) -> 
     if not layers:
         raise InputError("the model must hold a MessagePassing layer of PyTorch Geometric, got none.")
     return list(layers.values())
+
+
+def _check_relations(root: nn.Module) -> None:
+    """Raise if a model has a layer for each of several kinds of links, as HeteroConv and ``to_hetero`` make it."""
+    for path, module in root.named_modules():
+        if not isinstance(module, nn.ModuleDict):
+            continue
+        layers = [key for key, each in module._modules.items() if isinstance(each, conv.MessagePassing)]
+        relations = [key.strip("<>").replace("___", "__").split("__") for key in layers]
+        if len(relations) > 1 and all(len(each) >= 3 for each in relations):
+            raise InputError(
+                f"{path} has a layer for each of {len(relations)} relations, which have different links; attach an "
+                "adversary of its own to the layer of each relation within one type of nodes, built from a Data with "
+                "its edge_index, or convert the data with to_homogeneous()."
+            )
 
 
 def _argument(module: Any, also: Mapping[type[Any], str]) -> tuple[str, str | None]:
@@ -135,130 +141,7 @@ def _not_linear(module: Any) -> str | None:
     return None
 
 
-def is_product(layer: Layer, module: Any, edge_index: Any, given: dict[str, Any]) -> bool:
-    """Whether ``propagate`` is linear in x, up to a constant, and a node without a self-link hears others only."""
-    x, kind = given[layer.argument], original_class(module)
-    if not isinstance(x, Tensor):
-        return True
-
-    def moved(change: Tensor | float) -> Tensor:
-        with torch.random.fork_rng([x.device] if x.is_cuda else []):  # the same dropout each time
-            out: Tensor = kind.propagate(module, edge_index, size=None, **(given | {layer.argument: change * x}))
-        return out.movedim(module.node_dim, 0)
-
-    arcs = arcs_of(module, edge_index, given)
-    with torch.no_grad():
-        rest = moved(0.0)
-        once = moved(1.0) - rest
-        rounding = 1e-2 * float(once.abs().max())
-        linear = max(float((moved(factor) - rest - factor * once).abs().max()) for factor in (-1.0, 2.0)) <= rounding
-        quiet = torch.ones(len(once), dtype=torch.bool, device=x.device)
-        quiet[arcs.target[arcs.source == arcs.target]] = False
-        if not linear or not bool(quiet.any()):
-            return linear
-        # From one node alone, which has the most links, nothing comes back to it.
-        node = int((torch.bincount(arcs.source, minlength=len(quiet)) * quiet).argmax())
-        alone = torch.zeros(len(quiet), dtype=x.dtype, device=x.device)
-        alone[node] = 1.0
-        heard = moved(alone.view(-1, *[1] * (x.ndim - 1)).movedim(0, module.node_dim)) - rest
-        return float(heard[node].abs().max()) <= rounding
-
-
 def _self_links(module: Any) -> int | None:
     if not isinstance(module, NORMALIZING) or not getattr(module, "normalize", True):
         return None
     return int(getattr(module, "add_self_loops", False)) * (2 if getattr(module, "improved", False) else 1)
-
-
-def difference(layer: Layer, arcs: Arcs, adversary: CSRArray, reading: Reading, source: str) -> str | None:
-    """Say in one sentence how the matrix in ``propagate`` differs from the adversary's, or None if it does not."""
-    matrix, dtype = _layer_matrix(arcs, adversary.shape[0])
-    other = np.setxor1d(_pairs(matrix), _pairs(adversary), assume_unique=True).size  # self-links aside
-    if other:
-        return (
-            f"{layer.name} sends messages along other links than the adversary's graph has ({other} differ). Build the "
-            "adversary from the graph that the model is given, and give parts of it to average(…, batch)."
-        )
-    if not layer.normalizing:
-        return None
-    gap = sparse.coo_array(abs(matrix - adversary))
-    worst = int(np.argmax(gap.data)) if gap.nnz else -1
-    rounding = HALF_ROUNDING if dtype in (torch.float16, torch.bfloat16) else ROUNDING
-    if worst < 0 or gap.data[worst] <= rounding * max(1.0, float(abs(matrix).max())):
-        return None
-    row, column = (int(index[worst]) for index in gap.coords)
-    return (
-        f"{layer.name} multiplies with another matrix than the adversary, which moves the spectrum of that from "
-        f"data.{source}: entry ({row}, {column}) is {matrix[row, column]:.4g}, the adversary's "
-        f"{adversary[row, column]:.4g}, and its perturbed graph is in general no density matrix. "
-        f"{_advice(layer.module, reading, source)}"
-    )
-
-
-def _advice(module: Any, reading: Reading, source: str) -> str:
-    if isinstance(module, conv.APPNP) and module.dropout > 0 and module.training:
-        return f"Its dropout={module.dropout:g} drops links in training, which the correction does not follow."
-    if not getattr(module, "normalize", True) and reading.normalize:
-        return "If data holds normalized weights, as T.GCNNorm() leaves them, build the adversary with normalize=False."
-    if source in ("edge_weight", "edge_attr"):
-        return f"Give data.{source} to the model, or build the adversary with weights=None."
-    return "Put the weights that the model is given on data.edge_weight before the adversary is built."
-
-
-class Arcs(NamedTuple):
-    """Where the messages of a pass go, m of them, and their weights, None if all are 1."""
-
-    target: Tensor
-    source: Tensor
-    weight: Tensor | None
-
-    def digest(self, nodes: int) -> int:
-        """Return a number that another matrix hardly has, whatever the order of its arcs."""
-        word = (self.target * nodes + self.source) * _ODD
-        word = word ^ (word >> 32)
-        if self.weight is not None:
-            bits = self.weight.detach().reshape(-1).double().view(torch.int64)
-            word = word * (2 * (bits ^ (bits >> 29)) + 1)
-        return int(word.sum())
-
-
-def arcs_of(module: Any, edge_index: Any, given: dict[str, Any]) -> Arcs:
-    """Return the links and weights that ``propagate`` was given."""
-    weight = given.get("edge_weight")
-    if utils.is_sparse(edge_index):
-        (target, source), values = utils.to_edge_index(edge_index)  # of adj_t: a row receives
-        weight = values if weight is None else weight
-    else:
-        source, target = _plain(edge_index.as_tensor() if hasattr(edge_index, "as_tensor") else edge_index)
-        if module.flow == "target_to_source":
-            source, target = target, source
-    return Arcs(target, source, None if weight is None else _plain(weight))
-
-
-def _plain(tensor: Tensor) -> Tensor:
-    """Return what a transform of torch.func has wrapped."""
-    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-        tensor = torch._C._functorch.get_unwrapped(tensor)
-    return tensor
-
-
-def _layer_matrix(arcs: Arcs, nodes: int) -> tuple[CSRArray, torch.dtype]:
-    """Return the a with out_i = Σ_j a_ij x_j."""
-    weight = torch.ones(arcs.source.numel(), dtype=torch.float64) if arcs.weight is None else arcs.weight
-    values = weight.detach().double().reshape(-1).cpu().numpy()
-    places = tuple(each.detach().cpu().numpy() for each in (arcs.target, arcs.source))
-    matrix: CSRArray = sparse.csr_array((values, places), shape=(nodes, nodes))
-    matrix.sum_duplicates()
-    return matrix, weight.dtype
-
-
-def pairs_of(matrix: CSRArray) -> Tensor:
-    """Return i n + j for each stored entry off the diagonal, ascending."""
-    return torch.from_numpy(_pairs(matrix))
-
-
-def _pairs(matrix: CSRArray) -> IntArray:
-    """Return i n + j for each stored entry off the diagonal."""
-    coordinates = sparse.coo_array(matrix)
-    rows, columns = (index.astype(np.int64) for index in coordinates.coords)
-    return np.unique((rows * matrix.shape[0] + columns)[rows != columns])

@@ -12,6 +12,7 @@ from torch import Tensor
 from fishergcn._settings.choices import Noise
 from fishergcn.errors import InputError
 from fishergcn.integrations.pyg._attached import LayerAdversary
+from fishergcn.integrations.pyg._comparison import check_rows
 from fishergcn.integrations.pyg._entry import InForce
 from fishergcn.integrations.pyg._graph import AUTO, Reading, as_batch, device_of, propagation_of, read_links
 from fishergcn.integrations.pyg._layers import Layer
@@ -115,7 +116,7 @@ class NodeAdversary(LayerAdversary):
         perturbation = NodePass(self, x, self._index_of(batch), only_training=False)
         with self._in_force(perturbation):
             yield
-        self._check_rows(perturbation, batch)
+        check_rows(perturbation, batch)
 
 
 class NodePass(InForce):

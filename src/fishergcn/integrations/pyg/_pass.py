@@ -96,7 +96,7 @@ def note_pass(layer: Layer) -> None:
                 )
             raise InputError(
                 f"{layer.name} runs inside {type(function).__name__.removesuffix('Backward')}, which computes its "
-                "gradients itself and would leave ξ without one; set disable=True on reversible layers (GroupAddRev), or leave "
-                "them unattached."
+                "gradients itself and would leave ξ without one; set disable=True on reversible layers (GroupAddRev), "
+                "or leave them unattached."
             )
         frame = frame.f_back  # type: ignore[assignment]
