@@ -15,7 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 from fishergcn._base.types import CSRArray
 from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
-from fishergcn.integrations.pyg._averaging import MeanLoss, RunningStatistics
+from fishergcn.integrations.pyg._averaging import EVALUATION, MeanLoss, RunningStatistics
 from fishergcn.integrations.pyg._comparison import Comparison, check_rows
 from fishergcn.integrations.pyg._entry import InForce, current, eagerly, enter, in_force, leave
 from fishergcn.integrations.pyg._graph import Reading
@@ -167,10 +167,7 @@ class LayerAdversary(SpectralAdversary):
         if not any(layer.module.training for layer in self._layers):
             loss = _tensor(closure())
             if loss.requires_grad:
-                self._say(
-                    "the model is in evaluation mode, in which average is one unperturbed pass; call model.train() "
-                    "before training steps, and torch.no_grad() where no step follows."
-                )
+                self._say(EVALUATION)
             return loss
         if self.adversarial and self.radius > 0:
             # A process of several knows only a part of the gradient.

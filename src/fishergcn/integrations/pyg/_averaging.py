@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 REENTRANT = "CheckpointFunctionBackward"
 # Of backward hooks of modules, which must see the gradient that the loss scale belongs to.
 HOOKED = "BackwardHookFunctionBackward"
+EVALUATION = (
+    "the model is in evaluation mode, in which average is one unperturbed pass; call model.train() before training "
+    "steps, and torch.no_grad() where no step follows."
+)
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 
 

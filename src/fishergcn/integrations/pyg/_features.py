@@ -10,9 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from fishergcn._base.checks import check_integer, check_real
+from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
-from fishergcn.integrations.pyg._averaging import MeanLoss, RunningStatistics
+from fishergcn.integrations.pyg._averaging import EVALUATION, MeanLoss, RunningStatistics
 from fishergcn.integrations.pyg._entry import InForce, current, in_force
+from fishergcn.perturbation import Drawing, PerturbationWarning
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -26,7 +28,7 @@ class _Shift(InForce):
         self.delta = delta
 
 
-class FeatureAdversary(nn.Module):
+class FeatureAdversary(Drawing):
     """Train on x + δ, with δ_0 uniform in [-α, α] and δ_{t+1} = δ_t + α sign(∂ loss / ∂ δ_t), t = 0..M-1.
 
     This is FLAG (Kong et al., 2022): each of the M passes of a step both adds its gradient, divided by M, to that of
@@ -73,14 +75,14 @@ class FeatureAdversary(nn.Module):
         seed: int = 0,
         argument: str = "x",
     ) -> None:
-        super().__init__()
+        super().__init__(seed)
         self.step_size = check_real("step_size", step_size, minimum=0.0)
         self.samples = check_integer("samples", samples, minimum=1)
         self.radius = None if radius is None else check_real("radius", radius, minimum=0.0)
         self.argument = argument
-        self._generator = torch.Generator().manual_seed(check_integer("seed", seed, minimum=0))
         self._models: list[nn.Module] = []
         self._handles: list[Any] = []
+        self._announced = False
 
     def attach(self, *modules: nn.Module) -> Self:
         """Let the adversary into the input of a model; as a context manager it leaves at the end."""
@@ -124,6 +126,9 @@ class FeatureAdversary(nn.Module):
         if not self._models:
             raise InputError("the adversary must be attached to a model first: adversary.attach(model).")
         if not any(model.training for model in self._models) or not torch.is_grad_enabled():
+            if torch.is_grad_enabled() and not self._announced:
+                self._announced = True
+                warn(EVALUATION, PerturbationWarning)
             return closure()
         mean = MeanLoss(self.samples)
         delta: Tensor | None = None
