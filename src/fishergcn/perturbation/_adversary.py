@@ -48,7 +48,7 @@ class Drawing(nn.Module):
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         # What earlier versions saved has no state of the draws: they go on from where they are.
         state_dict.setdefault(f"{prefix}_extra_state", self.get_generator_state())
-        super()._load_from_state_dict(state_dict, prefix, *rest)  # type: ignore[no-untyped-call]
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
 class SpectralAdversary(Drawing):

@@ -141,7 +141,7 @@ class LayerAdversary(SpectralAdversary):
     def __exit__(self, *_: object) -> None:
         self.detach()
 
-    @torch.compiler.disable
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def average(self, closure: Callable[[], Tensor], batch: Any = None, *, keep: bool = False) -> Tensor:
         """Return the mean of a loss over M perturbed passes, each with its own φ and dropout masks.
 

@@ -132,7 +132,7 @@ class RunningStatistics:
 
     def __exit__(self, kind: object, *_: object) -> None:
         """Move by the mean over the passes; after an error, be where the step began."""
-        for (module, name), (_, before, after) in self._kept.items():
+        for (module, name), (_tensor, before, after) in self._kept.items():
             self._set(module, name, torch.stack(after).double().mean(dim=0) if kind is None and after else before)
 
     def _set(self, module: nn.Module, name: str, value: Tensor) -> None:

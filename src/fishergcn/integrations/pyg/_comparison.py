@@ -206,7 +206,7 @@ def _layer_matrix(arcs: Arcs, nodes: int) -> tuple[CSRArray, torch.dtype]:
     """Return the a with out_i = Σ_j a_ij x_j."""
     weight = torch.ones(arcs.source.numel(), dtype=torch.float64) if arcs.weight is None else arcs.weight
     values = weight.detach().double().reshape(-1).cpu().numpy()
-    places = tuple(each.detach().cpu().numpy() for each in (arcs.target, arcs.source))
+    places: Any = tuple(each.detach().cpu().numpy() for each in (arcs.target, arcs.source))
     matrix: CSRArray = sparse.csr_array((values, places), shape=(nodes, nodes))
     matrix.sum_duplicates()
     return matrix, weight.dtype

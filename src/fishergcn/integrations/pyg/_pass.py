@@ -23,7 +23,7 @@ class Pass(InForce):
     """out - Ū (c ∘ (Ūᵀ x)), c of shape (k,), or (G, k) where there are several graphs, block by block."""
 
     def __init__(self, owner: Any, coefficients: Tensor, rows: Rows, only_training: bool) -> None:
-        super().__init__(owner, only_training, rows.part, rows.index)
+        super().__init__(owner, only_training, rows.part, rows.numbers)
         self.coefficients, self.basis, self.graph = coefficients, rows.basis, rows.graph
 
     def __call__(self, layer: Layer, module: Any, edge_index: Any, given: dict[str, Any], out: Tensor) -> Tensor:

@@ -100,7 +100,7 @@ class Rows(NamedTuple):
     graph: Tensor | None = None  # which graph each node belongs to; None: one graph
     eigenvalues: Tensor | None = None  # (G, k), of graphs that a batch brought along
     part: bool = False  # layers may see only the first rows
-    index: Tensor | None = None  # the numbers of the nodes in the adversary's graph
+    numbers: Tensor | None = None  # of the nodes in the adversary's graph
 
 
 def digest_of(links: Links, reading: Reading, graph: Tensor | None = None, graphs: int = 1) -> Tensor:
@@ -190,10 +190,10 @@ def node_numbers(batch: Any, nodes: int) -> Tensor | None:
     outside = index[(index < 0) | (index >= nodes)]
     if outside.numel():
         raise InputError(f"{what} must be from 0 to {nodes - 1}, got {int(outside[0])}.")
-    if index.unique().numel() < len(index):
-        raise InputError(
-            f"{what} must name each node once, got {len(index)} numbers of {index.unique().numel()} nodes."
-        )
+    ordered = index.sort().values
+    repeated = int((ordered[1:] == ordered[:-1]).sum())
+    if repeated:
+        raise InputError(f"{what} must name each node once, got {len(index)} numbers of {len(index) - repeated} nodes.")
     return index
 
 
@@ -206,7 +206,7 @@ def rows_of_batch(batch: Any, whole: Rows, digest: Tensor, reading: Reading, ref
     if index is not None:
         index = index.to(whole.basis.device)
         graph = None if whole.graph is None else whole.graph[index]
-        return Rows(whole.basis[index], graph, None, part=True, index=index)
+        return Rows(whole.basis[index], graph, None, part=True, numbers=index)
     if refreshed or BASIS not in batch:
         raise InputError(
             "a batch must hold n_id, the numbers of its nodes in the whole graph"
