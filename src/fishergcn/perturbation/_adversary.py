@@ -22,8 +22,8 @@ _SMALLEST_SHARE, _LARGEST_SHARE = 1e-100, 1 - 2**-52
 _STEPS_AT_ONCE, _NUMBERS_AT_ONCE = 50, 40_000
 
 
-class Drawing(nn.Module):
-    """A module with draws of its own, whose state is in ``state_dict()``."""
+class Drawing:
+    """What a module with draws of its own has before ``nn.Module``: their state, which is in ``state_dict()`` too."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class Drawing(nn.Module):
         self._generator.set_state(state if state.device.type == "cpu" else state.cpu())
 
     def get_extra_state(self) -> Tensor:
-        """Return the state of the draws: it is in ``state_dict()`` too."""
+        """Return the state of the draws, for ``state_dict()``."""
         return self.get_generator_state()
 
     def set_extra_state(self, state: Tensor) -> None:
@@ -48,10 +48,10 @@ class Drawing(nn.Module):
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         # What earlier versions saved has no state of the draws: they go on from where they are.
         state_dict.setdefault(f"{prefix}_extra_state", self.get_generator_state())
-        super()._load_from_state_dict(state_dict, prefix, *rest)
+        super()._load_from_state_dict(state_dict, prefix, *rest)  # type: ignore[misc]
 
 
-class SpectralAdversary(Drawing):
+class SpectralAdversary(Drawing, nn.Module):
     """φ_j = exp(-θ̄/2) ∘ ϕ ∘ e_j, j = 1..M, with a learned shape ϕ = ε·sigmoid(ξ).
 
     The network minimizes the mean loss over the M graphs Ã(φ_j), ξ maximizes it; the gradient reaches ξ

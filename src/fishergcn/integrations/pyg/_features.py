@@ -28,7 +28,7 @@ class _Shift(InForce):
         self.delta = delta
 
 
-class FeatureAdversary(Drawing):
+class FeatureAdversary(Drawing, nn.Module):
     """Train on x + δ, with δ_0 uniform in [-α, α] and δ_{t+1} = δ_t + α sign(∂ loss / ∂ δ_t), t = 0..M-1.
 
     This is FLAG (Kong et al., 2022): each of the M passes of a step both adds its gradient, divided by M, to that of
