@@ -348,7 +348,7 @@ class _Ascent:
 
     def _count(self, roots: Iterable[nn.Module]) -> None:
         """Count the steps in which the weights moved and ξ did not."""
-        versions = sum(each._version for root in roots for each in root.parameters())
+        versions = sum(each._version for root in roots for each in root.parameters() if not each.is_inference())
         self._steps += versions != self._versions
         self._versions = versions
         if self._steps > IDLE_STEPS:  # the first is that of the first look
