@@ -38,6 +38,7 @@ GIVEN = {
 OTHERWISE = {
     ("data_link", "kind"), ("data_link", "text"), ("parse", "text"), ("Display.say", "text"), ("Listener.say", "text"),
     ("compare", "metric"), ("control_equivalence", "metric"), ("Comparison.__init__", "metric"),  # the name of a score
+    ("Equivalence.__init__", "metric"),
 }  # fmt: skip
 
 

@@ -254,7 +254,8 @@ def perturbations() -> str:
         f"Runs: {done}, of {planned:,} planned for each. Made by `fishergcn reproduce perturbations --dataset NAME "
         "--device cuda --out NAME` for each data set, and `fishergcn runs archive`."
     )
-    return f"{paragraph(judged)}\n\n{picture}\n\n{PERTURBATIONS}\n\n{made}"
+    caption = PERTURBATIONS.format(score="accuracy")
+    return f"{paragraph(judged)}\n\n{picture}\n\n{caption}\n\n{made}"
 
 
 BLOCKS: dict[str, Callable[[], str]] = {

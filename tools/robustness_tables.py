@@ -85,7 +85,7 @@ def bounded() -> str:
 
 
 def _lost(points: list[AttackPoint], dataset: str) -> str:
-    plain = {point.level: point.accuracy.mean for point in points if (point.dataset, point.method) == (dataset, "gcn")}
+    plain = {point.level: point.value.mean for point in points if (point.dataset, point.method) == (dataset, "gcn")}
     return f"{100 * (plain[0.0] - plain[max(plain)]):.1f} points on {NAMES[dataset]}"
 
 
@@ -140,7 +140,7 @@ def findings(points: list[AttackPoint]) -> str:
 def others(points: list[AttackPoint]) -> str:
     """How often five dropout samples, and the high-order matrix, keep more accuracy; the ball depends on the matrix."""
     harder = [point for point in points if point.level > 0]
-    found = {(each.dataset, each.attack, each.level, each.method): each.accuracy.mean for each in harder}
+    found = {(each.dataset, each.attack, each.level, each.method): each.value.mean for each in harder}
 
     def compared(pairs: tuple[tuple[str, str], ...], attacks: Iterable[str]) -> str:
         gaps = [

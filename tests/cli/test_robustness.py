@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import signal
 import sys
 
@@ -138,3 +139,21 @@ def test_a_file_in_the_way(path, tmp_path):
     (tmp_path / "out").write_text("")
     done = run("--dataset", path, "--out", tmp_path / "out", "--attack", "links-added", *TINY)
     assert isinstance(done.exception, DataFileError)
+
+
+def test_another_score_is_named_on_the_terminal_and_on_the_page(path, tmp_path):
+    few = [*TINY, "--dataset", path, "--method", "fishergcn", "--attack", "links-added", "--out", tmp_path / "out"]
+    done = run(*few, "--score", "log-loss", "--quiet")
+    assert done.exit_code == 0, done.output
+    assert "Test cross entropy under the strongest setting of each attack" in done.stdout
+    assert "Cross entropy: lower is better." in done.stdout
+    assert "accuracy" not in done.stdout.lower()
+    assert "points" not in done.stdout
+    assert run(tmp_path / "out", "--score", "cross-entropy", command="report").exit_code == 0
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    page = re.sub(r"<[^>]+>", " ", page[page.index("<main") : page.index('<section id="protocol"')])
+    assert "test cross entropy" in page.lower()
+    assert "accuracy" not in page.lower()
+    assert "points" not in page
+    with pytest.raises(InputError, match=r"^score must be one of accuracy, cross_entropy under attack, got 'macro_f1'"):
+        CliRunner().invoke(app, ["robustness", *map(str, few), "--score", "macro-f1"], catch_exceptions=False)

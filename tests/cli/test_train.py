@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from fishergcn import RunRecord, TrainConfig, splits
 from fishergcn import train as train_runs
+from fishergcn._base.text import signed_points
 from fishergcn.cli import app
 from fishergcn.errors import DataFileError, InputError
 from fishergcn.models import load_model
@@ -266,7 +267,7 @@ def test_the_difference_follows_the_number_of_samples(samples, control):
     [found] = [each["mean"] for each in facts["differences"] if each["method"] == "fishergcn"]
     assert found == pytest.approx(np.mean(gaps), abs=1e-12)
     shown = [line.split() for line in run(*options).stdout.splitlines()]
-    assert ["fishergcn", control, f"{100 * found:+.2f}"] in [line[:3] for line in shown]
+    assert ["fishergcn", control, signed_points(found)] in [line[:3] for line in shown]
 
 
 def test_several_data_sets(tmp_path):

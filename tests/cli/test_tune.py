@@ -91,7 +91,19 @@ def test_json_and_resume(tmp_path):
     assert first["config"]["hidden"] == [first["settings"]["hidden"]]
 
 
+def test_another_score_is_named(tmp_path):
+    shown = run(*QUICK, "--quiet", "--score", "macro-f1", "--out", tmp_path).stdout
+    assert "mean validation macro F1" in shown
+    assert "accuracy" not in shown
+    [facts] = json.loads(run(*QUICK, "--quiet", "--score", "macro_f1", "--json", "--out", tmp_path).stdout)
+    assert facts["score"] == "macro_f1"
+    assert 0 <= facts["val_macro_f1"] <= 1
+
+
 def test_refusals(tmp_path, monkeypatch):
+    with pytest.raises(InputError, match=r"^score must be one of accuracy, .*, got 'luck'\.$"):
+        run(*QUICK, "--score", "luck", "--out", tmp_path / "none")
+    assert not (tmp_path / "none").exists()
     done = CliRunner().invoke(app, ["tune", *QUICK, "--grid", "fine", "--out", str(tmp_path)])
     assert "'fine' is not" in done.stderr
     with pytest.raises(InputError, match="exactly one of --dataset"):

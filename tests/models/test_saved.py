@@ -264,6 +264,20 @@ class TestBestRun:
         ]
         assert best_run(runs).seed == 3
 
+    def test_by_another_score_which_the_folder_names(self, tmp_path, records):
+        changed = [dataclasses.replace(each, scores={**each.scores, "val_cross_entropy": 9.0}) for each in records]
+        worst = min(changed, key=lambda each: (each.val_accuracy, -each.val_loss))
+        changed[changed.index(worst)] = dataclasses.replace(worst, scores={**worst.scores, "val_cross_entropy": 0.1})
+        [(place, model)] = save_models(tmp_path / "model", GRAPH, changed, SPLIT, score="log-loss").items()
+        assert (model.record.seed, model.chosen_by) == (worst.seed, "cross_entropy")
+        assert load_model(place).chosen_by == "cross_entropy"
+        rule = "best validation cross entropy, then least validation loss; test scores are not used"
+        assert json.loads((place / "model.json").read_text())["selection"]["rule"] == rule
+        assert rule in (place / "README.md").read_text()
+        with pytest.raises(InputError, match=r"^score must be one of accuracy, .*, got 'luck'\.$"):
+            save_models(tmp_path / "other", GRAPH, changed, SPLIT, score="luck")
+        assert not (tmp_path / "other").exists()
+
     def test_all_diverged(self, records):
         broken = dataclasses.replace(records[0], status="diverged")
         with pytest.raises(InputError, match="all 2 runs diverged"):

@@ -160,7 +160,7 @@ def test_charts_hold_the_points(report, charts_of):
 
 def test_the_tables_in_markdown(report):
     text = (report / "tables.md").read_text()
-    assert "**Random links added** (share of the links; 3 runs a point)" in text
+    assert "**Random links added**, accuracy % (share of the links; 3 runs a point)" in text
     assert "share of the farthest distance, D_B = 0.0400 for gcn, gcn-x5, fishergcn" in text
     assert text.count("| *fishergcn − gcn-x5* |") == 2
 

@@ -244,7 +244,7 @@ def test_tables_and_commands_are_copied(show, plain_report):
     assert made.text == "Copy table"
     made.send_keys("\ue007")
     rows = [line.split("\t") for line in pasted(browser).splitlines()]
-    assert rows[0][:3] == ["difference", "points", "95% interval"]
+    assert rows[0][:3] == ["difference", "accuracy, points", "95% interval"]
     assert [row[0] for row in rows[1:]] == column(browser, "table.paired", 0)
     assert len({len(row) for row in rows}) == 1
     assert made.text == "Copied"

@@ -8,12 +8,14 @@ import re
 import shlex
 import shutil
 
+import numpy as np
 import pytest
 
-from fishergcn import TrainConfig, datasets, studies
+from fishergcn import Graph, TrainConfig, datasets, studies
 from fishergcn.cli import app
 from fishergcn.errors import DataFileError
 from fishergcn.report import write_report
+from fishergcn.splits import Split
 from fishergcn.studies import load_selection, load_tuning
 
 
@@ -36,6 +38,20 @@ def test_the_best_trial_and_all_others(tuning_report):
         assert f"{100 * trial.val_accuracy:.2f}" in words
     assert words.count("(best)") == 1
     assert sections(tuning_report) == ["headline", "trials"]
+
+
+def test_a_search_by_another_score_names_it(tmp_path):
+    ring = Graph.from_edges([(i, (i + 1) % 12) for i in range(12)], features=np.eye(12), labels=[0, 1] * 6, name="ring")
+    split = Split("some", range(4), range(4, 8), range(8, 12))
+    found = studies.tune(ring, "gcn", split, tmp_path, config=TrainConfig(max_epochs=2), trials=3, score="log-loss")
+    words = words_of(write_report(tmp_path).parent)
+    best = min(trial.val_cross_entropy for trial in found.trials)
+    assert f"The best of 3 trials of gcn on ring has a validation cross entropy of {best:.3f} (median " in words
+    assert "the mean validation cross entropy (lower is better)" in words
+    assert "highest" in words
+    page = write_report(tmp_path).read_text(encoding="utf-8")
+    assert "accuracy" not in page[page.index("<main") : page.index("<footer")]
+    assert "%" not in words[words.index("All trials") :]
 
 
 def test_several_searches_share_a_page(tuning_report, tmp_path):

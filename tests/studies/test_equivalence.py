@@ -122,32 +122,36 @@ def test_plain_methods_have_none(tmp_path, plan, make_record):
 
 
 def test_an_unknown_metric(filled):
-    with pytest.raises(InputError, match="metric must be a score"):
+    with pytest.raises(InputError, match="score must be one of accuracy, "):
         control_equivalence(open_runs(filled), "epochs")
 
 
 def test_the_sentence_says_what_was_found():
     known = equivalence([0.001, -0.0005, 0.0005, 0.0], ["a", "b", "c", "d"], "splits", comparisons=2)
     assert known.sentence == (
-        "Perturbed methods minus their controls, 2 comparisons pooled: +0.025 points, 95% interval [−0.078, +0.128]. "
-        "Two one-sided t tests over the 4 splits of all data sets rule out a difference of 0.101 points or more, in "
+        "Perturbed methods minus their controls in test accuracy (higher is better), 2 comparisons pooled: +0.025 "
+        "points, 95% interval [−0.078, +0.128]. Two one-sided t tests over the 4 splits of all data sets rule out a "
+        "difference of 0.101 points or more, in "
         "either direction, at the 5% level."
     )
     alone = equivalence([0.001], ["a"], "splits")
     assert alone.sentence == (
-        "Perturbed methods minus their controls, 1 comparison: +0.100 points; with a single run there is no telling "
-        "how precise that is."
+        "Perturbed methods minus their controls in test accuracy (higher is better), 1 comparison: +0.100 points; with "
+        "a single run there is no telling how precise that is."
     )
+    entropy = equivalence([0.01, 0.02, 0.03], ["a", "b", "c"], "splits", metric="val_log_loss").sentence
+    assert "in validation cross entropy (lower is better), 1 comparison: +0.02000, 95% interval" in entropy
+    assert "points" not in entropy
 
 
 def test_where_all_pairs_tie_the_sentence_says_so_and_gives_no_margin():
     tied = equivalence([0.0] * 4, ["a", "a", "b", "b"], "splits", comparisons=2)
-    said = "Perturbed methods and their controls, 2 comparisons pooled: all 4 pairs of runs have equal results."
+    said = "Perturbed methods and their controls, 2 comparisons pooled: all 4 pairs of runs have equal test accuracy."
     assert tied.sentence == said
     alone = equivalence([0.0], ["a"], "splits")
-    said = "Perturbed methods and their controls, 1 comparison: the one pair of runs has equal results."
+    said = "Perturbed methods and their controls, 1 comparison: the one pair of runs has equal test accuracy."
     assert alone.sentence == said
     # Runs that differ are not equal, even where their mean in each split is zero.
     balanced = equivalence([0.01, -0.01, 0.01, -0.01], ["a", "a", "b", "b"], "splits")
-    said = "Perturbed methods minus their controls, 1 comparison: 0.000 points in each of the 2 splits; with no spread "
-    assert balanced.sentence == said + "there is nothing to test."
+    said = "Perturbed methods minus their controls in test accuracy (higher is better), 1 comparison: 0.000 points in "
+    assert balanced.sentence == said + "each of the 2 splits; with no spread there is nothing to test."

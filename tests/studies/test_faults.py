@@ -71,7 +71,7 @@ def undisturbed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("undisturbed")
     code, out, err = finish(start(folder))
     assert code == 0, err
-    assert "Paired differences in accuracy" in out
+    assert "Paired differences in test accuracy" in out
     found = table(folder)
     assert len(found) == RUNS
     return found

@@ -114,7 +114,7 @@ def test_one_sample_has_gcn_as_control_and_variants_no_published_number(tmp_path
 
 
 def test_an_unknown_metric(filled):
-    with pytest.raises(InputError, match="metric must be a score"):
+    with pytest.raises(InputError, match="score must be one of accuracy, "):
         studies.compare(open_runs(filled), "epochs")
 
 

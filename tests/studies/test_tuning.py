@@ -14,7 +14,8 @@ from fishergcn import Graph, TrainConfig, train
 from fishergcn.errors import DataFileError, InputError, MissingExtraError
 from fishergcn.execution import Listener, LocalExecutor
 from fishergcn.splits import Split
-from fishergcn.studies import PAPER_GRID, tune, tuning_cost
+from fishergcn.studies import PAPER_GRID, load_tuning, tune, tuning_cost
+from fishergcn.training import Score, find_score, register_score, unregister_score
 
 pytest.importorskip("optuna")
 FEW = TrainConfig(max_epochs=3, rank=2, samples=2)
@@ -199,6 +200,50 @@ def test_a_diverged_run_counts_with_accuracy_zero(graph, split, tmp_path):
     found = tune(huge, "gcn", split, tmp_path, config=config, trials=1)
     assert found.best.val_accuracy == 0.0
     assert found.best.val_loss is None
+
+
+@pytest.mark.parametrize("score", ["log-loss", "macro-f1", "roc_auc", "loss"])
+def test_another_score_chooses(graph, split, tmp_path, score):
+    said = []
+    listener = Listener()
+    listener.say = said.append
+    found = tune(graph, "gcn", split, tmp_path, config=FEW, trials=4, score=score, listener=listener)
+    entry = find_score(score)
+    assert (found.score, found.measure) == (entry.name, entry)
+    for trial in found.trials:
+        [record] = train(graph, "gcn", split, config=TrainConfig(**{**FEW.to_dict(), **trial.settings}))
+        assert found.value(trial) == pytest.approx(getattr(record, f"val_{entry.name}"), rel=1e-6)
+        assert trial.val_accuracy == record.val_accuracy
+    assert found.value(found.best) == (min if entry.better == "low" else max)(map(found.value, found.trials))
+    assert load_tuning(tmp_path) == found
+    assert said[-1] == f"trial 4 of 4: {found.last}"
+    assert f"validation {entry.title} " in found.last
+    with pytest.raises(InputError, match="another search"):
+        tune(graph, "gcn", split, tmp_path, config=FEW, trials=4)
+
+
+def test_a_diverged_run_is_the_worst_by_any_score(graph, split, tmp_path):
+    config = TrainConfig(max_epochs=3, dtype="float32", scaling="none")
+    huge = graph.replace(features=np.full((36, 2), 3e38, dtype=np.float32))
+    for score in ("log-loss", "loss"):
+        found = tune(huge, "gcn", split, tmp_path / score, config=config, trials=2, score=score)
+        assert np.isnan(found.value(found.best))
+        assert load_tuning(tmp_path / score).best.settings == found.best.settings
+    shares = tune(huge, "gcn", split, tmp_path / "f1", config=config, trials=1, score="macro-f1")
+    assert shares.value(shares.best) == 0.0
+
+
+def test_scores_that_cannot_choose_are_refused_before_anything_is_trained(graph, split, tmp_path, monkeypatch):
+    monkeypatch.setattr(LocalExecutor, "run", None)
+    with pytest.raises(InputError, match=r"^score must be one of accuracy, .*, got 'luck'\.$"):
+        tune(graph, "gcn", split, tmp_path / "none", score="luck")
+    register_score(Score("of_three", "of three", lambda tally: tally.loss, classes=3))
+    try:
+        with pytest.raises(InputError, match=r"^score 'of_three' needs 3 classes, but the graph has 2\.$"):
+            tune(graph, "gcn", split, tmp_path / "none", score="of-three")
+    finally:
+        unregister_score("of_three")
+    assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.slow

@@ -48,6 +48,7 @@ BAD = [
     ),
     ("patience", 0, "patience must be at least 1, got 0."),
     ("test_at", "best", "test_at must be one of 'last', 'best-val', got 'best' (did you mean 'best-val'?)."),
+    ("score", 1, "score must be the name of a score, such as 'loss' or 'macro-f1', got 1."),
     ("scaling", "row", "scaling must be one of 'rows', 'none', 'columns', got 'row' (did you mean 'rows'?)."),
     ("bias", 1, "bias must be True or False, got 1."),
     ("class_weight", None, "class_weight must be one of 'none', 'balanced', got None."),

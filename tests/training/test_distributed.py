@@ -50,6 +50,7 @@ def test_two_processes_equal_one(tmp_path):
     graph.save(tmp_path / "graph.npz")
     out = tmp_path / "models"
     options = {"max_epochs": 4, "hidden": 8, "rank": 3, "samples": 2, "dtype": "float64", "stopping": "none"}
+    options["score"] = "roc-auc"  # which needs the logits of all processes
     settings = [part for name, value in options.items() for part in ("--set", f"{name}={value}")]
     before = shared_files()
     done = in_processes(

@@ -71,6 +71,21 @@ def test_recorded_epochs_give_the_bits_of_epochs_kernel_by_kernel(cora, method, 
         assert all(np.array_equal(*pair) for pair in zip(one.weights.values(), other.weights.values(), strict=True))
 
 
+@pytest.mark.parametrize("score", ["macro-f1", "roc-auc"])
+def test_any_score_picks_the_best_epoch_without_waiting_for_the_gpu(cora, score, monkeypatch):
+    """Recorded as without it: what a score is computed from is sent with the losses."""
+    config = TrainConfig.named("general", max_epochs=60, score=score).to_dict()
+    recorded, slow = trained(cora, "gcn", **config), trained(cora, "gcn", "cpu", **config)
+    monkeypatch.setattr(Trainer, "ahead", True)
+    with backend("autograd"):
+        plain = trained(cora, "gcn", **config)
+    name = f"val_{score.replace('-', '_')}"
+    for one, other, same in zip(recorded, plain, slow, strict=True):
+        assert one.curves == other.curves
+        assert getattr(one, name) == pytest.approx(max(one.curves[name]), abs=1e-6)
+        np.testing.assert_allclose(one.curves[name][:10], same.curves[name][:10], atol=0.02)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_another_chunk_gives_the_same_up_to_rounding(cora, method):
     together = trained(cora, method, max_epochs=30, stopping="none")

@@ -60,9 +60,21 @@ def test_many_nodes_are_sorted_class_by_class(monkeypatch):
 
 
 def test_a_name_is_found_in_a_record_too():
-    assert find_score("val_log_loss") is find_score("cross_entropy")
+    assert find_score("val_log_loss") is find_score("cross_entropy") is find_score("log-loss")
+    for name in ("accuracy", "balanced-accuracy", "macro-f1", "roc-auc", "average-precision"):
+        assert find_score(name) is find_score(name.replace("-", "_"))
+        assert find_score(name).name == name.replace("-", "_")
     with pytest.raises(InputError, match=r"score must be one of accuracy, .*, got 'luck'"):
         find_score("luck")
+
+
+def test_values_and_differences_have_the_unit_of_their_score():
+    share, entropy = find_score("macro-f1"), find_score("log-loss")
+    assert (share.text(0.81234), share.number(0.81234), share.difference(-0.0024)) == ("81.23%", "81.23", "−0.24")
+    assert (entropy.text(0.4321), entropy.number(0.4321), entropy.difference(0.0024)) == ("0.4321", "0.4321", "+0.0024")
+    assert (share.unit, share.head, share.direction) == (" points", "macro F1 %", "higher is better")
+    assert (entropy.unit, entropy.head, entropy.direction) == ("", "cross entropy", "lower is better")
+    assert share.number(None) == entropy.text(math.nan) == share.text(math.nan) == "-"
 
 
 def share(tally):

@@ -49,7 +49,12 @@ def plain_digits(text: str) -> str:
     return text
 
 
-def signed_points(value: float, digits: int = 2) -> str:
-    """Return a difference of fractions as percentage points, signed, with a true minus."""
-    text = f"{100 * value:+.{digits}f}"
+def signed(value: float, digits: int = 2) -> str:
+    """Return a number with its sign, a true minus; 0 has none."""
+    text = f"{value:+.{digits}f}"
     return text[1:] if float(text) == 0 else text.replace("-", "−")
+
+
+def signed_points(value: float, digits: int = 2) -> str:
+    """Return a difference of fractions as percentage points, signed."""
+    return signed(100 * value, digits)

@@ -25,6 +25,13 @@ def launch(kernel: Any, grid: tuple[int, ...], *arguments: Any, **options: Any) 
         kernel[grid](*arguments, **options)
 
 
+def _compile_one_by_one() -> None:
+    """Leave Triton's mode, in which some versions remain when a kernel cannot be compiled."""
+    from triton.runtime import _async_compile
+
+    _async_compile.active_mode.set(None)
+
+
 @contextlib.contextmanager
 def only_compiling() -> Iterator[None]:
     """Compile the kernels that are started inside instead of running them, side by side; all are ready at the end.
@@ -34,6 +41,7 @@ def only_compiling() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         if hasattr(triton, "AsyncCompileMode"):
             threads = min(_MOST_THREADS, os.cpu_count() or 1)
+            stack.callback(_compile_one_by_one)
             stack.enter_context(triton.AsyncCompileMode(stack.enter_context(ThreadPoolExecutor(threads))))
         # In this thread, where it is known that nothing is to be run.
         stack.enter_context(torch.autograd.set_multithreading_enabled(False))

@@ -51,12 +51,16 @@ class TrainConfig:
     stopping
         ``"paper"``: stop when the mean validation loss of the last 10 epochs exceeds that of the last 100 and
         the mean accuracy is below (checked from epoch 102); ``"patience"``: when the validation loss has not
-        improved for ``patience`` epochs; ``"none"``.
+        improved for ``patience`` epochs, or what ``score`` names instead; ``"none"``.
     patience
         For ``stopping="patience"``.
     test_at
         Test with the weights of the ``"last"`` epoch, as the paper does, or of the epoch with the lowest
-        validation loss, ``"best-val"``.
+        validation loss, ``"best-val"``, or the best validation score that ``score`` names.
+    score
+        By which validation score ``test_at="best-val"`` picks the best epoch and ``stopping="patience"`` waits for a
+        better one: ``"loss"``, with weight decay; or ``"accuracy"``, ``"macro-f1"``, ``"roc-auc"``, ``"log-loss"`` or
+        any other registered score, and of equal ones the one with the least cross entropy.
     scaling
         What the network sees of the features: ``"rows"``, each row divided by its sum, as suits counts; ``"none"``,
         the features as they are; ``"columns"``, each column less its mean and divided by its standard deviation, both
@@ -68,6 +72,9 @@ class TrainConfig:
     own_weights
         Give a node weights V^l of its own beside those of what the matrix says, Ã H W + H V, so that it can disagree
         with its neighbors; ``sage`` always has them, and ``mlp`` has no use for them.
+    links_as_features
+        Let the network read [X, A]: beside its features each node has its links, one column for each node, so that a
+        network learns from *who* the neighbors are.
     norm
         ``"layer"``: bring the units of a hidden layer to mean 0 and variance 1 at each node, then scale and shift them
         by learned numbers, which deep networks need.
@@ -113,10 +120,12 @@ class TrainConfig:
     stopping: Stopping = "paper"
     patience: int = 100
     test_at: TestAt = "last"
+    score: str = "loss"
     scaling: Scaling = "rows"
     bias: bool = False
     own_weights: bool = False
     norm: Norm = "none"
+    links_as_features: bool = False
     class_weight: ClassWeight = "none"
     samples: int = 5
     rank: int = 10
@@ -146,10 +155,12 @@ class TrainConfig:
         self._check(check_choice, "stopping", allowed=get_args(Stopping))
         self._check(check_integer, "patience", minimum=1)
         self._check(check_choice, "test_at", allowed=get_args(TestAt))
+        self._check(_check_name, "score")
         self._check(check_choice, "scaling", allowed=get_args(Scaling))
         self._check(_check_flag, "bias")
         self._check(_check_flag, "own_weights")
         self._check(check_choice, "norm", allowed=get_args(Norm))
+        self._check(_check_flag, "links_as_features")
         self._check(check_choice, "class_weight", allowed=get_args(ClassWeight))
         self._check(check_integer, "samples", minimum=1, maximum=1024)
         self._check(check_integer, "rank", minimum=1)
@@ -238,6 +249,13 @@ _NAMED: Mapping[str, Mapping[str, Any]] = {
     },
     "paper": {},
 }
+
+
+def _check_name(name: str, value: Any) -> str:
+    """Return the name of a score with underscores; whether there is such a score is checked before a training."""
+    if not isinstance(value, str) or not value.replace("-", "_").isidentifier():
+        raise InputError(f"{name} must be the name of a score, such as 'loss' or 'macro-f1', got {value!r:.80}.")
+    return value.replace("-", "_")
 
 
 def _check_flag(name: str, value: Any) -> bool:

@@ -118,6 +118,14 @@ ModelFolder = Annotated[
 RunsFolder = Annotated[
     Path, typer.Argument(help="A folder made by fishergcn reproduce, compare or robustness.", metavar="DIR")
 ]
+Score = Annotated[
+    str | None,
+    typer.Option(
+        help="Which score to compare methods of a study by: accuracy (the default), balanced-accuracy, macro-f1, "
+        "roc-auc, average-precision, log-loss or loss.",
+        metavar="NAME",
+    ),
+]
 Plot = Annotated[Path | None, typer.Option(help="Save a plot to this file (.png, .svg or .pdf).")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace --out if it exists.")]
@@ -175,6 +183,13 @@ class Printed:
     )
     quiet: bool = run_option("Hide progress.", "--quiet", default=False)
     json: Json = False
+
+
+@dataclass(frozen=True)
+class StudyPrinted(Printed):
+    """What a command that runs a study prints."""
+
+    score: Score = None
 
 
 @dataclass(frozen=True)

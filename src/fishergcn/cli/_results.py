@@ -10,7 +10,7 @@ import numpy as np
 
 from fishergcn._base.json import plain
 from fishergcn._base.terminal import narrow, table
-from fishergcn.training import TrainConfig, control_of, find_score, registered_scores, score_fields
+from fishergcn.training import TrainConfig, control_of, find_score, registered_scores, score_fields, titled
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -59,16 +59,13 @@ def differences_table(results: Results, config: TrainConfig) -> Table | None:
     found = differences(results, config)
     if not found:
         return None
-    rows = []
+    name = found[0]["measure"]
+    rows, score = [], find_score(name)
     for each in found:
-        interval = "-" if each["low"] is None else f"[{100 * each['low']:+.2f}, {100 * each['high']:+.2f}]"
-        rows.append([each["method"], each["reference"], f"{100 * each['mean']:+.2f}", interval])
-    part, _, name = found[0]["measure"].partition("_")
-    return table(
-        f"Paired differences in {'test' if part == 'test' else 'validation'} {find_score(name).title}",
-        ["method", "minus", "points", f"95% interval over {found[0]['unit']}"],
-        rows,
-    )
+        low, mean, high = ("" if each[key] is None else score.difference(each[key]) for key in ("low", "mean", "high"))
+        rows.append([each["method"], each["reference"], mean, f"[{low}, {high}]" if low else "-"])
+    heads = ["method", "minus", score.unit.strip() or "difference", f"95% interval over {found[0]['unit']}"]
+    return table(f"Paired differences in {titled(name)}", heads, rows)
 
 
 def reference_of(method: str, methods: Sequence[str], config: TrainConfig) -> str | None:
@@ -146,9 +143,8 @@ def _spread(values: Sequence[float]) -> dict[str, float | None]:
 
 
 def _number(name: str, value: float | None) -> str:
-    if value is None or math.isnan(value):
-        return "-"
-    return f"{100 * value:.2f}" if find_score(name).percent else f"{value:.3f}"
+    score = find_score(name)
+    return score.number(value, 2 if score.percent else 1)
 
 
 def _mean(name: str, found: Mapping[str, float | None]) -> str:

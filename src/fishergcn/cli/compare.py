@@ -17,7 +17,7 @@ def compare(
     runs: shared.Runs,
     settings: SomeSettings,
     machine: shared.StudyMachine,
-    printed: shared.Printed,
+    printed: shared.StudyPrinted,
 ) -> None:
     """Compare methods on your graphs, on the same splits and seeds, with paired statistics.
 
@@ -29,10 +29,14 @@ def compare(
     always included.
     """
     from fishergcn.studies import make_comparison
+    from fishergcn.training import find_score
 
+    score = find_score(printed.score or "accuracy")
     config, numbers = settings.config(), runs.numbers
     with warnings_as_notes():
         graphs = list(data.load().values())
+        for graph in graphs:
+            score.check_classes(graph.num_classes)
         methods = runs.method or [shared.DEFAULT_METHOD]
         plan = make_comparison(graphs, methods, splits=data.splits, seeds=numbers, config=config)
     run_plan(plan, out, machine, printed)

@@ -22,6 +22,7 @@ def report(
             "study (reproduce, compare, robustness).",
         ),
     ],
+    score: shared.Score = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     json: shared.Json = False,
 ) -> None:
@@ -34,7 +35,7 @@ def report(
     """
     from fishergcn.report import write_report
 
-    page = write_report(folder).resolve()
+    page = write_report(folder, score=score).resolve()
     if json:
         print_json({"page": str(page)})
     else:

@@ -75,7 +75,7 @@ def reproduce(
     ],
     runs: PresetRuns,
     machine: shared.StudyMachine,
-    printed: shared.Printed,
+    printed: shared.StudyPrinted,
 ) -> None:
     """Repeat an experiment from the paper.
 
@@ -91,12 +91,17 @@ def reproduce(
     run_plan(runs.plan(chosen), runs.out, machine, printed)
 
 
-def run_plan(plan: Plan, out: Path, machine: shared.StudyMachine, printed: shared.Printed) -> None:
+def run_plan(plan: Plan, out: Path, machine: shared.StudyMachine, printed: shared.StudyPrinted) -> None:
     """Run what a plan still needs, showing progress, and print the results; or say what all of it would take."""
     from fishergcn import studies
     from fishergcn.cli.runs import print_results, results_of
     from fishergcn.execution import Display, Listener
+    from fishergcn.studies import ATTACK_SCORES
+    from fishergcn.training import find_score
 
+    score = find_score(printed.score or "accuracy")
+    if plan.measure == "attack" and score.name not in ATTACK_SCORES:
+        raise InputError(f"score must be one of {', '.join(ATTACK_SCORES)} under attack, got {score.name!r}.")
     if printed.dry_run:
         if machine.cluster is not None:
             raise InputError("--dry-run measures the time on this machine, so it cannot be used with --cluster.")
@@ -115,9 +120,9 @@ def run_plan(plan: Plan, out: Path, machine: shared.StudyMachine, printed: share
         runs = studies.run(plan, out, listener=listener, command=command, **vars(machine))
     with runs:
         if printed.json:
-            print_json(results_of(runs))
+            print_json(results_of(runs, score))
         else:
-            print_results(runs)
+            print_results(runs, score)
         failed = [(cell, record) for cell, record in runs.entries() if record.status.startswith("failed")]
     for cell, record in failed[:5]:
         note(f"{cell} on {record.dataset}, split {record.split}, seed {record.seed}: {record.status}")

@@ -18,9 +18,9 @@ def robustness(
     ] = "robustness",
     runs: PresetRuns,
     machine: shared.StudyMachine,
-    printed: shared.Printed,
+    printed: shared.StudyPrinted,
 ) -> None:
-    """Measure how accuracy changes when links or features of the graph are changed.
+    """Measure how a score changes when links or features of the graph are changed.
 
     Each method is measured next to its control, on graphs changed after training or, with training-links, before it.
     Attacks that a graph does not allow are refused before training starts.

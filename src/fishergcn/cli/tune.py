@@ -1,4 +1,4 @@
-"""``fishergcn tune``: search for settings, by validation accuracy alone."""
+"""``fishergcn tune``: search for settings, by a validation score alone."""
 
 from __future__ import annotations
 
@@ -40,6 +40,12 @@ class Search:
         default=shared.REQUIRED,
     )
     grid: Literal["paper"] | None = _search("Try the 72 points of the paper's grid instead of searching ranges (TPE).")
+    score: str = _search(
+        "Which validation score to search by: accuracy, balanced-accuracy, macro-f1, roc-auc, average-precision, "
+        "log-loss or loss.",
+        default="accuracy",
+        metavar="NAME",
+    )
     trials: int | None = _search("Total number of trials; by default 50, or the whole grid.")
     search_seed: int = _search("Seed of the search.", default=0)
 
@@ -54,7 +60,7 @@ def tune(
     printed: shared.Printed,
     settings: SomeSettings,
 ) -> None:
-    """Search for the settings with the best validation accuracy.
+    """Search for the settings with the best validation score, accuracy unless --score names another.
 
     Searches learning rate, dropout, weight decay, hidden units, feature scaling and bias; also the radius of fishergcn,
     the order of -t methods, and the weight and temperature of the consistency term of -c methods.
@@ -65,8 +71,10 @@ def tune(
     from fishergcn import studies
     from fishergcn._base.imports import require
     from fishergcn.execution import Display, Listener
+    from fishergcn.training import find_score
 
     require("optuna", extra="tune", purpose="fishergcn tune")
+    score = find_score(search.score).name
     config, numbers = settings.config(), runs.numbers
     methods = runs.method or [shared.DEFAULT_METHOD]
     given: dict[str, Any] = {"grid": search.grid, "trials": search.trials, **vars(machine)}
@@ -87,7 +95,7 @@ def tune(
                 listener = Listener() if printed.quiet else Display()
                 tuning = studies.tune(
                     loaded, one, data.splits or None, place, numbers, config,
-                    seed=search.search_seed, listener=listener, **given,
+                    score=score, seed=search.search_seed, listener=listener, **given,
                 )  # fmt: skip
                 found.append((place, own, tuning))
     if printed.json:
@@ -111,13 +119,14 @@ def _command(found: Tuning, settings: SomeSettings, options: Mapping[str, Any]) 
 
 def _facts(found: Tuning) -> dict[str, Any]:
     best = found.best
-    facts = {"method": found.method, "trials": len(found.trials), "val_accuracy": best.val_accuracy}
+    facts = {"method": found.method, "trials": len(found.trials), "score": found.score}
+    facts |= {"val_accuracy": best.val_accuracy, **best.scores}
     return {**facts, "val_loss": best.val_loss, "settings": best.settings, "config": found.config.to_dict()}
 
 
 def _print_table(found: Tuning) -> None:
     rows = [[name, _shown(value, ".6g")] for name, value in found.best.settings.items()]
-    rows.append(["mean validation accuracy", f"{found.best.val_accuracy:.2%}"])
+    rows.append([f"mean validation {found.measure.title}", found.measure.text(found.value(found.best))])
     console().print(table(f"Best of {len(found.trials)} trials, {found.method}", ["setting", "value"], rows))
 
 

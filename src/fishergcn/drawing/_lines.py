@@ -1,4 +1,4 @@
-"""Lines with bands: learning curves over epochs, accuracy as one setting changes, estimates in several panels."""
+"""Lines with bands: learning curves over epochs, a score as one setting changes, estimates in several panels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from fishergcn._base.text import csv_text
 from fishergcn.drawing._chart import Chart
 from fishergcn.drawing._marks import Layer, Panel, Series
 from fishergcn.drawing._palette import Look
+from fishergcn.drawing._rows import Form
 from fishergcn.studies import Band, Estimate
+from fishergcn.training import find_score
 
 # (place, value) of each point, by the name of the curve.
 Curves: TypeAlias = Mapping[str, Sequence[tuple[float, Estimate]]]
@@ -57,11 +59,13 @@ def draw_sweep(
     look: Look,
     control: tuple[str, Estimate, Look] | None,
     name: str,
+    score: str = "accuracy",
 ) -> Chart:
-    """Draw accuracy with its interval at each value of a setting, as ``points`` have them.
+    """Draw a score with its interval at each value of a setting, as ``points`` have them.
 
-    The ``control`` (its name, accuracy and look) is a level with its own interval: it has one accuracy for all values.
+    The ``control`` (its name, score and look) is a level with its own interval: it has one score for all values.
     """
+    shown = find_score(score)
     values = [value for value, _ in points]
     rows: list[list[object]] = [[setting, value, found.mean, found.low, found.high] for value, found in points]
     own = f"{setting} changes"
@@ -71,12 +75,12 @@ def draw_sweep(
         ends, words = [min(values), max(values)], f"{other}, the control"
         if level.low <= level.high:
             layers.append(Layer("band", series=words, x=ends, low=[level.low] * 2, high=[level.high] * 2))
-        text = [f"{words}\nmean {level.mean:.2%}"] * 2
+        text = [f"{words}\nmean {shown.text(level.mean)}"] * 2
         layers.append(Layer("line", series=words, x=ends, y=[level.mean] * 2, dash=[6, 3], text=text))
         series.append(Series(words, dataclasses.replace(control[2], dash=(6.0, 3.0))))
         rows.append([other, None, level.mean, level.low, level.high])
     means = [found.mean for _, found in points]
-    text = [f"{setting} {value:g}\nmean {found.mean:.2%}" for value, found in points]
+    text = [f"{setting} {value:g}\nmean {shown.text(found.mean)}" for value, found in points]
     known = [(value, found.low, found.high) for value, found in points if found.low <= found.high]
     x, low, high = ([each[place] for each in known] for place in range(3))
     layers += [
@@ -85,9 +89,10 @@ def draw_sweep(
         Layer("dot", series=own, x=values, y=means, text=text),
     ]
     log = "x" if min(values) > 0 and max(values) > 8 * min(values) else ""
-    panel = Panel(title, setting, "test accuracy", layers, percent="y", log=log, x_ticks=values)
-    data = csv_text(["setting", "value", "accuracy", "low", "high"], rows)
-    label = f"{title}: accuracy for {len(points)} values of {setting}"
+    percent = "y" if shown.percent else ""
+    panel = Panel(title, setting, f"test {shown.title}", layers, percent=percent, log=log, x_ticks=values)
+    data = csv_text(["setting", "value", shown.name, "low", "high"], rows)
+    label = f"{title}: {shown.title} for {len(points)} values of {setting}"
     return Chart(name, label, [panel], series, switches=True, data=data)
 
 
@@ -99,12 +104,16 @@ def draw_panels(
     *,
     ylabel: str,
     zero: bool = False,
+    score: str = "accuracy",
 ) -> Chart:
-    """Draw curves of fractions with their intervals as bands: in percent, or in points around a line at ``zero``.
+    """Draw curves of a score with their intervals as bands, or of its differences around a line at ``zero``.
+
+    Shares are shown in percent, their differences in percentage points, other scores as they are.
 
     Each panel has a title and a label for its axis, and curves by name, with (place, value) of each point.
     """
-    drawn = [_estimates((*words, ylabel), curves, looks, zero) for words, curves in panels.items()]
+    form = Form(find_score(score), zero)
+    drawn = [_estimates((*words, ylabel), curves, looks, form) for words, curves in panels.items()]
     data = [
         [title, curve, place, each.mean, each.low, each.high]
         for (title, _), curves in panels.items()
@@ -117,18 +126,17 @@ def draw_panels(
     return Chart(name, label, drawn, series, switches=True, zoom=True, data=text)
 
 
-def _estimates(words: tuple[str, str, str], curves: Curves, looks: Mapping[str, Look], zero: bool) -> Panel:
+def _estimates(words: tuple[str, str, str], curves: Curves, looks: Mapping[str, Look], form: Form) -> Panel:
     """Draw the curves of one panel; ``words`` are its title and those at its axes."""
-    layers = [Layer("rule", axis="y", at=0, opacity=0.7)] if zero else []
-    factor, form = (100, "{:+.2f} points") if zero else (1, "{:.2%}")
-    every = []
+    layers = [Layer("rule", axis="y", at=0, opacity=0.7)] if form.differences else []
+    factor, said, every = form.factor, form.text, []
     for curve, points in curves.items():
         places = [place for place, _ in points]
         mean, low, high = ([factor * getattr(each, part) for _, each in points] for part in ("mean", "low", "high"))
         text = [
-            f"{curve}\n{words[1]}: {place:g}\n{form.format(m)}"
-            + (f"\n95% interval {form.format(lower)} to {form.format(upper)}" if lower <= upper else "")
-            for place, m, lower, upper in zip(places, mean, low, high, strict=True)
+            f"{curve}\n{words[1]}: {place:g}\n{said(each.mean)}"
+            + (f"\n95% interval {said(each.low)} to {said(each.high)}" if each.low <= each.high else "")
+            for place, each in points
         ]
         layers.append(Layer("band", series=curve, x=places, low=low, high=high))
         layers.append(Layer("line", series=curve, x=places, y=mean, text=text))
@@ -136,7 +144,7 @@ def _estimates(words: tuple[str, str, str], curves: Curves, looks: Mapping[str, 
             layers.append(Layer("dot", series=curve, x=places, y=mean, size=3.5))
         every += [value for value in (*mean, *low, *high) if value == value]
     # Values that are all the same have no scale of their own.
-    half = 0.5 if zero else 0.05
+    half = 0.5 if form.differences else 0.05
     flat = bool(every) and max(every) - min(every) <= 1e-9
     domain = (every[0] - half, every[0] + half) if flat else None
-    return Panel(*words, layers, percent="" if zero else "y", y_domain=domain)
+    return Panel(*words, layers, percent=form.percent("y"), y_domain=domain)

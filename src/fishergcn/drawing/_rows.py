@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fishergcn._base.text import csv_text, signed_points
+from fishergcn._base.text import csv_text
 from fishergcn.drawing._chart import Chart
 from fishergcn.drawing._marks import ROLES, Layer, Panel, Series, spread
 from fishergcn.drawing._palette import Look
 from fishergcn.studies import Comparison
+from fishergcn.training import Score, find_score, titled
 
 # Single runs of a chart, in all: more dots than this hide each other.
 _MOST_DOTS = 3000
@@ -42,29 +43,53 @@ def draw_rows(
     name: str,
     *,
     x: str,
-    points: bool = False,
+    score: str = "accuracy",
+    differences: bool = False,
     x_domain: tuple[float, float] | None = None,
     least: float = 0.0,
     data: str = "",
 ) -> Chart:
-    """Draw rows of fractions, panel by panel: in percent, or as differences in percentage ``points`` from zero.
+    """Draw rows of values of a score, panel by panel, or of ``differences`` from zero.
 
+    Shares are shown in percent, their differences in percentage points, other scores as they are.
     Axes go from where to where ``x_domain`` says, or show a range of at ``least`` this size, if these are given.
     """
+    form = Form(find_score(score), differences)
     drawn = [
-        _panel(title, x, rows, points, x_domain or (_domain(rows, least) if least else None))
+        _panel(title, x, rows, form, x_domain or (_domain(rows, least) if least else None))
         for title, rows in panels.items()
     ]
     marks = {row.series: row.look for rows in panels.values() for row in rows if row.series and row.look}
     return Chart(name, label, drawn, [Series(each, look) for each, look in marks.items()], data=data)
 
 
-def _panel(title: str, x: str, rows: Sequence[Row], points: bool, domain: tuple[float, float] | None) -> Panel:
-    layers = [Layer("rule", axis="x", at=0, opacity=0.7)] if points else []
+@dataclass(frozen=True)
+class Form:
+    """How values of a score, or their differences, are drawn and said."""
+
+    score: Score
+    differences: bool
+
+    @property
+    def factor(self) -> int:
+        """What values are multiplied by."""
+        return 100 if self.differences and self.score.percent else 1
+
+    def percent(self, axis: str) -> str:
+        """Return the axis if its numbers are shown in percent."""
+        return axis if self.score.percent and not self.differences else ""
+
+    def text(self, value: float) -> str:
+        """Return a value in words."""
+        return self.score.difference(value) + self.score.unit if self.differences else self.score.text(value)
+
+
+def _panel(title: str, x: str, rows: Sequence[Row], form: Form, domain: tuple[float, float] | None) -> Panel:
+    layers = [Layer("rule", axis="x", at=0, opacity=0.7)] if form.differences else []
     for place, row in enumerate(rows):
-        layers += _layers(place, row, max(20, _MOST_DOTS // len(rows)), points)
+        layers += _layers(place, row, max(20, _MOST_DOTS // len(rows)), form)
     names = [row.name for row in rows]
-    return Panel(title, x, "", layers, rows=names, percent="" if points else "x", x_domain=domain)
+    return Panel(title, x, "", layers, rows=names, percent=form.percent("x"), x_domain=domain)
 
 
 def _domain(rows: Sequence[Row], least: float) -> tuple[float, float] | None:
@@ -76,18 +101,17 @@ def _domain(rows: Sequence[Row], least: float) -> tuple[float, float] | None:
     return max(middle - half, 0.0), min(middle + half, 1.0)
 
 
-def _layers(place: int, row: Row, most: int, points: bool) -> list[Layer]:
-    color = ROLES["main"] if row.look is None else row.look.color
-    factor = 100 if points else 1
+def _layers(place: int, row: Row, most: int, form: Form) -> list[Layer]:
+    color, factor = ROLES["main"] if row.look is None else row.look.color, form.factor
     low, high = factor * row.low, factor * row.high
-    text = row.tip or f"{row.name}\nmean {_shown(row.mean, points)}"
+    text = row.tip or f"{row.name}\nmean {form.text(row.mean)}"
     ranges, under, over = [], [], []
     if row.low <= row.high:
         ranges = [Layer("rangeX", y=[place], low=[low], high=[high], color=color, size=3)]
-        text += "" if row.tip else f"\n95% interval {_shown(row.low, points)} to {_shown(row.high, points)}"
+        text += "" if row.tip else f"\n95% interval {form.text(row.low)} to {form.text(row.high)}"
     if len(row.runs) > 1:
         kept = np.unique(np.linspace(0, len(row.runs) - 1, min(most, len(row.runs))).round().astype(int)).tolist()
-        said = row.notes or [f"{row.name}\none run: {_shown(value, points)}" for value in row.runs]
+        said = row.notes or [f"{row.name}\none run: {form.text(value)}" for value in row.runs]
         opacity = 0.6 if len(kept) <= 12 else 0.4 if len(kept) <= 60 else 0.25
         height = [place + offset for offset in spread(len(kept))]
         dots = [factor * row.runs[each] for each in kept]
@@ -101,10 +125,6 @@ def _layers(place: int, row: Row, most: int, points: bool) -> list[Layer]:
     mark = Layer("dot", series=row.series, x=[factor * row.mean], y=[place], color=color, size=row.size,
                  hollow=row.hollow, text=[text])  # fmt: skip
     return [*under, *over, mark] if math.isfinite(row.mean) else [*under, *over]
-
-
-def _shown(value: float, points: bool) -> str:
-    return f"{signed_points(value)} points" if points else f"{value:.2%}"
 
 
 def draw_forest(
@@ -123,10 +143,12 @@ def draw_forest(
             looks[one.cell], single, hollow=one.role != "control")
         for one, single in zip(comparisons, runs or [()] * len(comparisons), strict=True)
     ]  # fmt: skip
-    label = "; ".join(f"{row.name}: {_shown(row.mean, points=True)}" for row in rows)
-    x = "difference in test accuracy (percentage points)"
-    return draw_rows(f"Paired differences, {title}. {label}", {title: rows}, name, x=x, points=True,
-                     data=_csv(comparisons))  # fmt: skip
+    metric = comparisons[0].metric
+    score = find_score(metric)
+    label = "; ".join(f"{row.name}: {Form(score, True).text(row.mean)}" for row in rows)
+    x = f"difference in {titled(metric)} ({'percentage points, ' * score.percent}{score.direction})"
+    return draw_rows(f"Paired differences in {titled(metric)}, {title}. {label}", {title: rows}, name, x=x,
+                     score=metric, differences=True, data=_csv(comparisons))  # fmt: skip
 
 
 def _csv(comparisons: Sequence[Comparison]) -> str:

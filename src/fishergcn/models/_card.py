@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fishergcn._base.foreign import markdown
 from fishergcn._base.text import markdown_table
-from fishergcn.models._facts import SELECTION
+from fishergcn.models._facts import selection_rule
 from fishergcn.training import TrainConfig, registered_scores
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ def model_card(model: TrainedModel) -> str:
         (nodes, *(each.text(getattr(record, f"{part}_{each.name}")) for each in measured))
         for nodes, part in (("validation", "val"), ("test", "test"))
     ]
-    chosen = (
-        "This is the only run." if model.chosen_from == 1 else f"Chosen from {model.chosen_from} runs: {SELECTION}."
-    )
+    chosen = "This is the only run."
+    if model.chosen_from > 1:
+        chosen = f"Chosen from {model.chosen_from} runs: {selection_rule(model.chosen_by)}."
     return "\n".join(
         [
             f"# {record.method} on {markdown(record.dataset)}",

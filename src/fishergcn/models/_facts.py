@@ -16,12 +16,31 @@ from fishergcn._base.json import parse_json
 from fishergcn._version import __version__
 from fishergcn.errors import DataFileError, InputError, reason
 from fishergcn.models._selection import Selection
-from fishergcn.training import RunRecord, TrainConfig, parse_method
+from fishergcn.training import RunRecord, TrainConfig, find_score, parse_method
 
 FORMAT = "fishergcn-model"
 _VERSION = 2  # named tensors of any network, and any scores; version 1 had those of a GCN, and five scores
 _LARGEST = 64 << 20
-SELECTION = "best validation accuracy, then least validation loss; test scores are not used"
+ENSEMBLE = "ensemble"  # the method of a model that has members
+
+
+def selection_rule(score: str) -> str:
+    """Say how a run was chosen from several."""
+    return f"best validation {find_score(score).title}, then least validation loss; test scores are not used"
+
+
+@dataclass(frozen=True)
+class MemberFacts:
+    """What ``model.json`` says of a member of an ensemble."""
+
+    record: RunRecord
+    share: float
+    temperature: float
+
+    @property
+    def config(self) -> TrainConfig:
+        """The settings of its run."""
+        return TrainConfig.from_dict(self.record.config)
 
 
 @dataclass(frozen=True)
@@ -36,6 +55,13 @@ class Facts:
     num_features: int
     sums: Mapping[str, str]
     choice: Selection | None = None
+    chosen_by: str = "accuracy"
+    members: tuple[MemberFacts, ...] = ()
+
+    @property
+    def records(self) -> tuple[RunRecord, ...]:
+        """The run, or those of the members of an ensemble."""
+        return tuple(each.record for each in self.members) or (self.record,)
 
     @property
     def config(self) -> TrainConfig:
@@ -51,10 +77,20 @@ class Facts:
             "num_features": self.num_features,
             "graph": "embedded" if self.embedded else "graph.npz",
             "split_sizes": dict(self.split_sizes),
-            "selection": {"rule": SELECTION, "runs": self.chosen_from},
+            "selection": {"rule": selection_rule(self.chosen_by), "runs": self.chosen_from, "score": self.chosen_by},
             "sha256": dict(self.sums),
-            "run": dataclasses.replace(self.record, curves={}, weights=None).to_dict(),
-        } | ({} if self.choice is None else {"choice": self.choice.to_dict()})
+            "run": _plain(self.record),
+            **({} if self.choice is None else {"choice": self.choice.to_dict()}),
+            **({"members": [_plain_member(each) for each in self.members]} if self.members else {}),
+        }
+
+
+def _plain(record: RunRecord) -> dict[str, Any]:
+    return dataclasses.replace(record, curves={}, weights=None).to_dict()
+
+
+def _plain_member(member: MemberFacts) -> dict[str, Any]:
+    return {"run": _plain(member.record), "share": member.share, "temperature": member.temperature}
 
 
 def read_facts(folder: Path) -> Facts:
@@ -89,11 +125,16 @@ def _facts(values: Any) -> Facts:
         )
     found = Entries(values, "the model")
     graph, sizes = check_choice("graph", found.text("graph"), ("embedded", "graph.npz")), found.inside("split_sizes")
-    sums = found.inside("sha256")
+    sums, chosen = found.inside("sha256"), found.inside("selection")
+    members = tuple(_member(each) for each in found.tables("members")) if "members" in values else ()
+    if members and not (len(members) > 1 and abs(sum(each.share for each in members) - 1) < 1e-6):
+        raise DataFileError("the members of an ensemble must be two or more, with shares that add up to 1.")
     return Facts(
-        record=_record(found.table("run")),
+        record=_record(found.table("run"), ensemble=bool(members)),
+        members=members,
         split_sizes={part: sizes.whole(part) for part in ("train", "val", "test")},
-        chosen_from=found.inside("selection").whole("runs"),
+        chosen_from=chosen.whole("runs"),
+        chosen_by=find_score(chosen.text("score")).name if "score" in chosen.values else "accuracy",
         embedded=graph == "embedded",
         class_names=found.texts("class_names"),
         num_features=found.whole("num_features"),
@@ -110,8 +151,19 @@ def _writer(values: dict[str, Any]) -> str:
     return f"fishergcn {' '.join(found.split()):.40}" if isinstance(found, str) else "an unknown version of fishergcn"
 
 
-def _record(values: Mapping[str, Any]) -> RunRecord:
+def _member(values: Mapping[str, Any]) -> MemberFacts:
+    found = Entries(values, "a member")
+    share, temperature = found.number("share"), found.number("temperature")
+    if not (0 < share <= 1 and 0 < temperature < 1e6):
+        raise DataFileError(f"share and temperature of a member must be positive, got {share} and {temperature}.")
+    return MemberFacts(_record(found.table("run")), share, temperature)
+
+
+def _record(values: Mapping[str, Any], *, ensemble: bool = False) -> RunRecord:
     record = RunRecord.from_dict(values)
-    parse_method(record.method)
+    if ensemble and record.method != ENSEMBLE:
+        raise DataFileError(f"the method of a model with members must be {ENSEMBLE!r}, got {record.method!r:.80}.")
+    if not ensemble:
+        parse_method(record.method)
     TrainConfig.from_dict(record.config)
     return record

@@ -30,7 +30,7 @@ from fishergcn.graph import Graph
 from fishergcn.models._facts import FORMAT, Facts, read_facts
 from fishergcn.models._weights import read_tensors, write_tensors
 from fishergcn.splits import Split
-from fishergcn.training import RunRecord, parse_method
+from fishergcn.training import RunRecord, TrainConfig, input_size, parse_method
 
 if TYPE_CHECKING:
     from fishergcn.models._trained import TrainedModel
@@ -68,8 +68,9 @@ def read_folder(folder: Path) -> tuple[Facts, Graph, dict[str, AnyArray]]:
     graph = _read_graph(folder, facts)
     tensors = read_tensors(folder / "weights.safetensors", _shapes(graph, facts))
     _check_sum(folder, "weights.safetensors", facts)
-    if "train" in tensors and not np.isin(tensors["train"], np.flatnonzero(np.asarray(graph.labels) >= 0)).all():
-        raise DataFileError(f"{folder / 'weights.safetensors'}: train must hold labeled nodes of the graph.")
+    for name, each in tensors.items():
+        if name.endswith("train") and not np.isin(each, np.flatnonzero(np.asarray(graph.labels) >= 0)).all():
+            raise DataFileError(f"{folder / 'weights.safetensors'}: {name} must hold labeled nodes of the graph.")
     return facts, graph, tensors
 
 
@@ -101,21 +102,36 @@ def load_runs(folder: str | os.PathLike[str]) -> list[RunRecord]:
 
 
 def _shapes(graph: Graph, facts: Facts) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """Return type and shape of every tensor that a model has, by name."""
-    config = facts.config
-    if not parse_method(facts.record.method).trained:
-        return {"train": ("int64", (facts.split_sizes["train"],))}
-    network = parse_method(facts.record.method).network
-    tensors = network.tensors(graph.num_features, graph.num_classes, config)
+    """Return type and shape of every tensor that a model has, by name; those of member k begin with ``k.``."""
+    if not facts.members:
+        return _own_shapes(graph, facts.record, facts.split_sizes["train"])
+    return {
+        f"{place}.{name}": shape
+        for place, each in enumerate(facts.members)
+        for name, shape in _own_shapes(graph, each.record, facts.split_sizes["train"]).items()
+    }
+
+
+def _own_shapes(graph: Graph, record: RunRecord, learned: int) -> dict[str, tuple[str, tuple[int, ...]]]:
+    config = TrainConfig.from_dict(record.config)
+    if not parse_method(record.method).trained:
+        return {"train": ("int64", (learned,))}
+    network = parse_method(record.method).network
+    size = input_size(graph, config)
+    tensors = network.tensors(size, graph.num_classes, config)
     found: dict[str, tuple[str, tuple[int, ...]]] = {name: (config.dtype, each.shape) for name, each in tensors.items()}
     if config.scaling == "columns":
-        names = ("scale",) if sparse.issparse(graph.features) else ("center", "scale")
-        found |= {f"scaling.{name}": ("float64", (graph.num_features,)) for name in names}
+        centered = not sparse.issparse(graph.features) and not config.links_as_features
+        names = ("center", "scale") if centered else ("scale",)
+        found |= {f"scaling.{name}": ("float64", (size,)) for name in names}
     return found
 
 
 def _tensors(model: TrainedModel) -> dict[str, AnyArray]:
     """Return all that a model has learned, by name."""
+    members: tuple[TrainedModel, ...] = getattr(model, "members", ())
+    if members:
+        return {f"{place}.{name}": each for place, own in enumerate(members) for name, each in _tensors(own).items()}
     if not model.method.trained:
         return {"train": np.asarray(model._learned_from[0], dtype=np.int64)}
     found = {name: each[0].cpu().numpy() for name, each in model.weights.items()}
@@ -140,7 +156,8 @@ def _write_model(folder: Path, model: TrainedModel) -> None:
     binary = ("weights.safetensors", "graph.npz", _SPLIT)
     sums = {name: _sum(folder / name) for name in binary if (folder / name).exists()}
     sizes, names = model.split_sizes, model.class_names
-    facts = Facts(record, sizes, model.chosen_from, embedded, names, graph.num_features, sums, model.selection)
+    facts = Facts(record, sizes, model.chosen_from, embedded, names, graph.num_features, sums, model.selection,
+                  model.chosen_by, model.facts())  # fmt: skip
     _write_json(folder / "model.json", facts.to_dict())
     write_text(folder / "predictions.csv", model.predictions_csv())
     write_text(folder / "README.md", model.card())
@@ -156,7 +173,7 @@ def _read_graph(folder: Path, facts: Facts) -> Graph:
         graph = Graph.load(folder / "graph.npz")
     if graph.digest != facts.record.graph_digest:
         raise DataFileError(f"{folder}: the graph is not the one the model was trained on (its digest differs).")
-    needed = parse_method(facts.record.method).trained
+    needed = any(parse_method(each.method).trained for each in facts.records)
     if (needed and graph.features is None) or graph.num_features != facts.num_features:
         raise DataFileError(f"{folder}: the graph has {graph.num_features} features, the model {facts.num_features}.")
     if class_names_of(graph) != facts.class_names:

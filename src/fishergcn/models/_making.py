@@ -19,7 +19,7 @@ from fishergcn.models._matching import matched_features
 from fishergcn.nn import GCN, by_layer
 from fishergcn.operators import Operator, SparseMatrix
 from fishergcn.splits import Split, choose
-from fishergcn.training import Run, RunRecord, TrainConfig, parse_method
+from fishergcn.training import Run, RunRecord, TrainConfig, input_size, parse_method
 
 _PARTS = ("train", "val", "test")
 
@@ -57,7 +57,7 @@ def record_arguments(
     if not method.trained:
         return known | {"weights": {}, "_learned_from": tuple((record.weights or {})["train"] for record in found)}
     options: dict[str, Any] = {"dtype": getattr(torch, config.dtype), "device": device}
-    wanted = method.network.tensors(graph.num_features, graph.num_classes, config)
+    wanted = method.network.tensors(input_size(graph, config), graph.num_classes, config)
     weights = {}
     for name, each in wanted.items():
         arrays = [(record.weights or {}).get(name) for record in found]

@@ -119,6 +119,18 @@ def stacked_features(graph: Graph, features: MatrixLike) -> FeatureMatrix:
     return np.vstack([own, below.toarray() if sparse.issparse(new) else new])
 
 
+def links_to(known: Graph, graph: Graph) -> CSRArray:
+    """Return the links of a graph's nodes to the nodes of another one, which are found by name."""
+    if graph is known:
+        return known.adjacency
+    place = {name: number for number, name in enumerate(node_names_of(known))}
+    links = graph.adjacency.tocoo()
+    column = np.array([place.get(name, -1) for name in node_names_of(graph)], dtype=np.int64)[links.col]
+    there = column >= 0
+    parts = links.data[there], (links.row[there], column[there])
+    return sparse.csr_array(parts, shape=(graph.num_nodes, known.num_nodes))
+
+
 def _one_each(graph: Graph) -> bool:
     """Say whether the features are the identity matrix, which stands for none."""
     features = graph.features

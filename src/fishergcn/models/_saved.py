@@ -5,19 +5,23 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from fishergcn._base.types import AnyArray
 from fishergcn.errors import InputError
 from fishergcn.execution import check_records
 from fishergcn.graph import Graph
+from fishergcn.models._ensemble import Ensemble
+from fishergcn.models._facts import Facts
 from fishergcn.models._folder import read_folder, read_split, write_folder
 from fishergcn.models._trained import TrainedModel
 from fishergcn.nn import FeatureScaling
 from fishergcn.splits import Split
-from fishergcn.training import Run, RunRecord, parse_method, rank
+from fishergcn.training import Run, RunRecord, TrainConfig, find_score, parse_method, rank
 
 
 def best_run(records: Iterable[RunRecord], score: str = "accuracy") -> RunRecord:
@@ -50,6 +54,7 @@ def save_models(
     records: Iterable[RunRecord],
     splits: Split | str | Iterable[Split | str],
     *,
+    score: str = "accuracy",
     overwrite: bool = False,
 ) -> dict[Path, TrainedModel]:
     """Save the best run of every method, and what is known of all runs.
@@ -64,6 +69,8 @@ def save_models(
     records
         What :func:`fishergcn.train` returned with ``keep_weights=True``, of one method or of several;
         :func:`best_run` chooses.
+    score
+        By which validation score, such as ``"macro-f1"`` or ``"log-loss"``.
     overwrite
         Replace model folders that are there. A folder with other files in it is never replaced.
 
@@ -83,12 +90,13 @@ def save_models(
     ...     load_model(f"{folder}/model").probabilities().shape
     (2708, 7)
     """
+    by = find_score(score).check_classes(graph.num_classes).name
     runs = check_records(records)
     models = {}
     for method in dict.fromkeys(record.method for record in runs):
         own = [record for record in runs if record.method == method]
-        model = TrainedModel.from_records(graph, best_run(own), splits)
-        models[method] = dataclasses.replace(model, chosen_from=len(own))
+        model = TrainedModel.from_records(graph, best_run(own, by), splits)
+        models[method] = dataclasses.replace(model, chosen_from=len(own), chosen_by=by)
     places = {method if len(models) > 1 else "": model for method, model in models.items()}
     write_folder(folder, places, runs, overwrite=overwrite)
     return {Path(folder, name): model for name, model in places.items()}
@@ -111,6 +119,29 @@ def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
     """
     facts, graph, arrays = read_folder(Path(folder))
     split = read_split(Path(folder), facts, graph)
+    known: dict[str, Any] = {
+        "chosen_from": facts.chosen_from, "selection": facts.choice, "chosen_by": facts.chosen_by,
+    }  # fmt: skip
+    if not facts.members:
+        made = _model(facts.record, facts, graph, split, arrays)
+        return dataclasses.replace(made, **known)
+    members = [
+        _model(each.record, facts, graph, split, _own(arrays, place)) for place, each in enumerate(facts.members)
+    ]
+    shares, heats = [each.share for each in facts.members], [each.temperature for each in facts.members]
+    whole = Ensemble.joined(members, shares, heats, facts.record)
+    return dataclasses.replace(whole, **known)
+
+
+def _own(arrays: Mapping[str, AnyArray], place: int) -> dict[str, AnyArray]:
+    """Return the arrays of a member by their own names."""
+    start = f"{place}."
+    return {name.removeprefix(start): each for name, each in arrays.items() if name.startswith(start)}
+
+
+def _model(
+    record: RunRecord, facts: Facts, graph: Graph, split: Split | None, arrays: Mapping[str, AnyArray]
+) -> TrainedModel:
     weights = {
         name: torch.from_numpy(each.copy()).unsqueeze(0)
         for name, each in arrays.items()
@@ -119,13 +150,11 @@ def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
     scale = arrays.get("scaling.scale")
     return TrainedModel(
         graph,
-        parse_method(facts.record.method),
-        facts.config,
+        parse_method(record.method),
+        TrainConfig.from_dict(record.config),
         weights,
-        (facts.record,),
-        () if split is None else (Run(split, facts.record.seed),),
-        chosen_from=facts.chosen_from,
-        selection=facts.choice,
+        (record,),
+        () if split is None else (Run(split, record.seed),),
         _sizes=(facts.split_sizes,),
         _learned_from=(arrays["train"],) if "train" in arrays else (),
         _scaling=None if scale is None else FeatureScaling(center=arrays.get("scaling.center"), scale=scale),

@@ -29,10 +29,12 @@ from fishergcn.errors import InputError
 from fishergcn.execution import check_graph
 from fishergcn.graph import Graph
 from fishergcn.models._card import model_card
+from fishergcn.models._facts import MemberFacts
 from fishergcn.models._folder import class_names_of, write_folder
 from fishergcn.models._making import network_arguments, record_arguments
 from fishergcn.models._matching import (
     check_links,
+    links_to,
     matched_features,
     moved_labels,
     node_names_of,
@@ -40,7 +42,7 @@ from fishergcn.models._matching import (
     stacked_features,
 )
 from fishergcn.models._selection import Selection
-from fishergcn.nn import GCN, Features, FeatureScaling, View, by_layer, full_view, local_view, make_features
+from fishergcn.nn import GCN, Features, FeatureScaling, View, by_layer, full_view, local_view, make_features, with_links
 from fishergcn.operators import Operator, SparseMatrix
 from fishergcn.splits import Split
 from fishergcn.training import (
@@ -50,6 +52,7 @@ from fishergcn.training import (
     RunRecord,
     Targets,
     TrainConfig,
+    network_inputs,
     scores,
 )
 
@@ -77,7 +80,9 @@ class TrainedModel:
     runs : tuple of Run
         Split and seed of each network; empty where the split is not known.
     chosen_from : int
-        From how many runs this one was chosen, by validation accuracy.
+        From how many runs this one was chosen.
+    chosen_by : str
+        By which validation score.
     selection : Selection, or None
         How :func:`fishergcn.fit` chose method and settings.
 
@@ -107,6 +112,7 @@ class TrainedModel:
     runs: tuple[Run, ...] = ()
     chosen_from: int = 1
     selection: Selection | None = None
+    chosen_by: str = "accuracy"
     _learned_from: tuple[IntArray, ...] = ()  # the training nodes, for a method that trains nothing
     _scaling: FeatureScaling | None = None
     _sizes: tuple[Mapping[str, int], ...] = ()
@@ -252,14 +258,12 @@ class TrainedModel:
     @cached_property
     def scaling(self) -> FeatureScaling:
         """How features are scaled: as those of the graph were in training."""
-        given: Any = self.graph.features
-        return self._scaling or FeatureScaling.learn(given, self.config.scaling)
+        return self._scaling or FeatureScaling.learn(network_inputs(self.graph, self.config), self.config.scaling)
 
     @cached_property
     def features(self) -> Features:
         """X as the networks were trained with."""
-        given: Any = self.graph.features
-        return self.prepare_features(given)
+        return self._prepare(network_inputs(self.graph, self.config))
 
     @cached_property
     def targets(self) -> Targets:
@@ -284,14 +288,20 @@ class TrainedModel:
             raise InputError("the model was made with a function or a matrix of its own: it is for its graph alone.")
 
     def prepare_features(self, features: MatrixLike) -> Features:
-        """Return other features as the networks want them, e.g. for :meth:`test`."""
+        """Return other features of the graph's nodes as the networks want them, e.g. for :meth:`test`."""
+        return self._prepare(features, self.graph.adjacency)
+
+    def _prepare(self, features: MatrixLike, links: CSRArray | None = None) -> Features:
+        """Return features as the networks want them, with links to the graph's nodes where these are features too."""
         self.check_network()
-        return make_features(features, scaling=self.scaling, device=self.device, dtype=self.dtype)
+        inputs = with_links(features, links) if links is not None and self.config.links_as_features else features
+        return make_features(inputs, scaling=self.scaling, device=self.device, dtype=self.dtype)
 
     def features_of(self, graph: Graph) -> Features:
         """Return the features of another graph as the networks want them, in the columns of training."""
         self._check_for_other_graphs()
-        return self.prepare_features(matched_features(self.graph, graph, self.graph.num_features))
+        matched = matched_features(self.graph, graph, self.graph.num_features)
+        return self._prepare(matched, links_to(self.graph, graph) if self.config.links_as_features else None)
 
     def logits(self, operator: Operator | None = None, features: Features | None = None) -> Tensor:
         """Return the logits (n, R, C), over another operator than Ã or of other features if they are given.
@@ -347,7 +357,8 @@ class TrainedModel:
             labels, learned = self._known_labels(self.graph)
             whole = SparseMatrix.from_scipy(operator, device=self.device, dtype=self.dtype)
             return self.method.rule.log_probabilities(whole, labels, learned, self.num_classes)[nodes]
-        both = self.prepare_features(stacked_features(self.graph, given))
+        stacked = sparse.csr_array(sparse.vstack([self.graph.adjacency, matrix]))
+        both = self._prepare(stacked_features(self.graph, given), stacked)
         itself = self.method.network.sees_itself(self.config)
         place: dict[str, Any] = {"device": self.device, "dtype": self.dtype, "itself": itself}
         return self.over(local_view(both, operator, nodes, self.depth, **place))
@@ -466,6 +477,10 @@ class TrainedModel:
         """
         model = dataclasses.replace(self, chosen_from=len(runs) or self.chosen_from)
         write_folder(folder, {"": model}, runs or [self.record], overwrite=overwrite)
+
+    def facts(self) -> tuple[MemberFacts, ...]:
+        """Return what is written of the members of an ensemble; a single model has none."""
+        return ()
 
     def _known_labels(self, graph: Graph) -> tuple[IntArray, tuple[IntArray, ...]]:
         """Return labels of the nodes of a graph, and the training nodes of each run among them.

@@ -7,7 +7,7 @@ from fishergcn.nn._activation import relu_dropout, words_per_node
 from fishergcn.nn._compiled import CompiledNetwork
 from fishergcn.nn._dropout import Dropout, LocalDropout, MappedDropout
 from fishergcn.nn._family import Family, by_layer
-from fishergcn.nn._features import make_features, ready_features
+from fishergcn.nn._features import make_features, ready_features, with_links
 from fishergcn.nn._gcn import GCN, logits
 from fishergcn.nn._layer import times_weight
 from fishergcn.nn._network import (
@@ -35,5 +35,5 @@ __all__ = [
 SHARED = (
     "Base", "CompiledNetwork", "Dropout", "FeatureScaling", "Features", "LocalDropout", "MappedDropout", "Role",
     "blockwise_view", "by_layer", "find_base", "full_view", "load_plugins", "local_view", "logits", "outside_modules",
-    "ready_features", "relu_dropout", "times_weight", "words_per_node",
+    "ready_features", "relu_dropout", "times_weight", "with_links", "words_per_node",
 )  # fmt: skip

@@ -23,7 +23,7 @@ from fishergcn._base.autograd import in_derivative, kernel
 from fishergcn._base.backend import backend_of
 from fishergcn._base.checks import check_choice
 from fishergcn._base.tensors import HALVES, tensor_ranges
-from fishergcn._base.types import AnyArray, MatrixLike
+from fishergcn._base.types import AnyArray, CSRArray, MatrixLike
 from fishergcn._settings.choices import Scaling
 from fishergcn.errors import InputError
 from fishergcn.nn._scaling import FeatureScaling
@@ -63,6 +63,12 @@ def make_features(
         check_choice("scaling", scaling, get_args(Scaling))
         scaling = FeatureScaling.learn(features, scaling)
     return ready_features(scaling.apply(features), device, dtype)
+
+
+def with_links(features: MatrixLike, links: CSRArray) -> CSRArray:
+    """Return [X, A]: beside the features of each node its links, as CSR; what follows scales them together."""
+    given: Any = features if sparse.issparse(features) else sparse.csr_array(np.asarray(features))
+    return sparse.csr_array(sparse.hstack([given, links], format="csr", dtype=given.dtype))
 
 
 def ready_features(

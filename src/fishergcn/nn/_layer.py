@@ -5,6 +5,7 @@ Z[p, r, m] = H[p, r, m] W[r],   H = σ(V)
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -15,6 +16,8 @@ from fishergcn._base.backend import backend_of
 from fishergcn.nn._activation import check_activation, relu_dropout
 from fishergcn.streams import keep_probability
 
+_LARGEST_WEIGHT = 8192  # numbers, of which a few copies are held beside each other
+
 
 def activated_times_weight(
     values: Tensor, rows: Tensor | None, words: Tensor | None, dropout: float, weight: Tensor, *, once: bool = False
@@ -23,7 +26,7 @@ def activated_times_weight(
 
     With ``once``, no derivative of a derivative will be asked for, and the gradient takes one pass on a GPU.
     """
-    if len(weight) == 1 or backend_of(values) != "triton":
+    if len(weight) == 1 or not _fits_kernel(values, weight):
         return times_weight(relu_dropout(values, rows, words, dropout), weight)
     if words is None and torch.is_inference_mode_enabled():
         from fishergcn._kernels import cuda
@@ -73,11 +76,17 @@ def times_weight(hidden: Tensor, weight: Tensor) -> Tensor:
         # BLAS is up to ten times faster on (Wᵀ Hᵀ)ᵀ than on H W for a tall H and a W of few columns: the same numbers.
         tall = hidden.reshape(rows * batch, width)
         return (weight[0].T.contiguous() @ tall.T).T.contiguous().view(rows, batch, -1)
-    if backend_of(hidden) == "triton":
+    if _fits_kernel(hidden, weight):
         result: Tensor = _StackedProduct.apply(hidden, weight)  # type: ignore[no-untyped-call]
         return result
     grouped = hidden.view(rows, runs, batch // runs, width)
     return torch.einsum("prmh,rhc->prmc", grouped, weight).reshape(rows, batch, -1)
+
+
+def _fits_kernel(values: Tensor, weight: Tensor) -> bool:
+    """Whether Triton multiplies, and the weights of a run, padded, fit in the memory of one block of threads."""
+    padded = math.prod(1 << max(4, (size - 1).bit_length()) for size in weight.shape[1:])
+    return backend_of(values) == "triton" and padded <= _LARGEST_WEIGHT
 
 
 class _StackedProduct(torch.autograd.Function):

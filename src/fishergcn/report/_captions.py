@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from fishergcn.training import Score
+
 HEADLINE = (
     "Large marks are means over all runs of a method, bars their 95% intervals, and small dots single runs. Intervals "
     "that overlap do not mean that methods are equal: they are compared run by run below."
 )
 
 RESULTS = (
-    "Test accuracy is the share of test nodes classified correctly. The 95% interval says how precisely the mean is "
-    "known; it comes from {source}, because runs that share a split are not independent. “std” is the spread of "
-    "single runs, as papers report it, and not the error of the mean. Balanced accuracy and macro F1 average over "
-    "classes, so rare classes count as much as common ones{missing}. The loss includes the weight-decay term, as "
-    "published losses do."
+    "{meanings} The 95% interval says how precisely the mean is known; it comes from {source}, because runs that share "
+    "a split are not independent. “std” is the spread of single runs, as papers report it, and not the error of the "
+    "mean.{missing}"
 )
 
 PUBLISHED = (
@@ -32,9 +32,9 @@ FEW_SPLITS = (
 
 FOREST = (
     "Each row compares two methods run by run, on the same split and with the same seed, so luck that affects both "
-    "cancels out. The dot is the mean difference and the line its 95% interval from {source}. To the right of zero "
-    "the first method is better; a line that crosses zero means these runs cannot tell the two apart. Small dots are "
-    "single runs. Filled marks "
+    "cancels out. The dot is the mean difference and the line its 95% interval from {source}. To the {side} of zero "
+    "the first method is better ({direction}); a line that crosses zero means these runs cannot tell the two apart. "
+    "Small dots are single runs. Filled marks "
     "compare with the control, which is trained with the same number of dropout samples but no perturbation, so the "
     "difference is due to the perturbation alone. Hollow marks compare with the plain GCN. The table adds how often "
     "the first method won and the p-value of a Wilcoxon signed-rank test: how likely a result this lopsided would be "
@@ -57,17 +57,17 @@ SPECTRUM = (
 )
 
 ABLATION = (
-    "Test accuracy as one setting changes and all others stay the same: dots are means, bars 95% intervals. The "
+    "Test {score} as one setting changes and all others stay the same: dots are means, bars 95% intervals. The "
     "dashed line is the control, which has no perturbation; a curve that stays within its band is no better."
 )
 
 VARIANTS = (
-    "Each variant compared with its control, run by run: dots are mean differences, lines 95% intervals. To the right "
+    "Each variant compared with its control, run by run: dots are mean differences, lines 95% intervals. To the {side} "
     "of zero the variant beats training with the same number of dropout samples and no perturbation."
 )
 
 PERTURBATIONS = (
-    "Difference in test accuracy from the control, which uses the same number of dropout samples on the unchanged "
+    "Difference in test {score} from the control, which uses the same number of dropout samples on the unchanged "
     "graph, run by run; bands are 95% intervals. “Noise”: training on graphs drawn from the neighborhood. “Mean”: "
     "training on their mean, without noise. The radius of high, low and random is the paper’s ε, that of nodes, "
     "polynomial and links the root mean square of the Bures distance, that of link-flip and link-drop the share of "
@@ -88,11 +88,11 @@ LINKS = (
 
 ENDS = (
     "Each row is one way of changing the graph or its features, at the strongest setting that was tried. Marks are "
-    "means over runs, bars 95% intervals. The further to the right, the more accuracy is left."
+    "means over runs, bars 95% intervals. The further to the {side}, the better ({direction})."
 )
 
 ATTACKED = (
-    "Test accuracy of trained networks as the graph or its features change. Lines are means over runs, bands 95% "
+    "Test {score} of trained networks as the graph or its features change. Lines are means over runs, bands 95% "
     "intervals from {source}. Random changes, the Bures ball and PRBCD are applied after training on the original "
     "graph; in the last panel the networks were trained on the changed graph. The Bures ball and PRBCD attacks know "
     "the weights and the test labels."
@@ -100,6 +100,19 @@ ATTACKED = (
 
 ATTACKED_DIFFERENCE = (
     "Each perturbed method minus its control, which uses the same number of dropout samples and no perturbation, on "
-    "the same splits and seeds: lines are mean differences in percentage points, bands 95% intervals from {source}. "
-    "Above zero the perturbation helps; where the band includes zero, these runs cannot tell."
+    "the same splits and seeds: lines are mean differences in {score}{unit}, bands 95% intervals from {source}. "
+    "{above} zero the perturbation helps; where the band includes zero, these runs cannot tell."
 )
+
+
+def about(score: Score) -> dict[str, str]:
+    """Return what the captions above say of a score: what it is, and on which side of zero it is better."""
+    high = score.better == "high"
+    words = {"score": score.title, "direction": score.direction, "unit": " in percentage points" * score.percent}
+    return words | {"side": "right" if high else "left", "above": "Above" if high else "Below"}
+
+
+def meaning(score: Score) -> str:
+    """Say what a score is."""
+    is_ = f"is {score.meaning}; {score.direction}" if score.meaning else f": {score.direction}"
+    return f"Test {score.title} {is_}.".replace(" :", ":")

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from fishergcn.drawing import Html, Look, Row, draw_rows, tag
 from fishergcn.report import _captions as captions
-from fishergcn.report._forest import sentence, verdict
+from fishergcn.report._forest import judgment, sentence
 from fishergcn.report._outcome import Outcome
 from fishergcn.report._page import Figure, Section, command, in_short
-from fishergcn.studies import SPLITS_TO_JUDGE, Cell
+from fishergcn.studies import SPLITS_TO_JUDGE
 from fishergcn.training import parse_method
 
 # Rows of a panel; those of longer lists are chosen by their means.
@@ -20,7 +20,7 @@ _COMPARE = "fishergcn compare --edges links.csv --features nodes.csv --labels la
 
 
 def headline(outcome: Outcome, looks: Mapping[str, Look], said: str = "") -> Section | None:
-    """Say which method came out first and whether the perturbation helps; draw the accuracy of all methods.
+    """Say which method came out first and whether the perturbation helps; draw the score of all methods.
 
     What is ``said`` by others about the perturbation comes first, and is not said again.
     """
@@ -31,42 +31,42 @@ def headline(outcome: Outcome, looks: Mapping[str, Look], said: str = "") -> Sec
         for dataset in outcome.datasets
         if (rows := _rows(outcome, dataset, looks))
     }
-    chart = draw_rows(f"Test accuracy on {', '.join(outcome.datasets)}", panels, "headline", x="test accuracy")
+    score, title = outcome.score, f"Test {outcome.score.title}"
+    chart = draw_rows(f"{title} on {', '.join(outcome.datasets)}", panels, "headline",
+                      x=f"test {score.title} ({score.direction})", score=score.name)  # fmt: skip
     sentences = [said, _best(outcome)] if said else [_best(outcome), *_controls(outcome)]
-    return in_short(sentences, Figure("Test accuracy", captions.HEADLINE, [chart], files=()))
+    return in_short(sentences, Figure(title, captions.HEADLINE, [chart], files=()))
 
 
 def _rows(outcome: Outcome, dataset: str, looks: Mapping[str, Look]) -> list[Row]:
     """Return the cells to draw: those without variants, the best where there are too many."""
     cells = [cell for cell in outcome.cells(dataset).values() if cell in outcome.summaries]
     plain = [cell for cell in cells if not cell.variant] or cells
-    best = sorted(plain, key=lambda cell: -_mean(outcome, cell))[:_MOST_ROWS]
+    best = sorted(plain, key=lambda cell: -outcome.score.gain(outcome.estimate(cell).mean))[:_MOST_ROWS]
     return [
         Row(cell.name, found.mean, found.low, found.high, looks[cell.name],
-            [run.test_accuracy for run in outcome.runs[cell]], series=cell.name)
+            [*outcome.values(dataset, cell.name).values()], series=cell.name)
         for cell in plain
-        if cell in best and (found := outcome.summaries[cell].accuracy) is not None
+        if cell in best and (found := outcome.estimate(cell))
     ]  # fmt: skip
 
 
-def _mean(outcome: Outcome, cell: Cell) -> float:
-    accuracy = outcome.summaries[cell].accuracy
-    return accuracy.mean if accuracy is not None else -1.0
-
-
 def _means(outcome: Outcome, dataset: str) -> dict[str, float]:
-    """Return the mean accuracy of each cell of a data set, the best first."""
-    means = {cell.name: _mean(outcome, cell) for cell in outcome.summaries if cell.dataset == dataset}
-    return dict(sorted(means.items(), key=lambda item: -item[1]))
+    """Return the mean score of each cell of a data set, the best first."""
+    means = {cell.name: outcome.estimate(cell).mean for cell in outcome.summaries if cell.dataset == dataset}
+    return dict(sorted(means.items(), key=lambda item: -outcome.score.gain(item[1])))
 
 
 def _best(outcome: Outcome) -> str:
-    found = []
+    found, score = [], outcome.score
     for dataset in outcome.datasets:
-        name, mean = next(iter(_means(outcome, dataset).items()))
-        found.append((name, dataset, f"{mean:.1%}"))
-    methods = len({cell.name for cell in outcome.summaries})
-    what = "the mean test accuracy" if methods == 1 else f"the highest mean test accuracy of {methods} methods"
+        if means := _means(outcome, dataset):
+            name, mean = next(iter(means.items()))
+            found.append((name, dataset, score.text(mean, 1)))
+    methods, most = len({cell.name for cell in outcome.summaries}), _most(outcome)
+    what = (
+        f"the mean test {score.title}" if methods == 1 else f"the {most} mean test {score.title} of {methods} methods"
+    )
     if len(found) == 1:
         ((name, dataset, value),) = found
         return (
@@ -76,6 +76,10 @@ def _best(outcome: Outcome) -> str:
     return f"{what[0].upper()}{what[1:]}: {listed}."
 
 
+def _most(outcome: Outcome, *, best: bool = True) -> str:
+    return "highest" if (outcome.score.better == "high") == best else "lowest"
+
+
 def _controls(outcome: Outcome) -> list[str]:
     """Sum up how perturbed methods did against their controls, in one sentence."""
     judged = outcome.controls or [one for one in outcome.comparisons if one.role == "control"]
@@ -83,8 +87,8 @@ def _controls(outcome: Outcome) -> list[str]:
         return []
     if len(judged) == 1:
         return [sentence(judged[0])]
-    sides = [verdict(one.difference) for one in judged]
-    better, worse = sides.count("above"), sides.count("below")
+    sides = [judgment(one.difference, outcome.score) for one in judged]
+    better, worse = sides.count("better"), sides.count("worse")
     return [
         f"Changing the graph during training, compared with a control trained without it: better in {better}, worse in "
         f"{worse}, no measurable difference in {len(sides) - better - worse} of {len(judged)} comparisons."
@@ -138,11 +142,14 @@ def _methods(outcome: Outcome) -> list[Html]:
 def _results(outcome: Outcome) -> list[Html]:
     found = []
     for dataset in outcome.datasets:
-        means = _means(outcome, dataset)
-        best = next(iter(means))
-        text = f" classified {means[best]:.1%} of the test nodes of {dataset} correctly"
+        means, score = _means(outcome, dataset), outcome.score
+        if not means:
+            continue
+        best, worst = next(iter(means)), next(reversed(means))
+        text = f" has a mean test {score.title} of {score.text(means[best], 1)} on {dataset}"
         if len(means) > 1:
-            text += f", the highest mean of all methods; the lowest is {min(means.values()):.1%}"
+            text += f", the {_most(outcome)} of all methods; the {_most(outcome, best=False)} is "
+            text += score.text(means[worst], 1)
         found.append(tag("li", tag("code", best), f"{text}."))
     judged = outcome.controls
     found += [tag("li", sentence(one)) for one in judged[:_MOST]]

@@ -15,13 +15,15 @@ from fishergcn.studies import (
     CellSummary,
     Comparison,
     Equivalence,
+    Estimate,
     Plan,
     Runs,
     compare,
     control_equivalence,
+    scores_of,
     summarize,
 )
-from fishergcn.training import RunRecord
+from fishergcn.training import RunRecord, Score, find_score
 
 
 @dataclass(frozen=True)
@@ -29,12 +31,13 @@ class Outcome:
     """What the report is about: cells without finished runs are in none of its mappings."""
 
     plan: Plan
+    score: Score  # what sentences, charts and comparisons are about
     command: str  # the command line that ran it; empty if unknown
     runs: Mapping[Cell, list[RunRecord]]  # finished ones in the plan's order, without their curves
     failed: list[tuple[Cell, RunRecord]]
     bands: Mapping[Cell, Mapping[str, Band]]  # as long as at least half of the runs were still training
     spectra: Mapping[Cell, FloatArray]  # the largest eigenvalues of L, where they were noted
-    summaries: Mapping[Cell, CellSummary]
+    summaries: Mapping[Cell, CellSummary]  # of cells whose runs have the score
     comparisons: list[Comparison]
     equivalence: Equivalence | None  # what all comparisons with controls say together
 
@@ -58,10 +61,14 @@ class Outcome:
         """Return the cells of one data set that have runs, by name."""
         return {cell.name: cell for cell in self.runs if cell.dataset == dataset}
 
-    def accuracies(self, dataset: str, name: str) -> dict[tuple[str, int], float]:
-        """Return the test accuracies of a cell by split and seed; none if it has no runs."""
+    def estimate(self, cell: Cell) -> Estimate:
+        """Return the score of a cell that has a summary."""
+        return self.summaries[cell].scores[self.score.name]
+
+    def values(self, dataset: str, name: str) -> dict[tuple[str, int], float]:
+        """Return the test score of a cell by split and seed; none if it has no runs."""
         cell = self.cells(dataset).get(name)
-        return {(run.split, run.seed): run.test_accuracy for run in self.runs[cell]} if cell else {}
+        return scores_of(self.runs[cell], self.score.name) if cell else {}
 
     def curves(self, dataset: str) -> dict[str, Mapping[str, Band]]:
         """Return the learning curves of the cells of one data set that have any, by name."""
@@ -69,25 +76,30 @@ class Outcome:
         return {name: bands for name, bands in found.items() if bands}
 
 
-def read_outcome(source: Runs) -> Outcome:
-    """Read the runs of a study; raise if there are none."""
+def read_outcome(source: Runs, score: str = "accuracy") -> Outcome:
+    """Read the runs of a study; raise if there are none, or none with the score that the report is to be about."""
+    chosen = find_score(score)
     plan, memory = source.plan, _Memory(source)
     fine = {cell: [record for record in memory.of_cell(cell) if record.status == "ok"] for cell in plan.cells}
     failed = [(cell, record) for cell in plan.cells for record in memory.of_cell(cell) if record.status != "ok"]
     if not failed and not any(fine.values()):
         raise DataFileError(f"no run of the study {plan.preset!r} is finished yet, so there is nothing to report.")
     spectra = {cell: source.spectrum(cell) for cell, records in fine.items() if records}
-    summaries = zip(plan.cells, summarize(memory), strict=True)
+    found = dict(zip(plan.cells, summarize(memory), strict=True))
+    summaries = {cell: summary for cell, summary in found.items() if chosen.name in summary.scores}
+    if not summaries and any(summary.scores for summary in found.values()):
+        raise DataFileError(f"no run of the study {plan.preset!r} has the score {chosen.name!r}.")
     return Outcome(
         plan=plan,
+        score=chosen,
         command=str(source.facts.get("command") or ""),
         runs={cell: records for cell, records in fine.items() if records},
         failed=failed,
         bands={cell: _bands(source, cell) for cell, records in fine.items() if records},
         spectra={cell: eigenvalues for cell, eigenvalues in spectra.items() if eigenvalues is not None},
-        summaries={cell: summary for cell, summary in summaries if summary.accuracy is not None},
-        comparisons=compare(memory),
-        equivalence=control_equivalence(memory),
+        summaries=summaries,
+        comparisons=compare(memory, f"test_{chosen.name}"),
+        equivalence=control_equivalence(memory, f"test_{chosen.name}"),
     )
 
 

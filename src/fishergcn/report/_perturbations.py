@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fishergcn._base.text import signed_points
 from fishergcn.drawing import Chart, draw_panels, looks, tag
 from fishergcn.report import _captions as captions
 from fishergcn.report._outcome import Outcome
 from fishergcn.report._page import Figure, Section
 from fishergcn.studies import Cell, Estimate, paired_difference
-from fishergcn.training import parse_method
+from fishergcn.training import Score, parse_method
 
 
 @dataclass(frozen=True)
@@ -19,6 +18,7 @@ class Judged:
     """A perturbed cell with what it gains, in paired differences."""
 
     cell: Cell
+    score: Score
     control: Estimate  # from its control
     mean: Estimate | None  # from training on the mean of its graphs, without noise, where that was run
 
@@ -40,6 +40,14 @@ class Judged:
     def noisy(self) -> bool:
         """Whether graphs are drawn, not their mean taken."""
         return self.cell.config.noise != "mean"
+
+    def above(self, gain: Estimate | None) -> bool:
+        """Say whether the interval of a difference lies where the score is better."""
+        return gain is not None and (gain.low > 0 if self.score.better == "high" else gain.high < 0)
+
+    def below(self, gain: Estimate) -> bool:
+        """Say whether it lies where the score is worse."""
+        return gain.high < 0 if self.score.better == "high" else gain.low > 0
 
     @property
     def kind(self) -> tuple[bool, bool, bool]:
@@ -69,7 +77,7 @@ def judge(outcome: Outcome) -> list[Judged]:
     found = []
     for cell in outcome.runs:
         if parse_method(cell.method).perturbed and (cell.dataset, cell.name) in gaps:
-            found.append(Judged(cell, gaps[cell.dataset, cell.name], _against_mean(outcome, cell)))
+            found.append(Judged(cell, outcome.score, gaps[cell.dataset, cell.name], _against_mean(outcome, cell)))
     return found
 
 
@@ -77,14 +85,15 @@ def _against_mean(outcome: Outcome, cell: Cell) -> Estimate | None:
     mean = outcome.plan.mean_of(cell)
     if mean is None or mean not in outcome.runs:
         return None
-    ours, theirs = (outcome.accuracies(cell.dataset, each.name) for each in (cell, mean))
-    return paired_difference(ours, theirs, bounds=(0.0, 1.0))[0] if ours.keys() & theirs.keys() else None
+    ours, theirs = (outcome.values(cell.dataset, each.name) for each in (cell, mean))
+    return paired_difference(ours, theirs, bounds=outcome.score.bounds)[0] if ours.keys() & theirs.keys() else None
 
 
 def perturbations(judged: Sequence[Judged]) -> Section:
     """One paragraph and one figure."""
     chart = draw_perturbations(judged)
-    drawn = [Figure("What each neighborhood gains", captions.PERTURBATIONS, [chart])] if chart else []
+    words = captions.PERTURBATIONS.format(score=judged[0].score.title) if judged else ""
+    drawn = [Figure("What each neighborhood gains", words, [chart])] if chart else []
     return Section("perturbations", "Does any perturbation help?", [tag("p", paragraph(judged)), *drawn])
 
 
@@ -93,7 +102,9 @@ def draw_perturbations(judged: Sequence[Judged]) -> Chart | None:
     if not (panels := _curves(judged)):
         return None
     words = ("Perturbations against the control", panels, looks(dict.fromkeys(each.neighborhood for each in judged)))
-    return draw_panels(*words, "perturbations", ylabel="difference, points", zero=True)
+    score = judged[0].score
+    ylabel = f"difference in {score.change}"
+    return draw_panels(*words, "perturbations", ylabel=ylabel, zero=True, score=score.name)
 
 
 def _curves(judged: Sequence[Judged]) -> dict[tuple[str, str], dict[str, list[tuple[float, Estimate]]]]:
@@ -114,14 +125,20 @@ def _curves(judged: Sequence[Judged]) -> dict[tuple[str, str], dict[str, list[tu
 def verdict(judged: Sequence[Judged]) -> str:
     """Say in one sentence whether noise gains anything over both the control and the mean of its graphs."""
     both = [each for each in judged if each.noisy and each.mean is not None]
-    gained = [each for each in both if each.control.low > 0 and each.mean is not None and each.mean.low > 0]
+    gained = [each for each in both if each.above(each.control) and each.above(each.mean)]
     if not both:
         return "Noise was not compared with the mean of its graphs."
+    up, _ = _sides(judged)
     if not gained:
-        return f"Noise gains nothing: of {len(both)} perturbed cells none is above both its control and its mean."
+        return f"Noise gains nothing: of {len(both)} perturbed cells none is {up} both its control and its mean."
     return (
-        f"Of {len(both)} perturbed cells {len(gained)} are above both their control and their mean: {_listed(gained)}."
+        f"Of {len(both)} perturbed cells {len(gained)} are {up} both their control and their mean: {_listed(gained)}."
     )
+
+
+def _sides(judged: Sequence[Judged]) -> tuple[str, str]:
+    """Return on which side of zero what is better lies, and on which what is worse."""
+    return ("above", "below") if judged[0].score.better == "high" else ("below", "above")
 
 
 def paragraph(judged: Sequence[Judged]) -> str:
@@ -129,39 +146,41 @@ def paragraph(judged: Sequence[Judged]) -> str:
     noisy = [each for each in judged if each.noisy]
     if not noisy:
         return "No perturbed cell has a control to compare with."
-    above = [each for each in noisy if each.control.low > 0]
-    below = [each for each in noisy if each.control.high < 0]
-    best = max(noisy, key=lambda each: each.control.mean)
-    worst = min(noisy, key=lambda each: each.control.mean)
+    (up, down), score = _sides(judged), judged[0].score
+    above = [each for each in noisy if each.above(each.control)]
+    below = [each for each in noisy if each.below(each.control)]
+    best = max(noisy, key=lambda each: score.gain(each.control.mean))
+    worst = min(noisy, key=lambda each: score.gain(each.control.mean))
     chance = 0.025 * len(noisy)
     text = (
-        f"{verdict(judged)} The 95% interval lies above the control in {len(above)} of {len(noisy)} perturbed "
-        f"cells and below it in {len(below)}; without any effect about {chance:.0f} would be on each side. The best is "
-        f"{_named(best)} with {_interval(best.control)} points, the worst {_named(worst)} with "
-        f"{_interval(worst.control)}."
+        f"{verdict(judged)} The 95% interval lies {up} the control in {len(above)} of {len(noisy)} perturbed "
+        f"cells and {down} it in {len(below)}; without any effect about {chance:.0f} would be on each side. The best "
+        f"is {_named(best)} with {_interval(best)}{score.unit} of {score.title}, the worst {_named(worst)} with "
+        f"{_interval(worst)}."
     )
     compared = [(each, each.mean) for each in noisy if each.mean is not None]
     if compared:
-        better = sum(gain.low > 0 for _, gain in compared)
-        poorer = sum(gain.high < 0 for _, gain in compared)
+        better = sum(each.above(gain) for each, gain in compared)
+        poorer = sum(each.below(gain) for each, gain in compared)
         text += (
-            f" Against training on the mean of the same graphs without noise, it lies above in {better} of "
-            f"{len(compared)} cells and below in {poorer}."
+            f" Against training on the mean of the same graphs without noise, it lies {up} in {better} of "
+            f"{len(compared)} cells and {down} in {poorer}."
         )
     means = [each for each in judged if not each.noisy]
-    gains = [each for each in means if each.control.low > 0]
+    gains = [each for each in means if each.above(each.control)]
     if means:
-        text += f" The mean alone is above the control in {len(gains)} of {len(means)} cells"
+        text += f" The mean alone is {up} the control in {len(gains)} of {len(means)} cells"
         text += f" ({_listed(gains)})." if gains else "."
     if above:
-        compared_too = {each: each.mean for each in above if each.mean is not None}
-        kept = [each for each, gain in compared_too.items() if gain.low > 0]
-        text += f" Above the control: {_listed(above)}; above the mean too: {_listed(kept) or 'none'}"
+        compared_too = [each for each in above if each.mean is not None]
+        kept = [each for each in compared_too if each.above(each.mean)]
+        text += f" {up.title()} the control: {_listed(above)}; {up} the mean too: {_listed(kept) or 'none'}"
         text += f"; mean not run for {len(above) - len(compared_too)}." if len(compared_too) < len(above) else "."
     for kind, words in _KINDS.items():
         group = [each.control.mean for each in noisy if each.kind == kind]
         if group:
-            text += f" {words}: {signed_points(sum(group) / len(group))} points in the mean of {len(group)} cells."
+            mean = f"{score.difference(sum(group) / len(group))}{score.unit}"
+            text += f" {words}: {mean} in the mean of {len(group)} cells."
     return text
 
 
@@ -174,6 +193,7 @@ def _listed(judged: Sequence[Judged]) -> str:
     return shown + (f" and {len(judged) - 6} more" if len(judged) > 6 else "")
 
 
-def _interval(gain: Estimate) -> str:
-    text = signed_points(gain.mean)
-    return f"{text} [{signed_points(gain.low)}, {signed_points(gain.high)}]" if gain.low <= gain.high else text
+def _interval(each: Judged) -> str:
+    gain, text = each.control, each.score.difference
+    interval = f" [{text(gain.low)}, {text(gain.high)}]" if gain.low <= gain.high else ""
+    return text(gain.mean) + interval

@@ -28,7 +28,7 @@ from fishergcn.report import _captions as captions
 from fishergcn.report._forest import controls_first, finding, paired_table
 from fishergcn.report._outcome import Outcome
 from fishergcn.report._page import Figure, Section, command, entries, in_words, named_digest, number, slug, table
-from fishergcn.report._tables import judged, result_table, tables_csv
+from fishergcn.report._tables import beside_paper, judged, result_table, scores_of_tables, tables_csv
 from fishergcn.studies import SPLITS_TO_JUDGE, Band, Comparison, Estimate, interval_source
 
 Looks = Mapping[str, Look]
@@ -58,10 +58,12 @@ def results(outcome: Outcome, looks: Looks) -> Section | None:
         return None
     tables = [part for name in outcome.datasets for part in (tag("h3", name), result_table(outcome, name, looks))]
     link = data_link("tables.csv", "tables.csv", tables_csv(outcome))
-    unknown = any(each.balanced_accuracy is None for each in outcome.summaries.values() if each.accuracy is not None)
-    missing = "; older versions did not measure them" if unknown else ""
-    words = captions.RESULTS.format(source=_source(outcome), missing=missing)
-    if outcome.plan.published:
+    shown = scores_of_tables(outcome)
+    unknown = any(each.name not in summary.scores for summary in outcome.summaries.values() for each in shown)
+    missing = " Older versions did not measure all of them." if unknown else ""
+    meanings = " ".join(map(captions.meaning, shown))
+    words = captions.RESULTS.format(meanings=meanings, source=_source(outcome), missing=missing)
+    if beside_paper(outcome):
         if judged(outcome):
             words += captions.PUBLISHED
         elif outcome.plan.changed:
@@ -69,7 +71,7 @@ def results(outcome: Outcome, looks: Looks) -> Section | None:
         else:
             words += captions.FEW_SPLITS.format(splits=SPLITS_TO_JUDGE)
     caption = tag("p", words, tag("span", " Data: ", link, class_="data"), class_="caption")
-    title = "Results and the paper’s numbers" if outcome.plan.published else "Results"
+    title = "Results and the paper’s numbers" if beside_paper(outcome) else "Results"
     return Section("results", title, [*tables, caption])
 
 
@@ -89,15 +91,16 @@ def forest(outcome: Outcome, looks: Looks) -> Section | None:
     words = [tag("p", "In words, compared with the control:"), tag("ul", *said, class_="findings")] if said else []
     if outcome.equivalence is not None and len(said) > 1:
         words.append(tag("p", outcome.equivalence.sentence, id="equivalence"))
-    figure = Figure("Paired differences", captions.FOREST.format(source=_source(outcome)), charts)
-    return Section("differences", "Does it help? Paired differences", [figure, *words, *tables])
+    caption = captions.FOREST.format(source=_source(outcome), **captions.about(outcome.score))
+    title = f"Paired differences in test {outcome.score.title}"
+    return Section("differences", f"Does it help? {title}", [Figure(title, caption, charts), *words, *tables])
 
 
 def _paired(outcome: Outcome, comparisons: Sequence[Comparison]) -> list[list[float]]:
     """Return the differences of single runs, comparison by comparison."""
     found = []
     for one in comparisons:
-        ours, theirs = (outcome.accuracies(one.dataset, name) for name in (one.cell, one.reference))
+        ours, theirs = (outcome.values(one.dataset, name) for name in (one.cell, one.reference))
         found.append([ours[key] - theirs[key] for key in ours if key in theirs])
     return found
 
@@ -170,25 +173,26 @@ def ablation(outcome: Outcome, looks: Looks) -> Section | None:
         if rows:
             name = f"variants-{slug(dataset)}"
             compared.append(draw_forest(f"{dataset}: variants", rows, by_method, name, _paired(outcome, rows)))
-    body = [Figure("One setting at a time", captions.ABLATION, swept)] if swept else []
-    body += [Figure("Variants against their controls", captions.VARIANTS, compared)] if compared else []
+    about = captions.about(outcome.score)
+    body = [Figure("One setting at a time", captions.ABLATION.format(**about), swept)] if swept else []
+    variants_caption = captions.VARIANTS.format(**about)
+    body += [Figure("Variants against their controls", variants_caption, compared)] if compared else []
     return Section("ablation", "What makes the difference? Ablation", body) if body else None
 
 
 def _sweeps(dataset: str, outcome: Outcome, looks: Looks) -> list[Chart]:
     """Draw the settings that were varied alone, with numbers; the plain cell is a point of their curves."""
-    known = {cell: outcome.summaries[cell].accuracy for cell in outcome.cells(dataset).values()}
-    results = {cell: accuracy for cell, accuracy in known.items() if accuracy}
+    results = {cell: outcome.estimate(cell) for cell in outcome.summaries if cell.dataset == dataset}
     plain = {cell.method: cell for cell in results if not cell.variant}
     found: dict[tuple[str, str], list[tuple[float, Estimate]]] = {}
-    for cell, accuracy in results.items():
+    for cell, estimate in results.items():
         base = plain.get(cell.method, cell)
         usual = base.config.to_dict()
         changed = {key: value for key, value in cell.config.to_dict().items() if value != usual[key]}
         for setting, value in changed.items() if len(changed) == 1 else ():
             if isinstance(value, int | float) and not isinstance(value, bool):
                 start = [(float(getattr(base.config, setting)), results[base])]
-                found.setdefault((cell.method, setting), start).append((float(value), accuracy))
+                found.setdefault((cell.method, setting), start).append((float(value), estimate))
     by_name = {cell.name: cell for cell in results}
     charts = []
     for (method, setting), points in found.items():
@@ -200,7 +204,7 @@ def _sweeps(dataset: str, outcome: Outcome, looks: Looks) -> list[Chart]:
                 control = (name, results[by_name[name]], looks[name])
             title, stem = f"{dataset}: {method}", f"ablation-{slug(dataset)}-{slug(method)}-{slug(setting)}"
             points.sort(key=lambda point: point[0])
-            charts.append(draw_sweep(title, setting, points, looks[method], control, stem))
+            charts.append(draw_sweep(title, setting, points, looks[method], control, stem, outcome.score.name))
     return charts
 
 
@@ -236,7 +240,7 @@ def geometry(folder: Path) -> Section | None:
 def _source(outcome: Outcome) -> str:
     """Say how intervals were made, and what they hold for."""
     found = [one.difference for one in outcome.comparisons]
-    found += [one.accuracy for one in outcome.summaries.values() if one.accuracy]
+    found += map(outcome.estimate, outcome.summaries)
     single = bool(found) and all(one.unit == "seeds" for one in found)
     return interval_source(found) + (" (for this one split only)" if single else "")
 

@@ -16,10 +16,10 @@ from fishergcn.report._tables import tables_csv, tables_markdown
 from fishergcn.studies import open_runs
 
 
-def report_study(folder: Path) -> Path:
-    """Write page, tables and figures of a study."""
+def report_study(folder: Path, score: str = "accuracy") -> Path:
+    """Write page, tables and figures of a study, by a score."""
     with open_runs(folder) as source:
-        outcome = read_outcome(source)
+        outcome = read_outcome(source, score)
     if outcome.plan.measure == "attack":
         points = attack_points(outcome)
         csv, markdown = attack_csv(points), attack_markdown(points)

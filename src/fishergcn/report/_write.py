@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from fishergcn.errors import DataFileError
+from fishergcn.errors import DataFileError, InputError
 from fishergcn.report._model import report_model
 from fishergcn.report._models import report_models
 from fishergcn.report._search import report_tuning
 from fishergcn.report._stages import report_stages
 from fishergcn.report._study import report_study
+from fishergcn.training import find_score
 
 _ACCEPTED = (
     "a model or of several (fishergcn train --out), of a search (fishergcn tune, or the OUT-search folder of fishergcn "
@@ -18,7 +19,7 @@ _ACCEPTED = (
 )
 
 
-def write_report(folder: str | os.PathLike[str]) -> Path:
+def write_report(folder: str | os.PathLike[str], *, score: str | None = None) -> Path:
     """Write a page about what is in a folder, into it, and return the path of the page, ``report.html``.
 
     The page is one file that works offline: the verdict and one figure first, then tables that sort, charts that zoom,
@@ -41,6 +42,9 @@ def write_report(folder: str | os.PathLike[str]) -> Path:
     ----------
     folder
         Any of these folders.
+    score
+        Which score the page of a study compares methods by, such as ``"macro-f1"`` or ``"log-loss"``; accuracy by
+        default. Pages of models and searches show the score by which these were chosen.
 
     Raises
     ------
@@ -63,7 +67,11 @@ def write_report(folder: str | os.PathLike[str]) -> Path:
         what = "is a file" if os.path.exists(target) else "does not exist"
         raise DataFileError(f"{target} {what}; fishergcn report takes the folder of {_ACCEPTED}.")
     if _has(target, "runs.sqlite") or _has(target, "plan.json"):
-        return report_study(target)
+        return report_study(target, "accuracy" if score is None else score)
+    if score is not None:
+        raise InputError(
+            f"score goes with the folder of a study, and {target} is none, got {find_score(score).name!r}."
+        )
     if _has(target, "model.json"):
         return report_model(target)
     if _has(target, "choice.json"):

@@ -8,6 +8,7 @@ archive are the same for all.
 from __future__ import annotations
 
 from fishergcn.studies._archive import write_archive
+from fishergcn.studies._attack import ATTACK_SCORES
 from fishergcn.studies._attacks import ATTACKS, UNITS, title_of
 from fishergcn.studies._auto import fit
 from fishergcn.studies._candidates import CANDIDATES, PREPARATIONS
@@ -31,7 +32,7 @@ from fishergcn.studies._resampling import (
 )
 from fishergcn.studies._runner import run
 from fishergcn.studies._runs import Band, Runs, join
-from fishergcn.studies._statistics import SPLITS_TO_JUDGE, CellSummary, Comparison, compare, summarize
+from fishergcn.studies._statistics import SPLITS_TO_JUDGE, CellSummary, Comparison, compare, scores_of, summarize
 from fishergcn.studies._store import DATABASE, RunStore, open_runs
 from fishergcn.studies._tuned import Trial, Tuning, load_tuning, write_tuning
 from fishergcn.studies._tuning import PAPER_GRID, tune
@@ -43,8 +44,8 @@ __all__ = [
 
 # What the functions take or return, and what commands, pages and tables stand on.
 SHARED = (
-    "ATTACKS", "DATABASE", "PAPER_GRID", "SPLITS_TO_JUDGE", "UNITS", "Band", "CellSummary", "Comparison", "Equivalence",
-    "Estimate", "Preset", "Published", "RunStore", "Trial", "Tuning", "available_presets", "cluster_bootstrap",
-    "control_equivalence", "equivalence", "estimate", "estimate_groups", "interval_source", "join", "load_selection",
-    "student", "title_of", "tuning_cost", "units_of", "write_data_table", "write_tuning",
+    "ATTACKS", "ATTACK_SCORES", "DATABASE", "PAPER_GRID", "SPLITS_TO_JUDGE", "UNITS", "Band", "CellSummary",
+    "Comparison", "Equivalence", "Estimate", "Preset", "Published", "RunStore", "Trial", "Tuning", "available_presets",
+    "cluster_bootstrap", "control_equivalence", "equivalence", "estimate", "estimate_groups", "interval_source", "join",
+    "load_selection", "scores_of", "student", "title_of", "tuning_cost", "units_of", "write_data_table", "write_tuning",
 )  # fmt: skip

@@ -35,6 +35,7 @@ from fishergcn.perturbation import Neighborhood
 from fishergcn.streams import run_key
 from fishergcn.training import Problem, Progress, RunRecord, prepare
 
+ATTACK_SCORES = ("accuracy", "cross_entropy")
 Scores = tuple[float, Sequence[Sequence[float]]]  # size of the change; accuracy and cross entropy of each run
 Options = Mapping[str, Any]
 
@@ -114,7 +115,7 @@ class _Attacked:
     def _record(self, record: RunRecord, options: Options, size: float | None = None, *scores: float) -> RunRecord:
         """Return the record of a network as an attack left it: tested and not validated, and without its curves."""
         accuracy, entropy, seconds = scores or (record.test_accuracy, record.test_cross_entropy, record.seconds)
-        measured = {"test_accuracy": accuracy, "test_cross_entropy": entropy}
+        measured = {f"test_{name}": value for name, value in zip(ATTACK_SCORES, (accuracy, entropy), strict=True)}
         bare: dict[str, Any] = {"curves": {}, "shape": [], "weights": None, "graph_digest": self.graph.digest}
         extra = {**options} if size is None else {**options, "size": size}
         return dataclasses.replace(record, **bare, scores=measured, seconds=seconds, extra=extra)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,11 +17,9 @@ from fishergcn.execution import Display, Listener, check_graph, chosen_config, f
 from fishergcn.graph import Graph
 from fishergcn.models import TrainedModel
 from fishergcn.splits import Split, choose
-from fishergcn.studies._candidates import CANDIDATES
+from fishergcn.studies._candidates import recipes_of
 from fishergcn.studies._choice import Choice
-from fishergcn.training import learnable, parse_method
-
-_USUAL_SECONDS = 120.0  # what a choice may take where no limit is given
+from fishergcn.training import find_score, learnable
 
 
 def fit(
@@ -31,21 +30,24 @@ def fit(
     methods: Sequence[str] | None = None,
     settings: Settings | Mapping[str, Any] | None = None,
     workers: int | None = None,
+    score: str = "accuracy",
+    ensemble: bool = True,
+    refit: bool = False,
     time_limit: float | None = None,
     folder: str | Path | None = None,
     progress: bool | Listener = False,
     seed: int = FIRST_SEED,
 ) -> TrainedModel:
-    """Choose a method and settings that suit a graph, and return the trained model.
+    """Choose a model that suits a graph, and return it trained, with what to expect of it.
 
-    The candidates are networks with and without the links, of first and high order, with and without consistency on
-    unlabeled nodes, each with the scaling of features, the bias and the weight decay that suit it, besides label
-    propagation and the most frequent class. Validation nodes decide, on several inner splits of the labeled nodes; of
-    candidates that cannot be told apart the simplest is taken. Test nodes play no part.
+    The candidates (:data:`fishergcn.studies.CANDIDATES`) read the features, the links or both, over one step or several,
+    with two layers or more, with and without consistency on unlabeled nodes; each with the scaling of features, the bias
+    and the weight decay that suit its kind. They are trained on inner splits, which deal the training and validation
+    nodes of the split anew; in each some nodes are set aside, and these judge. Means of several candidates compete with
+    them. Test nodes play no part.
 
-    First every preparation of ``fishergcn.studies.PREPARATIONS`` is tried with the cheapest network that uses the links
-    and with the cheapest that does not; the two best of each go on. Then the candidates are trained with both, on one
-    or two inner splits, and the four best of them on the others.
+    How much is tried depends on the size of the graph alone, not on the machine, so that the same data and the same seed
+    give the same model, however busy the machine is.
 
     Parameters
     ----------
@@ -63,9 +65,17 @@ def fit(
         is not chosen, and with ``"paper"`` none of them is.
     workers
         Processes on the CPU; by default one for each core.
+    score
+        What to choose by, and what is reported: ``"accuracy"``, ``"balanced-accuracy"``, ``"macro-f1"``, ``"roc-auc"``,
+        ``"average-precision"``, ``"log-loss"`` or another registered score. It also picks the best epoch, except that
+        accuracy and log loss leave that to the validation loss, which sees more.
+    ensemble
+        Whether a mean of several candidates may be chosen; if not, the best single one is.
+    refit
+        Train what was chosen once more, for as many epochs, on validation nodes too. The scores are those of before.
     time_limit
-        Seconds that the choice may take. Candidates that would take too long are left out, and the selection says so;
-        the simplest is trained in any case. Without a limit it aims at two minutes.
+        Seconds that all of it may take. Candidates that could not be finished are left out, and the selection says so; a
+        limit that is too short for any network is refused. Without a limit nothing is left out for lack of time.
     folder
         Where the runs are kept, so that a choice that was interrupted goes on; by default in a temporary folder.
     progress
@@ -76,7 +86,8 @@ def fit(
     Returns
     -------
     TrainedModel
-        Its ``selection`` has the score of each candidate and how much the links add.
+        An :class:`fishergcn.models.Ensemble` if a mean of several was best. Its ``selection`` has what to expect of it on
+        nodes without a label, the score of each candidate, and how much the links add.
 
     Examples
     --------
@@ -86,7 +97,7 @@ def fit(
     >>> likely = np.where(labels[:, None] == labels, 0.3, 0.02)
     >>> links = np.argwhere(np.triu(rng.random((40, 40)) < likely, 1))
     >>> graph = Graph.from_edges(links, features=rng.random((40, 5)), labels=labels, name="two groups")
-    >>> model = fit(graph, device="cpu", workers=1, methods=["majority", "mlp", "gcn"])
+    >>> model = fit(graph, device="cpu", workers=1, methods=["mlp", "gcn"], ensemble=False)
     >>> model.selection.chosen, model.selection.gain > 0
     ('gcn', True)
     """
@@ -94,12 +105,14 @@ def fit(
     [chosen] = choose(graph, split)
     if len(chosen.val) == 0:
         raise InputError(f"split {chosen.name!r} has no val nodes; at least one is needed.")
-    limit = _USUAL_SECONDS if time_limit is None else check_real("time_limit", time_limit, above=0.0)
-    names = CANDIDATES if methods is None else tuple(parse_method(name).name for name in methods)
+    limit = None if time_limit is None else check_real("time_limit", time_limit, above=0.0)
+    entry = find_score(score).check_classes(graph.num_classes)
     listener = progress if isinstance(progress, Listener) else Display() if progress else Listener()
     general = chosen_config(None, settings)
     fixed = general.to_dict() if settings == "paper" else settings if isinstance(settings, Mapping) else {}
     find_device(device)  # one that is not there is refused before anything is written
     place = tempfile.TemporaryDirectory(prefix="fishergcn-") if folder is None else contextlib.nullcontext(str(folder))
     with place as kept, listener:
-        return Choice(graph, chosen, device, workers, limit, Path(kept), listener, seed, names, general, fixed).made()
+        recipes = recipes_of(methods, fixed)
+        made = Choice(graph, chosen, device, workers, limit, Path(kept), listener, seed, recipes, general, fixed, entry)
+        return dataclasses.replace(made, ensembles=ensemble, refit=refit).made()

@@ -1,48 +1,54 @@
-"""The choice of a model: from the first trial, by three stages of candidates, to the best of them."""
+"""The choice of a model: candidates in stages, each on a count of runs that the size of the graph alone decides."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import time
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fishergcn._base.memory import free_memory
+from fishergcn._base.types import AnyArray, FloatArray
+from fishergcn._kernels.threads import many_rows
 from fishergcn.errors import InputError
-from fishergcn.execution import Listener
+from fishergcn.execution import Executor, Listener, choose_executor
 from fishergcn.graph import Graph
-from fishergcn.models import Candidate, Selection, TrainedModel
+from fishergcn.models import Ensemble, Selection, TrainedModel
 from fishergcn.splits import Split
-from fishergcn.studies._candidates import (
-    Score,
-    best_candidate,
-    inner_splits,
-    known_homophily,
-    leaders,
-    mean_of,
-    on_common_runs,
-    preparations_of,
-    sentences,
-    words_for,
-    worth_of_links,
-)
-from fishergcn.studies._decisions import Budget, Decisions
+from fishergcn.studies._candidates import Recipe, preparations_of, words_for
+from fishergcn.studies._decisions import Clock, Decisions
+from fishergcn.studies._ensembles import Judged, Shares, choose
+from fishergcn.studies._inner import inner_splits
+from fishergcn.studies._outcome import Outcome
 from fishergcn.studies._plan import Cell, Plan
 from fishergcn.studies._planning import splits_digest
 from fishergcn.studies._runner import kept_weights, run
-from fishergcn.training import RunRecord, TrainConfig, graph_free_of, parse_method
+from fishergcn.training import (
+    RunRecord,
+    Score,
+    Sizes,
+    TrainConfig,
+    held_bytes,
+    parse_method,
+    temperature_of,
+    work_of,
+)
 
-_STARTING = 5.0  # seconds until other processes work
-_SMALL = 10.0  # seconds of work that this process does by itself
-_SHORT = 60  # epochs of the trials of preparations, where all epochs would take too long
-_ENOUGH = 1000  # validation nodes, over all inner splits, that tell candidates apart
+_WORK = 1.5e11  # of all candidates together: see training.work_of; about two minutes on two cores
+_PREPARING, _TRYING = 0.15, 0.45  # the shares of it that preparations and candidates may take
+_ENOUGH = 1000  # nodes that judge, over all inner splits, which tell candidates apart
 _FEWEST, _MOST = 3, 5  # inner splits
+_FINALISTS = 6
+_MOST_ENTRIES = 2e8  # of a high-order matrix: 2.4 GB
+_RARE = 0.7  # the share of the most frequent class from which on classes are also weighed
 
-Key = tuple[str, str]  # a method, and the words for its preparation
-Run = tuple[str, int]  # split and seed
+Key = tuple[str, str]  # a candidate, and the words for its preparation
 
 
 @dataclasses.dataclass(eq=False)
@@ -53,153 +59,210 @@ class Choice:
     split: Split
     device: str
     workers: int | None
-    limit: float
+    limit: float | None
     folder: Path
     listener: Listener
     seed: int
-    methods: tuple[str, ...]
+    recipes: tuple[Recipe, ...]
     general: TrainConfig
     fixed: Mapping[str, Any]
+    score: Score
+    ensembles: bool = True
+    refit: bool = False
 
     def __post_init__(self) -> None:
-        graph, split, general, fixed = self.graph, self.split, self.general, self.fixed
-        self.preparations = {words_for(each): each for each in preparations_of(graph, fixed)}
-        enough = math.ceil(_ENOUGH / len(split.val))
-        self.splits = inner_splits(graph, split, int(np.clip(enough, _FEWEST, _MOST)))
-        self.decisions = Decisions(
-            self.folder, graph, split, [general.to_dict(), dict(fixed), *self.methods, self.seed, self.limit]
-        )
-        self.budget = Budget(graph, split, general, self.device, self.workers, self.limit, self.decisions)
+        graph, split = self.graph, self.split
+        if many_rows(graph.num_nodes) and self.workers is None:
+            self.workers = 1  # rows of a large graph are dealt to threads, which share its memory
+        self.preparations = {words_for(each): each for each in preparations_of(graph, self.fixed)}
+        self.clock = Clock(graph, split, self.device, self.workers, self.limit)
+        count = int(np.clip(math.ceil(_ENOUGH / max(len(split.val) // 2, 1)), _FEWEST, _MOST))
+        self.splits = inner_splits(graph, split, count)
+        arguments = [self.general.to_dict(), dict(self.fixed), [each.name for each in self.recipes], self.seed]
+        options = [self.limit, self.score.name, self.ensembles, self.refit]
+        self.decisions = Decisions(self.folder, graph, split, [*arguments, *options])
         self.left_out: dict[str, str] = {}
-        self.records: dict[Key, list[RunRecord]] = {}
-        self.plans: dict[str, Plan] = {}  # of the stages
-        self.places: dict[Key, str] = {}  # the stage in which a candidate was trained on the split itself
+        self.records: dict[Key, dict[str, RunRecord]] = {}  # by split
+        self.outputs: dict[tuple[Key, str], dict[str, AnyArray]] = {}
+        self.recipe = {each.name: each for each in self.recipes}
 
     def made(self) -> TrainedModel:
         """Go through the stages and return the model."""
-        networks = [name for name in self.methods if parse_method(name).trained]
-        self._try_candidates(self._try_preparations(networks))
-        finalists = self._try_finalists()
-        best = best_candidate(on_common_runs({key: self._scores(key) for key in self._simplest_first(finalists)}))
-        selection = self._selection(best)
+        self._check_limit()
+        with contextlib.closing(self._executor):
+            self._try_candidates(self._try_preparations())
+            self._climb()
+            self._weigh_classes()
+            finalists, splits = self._try_finalists()
+            judged = self._judged(finalists, splits)
+            chosen, shares = choose(judged, ensembles=self.ensembles)
+            model = self._final(chosen, shares)
+        selection = self._selection(chosen, shares, judged, model)
         self.decisions.end(selection)
-        return dataclasses.replace(self._model(best), selection=selection)
+        return dataclasses.replace(model, selection=selection)
 
-    def _prepared(self, key: Key, config: TrainConfig) -> TrainConfig:
-        return dataclasses.replace(config, **self.preparations.get(key[1], {}))
+    @cached_property
+    def _executor(self) -> Executor:
+        return choose_executor(self.device, self.workers, on_epoch=self.listener.epoch, keep_going=True, shared=True)
 
-    # The three stages
-
-    def _try_preparations(self, networks: Sequence[str]) -> dict[str, list[str]]:
-        """Return the two best preparations of networks with the links and without them, the best first."""
-        every = list(self.preparations)
-        families = sorted({_family(name) for name in networks})
-        cheapest = {
-            family: min((name for name in networks if _family(name) == family), key=self.budget.seconds)
-            for family in families
+    def config(self, key: Key) -> TrainConfig:
+        """Return the settings of a candidate: its own and those of its preparation, unless they are fixed."""
+        name, words = key
+        recipe, balanced = self.recipe[name.removesuffix(_BALANCED)], name.endswith(_BALANCED)
+        own = {
+            **self.preparations.get(words, {}),
+            **recipe.settings,
+            **({"class_weight": "balanced"} if balanced else {}),
         }
-        if len(every) == 1 or not families:
-            return dict.fromkeys(families, every[:1])
-        trial = len(every) * sum(self.budget.seconds(name) for name in cheapest.values())
-        short = trial > self.budget.limit / 3
-        shorter = dataclasses.replace(self.general, max_epochs=min(_SHORT, self.general.max_epochs))
-        if short and trial * shorter.max_epochs / self.general.max_epochs > self.budget.limit / 2:
-            return dict.fromkeys(families, every[:1])
-        count = 1 if short else int(np.clip(self.budget.limit / 3 / trial if trial else _FEWEST, 1, _FEWEST))
-        count = self.decisions.made("splits of settings", lambda: _FEWEST if self.budget.gpu else count)
-        keys = [(name, words) for name in cheapest.values() for words in every]
-        self.listener.say(
-            f"comparing {len(keys)} ways to prepare the features on {_counted(count)}; choosing a model will take at "
-            f"most about {self.budget.limit:.0f} s."
-        )
-        began = time.monotonic()
-        found = self._train("settings", keys, self.splits[:count], shorter if short else self.general)
-        expected = count * trial * (shorter.max_epochs / self.general.max_epochs if short else 1.0)
-        took = max(time.monotonic() - began - _STARTING, 0.0)
-        self.budget.slower = self.decisions.made(
-            "slower", lambda: float(np.clip(took / expected, 0.5, 20.0)) if expected > 1 else 1.0
-        )
+        watched = {} if self.score.name in ("accuracy", "cross_entropy", "loss") else {"score": self.score.name}
+        known = self.general.to_dict() | own | watched | dict(self.fixed)
+        return TrainConfig.from_dict(known)
+
+    def work(self, key: Key) -> float:
+        """Return the work of a run; inf where it would need more memory than there is."""
+        method, config = parse_method(self._recipe(key).method), self.config(key)
+        sizes = Sizes.of(self.graph, method, config, [self.split])
+        free = None if self.clock.gpu else free_memory()
+        if sizes.entries > _MOST_ENTRIES and method.high_order:
+            size = sizes.entries * 12 / 2**30
+            self.left_out[key[0]] = (
+                f"the high-order matrix would have about {sizes.entries:.2g} entries ({size:.1f} GB)"
+            )
+            return math.inf
+        if free is not None and held_bytes(sizes, method, config, 1) > free:
+            self.left_out[key[0]] = "it would not fit in memory"
+            return math.inf
+        return work_of(sizes, method, config)
+
+    def _recipe(self, key: Key) -> Recipe:
+        return self.recipe[key[0].removesuffix(_BALANCED)]
+
+    # The stages
+
+    def _try_preparations(self) -> dict[str, list[str]]:
+        """Return the preparations of each kind of network, the best first."""
+        every = list(self.preparations)
+        trained = [each for each in self.recipes if each.trained and each.prepared]
+        cheapest: dict[str, Key] = {}
+        for each in trained:  # the first of a kind is the cheapest
+            cheapest.setdefault(each.kind, (each.name, every[0]))
+        work = sum(self.work(key) for key in cheapest.values()) * len(every)
+        keys = [(name, words) for name, _ in cheapest.values() for words in every]
+        keys = [key for key in keys if math.isfinite(self.work(key))]
+        if len(every) > 1 and work <= 2 * _PREPARING * _WORK:
+            count = 2 if 2 * work <= _PREPARING * _WORK else 1
+            self._train("settings", keys, self.splits[:count], share=0.25)
         best = {}
-        for family, name in cheapest.items():
-            scores = {words: _scores(found[name, words]) for words in every if _scores(found[name, words])}
-            best[family] = leaders(scores, 2) if scores else every[:2]
-        if not short:
-            for key, records in found.items():
-                if key[1] in best[_family(key[0])]:
-                    self._keep(key, records, "settings")
+        for kind, (name, _) in cheapest.items():
+            tried = [words for words in every if self._loss((name, words)) < math.inf]
+            best[kind] = sorted(tried, key=lambda words: self._loss((name, words))) or every
         return best
 
     def _try_candidates(self, prepared: Mapping[str, Sequence[str]]) -> None:
-        """Train all candidates that can be afforded on one inner split, or on more."""
-        ranked = [
-            (rank, self.budget.seconds(name), (name, words))
-            for name in self.methods
-            for rank, words in enumerate(prepared[_family(name)] if parse_method(name).trained else [""])
+        """Train the candidates on one inner split, cheapest first, while their work is not too much."""
+        first = [(each.name, self._words(each, prepared, 0)) for each in self.recipes if not each.after]
+        second = [
+            (each.name, self._words(each, prepared, 1)) for each in self.recipes if each.prepared and each.trained
         ]
-        wanted = [each for each in sorted(ranked, key=lambda each: each[:2]) if each[2] not in self.records]
-        keys = [(name, words) for name, words in self.decisions.made("candidates", lambda: self._affordable(wanted))]
-        self._say_why_not(keys)
-        if not keys:
-            return
-        once = sum(self.budget.seconds(name) for name, _ in keys)
-        fitting = int(self.budget.left() / once) if once else _MOST
-        count = len(self.splits) if self.budget.gpu or fitting > len(self.splits) else min(max(fitting // 2, 1), 2)
-        count = self.decisions.made("splits of candidates", lambda: count)
-        about = sum(self.budget.seconds(name, count) for name, _ in keys)
-        self.listener.say(f"comparing {len(keys)} candidates on {_counted(count)}, about {about:.0f} s.")
-        for key, records in self._train("candidates", keys, self.splits[:count], self.general).items():
-            self._keep(key, records, "candidates")
-
-    def _affordable(self, wanted: Sequence[tuple[int, float, Key]]) -> list[Key]:
-        """Return what fits in the time left: first each method with its best preparation, the cheapest first."""
-        keys: list[Key] = []
-        total = 0.0
-        for _, seconds, key in wanted:
-            if math.isfinite(seconds) and (total + seconds <= 0.9 * self.budget.left() or not (keys or self.records)):
-                total += seconds
+        spent, keys = 0.0, list[Key]()
+        for key in [*first, *second]:
+            work = self.work(key)
+            known = key in self.records
+            if known or key in keys or math.isinf(work):
+                continue
+            if spent + work <= _TRYING * _WORK or not (keys or self.records):
+                spent += work
                 keys.append(key)
-        return keys
+            elif key in first:
+                self.left_out.setdefault(key[0], "it would be too much work on a graph of this size")
+        self._train("candidates", keys, self.splits[:1], share=0.4)
+        if not any(self._recipe(key).trained for key in self.records if self._loss(key) < math.inf):
+            if any(each.trained for each in self.recipes):
+                reasons = "; ".join(f"{name}: {why}" for name, why in self.left_out.items())
+                raise InputError(f"no candidate could be trained ({reasons or 'all runs diverged or failed'}).")
 
-    def _say_why_not(self, keys: Sequence[Key]) -> None:
-        for name in self.methods:
-            if name not in {each for each, _ in (*keys, *self.records)}:
-                seconds = self.budget.seconds(name)
-                why = f"too little time was left; a run would take about {seconds * self.budget.cores:.0f} s"
-                if math.isinf(seconds):
-                    why = "it would not fit in memory"
-                if math.isinf(seconds) and parse_method(name).high_order:
-                    size = self.budget.entries * 12 / 2**30
-                    why = f"the high-order matrix would have about {self.budget.entries:.2g} entries ({size:.1f} GB)"
-                self.left_out[name] = why
+    def _words(self, recipe: Recipe, prepared: Mapping[str, Sequence[str]], place: int) -> str:
+        if not (recipe.trained and recipe.prepared):
+            return ""
+        known = prepared.get(recipe.kind, list(self.preparations))
+        return known[min(place, len(known) - 1)]
 
-    def _try_finalists(self) -> list[Key]:
-        """Train the best candidates on the inner splits that are left, and return them."""
-        scores = {key: self._scores(key) for key in self.records if self._scores(key)}
-        if not scores:
-            raise InputError("no candidate could be trained: all runs diverged or failed.")
-        finalists = leaders(scores)
-        rival = self._rival(finalists[0])
-        racing = [*finalists, *([rival] if rival is not None and rival not in finalists else [])]
-        done = {key: {split for split, _ in scores[key]} for key in racing}
-        once = sum(self.budget.seconds(name) for name, _ in racing)
-        left = [each for each in self.splits if any(each.name not in done[key] for key in racing)]
-        count = int(np.clip(self.budget.left() / once + 0.3 if once else len(left), 0, len(left)))
-        count = self.decisions.made("splits of finalists", lambda: count)
-        if count:
-            self.listener.say(
-                f"comparing the best {len(racing)} on {_counted(count)} more, about {count * once:.0f} s."
+    def _climb(self) -> None:
+        """Try a larger network where the one before it is the best so far."""
+        for each in self.recipes:
+            if not each.after:
+                continue
+            key, leader = (each.name, ""), self._leaders(1)[0]
+            if leader[0] != each.after:
+                self.left_out.setdefault(each.name, f"{each.after} was not the best")
+            elif self.work(key) > 2 * _WORK:
+                self.left_out.setdefault(each.name, "it would be too much work on a graph of this size")
+            else:
+                self._train(each.name.replace(", ", "-").replace(" ", "-"), [key], self.splits[:1], share=0.4)
+
+    def _weigh_classes(self) -> None:
+        """Try the best network with classes that count the same, where a score asks for it and one class is common."""
+        labels = np.asarray(self.graph.labels)[self.split.train]
+        common = np.bincount(labels).max() / len(labels)
+        if common < _RARE or self.score.name not in ("balanced_accuracy", "macro_f1") or "class_weight" in self.fixed:
+            return
+        name, words = next(key for key in self._leaders(len(self.records)) if self._recipe(key).trained)
+        self._train("balanced", [(name + _BALANCED, words)], self.splits[:1], share=0.2)
+
+    def _try_finalists(self) -> tuple[list[Key], list[Split]]:
+        """Train the best candidates on further inner splits; return them, and the splits on which all were trained."""
+        leaders = self._leaders(_FINALISTS)
+        free = [key for key in self._leaders(len(self.records)) if not self._recipe(key).linked]
+        linked = [key for key in self._leaders(len(self.records)) if self._recipe(key).linked]
+        rivals = [each[0] for each in (free, linked) if each and each[0] not in leaders]
+        left = self.splits[1:]
+        for count, splits in ((6, len(left)), (5, len(left)), (4, len(left)), (4, 2), (3, 2), (3, 1), (2, 1)):
+            racing, some = [*leaders[:count], *rivals], left[: min(splits, len(left))]
+            if len(some) * sum(self.work(key) for key in racing) <= (1.5 - _TRYING) * _WORK:
+                break
+        else:
+            some = []
+        some = some[: self._splits_in_time(racing, len(some))]
+        if some:
+            self._train("finalists", racing, some, share=1.0)
+        used = [self.splits[0], *some]
+        return [key for key in racing if all(self._good(key, each.name) for each in used)], used
+
+    def _final(self, chosen: str, shares: Shares) -> TrainedModel:
+        """Train what was chosen on the split itself."""
+        keys = {_name(key): key for key in self.records}
+        wanted = [keys[name] for name in shares]
+        self._train("final", wanted, [self.split], share=math.inf, kept=True)
+        models, temperatures = [], []
+        for key in wanted:
+            record, arrays = self.records[key][self.split.name], self.outputs[key, self.split.name]
+            if record.status != "ok":
+                raise InputError(
+                    f"{_name(key)} was chosen, but training it on the split itself failed ({record.status})."
+                )
+            labels = np.asarray(self.graph.labels)[self.split.val]
+            temperatures.append(temperature_of(arrays["outputs.val"], labels))
+            models.append(
+                TrainedModel.from_records(self.graph, [dataclasses.replace(record, weights=arrays)], self.split)
             )
-            for key, records in self._train("finalists", racing, left[:count], self.general).items():
-                new = [each for each in records if each.split not in done[key]]
-                self.records[key] = [*self.records[key], *new]
-        return finalists
+        if len(models) == 1:
+            return models[0]
+        return Ensemble.of(models, list(shares.values()), temperatures, kind=chosen)
+
+    # What is known of candidates
 
     def _train(
-        self, stage: str, keys: Sequence[Key], splits: Sequence[Split], config: TrainConfig
-    ) -> dict[Key, list[RunRecord]]:
-        """Train what is missing of a stage, a study of its own, and return the records of each candidate."""
+        self, stage: str, keys: Sequence[Key], splits: Sequence[Split], *, share: float, kept: bool = False
+    ) -> None:
+        """Train what is missing of a stage, a study of its own, as far as there is time for it."""
+        keys = [
+            (name, words)
+            for name, words in self.decisions.made(f"keys of {stage}", lambda: self._in_time(keys, splits, share))
+        ]
+        if not keys:
+            return
         dataset = self.graph.name or self.graph.digest
-        cells = {key: Cell(dataset, _name(key), *key, self._prepared(key, config)) for key in keys}
+        cells = {key: Cell(dataset, _name(key), self._recipe(key).method, key[1], self.config(key)) for key in keys}
         plan = Plan(
             preset=stage,
             title=f"choosing a model: {stage}",
@@ -212,90 +275,113 @@ class Choice:
             graphs={dataset: self.graph},
             own_splits={dataset: tuple(splits)},
         )
-        place = self.folder / stage
-        alone = self.budget.cores * len(splits) * sum(self.budget.seconds(name) for name, _ in keys)
-        # Other processes take some seconds to start: less work than that is done in this one.
-        workers = self.decisions.made(f"workers of {stage}", lambda: 1 if alone < _SMALL else self.workers)
-        options: dict[str, Any] = {"device": self.device, "workers": workers, "listener": self.listener}
-        with run(plan, place, **options, keep_weights=[self.split.name]) as runs:
-            self.plans[stage] = plan
-            return {key: list(runs.of_cell(cell)) for key, cell in cells.items()}
+        place, began = self.folder / stage, time.monotonic()
+        weights = [each.name for each in splits] if kept else []
+        options: dict[str, Any] = {"executor": self._executor, "listener": self.listener}
+        with run(plan, place, **options, keep_weights=weights, keep_outputs=True) as runs:
+            for key, cell in cells.items():
+                for record in runs.of_cell(cell):
+                    self.records.setdefault(key, {})[record.split] = record
+                    if record.status == "ok":
+                        self.outputs[key, record.split] = kept_weights(place, plan, cell, record.split, self.seed)
+        if self.limit is not None:
+            expected = sum(self._seconds(key) for key in keys) * len(splits) / self.clock.cores
+            self.clock.heard(expected, time.monotonic() - began)
 
-    def _keep(self, key: Key, records: Sequence[RunRecord], stage: str) -> None:
-        self.records[key] = list(records)
-        self.places[key] = stage
+    def _good(self, key: Key, split: str) -> bool:
+        return (key, split) in self.outputs
 
-    # What came out
+    def _loss(self, key: Key) -> float:
+        """Return the cross entropy of a candidate on validation nodes at the best temperature, on the first split."""
+        record = self.records.get(key, {}).get(self.splits[0].name)
+        if record is None or record.status != "ok" or not math.isfinite(record.val_cross_entropy):
+            return math.inf
+        found: float = record.extra.get("val_calibrated_cross_entropy", record.val_cross_entropy)
+        return found
 
-    def _scores(self, key: Key) -> dict[Run, Score]:
-        return _scores(self.records[key])
+    def _leaders(self, count: int) -> list[Key]:
+        """Return the best candidates so far, each with its best preparation, by validation nodes of the first split."""
+        best: dict[str, Key] = {}
+        for key in sorted(self.records, key=self._loss):
+            if self._loss(key) < math.inf:
+                best.setdefault(key[0], key)
+        return list(best.values())[:count]
 
-    def _simplest_first(self, keys: Sequence[Key]) -> list[Key]:
-        words = list(self.preparations)
-        return sorted(keys, key=lambda key: (self.methods.index(key[0]), words.index(key[1]) if key[1] else 0))
+    def _judged(self, keys: Sequence[Key], splits: Sequence[Split]) -> Judged:
+        """Return what candidates say of the nodes that judge, at the temperature of their validation nodes."""
+        labels = np.asarray(self.graph.labels)
+        found: dict[str, list[FloatArray]] = {_name(key): [] for key in keys}
+        for key in keys:
+            for split in splits:
+                arrays = self.outputs[key, split.name]
+                heat = temperature_of(arrays["outputs.val"], labels[split.val])
+                found[_name(key)].append(_softmax(arrays["outputs.test"] / heat))
+        return Judged(found, [labels[each.test] for each in splits], self.score)
 
-    def _best_of(self, name: str) -> Key | None:
-        """Return a method with the preparation that suits it best."""
-        scores = {key: some for key in self.records if key[0] == name and (some := self._scores(key))}
-        return leaders(scores, 1)[0] if scores else None
+    def _selection(self, chosen: str, shares: Shares, judged: Judged, model: TrainedModel) -> Selection:
+        names = {_name(key): key for key in self.records}
+        best = {key[0]: key for key in self._leaders(len(self.records))} | {
+            names[name][0]: names[name] for name in shares
+        }
+        on_splits = {name: [each for each in self.splits if self._good(key, each.name)] for name, key in best.items()}
+        own = {name: self._judged([best[name]], some) for name, some in on_splits.items() if some}
+        return Outcome(self, chosen, shares, judged, model, best, own).selection()
 
-    def _rival(self, key: Key) -> Key | None:
-        """Return the same network without the links or, of one that has none, the best with them."""
-        free = graph_free_of(key[0], self.general)
-        if free is not None:
-            return self._best_of(free)
-        linked = [self._best_of(name) for name in self.methods if graph_free_of(name, self.general) == key[0]]
-        scores = {each: self._scores(each) for each in linked if each is not None}
-        return leaders(scores, 1)[0] if scores else None
+    # Time, where there is a limit
 
-    def _model(self, key: Key) -> TrainedModel:
-        """Return the chosen model on the split itself, whose weights its stage has kept."""
-        stage = self.places[key]
-        [cell] = [each for each in self.plans[stage].cells if each.name == _name(key)]
-        [record] = [each for each in self.records[key] if each.split == self.split.name]
-        weights = None
-        if record.status == "ok":
-            weights = kept_weights(self.folder / stage, self.plans[stage], cell, self.split.name, self.seed)
-        return TrainedModel.from_records(self.graph, [dataclasses.replace(record, weights=weights)], self.split)
+    def _seconds(self, key: Key) -> float:
+        return self.clock.seconds(self._recipe(key).method, self.config(key))
 
-    def _selection(self, best: Key) -> Selection:
-        candidates = []
-        for name in self.methods:
-            key = best if name == best[0] else self._best_of(name)
-            some = {} if key is None else self._scores(key)
-            settings = {} if key is None else dict(self.preparations.get(key[1], {}))
-            seconds = sum(record.seconds for each, found in self.records.items() if each[0] == name for record in found)
-            why = self.left_out.get(name, "" if some else "it diverged or failed")
-            means = mean_of(some, "accuracy"), mean_of(some, "cross_entropy")
-            candidates.append(Candidate(name, name, settings, *means, len(some), seconds, why))
-        rival, homophily = self._rival(best), known_homophily(self.graph, self.split)
-        pair = None if rival is None else (best, rival) if parse_method(best[0]).uses_graph else (rival, best)
-        gain = (
-            None if pair is None else worth_of_links(self._scores(pair[0]), self._scores(pair[1]), len(self.split.val))
+    def _check_limit(self) -> None:
+        """Raise where a limit is too short for any network."""
+        trained = [each for each in self.recipes if each.trained and not each.after]
+        if self.limit is None or not trained:
+            return
+        first = next(iter(self.preparations))
+        needed = {each.name: 2.2 * self._seconds((each.name, first if each.prepared else "")) for each in trained[:3]}
+        cheapest = min(needed, key=lambda name: needed[name])
+        if needed[cheapest] > self.limit:
+            raise InputError(
+                f"a time limit of {self.limit:g} s is too short for any network on this graph: {cheapest}, the cheapest, "
+                f"needs about {needed[cheapest]:.0f} s to be tried and trained."
+            )
+
+    def _in_time(self, keys: Sequence[Key], splits: Sequence[Split], share: float) -> list[Key]:
+        """Return the candidates that can be trained in a share of the time that is left, in their order."""
+        if self.limit is None or math.isinf(share):
+            return list(keys)
+        least = min((self._seconds(key) for key in self.records if self._recipe(key).trained), default=0.0)
+        left, spent, found = share * (self.clock.left() - 1.2 * least), 0.0, list[Key]()
+        for key in keys:
+            seconds = self._seconds(key)
+            time_of_all = (spent + seconds * len(splits)) / self.clock.cores
+            alone = seconds * len(splits) > left  # a run is not divided between cores
+            something = any(self._recipe(each).trained for each in (*self.records, *found))
+            if (time_of_all <= left and not alone) or not (something or self.records):
+                spent += seconds * len(splits)
+                found.append(key)
+            elif key[0] not in {name for name, _ in self.records}:
+                self.left_out.setdefault(key[0], f"too little time was left; a run takes about {max(seconds, 1):.0f} s")
+        return found
+
+    def _splits_in_time(self, keys: Sequence[Key], count: int) -> int:
+        if self.limit is None:
+            return count
+        once = sum(self._seconds(key) for key in keys) / self.clock.cores
+        reserve = max(self._seconds(key) for key in keys) * 1.3
+        return self.decisions.made(
+            "splits of finalists", lambda: int(np.clip((self.clock.left() - reserve) / max(once, 1e-9), 0, count))
         )
-        names = None if pair is None else (pair[0][0], pair[1][0])
-        numbers = (math.nan,) * 3 if gain is None else (gain.mean, gain.low, gain.high)
-        words = tuple(sentences(best[0], candidates, gain, homophily, names))
-        return Selection(tuple(candidates), best[0], homophily, *numbers, words, time.monotonic() - self.budget.started)
 
 
-def _family(name: str) -> str:
-    return "graph" if parse_method(name).uses_graph else "features"
+_BALANCED = ", balanced classes"
 
 
 def _name(key: Key) -> str:
-    return " ".join(key).strip()
+    return ": ".join(each for each in key if each)
 
 
-def _counted(count: int) -> str:
-    return f"{count} inner split{'s' * (count > 1)}"
-
-
-def _scores(records: Sequence[RunRecord]) -> dict[Run, Score]:
-    return {
-        (record.split, record.seed): Score(
-            record.val_accuracy, record.extra.get("val_calibrated_cross_entropy", record.val_cross_entropy)
-        )
-        for record in records
-        if record.status == "ok" and math.isfinite(record.val_cross_entropy)
-    }
+def _softmax(logits: AnyArray) -> FloatArray:
+    shifted = np.asarray(logits, dtype=np.float64) - logits.max(axis=1, keepdims=True)
+    found: FloatArray = np.exp(shifted)
+    return found / found.sum(axis=1, keepdims=True)

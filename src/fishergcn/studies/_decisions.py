@@ -21,15 +21,13 @@ from fishergcn.execution import Part, cost_of, count_cores, find_device
 from fishergcn.graph import Graph
 from fishergcn.models import Selection
 from fishergcn.splits import Split
-from fishergcn.training import Method, Sizes, TrainConfig, parse_method
+from fishergcn.training import TrainConfig, parse_method
 
 _FILE = "choice.json"
 _LIMIT = 2**20  # bytes
 Value = TypeVar("Value")
 _OUTCOME = "selection"
-_MOST_ENTRIES = 200_000_000  # of a high-order matrix: 2.4 GB
 _USUAL_EPOCHS = 0.7  # the share of the epochs after which most runs have stopped
-_MEASURING = 0.01  # the share of the time that the epochs of a candidate are timed for
 
 
 def load_selection(folder: str | os.PathLike[str]) -> Selection | None:
@@ -84,53 +82,37 @@ class Decisions:
         write_text(self._path, json.dumps({"choice": self._choice, "decisions": self._known}, indent=1) + "\n")
 
 
-class Budget:
-    """What is left of ``limit`` seconds, which begin now, and what candidates take of it."""
+class Clock:
+    """What is left of ``limit`` seconds, which begin now, and what runs take of it, by real epochs of the real trainer.
 
-    def __init__(
-        self,
-        graph: Graph,
-        split: Split,
-        config: TrainConfig,
-        device: str,
-        workers: int | None,
-        limit: float,
-        decisions: Decisions,
-    ) -> None:
-        self.graph, self.split, self.config, self.place = graph, split, config, find_device(device)
-        self.limit, self.decisions = limit, decisions
+    Without a limit there is always time.
+    """
+
+    def __init__(self, graph: Graph, split: Split, device: str, workers: int | None, limit: float | None) -> None:
+        self.graph, self.split, self.place, self.limit = graph, split, find_device(device), limit
         self.gpu = self.place.type == "cuda"
         self.cores = 1 if self.gpu else count_cores() if workers is None else workers
-        self.slower = 1.0  # than measured, as the first stage showed
+        self.slower = 1.0  # than measured, as finished runs showed
         self.started = time.monotonic()
+        self._known: dict[tuple[str, TrainConfig], float] = {}
 
     def left(self) -> float:
         """Return how many seconds are left."""
-        return self.limit - (time.monotonic() - self.started)
+        return math.inf if self.limit is None else self.limit - (time.monotonic() - self.started)
 
-    @property
-    def entries(self) -> float:
-        """How many entries the high-order matrix has, about."""
-        high = parse_method("gcn-t")
-        return self.decisions.made("entries", lambda: Sizes.of(self.graph, high, self.config, [self.split]).entries)
-
-    def seconds(self, name: str, runs: int = 1) -> float:
-        """Return how long runs of a method take, side by side on a GPU or on several cores; inf if not at all."""
-        method = parse_method(name)
-        if not method.trained:
+    def seconds(self, method: str, config: TrainConfig) -> float:
+        """Return how long a run takes, its share of the preparation included; inf if it does not fit in memory."""
+        if not parse_method(method).trained:
             return 0.0
-        if method.high_order and self.entries > _MOST_ENTRIES:
-            return math.inf
-        together = runs if self.gpu else self.cores  # those beside which it is trained
-        epoch = self.decisions.made(f"epoch of {name}, {together} runs", lambda: self._epoch(method, together))
-        if epoch is None:
-            return math.inf
-        epochs = _USUAL_EPOCHS * self.config.max_epochs * self.slower
-        return epochs * (epoch if self.gpu else runs * epoch / self.cores)
+        if (method, config) not in self._known:
+            part = Part.of(self.graph, parse_method(method), config, [self.split], 1)
+            short = min(0.01 * (self.limit or 100.0), 1.0)
+            [found] = cost_of([part], str(self.place), self.cores, limit=short).parts
+            epochs = math.inf if math.isnan(found.epoch) else _USUAL_EPOCHS * config.max_epochs * found.epoch
+            self._known[method, config] = epochs + (0.0 if math.isnan(found.preparation) else found.preparation)
+        return self._known[method, config] * self.slower
 
-    def _epoch(self, method: Method, runs: int) -> float | None:
-        """Time a few epochs of a method; None where they would not fit in memory."""
-        part = Part.of(self.graph, method, self.config, [self.split], runs)
-        limit = min(_MEASURING * self.limit, 1.0)
-        [found] = cost_of([part], str(self.place), self.cores, limit=limit).parts
-        return None if math.isnan(found.epoch) else found.epoch
+    def heard(self, expected: float, took: float) -> None:
+        """Take over how much longer finished runs took than expected."""
+        if expected > 1.0:
+            self.slower *= min(max(took / expected, 0.5), 10.0)

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from scipy import special
 
 from fishergcn._base.checks import check_real
-from fishergcn._base.text import signed_points
 from fishergcn.studies._resampling import TIE, Estimate, estimate_groups, student, units_of
 from fishergcn.studies._runs import Runs
 from fishergcn.studies._statistics import scores_of
-from fishergcn.training import parse_method
+from fishergcn.training import find_score, parse_method, titled
 
 LEVEL = 0.05  # of each one-sided test, and so of both together
 
@@ -32,13 +31,14 @@ class Equivalence:
 
     ``difference`` is d with its interval; its groups are the splits (or, where a data set has one split, the seeds) of
     each data set: methods that share a split share its luck. ``comparisons`` is how many pairs of a cell and its
-    control are pooled, ``error`` is s; with a single group it and the margin are NaN.
+    control are pooled, ``error`` is s; with a single group it and the margin are NaN. ``metric`` names the score.
     """
 
     difference: Estimate
     comparisons: int
     error: float
     margin: float
+    metric: str = "test_accuracy"
 
     def p_value(self, margin: float) -> float:
         """Return the larger p-value of the two one-sided tests, for Δ = ``margin``, at least 0."""
@@ -49,33 +49,39 @@ class Equivalence:
 
     @property
     def sentence(self) -> str:
-        """What was found, in words and percentage points."""
-        found, many = self.difference, self.comparisons > 1
-        mean, low, high = (signed_points(value, 3) for value in (found.mean, found.low, found.high))
+        """What was found, in words."""
+        found, many, score = self.difference, self.comparisons > 1, find_score(self.metric)
+        numbers = (found.mean, found.low, found.high, self.margin)
+        mean, low, high, margin = (score.difference(each, 3) for each in numbers)
         pooled = f"{self.comparisons} comparison{'s pooled' * many}"
         if found.mean == 0 and (found.runs == 1 or found.std == 0):  # a test of values without spread says nothing
             pairs = "the one pair of runs has" if found.runs == 1 else f"all {found.runs} pairs of runs have"
-            return f"Perturbed methods and their controls, {pooled}: {pairs} equal results."
-        said = f"Perturbed methods minus their controls, {pooled}: {mean} points"
+            return f"Perturbed methods and their controls, {pooled}: {pairs} equal {titled(self.metric)}."
+        what = f"{titled(self.metric)} ({score.direction})"
+        said = f"Perturbed methods minus their controls in {what}, {pooled}: {mean}{score.unit}"
         if math.isnan(self.margin):
             return f"{said}; with a single run there is no telling how precise that is."
         if self.error < TIE:
             return f"{said} in each of the {found.groups} {found.unit}; with no spread there is nothing to test."
         return (
             f"{said}, 95% interval [{low}, {high}]. Two one-sided t tests over the {found.groups} {found.unit} of all "
-            f"data sets rule out a difference of {100 * self.margin:.3f} points or more, in either direction, at the "
+            f"data sets rule out a difference of {margin.lstrip('+')}{score.unit} or more, in either direction, at the "
             f"{100 * LEVEL:.0f}% level."
         )
 
 
 def equivalence(
-    differences: Sequence[float], groups: Sequence[Hashable], unit: str, comparisons: int = 1
+    differences: Sequence[float],
+    groups: Sequence[Hashable],
+    unit: str,
+    comparisons: int = 1,
+    metric: str = "test_accuracy",
 ) -> Equivalence:
     """Summarize differences, each with the group that it belongs to, and test them for equivalence to zero."""
     found = estimate_groups(differences, groups, unit)
     error, _, _ = student(differences, groups)
     quantile = float(special.stdtrit(max(found.groups - 1, 1), 1 - LEVEL))
-    return Equivalence(found, comparisons, error, abs(found.mean) + quantile * error)
+    return Equivalence(found, comparisons, error, abs(found.mean) + quantile * error, metric)
 
 
 def control_equivalence(runs: Runs, metric: str = "test_accuracy") -> Equivalence | None:
@@ -100,4 +106,4 @@ def control_equivalence(runs: Runs, metric: str = "test_accuracy") -> Equivalenc
                 groups += [(cell.dataset, place) for place in places]
                 units[unit] = None
                 comparisons += 1
-    return equivalence(differences, groups, " and ".join(units), comparisons) if differences else None
+    return equivalence(differences, groups, " and ".join(units), comparisons, metric) if differences else None

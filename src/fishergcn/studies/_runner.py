@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from fishergcn._base.checks import check_choice
 from fishergcn._base.files import make_folder
@@ -41,6 +42,8 @@ def run(
     command: str = "",
     measure: Measure | None = None,
     keep_weights: Iterable[str] = (),
+    keep_outputs: bool = False,
+    executor: Executor | None = None,
 ) -> Runs:
     """Run what is missing of a plan and keep it in ``folder/runs.sqlite``.
 
@@ -65,6 +68,10 @@ def run(
         Its jobs have one run each and the options of their cell in ``job.task``; ``workers`` may share a GPU.
     keep_weights
         The splits whose runs' weights are written to ``folder/weights``, where :func:`kept_weights` finds them.
+    keep_outputs
+        Write the logits of validation and test nodes of all runs there, too.
+    executor
+        Where to run, instead of ``device``, ``workers`` and ``cluster``; it stays open.
 
     Returns
     -------
@@ -92,17 +99,20 @@ def run(
         measure, form = _MEASURES[check_choice("plan.measure", plan.measure, tuple(_MEASURES))]
     kept = frozenset(keep_weights)
     curves = None if tensorboard is None else _CurveWriter(tensorboard)
-    executor = choose_executor(device, workers, cluster, on_epoch=listener.epoch, keep_going=True, shared=True)
+    given = executor is not None
+    if executor is None:
+        executor = choose_executor(device, workers, cluster, on_epoch=listener.epoch, keep_going=True, shared=True)
+    place: Any = contextlib.nullcontext() if given else contextlib.closing(executor)
     # Signals after the executor: a library that it starts may bring handlers of its own.
-    with Signals() as signals, contextlib.closing(executor), _opened(folder) as store:
+    with Signals() as signals, place, _opened(folder) as store:
         store.begin(plan, command=command, created=datetime.now(timezone.utc).isoformat(timespec="seconds"))
         planned = {(cell.dataset, cell.name): len(plan.runs(cell)) for cell in plan.cells}
         listener.begin(plan.preset, planned, (((record.dataset, name), record) for name, record in store.entries()))
-        jobs = Jobs(plan, store, measure, executor, listener, form, bool(kept))
+        jobs = Jobs(plan, store, measure, executor, listener, form, bool(kept) or keep_outputs)
         with contextlib.closing(_run(executor, jobs)) as results:
             for cell, records in results:
                 with signals.held():
-                    _write_weights(folder, plan, cell, [each for each in records if each.split in kept])
+                    _write_weights(folder, plan, cell, records, kept, outputs=keep_outputs)
                     store.add(cell, records)  # after the weights, which no finished run lacks
                 listener.finished((cell.dataset, cell.name), records)
                 if curves is not None:
@@ -115,12 +125,19 @@ def kept_weights(folder: Path, plan: Plan, cell: Cell, split: str, seed: int) ->
     return read_arrays(_weights_file(folder, plan, cell, split, seed))
 
 
-def _write_weights(folder: Path, plan: Plan, cell: Cell, records: Iterable[RunRecord]) -> None:
+def _write_weights(
+    folder: Path, plan: Plan, cell: Cell, records: Iterable[RunRecord], kept: frozenset[str], *, outputs: bool
+) -> None:
     for record in records:
-        if record.status == "ok" and record.weights is not None:
+        arrays = {
+            name: each
+            for name, each in (record.weights or {}).items()
+            if (outputs if name.startswith("outputs.") else record.split in kept)
+        }
+        if record.status == "ok" and arrays:
             path = _weights_file(folder, plan, cell, record.split, record.seed)
             make_folder(path.parent)
-            write_arrays(path, record.weights)
+            write_arrays(path, arrays)
 
 
 def _weights_file(folder: Path, plan: Plan, cell: Cell, split: str, seed: int) -> Path:

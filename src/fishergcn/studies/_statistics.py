@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from fishergcn.errors import DataFileError, InputError
+from fishergcn.errors import DataFileError
 from fishergcn.studies._plan import Cell, Role
 from fishergcn.studies._preset import Published
 from fishergcn.studies._resampling import Estimate, Key, estimate, paired_difference
 from fishergcn.studies._runs import Runs
-from fishergcn.training import RunRecord, find_score, registered_scores, score_fields
+from fishergcn.training import RunRecord, find_score, registered_scores, score_field
 
 SPLITS_TO_JUDGE = 10  # with fewer random splits a mean is not set beside a published one in standard errors
 
@@ -155,13 +155,10 @@ def _means(cell: Cell, records: Iterable[RunRecord]) -> dict[str, float]:
 
 
 def scores_of(records: Iterable[RunRecord], metric: str) -> dict[Key, float]:
-    """Return a score of every run that ended well and has it."""
-    if metric not in score_fields():
-        raise InputError(f"metric must be a score of a run, such as 'test_accuracy' or 'val_loss', got {metric!r}.")
+    """Return a score of every run that ended well and has it: of the test nodes, unless its name says ``val_``."""
+    name = score_field(metric)
     return {
-        (each.split, each.seed): each.scores[metric]
-        for each in records
-        if each.status == "ok" and metric in each.scores
+        (each.split, each.seed): each.scores[name] for each in records if each.status == "ok" and name in each.scores
     }
 
 
@@ -181,7 +178,7 @@ def compare(runs: Runs, metric: str = "test_accuracy") -> list[Comparison]:
     runs
         See :func:`open_runs`.
     metric
-        A number of :class:`fishergcn.RunRecord`, such as ``"test_accuracy"``, ``"test_macro_f1"`` or ``"test_loss"``.
+        A score by its name, such as ``"macro_f1"``, on the test nodes; with ``"val_"`` before it on validation nodes.
 
     Returns
     -------
@@ -189,7 +186,8 @@ def compare(runs: Runs, metric: str = "test_accuracy") -> list[Comparison]:
         In the order of the plan; cells and references that share no finished run are left out. Each has ``dataset``,
         ``cell``, ``reference`` and ``role`` (``"baseline"``, ``"control"`` or ``"without links"``); ``difference``, the
         mean of cell minus reference with its interval; ``p_value`` of the two-sided Wilcoxon signed-rank test on the
-        mean differences of the splits (or seeds), and how many of these the cell has ``won``, ``tied`` and ``lost``.
+        mean differences of the splits (or seeds), and how many of these the cell has ``won``, ``tied`` and ``lost``; of
+        a score that should be low, a difference below zero is won.
 
     Examples
     --------
@@ -201,14 +199,15 @@ def compare(runs: Runs, metric: str = "test_accuracy") -> list[Comparison]:
     >>> found.cell, found.reference, found.role, found.metric, found.won + found.tied + found.lost
     ('gcn-x5', 'gcn', 'baseline', 'test_loss', 2)
     """
-    plan = runs.plan
+    plan, score = runs.plan, find_score(metric)
     values = {(cell.dataset, cell.name): scores_of(runs.of_cell(cell), metric) for cell in plan.cells}
     found = []
     for cell in plan.cells:
         for reference, role in plan.references(cell).items():
             ours, theirs = (values[each.dataset, each.name] for each in (cell, reference))
             if ours.keys() & theirs.keys():
-                difference, p_value, counts = paired_difference(ours, theirs, bounds=find_score(metric).bounds)
+                difference, p_value, counts = paired_difference(ours, theirs, bounds=score.bounds)
                 names = (cell.dataset, cell.name, reference.name)
+                counts = counts if score.better == "high" else counts[::-1]
                 found.append(Comparison(*names, role, metric, difference, p_value, *counts))
     return found

@@ -6,17 +6,18 @@ import dataclasses
 import json
 import math
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fishergcn._base.entries import Entries
 from fishergcn._base.files import read_bytes, write_text
-from fishergcn._base.json import parse_json
+from fishergcn._base.json import parse_json, plain
 from fishergcn._base.reprs import one_line
 from fishergcn.errors import DataFileError, InputError, reason
 from fishergcn.graph import Graph
-from fishergcn.training import TrainConfig, parse_method, rank
+from fishergcn.training import Score, TrainConfig, find_score, parse_method, rank
 
 _FORMAT = "fishergcn-tuning"
 _LARGEST = 256 << 20  # bytes of tuning.json
@@ -24,11 +25,22 @@ _LARGEST = 256 << 20  # bytes of tuning.json
 
 @dataclass(frozen=True)
 class Trial:
-    """One configuration and how it did on validation nodes: means; a run that diverged counts with accuracy 0."""
+    """One configuration and how it did on validation nodes: means; a run that diverged counts with accuracy 0.
+
+    ``scores`` has the score that the search goes by, if that is another, as in a record (``"val_macro_f1"``): a run
+    that diverged counts with the worst value there is, and without one the score is NaN. It is an attribute too.
+    """
 
     settings: dict[str, Any]
     val_accuracy: float
     val_loss: float | None
+    scores: Mapping[str, float] = field(default_factory=dict)
+
+    def __getattr__(self, name: str) -> float:
+        known: Mapping[str, float] = self.__dict__.get("scores", {})
+        if name in known:
+            return known[name]
+        raise AttributeError(f"a trial has no field and no score {name!r}.")
 
 
 @dataclass(frozen=True)
@@ -40,13 +52,30 @@ class Tuning:
     trials: tuple[Trial, ...]
     dataset: str = ""
     runs: tuple[tuple[str, int], ...] = ()
+    score: str = "accuracy"
 
     __repr__ = one_line
 
     @property
     def best(self) -> Trial:
-        """The trial with the best validation accuracy, of equal ones that with the least validation loss."""
-        return rank(self.trials)[0]
+        """The trial with the best validation score, of equal ones that with the least validation loss."""
+        return rank(self.trials, self.score)[0]
+
+    @property
+    def last(self) -> str:
+        """The score of the last trial and of the best, in words."""
+        last, best = (self.measure.text(self.value(each)) for each in (self.trials[-1], self.best))
+        return f"validation {self.measure.title} {last}, best {best}"
+
+    @property
+    def measure(self) -> Score:
+        """The score that the search goes by."""
+        return find_score(self.score)
+
+    def value(self, trial: Trial) -> float:
+        """Return the score of a trial; NaN if it has none."""
+        found = getattr(trial, f"val_{self.score}")
+        return math.nan if found is None else float(found)
 
 
 def load_tuning(folder: str | os.PathLike[str]) -> Tuning:
@@ -70,7 +99,8 @@ def load_tuning(folder: str | os.PathLike[str]) -> Tuning:
         pairs = [Entries(each, "a run") for each in found.tables("runs")]
         runs = tuple((each.text("split"), each.whole("seed")) for each in pairs)
         dataset = found.text("dataset") if found.values.get("dataset") else ""
-        trials = tuple(_trial(Entries(each, "a trial")) for each in found.tables("trials"))
+        score = find_score(found.text("score") if "score" in found.values else "accuracy")
+        trials = tuple(_trial(Entries(each, "a trial"), score) for each in found.tables("trials"))
         method, config = parse_method(found.text("method")).name, TrainConfig.from_dict(found.table("config"))
     except DataFileError:
         raise
@@ -78,15 +108,16 @@ def load_tuning(folder: str | os.PathLike[str]) -> Tuning:
         raise DataFileError(f"{path} cannot be read as a search by fishergcn tune ({reason(error)}).") from None
     if not trials:
         raise DataFileError(f"{path} has no finished trial.")
-    return Tuning(method, config, trials, dataset, runs)
+    return Tuning(method, config, trials, dataset, runs, score.name)
 
 
-def _trial(found: Entries) -> Trial:
+def _trial(found: Entries, score: Score) -> Trial:
     settings = dict(found.table("settings"))
     if any(not isinstance(value, str | int | float) for value in settings.values()):
         raise InputError(f"settings must be numbers or words, got {settings!r:.80}.")
     accuracy, loss = found.real("val_accuracy", maximum=1.0), found.number("val_loss")
-    return Trial(settings, accuracy, None if math.isnan(loss) else loss)
+    own = {} if score.name in ("accuracy", "loss") else {f"val_{score.name}": found.number(f"val_{score.name}")}
+    return Trial(settings, accuracy, None if math.isnan(loss) else loss, own)
 
 
 def write_tuning(folder: Path, result: Tuning, graph: Graph) -> None:
@@ -97,9 +128,16 @@ def write_tuning(folder: Path, result: Tuning, graph: Graph) -> None:
         "dataset": result.dataset,
         "graph_digest": graph.digest,
         "method": result.method,
+        "score": result.score,
         "runs": [{"split": split, "seed": seed} for split, seed in result.runs],
-        "best": dataclasses.asdict(result.best),
+        "best": _values(result.best),
         "config": result.config.to_dict(),
-        "trials": [dataclasses.asdict(trial) for trial in result.trials],
+        "trials": [_values(trial) for trial in result.trials],
     }
     write_text(folder / "tuning.json", json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def _values(trial: Trial) -> dict[str, Any]:
+    values = dataclasses.asdict(trial)
+    made: dict[str, Any] = plain(values | values.pop("scores"))
+    return made

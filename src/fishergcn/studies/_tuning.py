@@ -1,4 +1,4 @@
-"""Search for settings by validation accuracy; test nodes are taken out of the splits before anything is trained."""
+"""Search for settings by a validation score; test nodes are taken out of the splits before anything is trained."""
 
 from __future__ import annotations
 
@@ -26,7 +26,19 @@ from fishergcn.perturbation import Neighborhood
 from fishergcn.splits import Split, choose
 from fishergcn.studies._candidates import scalings_of
 from fishergcn.studies._tuned import Trial, Tuning, write_tuning
-from fishergcn.training import Method, Problem, Run, TrainConfig, check_runs, parse_method, prepare, rank
+from fishergcn.training import (
+    Method,
+    Problem,
+    Run,
+    RunRecord,
+    Score,
+    TrainConfig,
+    check_runs,
+    find_score,
+    parse_method,
+    prepare,
+    rank,
+)
 
 Grid: TypeAlias = Literal["paper"]
 # The settings among which the paper's own search chose.
@@ -53,12 +65,13 @@ def tune(
     settings: Settings | Mapping[str, Any] | None = None,
     grid: Grid | None = None,
     trials: int | None = None,
+    score: str = "accuracy",
     seed: int = 0,
     device: str = "auto",
     workers: int | None = 1,
     listener: Listener | None = None,
 ) -> Tuning:
-    """Search for the settings with the best mean validation accuracy.
+    """Search for the settings with the best mean validation score.
 
     Parameters
     ----------
@@ -76,6 +89,9 @@ def tune(
         leave λ_max(L) ≤ 2), with suffix ``-t`` the order (2 to 8), with ``-c`` λ (0.1 to 2) and τ (0.3 to 0.9).
     trials
         How many trials there are to be in all; 50 by default, and all points of a grid.
+    score
+        By which trials are judged: accuracy, balanced-accuracy, macro-f1, roc-auc, average-precision, log-loss or
+        another that is registered. Of equal ones the least validation loss decides.
     seed
         Of the search.
     device, workers
@@ -99,43 +115,48 @@ def tune(
     >>> sorted(found.best.settings)
     ['bias', 'dropout', 'hidden', 'learning_rate', 'scaling', 'weight_decay']
     """
-    optuna = require("optuna", extra="tune", purpose="tuning")
+    optuna, by = require("optuna", extra="tune", purpose="tuning"), find_score(score)
     space, wanted = planned_trials(grid, trials)
     base = prepare(graph, tunable(method), chosen_config(config, settings))
+    by.check_classes(base.graph.num_classes)
     numbers = check_seeds(seeds)
     runs = [Run(split, number) for split in map(without_test, choose(base.graph, splits)) for number in numbers]
     check_runs(base, runs)
     place = Path(folder)
-    study = _open_study(optuna, place, check_integer("seed", seed, minimum=0), _identity(base, runs, grid))
+    study = _open_study(optuna, place, check_integer("seed", seed, minimum=0), _identity(base, runs, grid, by), by)
     listener = Listener() if listener is None else listener
     with contextlib.closing(choose_executor(device, workers, most=len(runs), on_epoch=listener.epoch)) as executor:
-        objective, found = _Objective(base, runs, executor, space), _finished(optuna, study)
+        objective, found = _Objective(base, runs, executor, space, by), _finished(optuna, study, by)
         while len(found) < wanted:
             if space is not None:
                 _enqueue_next(optuna, study, space, found)
             study.optimize(objective, n_trials=1)
-            found = _finished(optuna, study)
-            last, best = found[-1], _written(place, base, found, runs).best
-            listener.say(
-                f"trial {len(found)} of {wanted}: validation {last.val_accuracy:.2%}, best {best.val_accuracy:.2%}"
-            )
-    return _written(place, base, found, runs)
+            found = _finished(optuna, study, by)
+            listener.say(f"trial {len(found)} of {wanted}: {_written(place, base, found, runs, by).last}")
+    return _written(place, base, found, runs, by)
 
 
 class _Objective:
     """The value of a trial: all runs with its settings; Ã and its spectrum are made once, or when the order changes."""
 
     def __init__(
-        self, base: Problem, runs: Sequence[Run], executor: Executor, space: Mapping[str, Sequence[float]] | None
+        self,
+        base: Problem,
+        runs: Sequence[Run],
+        executor: Executor,
+        space: Mapping[str, Sequence[float]] | None,
+        by: Score,
     ) -> None:
-        self.last, self.runs, self.executor, self.space = base, runs, executor, space
+        self.last, self.runs, self.executor, self.space, self.by = base, runs, executor, space, by
         self.scalings = [each for each in get_args(Scaling) if each in scalings_of(base.graph)]
         self.largest = _most_radius(base)
 
     def __call__(self, trial: Any) -> float:
-        accuracy, loss = self.score(self._suggest(trial))
-        trial.set_user_attr("val_loss", loss)
-        return accuracy
+        records = self.records(self._suggest(trial))
+        good = [record for record in records if record.status == "ok"]
+        trial.set_user_attr("val_loss", float(np.mean([record.val_loss for record in good])) if good else None)
+        trial.set_user_attr("val_accuracy", _mean(records, find_score("accuracy")))
+        return _mean(records, self.by)
 
     def _suggest(self, trial: Any) -> dict[str, Any]:
         """Let Optuna choose the settings of a trial, from a grid or from the ranges that concern the method."""
@@ -159,8 +180,8 @@ class _Objective:
             settings["temperature"] = trial.suggest_float("temperature", 0.3, 0.9, step=0.1)
         return settings
 
-    def score(self, settings: Mapping[str, Any]) -> tuple[float, float | None]:
-        """Return mean validation accuracy and loss."""
+    def records(self, settings: Mapping[str, Any]) -> list[RunRecord]:
+        """Train all runs with some settings."""
         last = self.last
         config = TrainConfig.from_dict({**last.config.to_dict(), **settings})
         known: dict[str, Any] = {}
@@ -169,28 +190,40 @@ class _Objective:
             known = {"propagation": last.propagation, "spectrum": spectrum}
         problem = self.last = prepare(last.graph, last.method, config, **known)
         jobs = cut(problem, self.runs, self.executor.chunk_size(problem))
-        records = [record for _, found in self.executor.run(jobs) for record in found]
-        good = [record for record in records if record.status == "ok"]
-        accuracy = sum(record.val_accuracy for record in good) / len(records)
-        return accuracy, float(np.mean([record.val_loss for record in good])) if good else None
+        return [record for _, found in self.executor.run(jobs) for record in found]
 
 
-def _written(folder: Path, base: Problem, found: Sequence[Trial], runs: Sequence[Run]) -> Tuning:
+def _mean(records: Sequence[RunRecord], score: Score) -> float:
+    """Return the mean of a score on validation nodes; what diverged has the worst value that there is."""
+    good = [record for record in records if record.status == "ok"]
+    values = [getattr(record, f"val_{score.name}") for record in good]
+    if any(map(math.isnan, values)):
+        splits = {record.split for record, value in zip(good, values, strict=True) if math.isnan(value)}
+        raise InputError(f"score {score.name!r} is not defined on the validation nodes of split {min(splits)!r}.")
+    lost = len(records) - len(good)
+    worst = score.bounds[0 if score.better == "high" else 1]
+    return float((sum(values) + (lost * worst if lost else 0.0)) / len(records))
+
+
+def _written(folder: Path, base: Problem, found: Sequence[Trial], runs: Sequence[Run], by: Score) -> Tuning:
     """Write what was found so far, and return it."""
-    config = TrainConfig.from_dict({**base.config.to_dict(), **rank(found)[0].settings})
+    config = TrainConfig.from_dict({**base.config.to_dict(), **rank(found, by.name)[0].settings})
     named = tuple((run.split.name, run.seed) for run in runs)
-    result = Tuning(base.method.name, config, tuple(found), base.graph.name or "", named)
+    result = Tuning(base.method.name, config, tuple(found), base.graph.name or "", named, by.name)
     write_tuning(folder, result, base.graph)
     return result
 
 
-def _identity(base: Problem, runs: Sequence[Run], grid: str | None) -> str:
+def _identity(base: Problem, runs: Sequence[Run], grid: str | None, by: Score) -> str:
     """Return a hash of all that a trial's value depends on, and of the space that is searched."""
     parts = [
         hashlib.sha256(np.concatenate([run.split.train, [-1], run.split.val]).tobytes()).hexdigest() for run in runs
     ]
     named = [[run.split.name, run.seed, part] for run, part in zip(runs, parts, strict=True)]
-    facts = [base.graph.name, base.graph.digest, base.method.name, base.config.to_dict(), grid, named]
+    # What is as it was before there was a choice is left out, so that older searches go on.
+    config = {name: value for name, value in base.config.to_dict().items() if (name, value) != ("score", "loss")}
+    facts = [base.graph.name, base.graph.digest, base.method.name, config, grid, named]
+    facts += [] if by.name == "accuracy" else [by.name]
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
@@ -223,7 +256,7 @@ def _most_radius(base: Problem) -> float:
     return max(around.largest_radius(_MOST_RADIUS), 1e-3)
 
 
-def _open_study(optuna: Any, folder: Path, seed: int, identity: str) -> Any:
+def _open_study(optuna: Any, folder: Path, seed: int, identity: str, by: Score) -> Any:
     """Open the study in a folder, or begin one; refuse one of another search."""
     # As a warning Optuna shows the traceback of a trial that ends in an error, which is raised anyway.
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -236,11 +269,12 @@ def _open_study(optuna: Any, folder: Path, seed: int, identity: str) -> Any:
         raise InputError(f"the folder of a study must not have '?' in its path, got {str(folder)!r}.")
     try:
         storage = optuna.storages.RDBStorage(f"sqlite:///{path}")
-        study = optuna.create_study(storage=storage, study_name="tune", direction="maximize", load_if_exists=True)
+        direction = "maximize" if by.better == "high" else "minimize"
+        study = optuna.create_study(storage=storage, study_name="tune", direction=direction, load_if_exists=True)
     except Exception as error:  # of the database driver, of whatever type
         raise DataFileError(f"{path} is not a study that can be opened ({reason(error)}).") from error
     if study.user_attrs.setdefault("identity", identity) != identity:
-        raise InputError(f"{folder} holds another search (data, method, splits, seeds or settings differ).")
+        raise InputError(f"{folder} holds another search (data, method, splits, seeds, score or settings differ).")
     study.set_user_attr("identity", identity)
     # A search that goes on must not draw again what it drew at first.
     drawn = seed + len(study.trials)
@@ -257,7 +291,14 @@ def _enqueue_next(optuna: Any, study: Any, space: Mapping[str, Sequence[float]],
     study.enqueue_trial(dict(zip(space, point, strict=True)))
 
 
-def _finished(optuna: Any, study: Any) -> list[Trial]:
+def _finished(optuna: Any, study: Any, by: Score) -> list[Trial]:
     """Return the trials of a study that came to an end."""
     done = study.get_trials(states=(optuna.trial.TrialState.COMPLETE,))
-    return [Trial(dict(each.params), float(each.value), each.user_attrs.get("val_loss")) for each in done]
+    found = []
+    for each in done:
+        value = float(each.value) if math.isfinite(each.value) else math.nan
+        own = {} if by.name in ("accuracy", "loss") else {f"val_{by.name}": value}
+        accuracy = value if by.name == "accuracy" else float(each.user_attrs["val_accuracy"])
+        loss = None if by.name == "loss" and math.isnan(value) else each.user_attrs.get("val_loss")
+        found.append(Trial(dict(each.params), accuracy, loss, own))
+    return found

@@ -16,11 +16,12 @@ from torch import Tensor
 
 from fishergcn._base.memory import keep_freed_memory, return_freed_memory
 from fishergcn._base.provenance import device_name, versions
-from fishergcn._base.types import FloatArray, IntArray
+from fishergcn._base.types import AnyArray, FloatArray, IntArray
 from fishergcn._kernels.threads import many_rows
+from fishergcn._settings.config import TrainConfig
 from fishergcn.operators import as_operator
 from fishergcn.training._engine import Trainer
-from fishergcn.training._metrics import CALIBRATED, measure
+from fishergcn.training._metrics import CALIBRATED, measure, run_outputs, watched_values
 from fishergcn.training._objective import Targets
 from fishergcn.training._problem import Problem, Run
 from fishergcn.training._records import RunRecord
@@ -62,14 +63,20 @@ class Epochs(Protocol):
     def epoch(self, number: int) -> tuple[Tensor, ...]:
         """Train for an epoch, and validate after it.
 
-        Returns loss and accuracy of each run in it, then those on its validation nodes, four tensors of shape (R,).
+        Returns loss and accuracy of each run in it, then those on its validation nodes, four tensors of shape (R,). If
+        another score than the loss picks the best epoch, what it is computed from follows: tensors of shape (…, R).
         """
 
     def keep(self, runs: Tensor) -> None:
         """Let the other runs leave the stack."""
 
-    def final_scores(self, weights: Mapping[str, Tensor], part: str) -> dict[str, FloatArray]:
-        """Return the scores of all runs on val or test nodes by name, each of shape (R,); none without any nodes."""
+    def final_scores(
+        self, weights: Mapping[str, Tensor], part: str, outputs: list[dict[str, AnyArray]] | None = None
+    ) -> dict[str, FloatArray]:
+        """Return the scores of all runs on val or test nodes by name, each of shape (R,); none without any nodes.
+
+        The logits of these nodes are added to the ``outputs`` of each run, as ``outputs.val`` or ``outputs.test``.
+        """
 
 
 def train_chunk(
@@ -98,7 +105,7 @@ def train_epochs(
         keep_freed_memory()
     config, runs = trainer.problem.config, trainer.runs
     trainer.make_ready()
-    history, finals = _History(len(runs), config.max_epochs), _Finals(trainer)
+    history, finals = _History(trainer.problem, len(runs)), _Finals(trainer)
     stacked = np.arange(len(runs))  # which run stands in which row of the stack
     done = np.zeros(len(runs), dtype=np.bool_)
     begun = deque[tuple[int, IntArray, Callable[[], FloatArray]]]()
@@ -115,17 +122,13 @@ def train_epochs(
         active = np.flatnonzero(~done[standing])
         names = standing[active]
         broken = history.add(names, epoch, read()[:, active])
-        _, _, losses, accuracies = history.values[:, names, : epoch + 1]
-        stop = should_stop(config.stopping, losses, accuracies, config.patience) | (epoch + 1 == config.max_epochs)
-        store = stop
-        if config.test_at == "best-val":
-            store = losses[:, -1] < finals.best[names]
-            finals.best[names[store]] = losses[store, -1]
+        stop = history.stop(config, names, epoch) | (epoch + 1 == config.max_epochs)
+        store = history.best[names] == epoch if config.test_at == "best-val" else stop
         finals.store(names[store], np.searchsorted(stacked, names[store]), before=bool(begun))
         done[names[stop | broken]] = True
         if on_epoch is not None:
             left = int((~done).sum())
-            accuracy = float(np.nanmean(accuracies[:, -1]))
+            accuracy = float(np.nanmean(history.values[3, names, epoch]))
             on_epoch(Progress(epoch + 1, left, len(runs) - left, accuracy, config.max_epochs))
         if done.all():
             break
@@ -137,8 +140,8 @@ def train_epochs(
 
 
 def read_later(results: Sequence[Tensor]) -> Callable[[], FloatArray]:
-    """Return how to read tensors of one shape as one array: what a GPU is still computing is waited for then."""
-    together = torch.stack([each.double() for each in results])
+    """Return how to read tensors (R,) or (…, R) as rows of one array: what a GPU still computes is waited for then."""
+    together = torch.cat([each.double().view(-1, each.shape[-1]) for each in results])
     if together.device.type != "cuda":
         return together.cpu().numpy
     here = torch.empty(together.shape, dtype=together.dtype, pin_memory=True)
@@ -153,26 +156,48 @@ def read_later(results: Sequence[Tensor]) -> Callable[[], FloatArray]:
 
 
 class _History:
-    """Curves of all runs, one column per epoch."""
+    """Curves of all runs, one column per epoch, and which epoch is the best of each."""
 
-    NAMES = ("train_loss", "train_accuracy", "val_loss", "val_accuracy")
-
-    def __init__(self, runs: int, epochs: int) -> None:
-        self.values = np.full((len(self.NAMES), runs, epochs), np.nan)
+    def __init__(self, problem: Problem, runs: int) -> None:
+        self.names = ["train_loss", "train_accuracy", "val_loss", "val_accuracy"]
+        self.watched, self.classes = problem.watched, problem.graph.num_classes
+        if self.watched is not None and self.watched.name != "accuracy":
+            self.names.append(f"val_{self.watched.name}")
+        self.values = np.full((len(self.names), runs, problem.config.max_epochs), np.nan)
         self.epochs = np.zeros(runs, dtype=np.int64)
         self.diverged = np.zeros(runs, dtype=np.bool_)
+        self.best = np.full(runs, -1)  # the epoch
+        self._least = np.full((2, runs), math.inf)  # what picks it, and what decides between equal ones
 
     def add(self, runs: IntArray, epoch: int, measured: FloatArray) -> npt.NDArray[np.bool_]:
-        """Note an epoch of some runs, shape (4, runs); return which of them diverged in it."""
-        self.values[:, runs, epoch] = measured
+        """Note an epoch of some runs, shape (4 or more, runs); return which of them diverged in it."""
+        known, loss = measured[:4], measured[2]
+        self.values[:4, runs, epoch] = known
         self.epochs[runs] = epoch + 1
-        broken = np.asarray(~np.isfinite(measured).all(axis=0))
+        broken = np.asarray(~np.isfinite(known).all(axis=0))
         self.diverged[runs[broken]] = True
+        first, second = loss, loss
+        if self.watched is not None:
+            value = watched_values(self.watched, self.classes, loss, measured[4:])
+            self.values[4:, runs, epoch] = value
+            # Where the score is not defined the cross entropy alone decides.
+            first, second = np.where(np.isnan(value), math.inf, self.watched.gain(-1.0) * value), measured[4]
+        least = self._least[:, runs]
+        better = (first < least[0]) | ((first == least[0]) & (second < least[1]))
+        self._least[:, runs[better]] = np.stack([first, second])[:, better]
+        self.best[runs[better]] = epoch
         return broken
+
+    def stop(self, config: TrainConfig, runs: IntArray, epoch: int) -> npt.NDArray[np.bool_]:
+        """Say which runs are to stop after an epoch."""
+        if config.stopping == "patience" and self.watched is not None:
+            return np.asarray(epoch - self.best[runs] >= config.patience)
+        losses, accuracies = self.values[2:4, runs, : epoch + 1]
+        return should_stop(config.stopping, losses, accuracies, config.patience)
 
     def curves(self, run: int) -> dict[str, list[float]]:
         length = self.epochs[run]
-        return {name: self.values[row, run, :length].tolist() for row, name in enumerate(self.NAMES)}
+        return {name: self.values[row, run, :length].tolist() for row, name in enumerate(self.names)}
 
 
 class _Finals:
@@ -182,7 +207,6 @@ class _Finals:
         self.trainer = trainer
         self.weights = _copy(trainer.stack.weights)
         self.shape = trainer.stack.shape
-        self.best = np.full(len(trainer.runs), math.inf)
         self._before: tuple[Mapping[str, Tensor], Tensor | None] = {}, None
 
     def remember(self) -> None:
@@ -206,13 +230,17 @@ class _Finals:
     def records(self, history: _History, seconds: float, keep_weights: bool) -> list[RunRecord]:
         """Score the weights and return a record of each run."""
         trainer = self.trainer
+        kept: list[dict[str, AnyArray]] = [{} for _ in trainer.runs]
         found = {
             f"{part}_{name}": values
             for part in ("val", "test")
-            for name, values in trainer.final_scores(self.weights, part).items()
+            for name, values in trainer.final_scores(self.weights, part, kept if keep_weights else None).items()
         }
         shapes = None if self.shape is None else self.shape.cpu().numpy()
-        arrays = {name: each.cpu().numpy() for name, each in self.weights.items()} if keep_weights else {}
+        if keep_weights:
+            for name, each in self.weights.items():
+                for own, array in zip(kept, each.cpu().numpy(), strict=True):
+                    own[name] = array.copy()
         return [
             make_record(
                 trainer.problem,
@@ -224,7 +252,7 @@ class _Finals:
                 epochs=int(history.epochs[at]),
                 curves=history.curves(at),
                 shape=[] if shapes is None else shapes[at].tolist(),
-                weights={name: each[at].copy() for name, each in arrays.items()} or None,
+                weights=kept[at] or None,
             )
             for at, (run, broken) in enumerate(zip(trainer.runs, history.diverged, strict=True))
         ]
@@ -246,8 +274,11 @@ def untrained(
     nodes = {part: [getattr(run.split, part) for run in runs] for part in ("train", "val", "test")}
     out = problem.method.rule.log_probabilities(operator, labels, nodes["train"], problem.graph.num_classes)
     found: dict[str, FloatArray] = {}
+    kept: list[dict[str, AnyArray]] = [{"train": run.split.train} for run in runs]
     for part in ("val", "test"):
         targets = Targets.of(nodes[part], labels, None, device, torch.float64)
+        for own, each in zip(kept, run_outputs(out, targets, nodes[part]), strict=True):
+            own[f"outputs.{part}"] = each
         found |= {f"{part}_{name}": values for name, values in measure(out, targets, part=part).items()}
     seconds = (time.perf_counter() - start) / len(runs)
     return [
@@ -257,7 +288,7 @@ def untrained(
             {name: float(values[at]) for name, values in found.items()},
             device_name(device),
             seconds,
-            weights={"train": run.split.train} if keep_weights else None,
+            weights=kept[at] if keep_weights else None,
         )
         for at, run in enumerate(runs)
     ]

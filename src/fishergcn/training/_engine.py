@@ -14,13 +14,13 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from fishergcn._base.types import FloatArray, IntArray
+from fishergcn._base.types import AnyArray, FloatArray, IntArray
 from fishergcn.nn import Dropout, View, full_view, local_view
 from fishergcn.operators import Operator, as_operator
 from fishergcn.perturbation import GraphPool, LinkNoise, Perturbation
 from fishergcn.training._compiled import CompiledStep
 from fishergcn.training._memory import check_fits
-from fishergcn.training._metrics import measure, validation
+from fishergcn.training._metrics import measure, run_outputs, validation
 from fishergcn.training._objective import Targets, consistency, penalty, scores, training_shares
 from fishergcn.training._problem import Problem, Run
 from fishergcn.training._recorder import Recorder
@@ -45,7 +45,7 @@ class Trainer:
             problem.method,
             problem.config,
             gpu=device.type == "cuda",
-            dense=not sparse.issparse(problem.graph.features),
+            dense=not sparse.issparse(problem.inputs),
             linked=problem.propagation.nnz > problem.graph.num_nodes,
         )
         self.recorder = Recorder() if self.plan.kind == "recorded" else None
@@ -178,14 +178,14 @@ class Trainer:
             self.validate()
 
     @torch.inference_mode()
-    def validate(self) -> tuple[Tensor, Tensor]:
-        """Return validation loss (with weight decay) and accuracy of each run, without noise or dropout."""
+    def validate(self) -> tuple[Tensor, ...]:
+        """Return validation loss (with weight decay), accuracy, … of each run, without noise or dropout."""
         if self.compiled is not None:
             out, decay = self.compiled.validate(self)
         else:
             out = self.problem.logits(self.stack.weights, self.val_view)
             decay = self._penalty(self.stack.weights)
-        return validation(out, self.val_targets, decay)
+        return validation(out, self.val_targets, decay, self.problem.watched)
 
     def _penalty(self, weights: Mapping[str, Tensor]) -> Tensor:
         return penalty([weights[name] for name in self.stack.decays], self.problem.config.weight_decay)
@@ -198,9 +198,17 @@ class Trainer:
         self.train_targets, self.val_targets = self.train_targets.keep(runs), self.val_targets.keep(runs)
 
     @torch.inference_mode()
-    def final_scores(self, weights: Mapping[str, Tensor], part: str) -> dict[str, FloatArray]:
-        """Return the scores of all runs on val or test nodes by name, each of shape (R,); none without any nodes."""
+    def final_scores(
+        self, weights: Mapping[str, Tensor], part: str, outputs: list[dict[str, AnyArray]] | None = None
+    ) -> dict[str, FloatArray]:
+        """Return the scores of all runs on val or test nodes by name, each of shape (R,); none without any nodes.
+
+        The logits of these nodes are added to the ``outputs`` of each run, as ``outputs.val`` or ``outputs.test``.
+        """
         if not any(len(nodes) for nodes in self._nodes(part)):
             return {}
         view = self._view(part)
-        return measure(self.problem.logits(weights, view), self._targets(part, view), self._penalty(weights), part)
+        out, targets = self.problem.logits(weights, view), self._targets(part, view)
+        for found, each in zip(outputs or (), run_outputs(out, targets, self._nodes(part)), strict=False):
+            found[f"outputs.{part}"] = each
+        return measure(out, targets, self._penalty(weights), part)

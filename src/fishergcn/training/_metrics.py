@@ -3,25 +3,57 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from fishergcn._base.types import FloatArray
+from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.training import _temperature
 from fishergcn.training._objective import Targets, exact_cross_entropy, scores
-from fishergcn.training._scores import Tally, registered_scores
+from fishergcn.training._scores import Score, Tally, registered_scores
 
 CALIBRATED = "calibrated_cross_entropy"
 CALIBRATIONS = {"temperature": _temperature}
 
 
-def validation(logits: Tensor, targets: Targets, decay: Tensor) -> tuple[Tensor, Tensor]:
-    """Return loss, with weight decay, and accuracy of each run after an epoch, two of shape (R,)."""
+def validation(logits: Tensor, targets: Targets, decay: Tensor, watched: Score | None = None) -> tuple[Tensor, ...]:
+    """Return loss, with weight decay, and accuracy of each run after an epoch, two of shape (R,).
+
+    If another score is ``watched``, what :func:`watched_values` computes it from follows.
+    """
     cross_entropy, accuracy = scores(logits, targets)
-    return cross_entropy + decay, accuracy
+    found = cross_entropy + decay, accuracy
+    if watched is None:
+        return found
+    known = targets.shares > 0
+    chosen = logits[targets.rows, torch.arange(len(known), device=logits.device).unsqueeze(1)]  # (R, N, C)
+    if watched.gathers:
+        return *found, cross_entropy, *gathered(chosen, torch.where(known, targets.labels, -1))
+    counts = confusion(chosen.argmax(-1), targets.labels, logits.shape[2], known)
+    return *found, cross_entropy, counts.flatten(1).T
+
+
+def gathered(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Return classes (N, R), -1 for none, and logits (N * C, R), of runs that come first: (R, N, C) and (R, N)."""
+    return labels.T, logits.flatten(1).T
+
+
+def watched_values(score: Score, classes: int, loss: FloatArray, measured: FloatArray) -> FloatArray:
+    """Return a score of each run after an epoch, shape (R,), from what was measured beside its loss.
+
+    ``measured`` holds a column for each run: the cross entropy, then the confusion matrix or, for a score that gathers,
+    the classes and logits of the nodes. The GPU sends these numbers with the losses, so that nobody waits for it.
+    """
+    cross_entropy, facts, runs = measured[0], measured[1:].T, len(loss)
+    if not score.gathers:
+        return score.measure(Tally(facts.reshape(runs, classes, classes), cross_entropy, loss), ())
+    nodes = facts.shape[1] // (classes + 1)
+    labels = torch.from_numpy(facts[:, :nodes]).long()
+    logits = torch.from_numpy(facts[:, nodes:].reshape(runs, nodes, classes))
+    some = ((each[own >= 0], own[own >= 0]) for each, own in zip(logits, labels, strict=True))
+    return score.measure(Tally(np.zeros((runs, classes, classes)), cross_entropy, loss), some)
 
 
 def measure(logits: Tensor, targets: Targets, decay: Tensor | float = 0.0, part: str = "") -> dict[str, FloatArray]:
@@ -48,6 +80,28 @@ def measure(logits: Tensor, targets: Targets, decay: Tensor | float = 0.0, part:
     return found
 
 
+def score_of(score: Score, log_probabilities: FloatArray, labels: IntArray) -> float:
+    """Return a score of log p (N, C) on nodes of known class (N,); NaN where it is not defined."""
+    logits, classes = torch.from_numpy(np.ascontiguousarray(log_probabilities)), torch.from_numpy(np.asarray(labels))
+    counts = confusion(logits.argmax(-1)[None], classes[None], logits.shape[1]).numpy()
+    loss = -logits.gather(1, classes[:, None]).mean(0).numpy()
+    return float(score.measure(Tally(counts, loss, loss), [(logits, classes)])[0])
+
+
+def temperature_of(logits: FloatArray, labels: IntArray) -> float:
+    """Return the temperature at which the cross entropy of logits (N, C) on nodes of known class is least."""
+    rows = np.arange(len(labels))
+    targets = Targets.of([rows], np.asarray(labels), None, torch.device("cpu"), torch.float64)
+    given = torch.from_numpy(np.asarray(logits, dtype=np.float64))
+    return float(_temperature.fit(given[:, None], targets)["temperature"][0])
+
+
+def run_outputs(logits: Tensor, targets: Targets, nodes: Sequence[IntArray]) -> Iterator[FloatArray]:
+    """Yield the logits (N, C) of each run's own nodes, from those of all rows and runs, shape (p, R, C)."""
+    for at, own in enumerate(nodes):
+        yield logits[targets.rows[at, : len(own)], at].float().cpu().numpy()
+
+
 def measured(tally: Tally, runs: Callable[[], Iterable[tuple[Tensor, Tensor]]]) -> dict[str, FloatArray]:
     """Return every score of each run by name, of its tally and of its logits (N, C) and classes (N,)."""
     tested = tally.confusion.sum(axis=(1, 2)) > 0
@@ -64,5 +118,6 @@ def confusion(predicted: Tensor, labels: Tensor, classes: int, known: Tensor | N
     runs = len(labels)
     run = torch.arange(runs, device=labels.device).unsqueeze(1)
     place = (run * classes + labels) * classes + predicted
-    counts = torch.bincount(place.flatten() if known is None else place[known], minlength=runs * classes**2)
-    return counts.view(runs, classes, classes).double()
+    counts = torch.zeros(runs * classes**2, dtype=torch.float64, device=labels.device)
+    ones = torch.ones_like(place) if known is None else known  # of fixed shape: a GPU need not be waited for
+    return counts.scatter_add_(0, place.flatten(), ones.double().flatten()).view(runs, classes, classes)

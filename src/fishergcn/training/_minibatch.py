@@ -25,13 +25,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from fishergcn._base.types import FloatArray, IntArray
+from fishergcn._base.types import AnyArray, FloatArray, IntArray
 from fishergcn.errors import InputError
 from fishergcn.nn import Dropout, LocalDropout, View, blockwise_view
 from fishergcn.operators import BlockOperator, NodeBlockOperator, Operator, SparseMatrix
 from fishergcn.training._chunk import Progress, train_epochs, untrained
 from fishergcn.training._distributed import Group
-from fishergcn.training._metrics import confusion, measured
+from fishergcn.training._metrics import confusion, gathered, measured
 from fishergcn.training._objective import penalty, training_shares
 from fishergcn.training._problem import Problem, Run, check_runs
 from fishergcn.training._records import RunRecord
@@ -131,8 +131,7 @@ class MiniBatchTrainer:
         whole = Dropout(self.stack.keys, problem.samples, step, config.dropout)
         widths = problem.method.network.widths(1, config)[:-1]
         hidden = ((block.rows, width) for block, width in zip(blocks, widths, strict=False))
-        features: Any = problem.graph.features
-        return LocalDropout.of(whole, features, blocks[0].columns, hidden)
+        return LocalDropout.of(whole, problem.inputs, blocks[0].columns, hidden)
 
     def objective(self, batch: IntArray, step: int) -> tuple[Tensor, Tensor, Tensor]:
         """Return this process's share of a batch's loss, of its cross entropy, and of its accuracy."""
@@ -173,7 +172,8 @@ class MiniBatchTrainer:
     def epoch(self, number: int) -> tuple[Tensor, ...]:
         """Take a step for every batch, and validate after them.
 
-        Returns mean loss and accuracy over the labeled nodes, then over the validation nodes, each of shape (1,).
+        Returns mean loss and accuracy over the labeled nodes, then over the validation nodes, each of shape (1,), and
+        what a score that is watched is computed from.
         """
         nodes = self.runs[0].split.train
         dealt = batches(nodes, self.settings.batch_size, self.key, number)
@@ -181,24 +181,39 @@ class MiniBatchTrainer:
         for index, batch in enumerate(dealt):
             sums += len(batch) * np.array(self.step(batch, number * len(dealt) + index))
         loss, accuracy = torch.from_numpy(sums / len(nodes)).unsqueeze(1)
-        tally, _ = self._tally(self.stack.weights, "val")
-        return loss, accuracy, torch.from_numpy(tally.loss), torch.from_numpy(find_score("accuracy").measure(tally, ()))
+        tally, out = self._tally(self.stack.weights, "val")
+        right = find_score("accuracy").measure(tally, ())
+        found, watched = (loss, accuracy, torch.from_numpy(tally.loss), torch.from_numpy(right)), self.problem.watched
+        if watched is None:
+            return found
+        facts = [torch.from_numpy(tally.confusion).flatten(1).T]
+        if watched.gathers:
+            out, labels = self._gathered(out, "val")
+            facts = [each.cpu() for each in gathered(out[None], labels[None])]
+        return *found, torch.from_numpy(tally.cross_entropy), *facts
 
     def keep(self, runs: Tensor) -> None:
         """Let the other runs leave the stack."""
         self.stack.keep(runs)
 
-    def final_scores(self, weights: Mapping[str, Tensor], part: str) -> dict[str, FloatArray]:
+    def final_scores(
+        self, weights: Mapping[str, Tensor], part: str, outputs: list[dict[str, AnyArray]] | None = None
+    ) -> dict[str, FloatArray]:
         """Return the scores on val or test nodes by name, each of shape (1,), all neighbors read; {} without any."""
-        nodes = np.sort(getattr(self.runs[0].split, part))
-        if len(nodes) == 0:
+        if len(getattr(self.runs[0].split, part)) == 0:
             return {}
         tally, out = self._tally(weights, part)
+        every = self._gathered(out, part)
+        return measured(tally, lambda: [every])
+
+    def _gathered(self, out: Tensor, part: str) -> tuple[Tensor, Tensor]:
+        """Return the logits of all nodes from those of each process's share, and their classes."""
+        nodes = np.sort(getattr(self.runs[0].split, part))
         if self.group.size > 1:
             whole = out.new_zeros(len(nodes), out.shape[1])
             whole[torch.from_numpy(self.group.share(np.arange(len(nodes)))).to(out.device)] = out
             [out] = self.group.add([whole])
-        return measured(tally, lambda: [(out, self.labels[nodes].to(self.device))])
+        return out, self.labels[nodes].to(self.device)
 
     @torch.no_grad()
     def _tally(self, weights: Mapping[str, Tensor], part: str) -> tuple[Tally, Tensor]:

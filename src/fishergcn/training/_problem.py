@@ -18,12 +18,13 @@ from fishergcn._base.reprs import one_line
 from fishergcn._base.types import AnyArray, CSRArray, FloatArray, IntArray
 from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
-from fishergcn.nn import Dropout, Features, FeatureScaling, Parameter, View, make_features, ready_features
+from fishergcn.nn import Dropout, Features, FeatureScaling, Parameter, View, make_features, ready_features, with_links
 from fishergcn.operators import SparseMatrix
 from fishergcn.perturbation import CongruenceNeighborhood, Neighborhood, PerturbationWarning
 from fishergcn.splits import Split
 from fishergcn.streams import keys_of
 from fishergcn.training._methods import samples_of
+from fishergcn.training._scores import Score, find_score
 
 if TYPE_CHECKING:
     from fishergcn._settings.choices import Congruence, Directions
@@ -80,7 +81,7 @@ class Problem:
     @property
     def tensors(self) -> dict[str, Parameter]:
         """What a run learns, by name."""
-        return self.method.network.tensors(self.graph.num_features, self.graph.num_classes, self.config)
+        return self.method.network.tensors(input_size(self.graph, self.config), self.graph.num_classes, self.config)
 
     def logits(
         self, weights: Mapping[str, Tensor], view: View, dropout: Dropout | None = None, *, once: bool = False
@@ -102,13 +103,23 @@ class Problem:
         """The name of the graph in records and in random keys; its digest if it has none."""
         return self.graph.name or self.graph.digest
 
+    @property
+    def watched(self) -> Score | None:
+        """The score that picks the best epoch, if it is another than the loss, which every epoch has."""
+        return None if self.config.score == "loss" else find_score(self.config.score)
+
     def keys(self, runs: Sequence[Run]) -> Tensor:
         """Return the random key of each run, shape (R,)."""
         return keys_of(self.dataset, [(run.split.name, run.seed) for run in runs])
 
+    @cached_property
+    def inputs(self) -> Any:
+        """What the network reads of each node, before it is scaled."""
+        return network_inputs(self.graph, self.config)
+
     def features(self, device: torch.device | str = "cpu", rows: IntArray | None = None) -> Features:
         """Return the features, or some rows of them, as the network reads them."""
-        given: Any = self.graph.features
+        given = self.inputs
         if self.scaled is not None and rows is None:
             return ready_features(self.scaled, device, self.dtype)
         return make_features(
@@ -118,8 +129,18 @@ class Problem:
     @cached_property
     def scaling(self) -> FeatureScaling:
         """How the features are scaled, learned from all nodes."""
-        given: Any = self.graph.features
-        return FeatureScaling.learn(given, self.config.scaling)
+        return FeatureScaling.learn(self.inputs, self.config.scaling)
+
+
+def network_inputs(graph: Graph, config: TrainConfig) -> Any:
+    """Return what a network reads of each node, before it is scaled: X, or [X, A] with ``links_as_features``."""
+    given: Any = graph.features
+    return with_links(given, graph.adjacency) if config.links_as_features else given
+
+
+def input_size(graph: Graph, config: TrainConfig) -> int:
+    """Return how many columns that has."""
+    return graph.num_features + graph.num_nodes * config.links_as_features
 
 
 def learnable(graph: Graph, methods: Iterable[Method] = ()) -> Graph:
@@ -175,6 +196,7 @@ def prepare(
     Neighborhood(3 nodes, rank 2, radius 0.1, uniform noise, high directions, projected scale)
     """
     graph = learnable(graph, [method])
+    config = dataclasses.replace(config, score=find_score(config.score).check_classes(graph.num_classes).name)
     if method.trained and config.scaling == "rows" and has_negative_features(graph):
         warn("some features are negative, so their rows are not divided by their sum (scaling='none').")
         config = dataclasses.replace(config, scaling="none")

@@ -39,7 +39,7 @@ class RunRecord:
         added. Each is an attribute too, ``record.test_accuracy``, NaN if it is missing.
     curves
         Per epoch: ``train_loss`` (the objective, dropout and perturbation included), ``train_accuracy``
-        (likewise, mean over the samples), ``val_loss``, ``val_accuracy``.
+        (likewise, mean over the samples), ``val_loss``, ``val_accuracy``, and the score that picked the best epoch.
     shape
         The learned scale ϕ of each direction of the neighborhood; empty without perturbation.
     seconds
@@ -54,8 +54,9 @@ class RunRecord:
         What a measure other than training adds, as plain values: of an attack its name, its level and its size.
     weights
         What was tested, if it was asked for: the arrays of the network by name (W^l as ``weights.l``, a bias b^l as
-        ``biases.l``, …); of a method that trains nothing, as ``train``, the nodes that it learned from. Not part of the
-        record's plain values.
+        ``biases.l``, …); of a method that trains nothing, as ``train``, the nodes that it learned from; and the logits
+        of validation and test nodes, in the order of the split, as ``outputs.val`` and ``outputs.test``, unless it was
+        trained in mini-batches. Not part of the record's plain values.
 
     Examples
     --------
@@ -154,11 +155,11 @@ def rank(runs: Iterable[Ranked], score: str = "accuracy") -> list[Ranked]:
     score and the loss under their names (``val_accuracy``, ``val_loss``).
     """
     entry = find_score(score)
-    sign = 1.0 if entry.better == "high" else -1.0
 
     def order(run: Any) -> tuple[float, ...]:
-        value, loss = getattr(run, f"val_{entry.name}"), math.inf if run.val_loss is None else run.val_loss
+        loss = math.inf if run.val_loss is None else run.val_loss
+        value = loss if entry.name == "loss" else getattr(run, f"val_{entry.name}")
         fine = getattr(run, "status", "ok") == "ok" and math.isfinite(loss)
-        return fine, -math.inf if math.isnan(value) else sign * value, -loss if fine else 0.0
+        return fine, -math.inf if math.isnan(value) else entry.gain(value), -loss if fine else 0.0
 
     return sorted(runs, key=order, reverse=True)

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from fishergcn._base.memory import lacks_memory
 from fishergcn._base.reprs import one_line
+from fishergcn._base.text import signed
 from fishergcn._base.types import FloatArray
 from fishergcn.errors import InputError, reason
 
@@ -64,12 +65,14 @@ class Score:
         Whether it is a share between 0 and 1, shown in percent.
     better
         ``"high"`` or ``"low"``.
+    meaning
+        What it is, in words that can follow "Test accuracy is".
     classes
         How many classes it needs; None if any number will do. With another number it is missing.
     gathers
         Whether it needs the logits of all nodes at once.
     shown
-        Whether it has a column in tables that must fit a terminal.
+        Whether tables have a column for it even if nobody asks for it.
     aliases
         Other names.
 
@@ -86,6 +89,7 @@ class Score:
     of: Callable[..., Any] | None = None
     percent: bool = False
     better: Literal["high", "low"] = "high"
+    meaning: str = ""
     classes: int | None = None
     gathers: bool = False
     shown: bool = True
@@ -110,11 +114,50 @@ class Score:
         """Between which values it lies: shares between 0 and 1; what should be low is not negative."""
         return 0.0 if self.percent or self.better == "low" else -np.inf, 1.0 if self.percent else np.inf
 
+    @property
+    def direction(self) -> str:
+        """Which values are better, in words."""
+        return "higher is better" if self.better == "high" else "lower is better"
+
+    @property
+    def head(self) -> str:
+        """Its title above a column of :meth:`number`."""
+        return self.title + " %" * self.percent
+
+    @property
+    def unit(self) -> str:
+        """What its differences are counted in, with a space before it; nothing if it is not a share."""
+        return " points" * self.percent
+
+    @property
+    def change(self) -> str:
+        """What its differences are, above a column of them."""
+        return f"{self.title}, points" if self.percent else self.title
+
+    def gain(self, difference: float) -> float:
+        """Return a difference with the sign that is positive where it is better."""
+        return difference if self.better == "high" else -difference
+
     def text(self, value: float, digits: int = 2, missing: str = "-") -> str:
         """Return a value as text: percent with ``digits`` digits, other numbers with two more."""
-        if np.isnan(value):
+        found = self.number(value, digits, missing)
+        return f"{found}%" if self.percent and found != missing else found
+
+    def number(self, value: float | None, digits: int = 2, missing: str = "-") -> str:
+        """Return a value without its percent sign."""
+        if value is None or np.isnan(value):
             return missing
-        return f"{value:.{digits}%}" if self.percent else f"{value:.{digits + 2}f}"
+        return f"{100 * value:.{digits}f}" if self.percent else f"{value:.{digits + 2}f}"
+
+    def difference(self, value: float, digits: int = 2) -> str:
+        """Return a difference of two values, signed: in percentage points, or with two more digits as it is."""
+        return signed(100 * value, digits) if self.percent else signed(value, digits + 2)
+
+    def check_classes(self, classes: int) -> Score:
+        """Return it, or raise if a graph has not the number of classes that it needs."""
+        if self.classes not in (None, classes):
+            raise InputError(f"score {self.name!r} needs {self.classes} classes, but the graph has {classes}.")
+        return self
 
     def measure(self, tally: Tally, runs: Iterable[tuple[Tensor, Tensor]]) -> FloatArray:
         """Return the score of each run, shape (R,), of its tally or of its logits and classes."""
@@ -186,18 +229,41 @@ def registered_scores() -> tuple[Score, ...]:
     return tuple(_SCORES.values())
 
 
+def scores_shown(score: Score) -> list[Score]:
+    """Return the scores that tables about one of them have: this one, and those that are always shown."""
+    return [score, *(each for each in registered_scores() if each.shown and each.name != score.name)]
+
+
 def score_fields() -> tuple[str, ...]:
     """Return the names that scores have in a record, of test and then of validation nodes."""
     return tuple(f"{part}_{name}" for part in ("test", "val") for name in _SCORES)
 
 
 def find_score(name: str) -> Score:
-    """Return the score of this name or alias, also of one in a record such as ``"test_accuracy"``."""
-    bare = str(name).removeprefix("test_").removeprefix("val_")
+    """Return the score of this name or alias, with hyphens or underscores, also of one in a record (``"test_loss"``).
+
+    Examples
+    --------
+    >>> find_score("macro-f1").title, find_score("log-loss").title, find_score("test_accuracy").title
+    ('macro F1', 'cross entropy', 'accuracy')
+    """
+    bare = str(name).replace("-", "_").removeprefix("test_").removeprefix("val_")
     for each in registered_scores():
         if bare in (each.name, *each.aliases):
             return each
-    raise InputError(f"score must be one of {', '.join(_SCORES)}, got {name!r}.")
+    known = (name for each in registered_scores() for name in (each.name, *each.aliases))
+    raise InputError(f"score must be one of {', '.join(each.replace('_', '-') for each in known)}, got {name!r:.80}.")
+
+
+def score_field(name: str) -> str:
+    """Return the name of a score in a record: of the test nodes, unless ``val_`` stands before it."""
+    part = "val" if str(name).replace("-", "_").startswith("val_") else "test"
+    return f"{part}_{find_score(name).name}"
+
+
+def titled(name: str) -> str:
+    """Return what a score in a record is in words, such as "test accuracy"."""
+    return f"{'validation' if score_field(name).startswith('val_') else 'test'} {find_score(name).title}"
 
 
 def outside_modules() -> tuple[str, ...]:
@@ -261,14 +327,18 @@ def _macro_f1(tally: Tally) -> FloatArray:
 
 _RANKING: dict[str, Any] = {"percent": True, "gathers": True, "shown": False}
 for _score in (
-    Score("accuracy", "accuracy", _accuracy, percent=True),
-    Score("balanced_accuracy", "balanced accuracy", _balanced_accuracy, percent=True),
-    Score("macro_f1", "macro F1", _macro_f1, percent=True),
-    Score("loss", "loss with weight decay", lambda tally: tally.loss, better="low"),
+    Score("accuracy", "accuracy", _accuracy, percent=True, meaning="the share of nodes classified correctly"),
+    Score("balanced_accuracy", "balanced accuracy", _balanced_accuracy, percent=True,
+          meaning="the mean over the classes of the share of their nodes classified correctly"),
+    Score("macro_f1", "macro F1", _macro_f1, percent=True, meaning="the mean of F1 over the classes"),
+    Score("loss", "loss with weight decay", lambda tally: tally.loss, better="low",
+          meaning="the cross entropy with the weight-decay term, as published losses are"),
     # The log loss of softmax(logits) is their cross entropy.
     Score("cross_entropy", "cross entropy", lambda tally: tally.cross_entropy, better="low", aliases=("log_loss",),
-          shown=False),
-    Score("roc_auc", "ROC AUC", partial(_one_against_the_rest, _area_under_roc), **_RANKING),
-    Score("average_precision", "average precision", partial(_one_against_the_rest, _average_precision), **_RANKING),
+          shown=False, meaning="the mean of −log p of the true class"),
+    Score("roc_auc", "ROC AUC", partial(_one_against_the_rest, _area_under_roc), **_RANKING,
+          meaning="how often a node of a class is ranked above one of the others, the mean over the classes"),
+    Score("average_precision", "average precision", partial(_one_against_the_rest, _average_precision), **_RANKING,
+          meaning="the area under the curve of precision over recall, the mean over the classes"),
 ):  # fmt: skip
     _SCORES[_score.name] = _score

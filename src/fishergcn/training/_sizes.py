@@ -60,6 +60,7 @@ class Sizes:
         nodes, features = graph.num_nodes, graph.features
         counts: FloatArray = np.diff(graph.adjacency.indptr) + 1.0
         crowding = (counts**2).sum() / counts.sum()
+        stored = nodes if features is None else features.nnz if sparse.issparse(features) else features.size
         matrix = method.matrix
         if entries is None:
             entries = matrix.entries(graph, config)
@@ -69,14 +70,15 @@ class Sizes:
             nodes=nodes,
             links=int(graph.adjacency.nnz),
             entries=float(entries),
-            features=graph.num_features or nodes,  # one for each node where there are none
-            stored=nodes if features is None else features.nnz if sparse.issparse(features) else features.size,
+            # One feature for each node where there are none.
+            features=(graph.num_features or nodes) + nodes * config.links_as_features,
+            stored=stored + int(graph.adjacency.nnz) * config.links_as_features,
             classes=graph.num_classes,
             **{
                 part: nodes if splits is None else max(len(getattr(split, part)) for split in splits)
                 for part in ("train", "val", "test")
             },
-            dense=features is not None and not sparse.issparse(features),
+            dense=features is not None and not sparse.issparse(features) and not config.links_as_features,
             crowding=float(crowding),
             clustered=matrix.clustered,
         )

@@ -21,7 +21,7 @@ from fishergcn.operators import SparseMatrix
 from fishergcn.spectrum import Spectrum
 from fishergcn.training import _scores
 from fishergcn.training._methods import parse_method
-from fishergcn.training._problem import Problem, prepare
+from fishergcn.training._problem import Problem, network_inputs, prepare
 
 
 def problem_key(problem: Problem) -> str:
@@ -63,16 +63,16 @@ def problem_from_arrays(arrays: Mapping[str, AnyArray]) -> Problem:
     parts = {name.removeprefix("graph_"): array for name, array in arrays.items() if name.startswith("graph_")}
     nodes, single = len(arrays["indptr"]) - 1, arrays.get("single")
     matrix = _sorted((arrays["data"], arrays["indices"], arrays["indptr"]), (nodes, nodes))
-    graph = Graph.from_arrays(parts)
+    graph, config = Graph.from_arrays(parts), TrainConfig.from_dict(facts["config"])
     return prepare(
         graph,
         parse_method(facts["method"]),
-        TrainConfig.from_dict(facts["config"]),
+        config,
         propagation=matrix,
         spectrum=spectrum,
         moved=arrays.get("moved"),
         operator=None if single is None else SparseMatrix.from_symmetric(matrix, single),
-        scaled=_scaled(graph, arrays),
+        scaled=_scaled(graph, config, arrays),
     )
 
 
@@ -90,9 +90,10 @@ def _importable(method: str) -> list[str]:
 
 def _ready_arrays(problem: Problem) -> dict[str, AnyArray]:
     """Return what each process would make for itself: X as it is scaled, and the values of Ã in float32."""
-    given, found, method = problem.graph.features, dict[str, AnyArray](), problem.method
+    found, method = dict[str, AnyArray](), problem.method
+    given = problem.inputs if method.trained else None
     number = np.float32 if problem.config.dtype == "float32" else np.float64
-    if method.trained and given is not None:
+    if given is not None:
         scaled: Any = problem.scaling.apply(given)
         values: Any = scaled.data if isinstance(scaled, sparse.csr_array) else scaled
         own: Any = given.data if isinstance(given, sparse.csr_array) else given
@@ -103,11 +104,13 @@ def _ready_arrays(problem: Problem) -> dict[str, AnyArray]:
     return found
 
 
-def _scaled(graph: Graph, arrays: Mapping[str, AnyArray]) -> Any:
+def _scaled(graph: Graph, config: TrainConfig, arrays: Mapping[str, AnyArray]) -> Any:
     """Return X as it is scaled, on the indices of the graph."""
-    given = graph.features
-    if "scaled" not in arrays or not isinstance(given, sparse.csr_array):
-        return arrays.get("scaled")
+    if "scaled" not in arrays:
+        return None
+    given = network_inputs(graph, config)
+    if not isinstance(given, sparse.csr_array):
+        return arrays["scaled"]
     return _sorted((arrays["scaled"], given.indices, given.indptr), given.shape)
 
 

@@ -1,0 +1,209 @@
+"""An ensemble: several trained models that predict as one.
+
+    p = Σ_k s_k softmax(z_k / T_k)
+
+with the share s_k and the temperature T_k of each member k, on one graph and one split.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fishergcn._base.types import FloatArray, MatrixLike
+from fishergcn.errors import InputError
+from fishergcn.models._facts import ENSEMBLE, MemberFacts
+from fishergcn.models._trained import TrainedModel
+from fishergcn.nn import Base
+from fishergcn.training import Method, RunRecord, Targets, measure
+
+if TYPE_CHECKING:
+    from fishergcn.graph import Graph
+    from fishergcn.nn import Features
+    from fishergcn.operators import Operator
+
+
+class _Mean(Base):
+    """What cards and pages say of an ensemble."""
+
+    name = ENSEMBLE
+    title = "an ensemble, the mean of several models,"
+    summary = "the mean of several models"
+    trained = True
+
+
+@dataclass(frozen=True)
+class EnsembleMethod(Method):
+    """The method of an ensemble, which has no network of its own."""
+
+    linked: bool = True
+
+    @property
+    def described(self) -> Base:
+        """What is known of it."""
+        return _Mean()
+
+    @property
+    def uses_graph(self) -> bool:
+        """Whether a member reads the links."""
+        return self.linked
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Ensemble(TrainedModel):
+    """Several models that predict as one: the mean of their probabilities, by shares, each at its temperature.
+
+    :func:`fishergcn.fit` makes one where that is better than the best single model. It predicts, also new nodes, is
+    saved, loaded and reported like any :class:`TrainedModel`; what needs one network is done with a member.
+
+    Attributes
+    ----------
+    members : tuple of TrainedModel
+        The models.
+    shares, temperatures : tuple of float
+        s_k, which add up to 1, and T_k.
+
+    Examples
+    --------
+    >>> import numpy as np, fishergcn
+    >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4), labels=[0, 0, 1, 1])
+    >>> split = fishergcn.splits.Split("mine", train=[0, 3], val=[1], test=[2])
+    >>> options = {"config": fishergcn.TrainConfig(max_epochs=50), "keep_weights": True}
+    >>> trained = [fishergcn.train(graph, name, split, **options) for name in ("gcn", "mlp")]
+    >>> models = [TrainedModel.from_records(graph, each, split) for each in trained]
+    >>> both = Ensemble.of(models, shares=[0.5, 0.5], temperatures=[1.0, 1.0])
+    >>> np.allclose(both.probabilities(), (models[0].probabilities() + models[1].probabilities()) / 2)
+    True
+    """
+
+    members: tuple[TrainedModel, ...] = ()
+    shares: tuple[float, ...] = ()
+    temperatures: tuple[float, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        models: Sequence[TrainedModel],
+        shares: Sequence[float],
+        temperatures: Sequence[float],
+        *,
+        kind: str = "mean",
+    ) -> Ensemble:
+        """Join models of one graph and one split; the shares must add up to 1."""
+        if len(models) < 2 or not len(models) == len(shares) == len(temperatures):
+            raise InputError("an ensemble needs two models or more, with a share and a temperature each.")
+        if not (abs(sum(shares) - 1) < 1e-6 and min(shares) > 0 and min(temperatures) > 0):
+            raise InputError(f"the shares of an ensemble must be positive and add up to 1, got {list(shares)}.")
+        first = models[0].only()
+        for each in models:
+            same = each.graph is first.graph or each.graph.digest == first.graph.digest
+            if not same or each.record.split != first.record.split:
+                raise InputError("the members of an ensemble must be of one graph and one split.")
+        made = cls.joined([each.only() for each in models], shares, temperatures)
+        return dataclasses.replace(made, records=(made._record(kind),))
+
+    @classmethod
+    def joined(
+        cls,
+        members: Sequence[TrainedModel],
+        shares: Sequence[float],
+        temperatures: Sequence[float],
+        record: RunRecord | None = None,
+    ) -> Ensemble:
+        """Return an ensemble of members that fit together, with what is known of it."""
+        first, linked = members[0], any(each.method.uses_graph for each in members)
+        method = EnsembleMethod(ENSEMBLE, ENSEMBLE, False, False, 1, False, linked)
+        return cls(
+            graph=first.graph,
+            method=method,
+            config=first.config,
+            weights={},
+            records=() if record is None else (record,),
+            runs=first.runs,
+            _sizes=first._sizes,
+            members=tuple(members),
+            shares=tuple(map(float, shares)),
+            temperatures=tuple(map(float, temperatures)),
+        )
+
+    def _record(self, kind: str) -> RunRecord:
+        """Return what is known of the ensemble as a run: its scores, and the time of all members."""
+        known = [each.record for each in self.members]
+        scores: dict[str, float] = {}
+        out = self.logits()
+        if self.runs and self.graph.labels is not None:
+            for part in ("val", "test"):
+                nodes = getattr(self.runs[0].split, part)
+                if len(nodes):
+                    targets = Targets.of(
+                        [nodes], np.asarray(self.graph.labels), None, torch.device("cpu"), torch.float64
+                    )
+                    scores |= {f"{part}_{name}": float(value[0]) for name, value in measure(out, targets).items()}
+        return dataclasses.replace(
+            known[0],
+            method=ENSEMBLE,
+            scores=scores,
+            curves={},
+            shape=[],
+            epochs=max(each.epochs for each in known),
+            seconds=sum(each.seconds for each in known),
+            extra={"kind": kind, "members": len(known)},
+            weights=None,
+        )
+
+    def __len__(self) -> int:
+        return 1
+
+    def only(self, run: int | None = None) -> TrainedModel:
+        """Return the ensemble itself: it predicts as one."""
+        return self
+
+    def to(self, device: torch.device | str, dtype: torch.dtype) -> TrainedModel:
+        """Return the ensemble with its members on a device, in a precision."""
+        return dataclasses.replace(self, members=tuple(each.to(device, dtype) for each in self.members))
+
+    def _mixed(self, logits: Sequence[Tensor]) -> Tensor:
+        """Return log p from the logits (n, 1, C) of each member."""
+        parts = [
+            torch.log_softmax(each.double().cpu() / heat, dim=-1) + float(np.log(share))
+            for each, share, heat in zip(logits, self.shares, self.temperatures, strict=True)
+        ]
+        return torch.logsumexp(torch.stack(parts), dim=0)
+
+    @torch.no_grad()
+    def _logits(self, operator: Operator | None, features: Features | None) -> Tensor:
+        if operator is not None or features is not None:
+            self.check_network()
+        return self._mixed([each._logits(None, None) for each in self.members])
+
+    @torch.no_grad()
+    def logits_of_new(self, links: MatrixLike, features: MatrixLike) -> Tensor:
+        """Return log p (m, 1, C) of new nodes that join the graph one by one."""
+        return self._mixed([each.logits_of_new(links, features) for each in self.members])
+
+    def probabilities(self, graph: Graph | None = None) -> FloatArray:
+        """Return the probability of each class for every node, n x C, of the graph or of another one."""
+        if graph is None:
+            found: FloatArray = torch.exp(self._logits(None, None)[:, 0]).numpy()
+            return found
+        parts = [torch.from_numpy(np.log(np.maximum(each.probabilities(graph), 1e-300))) for each in self.members]
+        mixed: FloatArray = torch.exp(self._mixed([each[:, None] for each in parts])[:, 0]).numpy()
+        return mixed
+
+    def check_network(self, *, links: bool = False, weights: bool = False, symmetric: bool = False) -> None:
+        """Raise: there are several networks."""
+        raise InputError(
+            f"the model is an ensemble of {len(self.members)} models, and one network is needed here: "
+            "model.members has them; fit(ensemble=False) or --no-ensemble chooses a single one."
+        )
+
+    def facts(self) -> tuple[MemberFacts, ...]:
+        """Return what is written of the members."""
+        facts = zip(self.members, self.shares, self.temperatures, strict=True)
+        return tuple(MemberFacts(each.record, share, heat) for each, share, heat in facts)

@@ -1,0 +1,139 @@
+"""The choice between candidates and means of them, by nodes that no candidate has learned from or was stopped by.
+
+An ensemble is a mean of probabilities, p = Σ_k s_k p_k. Two kinds are tried: the mean of the k candidates with the least
+cross entropy, and greedy selection with replacement (Caruana et al., ICML 2004), which adds in each of 25 rounds the
+candidate that lowers the cross entropy of the mean most. An ensemble is one contender among the candidates: where it is
+compared with them, its members were chosen on the other inner splits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from fishergcn._base.types import FloatArray, IntArray
+from fishergcn.training import Score, score_of
+
+_ROUNDS = 25
+_MEANS = (3, 5)
+_LEAST = 1e-12  # of a probability, whose logarithm is taken
+_FEWEST_SHARE = 0.05  # of a member; smaller ones cost a prediction and change nothing
+
+Shares: TypeAlias = "dict[str, float]"  # of each member, adding up to 1
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What candidates say of the nodes that judge, inner split by inner split.
+
+    ``probabilities`` has for each candidate P of shape (N_s, C) for each inner split s; ``labels`` the classes (N_s,).
+    """
+
+    probabilities: Mapping[str, Sequence[FloatArray]]
+    labels: Sequence[IntArray]
+    score: Score
+
+    def without(self, split: int) -> Judged:
+        """Leave out an inner split."""
+        kept = [at for at in range(len(self.labels)) if at != split]
+        some = {name: [each[at] for at in kept] for name, each in self.probabilities.items()}
+        return Judged(some, [self.labels[at] for at in kept], self.score)
+
+    def mixed(self, shares: Mapping[str, float], split: int) -> FloatArray:
+        """Return the probabilities of a mean on an inner split."""
+        total: FloatArray = sum(share * self.probabilities[name][split] for name, share in shares.items())  # type: ignore[assignment]
+        return total
+
+    def values(self, shares: Mapping[str, float], split: int) -> tuple[float, float]:
+        """Return the score, such that higher is better, and the cross entropy of a mean on an inner split."""
+        found, labels = self.mixed(shares, split), self.labels[split]
+        right = found[np.arange(len(labels)), labels]
+        value = score_of(self.score, np.log(np.maximum(found, _LEAST)), labels)
+        return self.score.gain(value), float(-np.log(np.maximum(right, _LEAST)).mean())
+
+    def right(self, name: str) -> list[FloatArray]:
+        """Return the probability of the true class, inner split by inner split."""
+        found = zip(self.probabilities[name], self.labels, strict=True)
+        return [each[np.arange(len(own)), own] for each, own in found]
+
+
+def choose(judged: Judged, *, ensembles: bool = True) -> tuple[str, Shares]:
+    """Return the name of the best contender, a candidate or a kind of ensemble, and its members with their shares."""
+    splits = range(len(judged.labels))
+    alone = {name: {name: 1.0} for name in judged.probabilities}
+    values = {name: [judged.values(shares, at) for at in splits] for name, shares in alone.items()}
+    kinds = kinds_of(judged) if ensembles and len(splits) > 1 else []
+    for kind in kinds:
+        values[kind] = [judged.values(members(judged.without(at), kind), at) for at in splits]
+    best = best_of(values)
+    return best, alone[best] if best in alone else members(judged, best)
+
+
+def kinds_of(judged: Judged) -> list[str]:
+    """Return which ensembles there can be."""
+    count = len(judged.probabilities)
+    means = [f"mean of the {number} best" for number in _MEANS if number <= count]
+    return [*means, "weighted mean"] if count > 1 else []
+
+
+def members(judged: Judged, kind: str) -> Shares:
+    """Return the members of an ensemble, chosen on all inner splits."""
+    right = {name: judged.right(name) for name in judged.probabilities}
+    if kind == "weighted mean":
+        return _greedy(right)
+    losses = {name: _loss(each) for name, each in right.items()}
+    number = int(kind.split()[3])
+    best = sorted(losses, key=lambda name: losses[name])[:number]
+    return dict.fromkeys(best, 1.0 / number)
+
+
+def _loss(right: Iterable[FloatArray]) -> float:
+    """Return the mean over inner splits of the cross entropy, from the probabilities of the true class."""
+    return float(np.mean([-np.log(np.maximum(each, _LEAST)).mean() for each in right]))
+
+
+def _greedy(right: Mapping[str, Sequence[FloatArray]]) -> Shares:
+    drawn = dict.fromkeys(right, 0)
+    total = [np.zeros_like(each) for each in next(iter(right.values()))]
+    for count in range(1, _ROUNDS + 1):
+        losses = {
+            name: _loss((old + new) / count for old, new in zip(total, each, strict=True))
+            for name, each in right.items()
+        }
+        best = min(losses, key=lambda name: losses[name])
+        drawn[best] += 1
+        total = [old + new for old, new in zip(total, right[best], strict=True)]
+    kept = {name: count for name, count in drawn.items() if count >= _FEWEST_SHARE * _ROUNDS}
+    return {name: count / sum(kept.values()) for name, count in kept.items()}
+
+
+def best_of(values: Mapping[str, Sequence[tuple[float, float]]]) -> str:
+    """Return the contender with the least cross entropy among those whose score may be the best.
+
+    Its mean score is within one standard error of the best, of the difference, paired split by split. Cross entropy
+    sees smaller differences than most scores; of equal ones the first is taken.
+    """
+    means = {name: float(np.mean([value for value, _ in each])) for name, each in values.items()}
+    best = max(means, key=lambda name: means[name])
+    staying = []
+    for name, each in values.items():
+        gaps = np.array([top - own for (top, _), (own, _) in zip(values[best], each, strict=True)])
+        error = gaps.std(ddof=1) / math.sqrt(len(gaps)) if len(gaps) > 1 else 0.0
+        if gaps.mean() <= error:
+            staying.append(name)
+    return min(staying, key=lambda name: float(np.mean([loss for _, loss in values[name]])))
+
+
+def nested(judged: Judged, *, ensembles: bool = True) -> list[FloatArray]:
+    """Return the probabilities on each inner split of what the others choose: the whole choice is made without it.
+
+    With a single inner split there is nothing to leave out.
+    """
+    splits = range(len(judged.labels))
+    if len(splits) == 1:
+        return [judged.mixed(choose(judged, ensembles=ensembles)[1], 0)]
+    return [judged.mixed(choose(judged.without(at), ensembles=ensembles)[1], at) for at in splits]

@@ -1,0 +1,115 @@
+"""How well a model does on nodes that nobody has labeled: an estimate with its interval, from nodes set aside.
+
+Labeled nodes may be chosen class by class, so that their classes are not as frequent as those of the other nodes. The
+shares π of the classes among unlabeled nodes are found from what the model says of them: with M_cd the mean probability
+of class c for nodes of class d that were set aside, and b_c that of unlabeled nodes,
+
+    π = argmin_{π ≥ 0} ‖M π - b‖² + λ² ‖π - ρ‖²,
+
+normalized, where ρ are the shares among labeled nodes (Lipton et al., ICML 2018, with a ridge). Nodes of class c then
+count π_c / ρ_c.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import optimize, special
+
+from fishergcn._base.types import FloatArray, IntArray
+from fishergcn.training import Score, score_of
+
+_RIDGE = 0.05
+_DRAWS = 200
+_LEAST = 1e-12
+
+
+@dataclass(frozen=True)
+class Honest:
+    """A score of nodes that nobody has labeled: its estimate and an interval of 95%."""
+
+    value: float
+    low: float
+    high: float
+
+
+def class_shares(judged: FloatArray, labels: IntArray, others: FloatArray) -> FloatArray:
+    """Return π (C,) among nodes of which only probabilities (U, C) are known, from nodes (N, C) of known class (N,)."""
+    classes = judged.shape[1]
+    known = np.bincount(labels, minlength=classes) / len(labels)
+    if len(others) == 0:
+        return known
+    there = [judged[labels == each].mean(axis=0) if known[each] else np.eye(classes)[each] for each in range(classes)]
+    matrix, target = np.array(there).T, others.mean(axis=0)
+    both = np.vstack([matrix, _RIDGE * np.eye(classes)])
+    found, _ = optimize.nnls(both, np.concatenate([target, _RIDGE * known]))
+    found = np.where(known > 0, found, 0.0)
+    return np.asarray(found / found.sum()) if found.sum() > 0 else known
+
+
+def weights_of(labels: IntArray, shares: FloatArray) -> FloatArray:
+    """Return how much each node counts, 1 on average, so that classes count as their shares."""
+    known = np.bincount(labels, minlength=len(shares)) / len(labels)
+    weights = np.divide(shares, known, out=np.zeros_like(shares), where=known > 0)[labels]
+    return np.asarray(weights / weights.mean())
+
+
+def estimated(
+    score: Score,
+    probabilities: Sequence[FloatArray],
+    labels: Sequence[IntArray],
+    shares: FloatArray,
+    unlabeled: int,
+    other: Sequence[FloatArray] | None = None,
+) -> Honest:
+    """Estimate a score on unlabeled nodes, or by how much it exceeds that of another model.
+
+    ``probabilities`` (N_s, C) and ``labels`` (N_s,) are of nodes set aside in each inner split s; ``other`` those of the
+    other model on the same nodes. The variance adds up what is due to these nodes (from draws of as many as they are
+    worth, with the weights of their classes), to the finite number of unlabeled nodes, and to trainings that differ
+    between inner splits by more than that.
+    """
+    drawn = [_draws(score, *each, shares) for each in zip(probabilities, labels, other or probabilities, strict=True)]
+    if other is None:
+        drawn = [(value, spread, size) for (value, _), (spread, _), size in drawn]
+    else:
+        drawn = [(value - than, paired, size) for (value, than), (_, paired), size in drawn]
+    values, spreads, sizes = (np.array(each) for each in zip(*drawn, strict=True))
+    shares_of_splits = sizes / sizes.sum()
+    value = float((shares_of_splits * values).sum())
+    of_nodes = float((shares_of_splits**2 * spreads**2).sum())
+    count = len(values)
+    apart = float(values.var(ddof=1) - (spreads**2).mean()) if count > 1 else 0.0
+    one_node = of_nodes * float(sizes.sum())  # the variance of the score of one node, about
+    variance = of_nodes + one_node / max(unlabeled, 1) * (unlabeled > 0) + max(apart, 0.0) * (1 + 1 / count)
+    half = float(special.ndtri(0.975)) * math.sqrt(variance)
+    low, high = score.bounds if other is None else (-math.inf, math.inf)
+    return Honest(value, max(value - half, low), min(value + half, high))
+
+
+def _draws(
+    score: Score, found: FloatArray, labels: IntArray, other: FloatArray, shares: FloatArray
+) -> tuple[tuple[float, float], tuple[float, float], float]:
+    """Return the scores of two models, the spread of the first and of their difference, and how many nodes count."""
+    weights = weights_of(labels, shares)
+    worth = float(weights.sum() ** 2 / (weights**2).sum())
+    rng = np.random.default_rng(2019)
+    size = max(round(worth), 2)
+    both = [np.log(np.maximum(each, _LEAST)) for each in (found, other)]
+    drawn = rng.choice(len(labels), (_DRAWS, size), p=weights / weights.sum())
+    values = np.array([[score_of(score, each[at], labels[at]) for each in both] for at in drawn])
+    values = values[np.isfinite(values).all(axis=1)]
+    if len(values) < 2:
+        return (math.nan, math.nan), (math.nan, math.nan), worth
+    means = values.mean(axis=0)
+    if score.name == "accuracy":
+        hits = [each.argmax(axis=1) == labels for each in both]
+        means = np.array([float((weights * hit).mean()) for hit in hits])
+    return (
+        (float(means[0]), float(means[1])),
+        (float(values[:, 0].std(ddof=1)), float((values[:, 0] - values[:, 1]).std(ddof=1))),
+        worth,
+    )

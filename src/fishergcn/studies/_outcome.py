@@ -1,0 +1,219 @@
+"""What came out of a choice: scores with intervals for each candidate and for the model, and sentences made of them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fishergcn._base.types import FloatArray
+from fishergcn.models import Candidate, Selection, TrainedModel
+from fishergcn.studies._candidates import words_of
+from fishergcn.studies._ensembles import Judged, Shares, nested
+from fishergcn.studies._honest import Honest, class_shares, estimated
+from fishergcn.studies._inner import known_homophily
+
+if TYPE_CHECKING:
+    from fishergcn.studies._choice import Choice, Key
+
+_COMMON = 0.7  # the share of the most frequent class from which on accuracy says little
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A choice that was made: ``judged`` on the inner splits of the finalists, ``own`` on those of each candidate."""
+
+    choice: Choice
+    chosen: str
+    shares: Shares
+    judged: Judged
+    model: TrainedModel
+    best: Mapping[str, Key]
+    own: Mapping[str, Judged]
+
+    @cached_property
+    def predicted(self) -> list[FloatArray]:
+        """What the whole choice, made without an inner split, says of the nodes that judge there."""
+        return nested(self.judged, ensembles=self.choice.ensembles)
+
+    @cached_property
+    def unlabeled(self) -> int:
+        """How many nodes are neither for training nor for validation."""
+        split = self.choice.split
+        return self.choice.graph.num_nodes - len(split.train) - len(split.val)
+
+    @cached_property
+    def classes(self) -> FloatArray:
+        """The shares of the classes among unlabeled nodes."""
+        split, every = self.choice.split, np.ones(self.choice.graph.num_nodes, dtype=np.bool_)
+        every[split.train] = every[split.val] = False
+        found, labels = np.concatenate(self.predicted), np.concatenate(self.judged.labels)
+        return class_shares(found, labels, self.model.probabilities()[every])
+
+    def _estimated(self, found: list[FloatArray], other: list[FloatArray] | None = None) -> Honest:
+        return estimated(self.choice.score, found, self.judged.labels, self.classes, self.unlabeled, other)
+
+    @cached_property
+    def constant(self) -> list[FloatArray]:
+        """What the most frequent class of the training nodes says of the nodes that judge."""
+        labels = np.asarray(self.choice.graph.labels)[self.choice.split.train]
+        shares = np.bincount(labels, minlength=len(self.classes)) / len(labels)
+        return [np.tile(np.maximum(shares, 1e-6), (len(each), 1)) for each in self.judged.labels]
+
+    def _of(self, name: str) -> list[FloatArray]:
+        return list(self.judged.probabilities[name])
+
+    def _best(self, *, linked: bool) -> str | None:
+        """Return the finalist with the best score, of those with links or of those without."""
+        finalists = [
+            _full(key) for key in self.best.values()
+            if _full(key) in self.judged.probabilities and self.choice._recipe(key).linked == linked
+        ]  # fmt: skip
+        gain = self.choice.score.gain
+        values = {name: gain(self._estimated(self._of(name)).value) for name in finalists}
+        return max(values, key=lambda name: values[name]) if values else None
+
+    def selection(self) -> Selection:
+        """Return all of it."""
+        value, majority = self._estimated(self.predicted), self._estimated(self.constant)
+        ahead = self._estimated(self.predicted, self.constant)
+        sign = 1 if self.choice.score.better == "high" else -1
+        free, linked = self._best(linked=False), self._best(linked=True)
+        without = math.nan if free is None else self._estimated(self._of(free)).value
+        gain = None if free is None or linked is None else self._estimated(self._of(linked), self._of(free))
+        found = Selection(
+            candidates=tuple(self._candidates()),
+            chosen=self.chosen if len(self.shares) > 1 else self._short(self.chosen),
+            score=self.choice.score.name,
+            value=value.value,
+            low=value.low,
+            high=value.high,
+            majority=majority.value,
+            majority_low=min(sign * ahead.low, sign * ahead.high),
+            without_links=without,
+            gain=math.nan if gain is None else gain.value,
+            gain_low=math.nan if gain is None else gain.low,
+            gain_high=math.nan if gain is None else gain.high,
+            homophily=known_homophily(self.choice.graph, self.choice.split),
+            judges=sum(map(len, self.judged.labels)),
+            splits=len(self.judged.labels),
+            seconds=time.monotonic() - self.choice.clock.started,
+        )
+        words = tuple(
+            sentences(
+                found, self._common(), None if linked is None else self._short(linked), free and self._short(free)
+            )
+        )
+        return _with(found, words)
+
+    def _common(self) -> float:
+        return float(self.classes.max())
+
+    def _short(self, name: str) -> str:
+        return next(key[0] for key in self.choice.records if _full(key) == name)
+
+    def _candidates(self) -> Iterator[Candidate]:
+        choice = self.choice
+        names = {key[0]: choice._recipe(key) for key in choice.records} | choice.recipe
+        for name, recipe in names.items():
+            key, judged = self.best.get(name), self.own.get(name)
+            words = words_of(recipe) + name.removeprefix(recipe.name)
+            if key is None or judged is None:
+                why = choice.left_out.get(name, "it diverged or failed")
+                yield Candidate(name, recipe.method, dict(recipe.settings), words, left_out=why)
+                continue
+            found = estimated(
+                choice.score, judged.probabilities[_full(key)], judged.labels, self.classes, self.unlabeled
+            )
+            losses = [judged.values({_full(key): 1.0}, at)[1] for at in range(len(judged.labels))]
+            runs = [record for each, some in choice.records.items() if each[0] == name for record in some.values()]
+            settings = dict(recipe.settings) | dict(choice.preparations.get(key[1], {}))
+            yield Candidate(
+                name, recipe.method, settings, words, found.value, found.low, found.high, float(np.mean(losses)),
+                len(judged.labels), sum(record.seconds for record in runs), self.shares.get(_full(key), 0.0),
+            )  # fmt: skip
+
+
+def _full(key: Key) -> str:
+    return ": ".join(each for each in key if each)
+
+
+def _with(found: Selection, words: tuple[str, ...]) -> Selection:
+    import dataclasses
+
+    return dataclasses.replace(found, sentences=words)
+
+
+def sentences(found: Selection, common: float, linked: str | None, free: str | None) -> Iterator[str]:
+    """Yield in words what to expect of the model, what it is, and how much the links add."""
+    score, tried = found.entry, [each for each in found.candidates if each.tried]
+    interval = f"95% interval {score.text(found.low, 1)} to {score.text(found.high, 1)}"
+    useless = not found.majority_low > 0
+    if useless:
+        yield (
+            f"Do not use this model: its {score.title} is not clearly better than always answering the most frequent "
+            f"class ({score.text(found.value, 1)} against {score.text(found.majority, 1)}). More labels, other features "
+            "or links are needed" + (", or another score." if common < 1 else ".")
+        )
+    yield (
+        f"Expected {score.title} on nodes without a label: {score.text(found.value, 1)} ({interval}); always answering "
+        f"the most frequent class has {score.text(found.majority, 1)}"
+        + (
+            ""
+            if math.isnan(found.without_links)
+            else f", the best model without links {score.text(found.without_links, 1)}"
+        )
+        + "."
+    )
+    members = [each for each in found.candidates if each.share > 0]
+    if len(members) > 1:
+        listed = ", ".join(f"{each.share:.0%} {each.name}" for each in sorted(members, key=lambda each: -each.share))
+        yield f"An ensemble, {found.chosen} of {len(members)} models ({listed}), was chosen from {len(tried)} candidates."
+    else:
+        words = f" ({members[0].words})" if members and members[0].words != found.chosen else ""
+        yield f"{found.chosen}{words} was chosen from {len(tried)} candidates."
+    yield (
+        f"The estimate is from {found.judges:,} labeled nodes that were set aside in {_counted(found.splits)}: the model "
+        "was chosen, stopped and calibrated without them."
+    )
+    if not useless and score.name == "accuracy" and common > _COMMON:
+        yield (
+            f"About {common:.0%} of the nodes are of one class, so accuracy says little about the others: consider "
+            "balanced-accuracy or roc-auc as the score."
+        )
+    if math.isfinite(found.gain) and linked is not None and free is not None:
+        yield from _about_links(found, linked, free)
+    if math.isfinite(found.homophily):
+        yield f"Of the links between nodes of known class, {found.homophily:.0%} join nodes of the same class."
+    reasons: dict[str, list[str]] = {}
+    for each in found.candidates:
+        if each.left_out:
+            reasons.setdefault(each.left_out, []).append(each.name)
+    for why, names in reasons.items():
+        yield f"{' and '.join(names)} {'was' if len(names) == 1 else 'were'} left out: {why}."
+
+
+def _counted(count: int) -> str:
+    return f"{count} inner split{'s' * (count > 1)}"
+
+
+def _about_links(found: Selection, linked: str, free: str) -> Iterator[str]:
+    score = found.entry
+    better, worse = (
+        (found.gain_low > 0, found.gain_high < 0)
+        if score.better == "high"
+        else (found.gain_high < 0, found.gain_low > 0)
+    )
+    words = "help" if better else "hurt" if worse else "make no clear difference"
+    yield (
+        f"The links {words}: {linked}, the best single model that reads them, is {score.difference(found.gain, 1)}{score.unit} "
+        f"from {free}, the best that does not (95% interval {score.difference(found.gain_low, 1)} to "
+        f"{score.difference(found.gain_high, 1)})."
+    )
+    if worse:
+        yield "Warning: the links of this graph hurt; a network that ignores them does better."
