@@ -327,11 +327,15 @@ def test_a_loss_must_be_a_tensor(data, training) -> None:
 def test_the_code_of_the_guide_runs() -> None:
     page = Path(__file__).resolve().parents[2] / "docs" / "guide_pyg.md"
     blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
-    loop, batches, graphs, attention, nodes, features, encoding = blocks
+    consistency, loop, diagnosis, both, batches, graphs, attention, nodes, features, encoding = blocks
     assert "refresh" in attention  # of a model that is not on the page
     found: dict[str, Any] = {}
-    exec(loop.replace("range(200)", "range(2)") + batches + graphs, found)
+    exec(consistency.replace("range(20)", "range(2)"), found)
     assert np.isfinite(found["loss"].item())
+    assert all(each.grad.abs().sum() > 0 for each in found["model"].parameters())
+    exec(loop.replace("range(200)", "range(2)") + diagnosis + both + batches + graphs, found)
+    assert np.isfinite(found["loss"].item())
+    assert len(found["passes"]) == 5
     assert found["adversary"].xi.grad.abs().sum() > 0
     assert found["many"].xi.grad.abs().sum() > 0
     exec(nodes + features + encoding, found)
