@@ -93,7 +93,7 @@ WEIGHTED: dict[str, tuple[Callable[[], nn.Module], int]] = {
 }
 
 
-def check(make, kind, keep: bool, self_links: int = 1, weighted: bool = False) -> None:
+def check(make, kind, keep: bool, self_links: int = 1, weighted: bool = False, compiled: bool = False) -> None:
     """Compare ``average`` with the mean of dense passes."""
     torch.manual_seed(0)
     data, model = graph(weighted), make().double().train()
@@ -107,7 +107,13 @@ def check(make, kind, keep: bool, self_links: int = 1, weighted: bool = False) -
     wanted = torch.stack([weigh(each(*inputs)) for each in passes]).mean()
     expected = torch.autograd.grad(wanted, leaves, allow_unused=True)
     adversary.attach(model)
-    found = adversary.average(lambda: weigh(model(*inputs)), keep=keep)
+    runs = model
+    if compiled:
+        torch._dynamo.reset()
+        state, runs = adversary.get_generator_state(), torch.compile(model, backend="aot_eager")
+        adversary.average(lambda: weigh(runs(*inputs)))  # the first pass runs as it is written
+        adversary.set_generator_state(state)
+    found = adversary.average(lambda: weigh(runs(*inputs)), keep=keep)
     found.backward()
     torch.testing.assert_close(found, wanted, rtol=1e-12, atol=0)
     assert deviation([each.grad for each in leaves], list(expected)) < 1e-10
@@ -133,3 +139,16 @@ ON_WEIGHTS = [(name, BuresAdversary) for name in WEIGHTED] + [("GCNConv", NodeAd
 @pytest.mark.parametrize(("name", "kind"), ON_WEIGHTS)
 def test_layers_on_weighted_links(name, kind) -> None:
     check(WEIGHTED[name][0], kind, keep=False, self_links=WEIGHTED[name][1], weighted=True)
+
+
+EVERY = [(name, kind, 1) for name in RENORMALIZED for kind in (BuresAdversary, NodeAdversary)] + [
+    (name, BuresAdversary, self_links) for name, (_, self_links) in OTHERS.items()
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize(("name", "kind", "self_links"), EVERY)
+def test_compiled_layers(name, kind, self_links, keep) -> None:
+    make = RENORMALIZED[name] if name in RENORMALIZED else OTHERS[name][0]
+    check(make, kind, keep, self_links, compiled=True)
