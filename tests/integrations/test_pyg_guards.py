@@ -491,6 +491,17 @@ def test_a_diagnosis_tells_what_the_adversary_does_and_leaves_no_trace(data, kin
     assert math.isnan(adversary.diagnose(lambda: closure()[0]).effect)
 
 
+def test_a_diagnosis_leaves_no_trace_outside_of_the_attached_layer_or_after_an_error(data) -> None:
+    model = Normed(nn.BatchNorm1d(6))
+    adversary = BuresAdversary(data, RANK).attach(model.conv)
+    before = [each.clone() for each in (*model.buffers(), adversary.get_generator_state())]
+    adversary.diagnose(lambda: model(data.x, data.edge_index).square().mean())
+    with pytest.raises(ZeroDivisionError):
+        adversary.diagnose(lambda: model(data.x, data.edge_index).sum() / (1 // 0))
+    after = (*model.buffers(), adversary.get_generator_state())
+    assert all(torch.equal(one, other) for one, other in zip(before, after, strict=True))
+
+
 def test_the_state_of_an_adversary_on_features_holds_its_draws(data) -> None:
     one, other = FeatureAdversary(0.05, seed=1), FeatureAdversary(0.05, seed=2)
     other.load_state_dict(one.state_dict())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -214,25 +215,30 @@ class LayerAdversary(SpectralAdversary):
 
         def run() -> tuple[Tensor, Tensor | None]:
             with torch.random.fork_rng(devices):  # the same dropout masks
-                found = closure()
-            loss, logits = found if isinstance(found, tuple) else (found, None)
+                given = closure()
+            loss, logits = given if isinstance(given, tuple) else (given, None)
             return _tensor(loss).detach().mean(), None if logits is None else _tensor(logits).detach()
 
-        with RunningStatistics(self._roots):
-            plain, before = run()
-            draws, make_pass = self._passes(batch)
-            losses, effects = [], []
-            for draw in draws:
-                perturbation = make_pass(draw)
-                perturbation.only_training = False
-                with self._in_force(perturbation):
-                    loss, logits = run()
-                losses.append(loss)
-                effects.append(torch.nan if before is None or logits is None else float((logits - before).abs().mean()))
-        self.set_generator_state(state)
+        found = []
+        try:
+            with RunningStatistics(self._roots) as statistics:
+                draws, make_pass = self._passes(batch)
+                for draw in draws:
+                    perturbation = make_pass(draw)
+                    perturbation.only_training, perturbation.statistics = False, statistics
+                    with self._in_force(perturbation):
+                        found.append(run())
+                    check_rows(perturbation, batch)
+                plain, logits = run()
+        finally:
+            self.set_generator_state(state)
+        moves = [
+            math.nan if logits is None or each is None else float((each - logits).abs().mean()) for _, each in found
+        ]
         last, self._diagnosed = self._diagnosed, self.xi.detach().clone()
         moved = float((self.xi - last.to(self.xi.device)).abs().max())
-        return Diagnosis(float(plain), float(torch.stack(losses).mean()), sum(effects) / len(effects), moved)
+        perturbed = float(torch.stack([loss for loss, _ in found]).mean())
+        return Diagnosis(float(plain), perturbed, sum(moves) / len(moves), moved)
 
     @contextmanager
     def _in_force(self, perturbation: InForce) -> Iterator[None]:
