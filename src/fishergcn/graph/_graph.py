@@ -315,9 +315,11 @@ class Graph:
 
     @classmethod
     def from_pyg(cls, data: Data, **arguments: Any) -> Graph:
-        """Build a graph from a PyTorch Geometric ``Data``: edge_index, edge_weight, x, y and masks.
+        """Build a graph from a PyTorch Geometric ``Data``: edge_index or adj_t, weights, x, y and masks.
 
-        ``arguments`` go to :meth:`from_edges`; edge_index must list both arcs of a link unless
+        Weights are those of ``edge_weight`` or else, if it is a single column of numbers, of ``edge_attr``, as
+        :class:`fishergcn.integrations.pyg.BuresAdversary` reads them. ``arguments`` go to :meth:`from_edges`:
+        ``weights=None`` leaves weights out, and edge_index must list both arcs of a link unless
         ``directed="symmetrize"`` is among them.
 
         Examples

@@ -94,16 +94,28 @@ def _short(error: Exception) -> str:
 
 def pyg_arguments(data: Data) -> dict[str, Any]:
     """Return the arguments of ``Graph.from_edges`` for a PyG ``Data`` (duck-typed: torch alone is needed)."""
-    if getattr(data, "edge_index", None) is None:
-        raise InputError("data must have an edge_index; torch_geometric.utils converts from other forms.")
+    index, weight = getattr(data, "edge_index", None), getattr(data, "edge_weight", None)
+    matrix = getattr(data, "adj_t", None)
+    if index is None and matrix is None:
+        raise InputError("data must have an edge_index or adj_t; torch_geometric.utils converts from other forms.")
+    if index is None:
+        utils = require("torch_geometric.utils", extra="pyg", purpose="Graph.from_pyg with adj_t")
+        index, weight = utils.to_edge_index(matrix)
+        index = index.flip(0)  # a row of adj_t receives
+    # Where T.GDC and many data sets put weights; features of links have several columns.
+    column = getattr(data, "edge_attr", None)
+    if weight is None and column is not None and column.is_floating_point() and column.numel() == index.shape[1]:
+        weight = column.reshape(-1)
     if data.num_nodes is None:
         raise InputError("data must say how many nodes it has: set data.num_nodes or data.x.")
     arguments: dict[str, Any] = {
-        "edges": _array(data.edge_index).T,
+        "edges": _array(index).T,
         "num_nodes": int(data.num_nodes),
         "directed": "refuse",
     }
-    for field, argument in (("edge_weight", "weights"), ("x", "features"), ("y", "labels")):
+    if weight is not None:
+        arguments["weights"] = _array(weight)
+    for field, argument in (("x", "features"), ("y", "labels")):
         if getattr(data, field, None) is not None:
             found = getattr(data, field)
             arguments[argument] = _sparse(found) if field == "x" and _is_sparse(found) else _array(found)
