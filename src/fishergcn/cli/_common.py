@@ -17,6 +17,7 @@ import typer
 
 from fishergcn._base.foreign import json_printable, printable
 from fishergcn._base.terminal import console, note, table
+from fishergcn.cli._options import in_options
 from fishergcn.errors import DataFileError, InputError, Notice, suggestion
 
 if TYPE_CHECKING:
@@ -32,10 +33,13 @@ def print_json(value: Any) -> None:
 @contextlib.contextmanager
 def warnings_as_notes() -> Iterator[None]:
     """Show warnings as notes instead of with a line of source code, each text once, with options in place of code."""
+    from fishergcn.cli._data import Tables
+
     shown: set[str] = set()
+    flags = {each.rstrip("_"): f"--{each.rstrip('_').replace('_', '-')}" for each in Tables.__annotations__}
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        text = str(message).replace("header=False", "--header none")
+        text = in_options(str(message), flags)
         if text not in shown:
             shown.add(text)
             note(f"{'' if isinstance(message, Notice) else 'warning: '}{text}")

@@ -438,8 +438,8 @@ class Graph:
             Columns with empty cells: ``"refuse"`` (the default) or ``"drop"`` them, or ``"fill"`` the cells with the
             mean of the others.
         missing
-            Texts that stand for no value, in any case, beside an empty cell: by default NA, N/A, #N/A, <NA>, NaN, null,
-            None and ?.
+            Texts that stand for no value, in any case, beside an empty cell: by default NA, N/A, #N/A, ``<NA>``, NaN,
+            null, None and ?.
         unknown
             Links and labels of nodes that have no row: ``"refuse"`` (the default) or ``"drop"`` them.
         repeated

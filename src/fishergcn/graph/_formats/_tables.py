@@ -71,6 +71,7 @@ def table_arguments(
     links = links.settled(columns, head)
     node_ids = _ordered({*links.columns[0], *links.columns[1]}) if nodes is None else tuple(nodes.ids)
     if len(node_ids) < 2:
+        columns.check_problems()
         name = links.table.name if nodes is None else nodes.table.name
         raise DataFileError(f"{name} must name at least 2 nodes, got {len(node_ids)}.")
     number = {node: index for index, node in enumerate(node_ids)}
