@@ -188,7 +188,7 @@ class TestChoices:
         [
             (
                 {"label": "team", "parts": "fold"},
-                "nodes.csv: column 'city' holds text such as 'Rome' in line 2 (columns={'city': 'one-hot'} or columns={'city",
+                "nodes.csv: column 'city' holds text such as 'Rome' in line 2 (columns={'city': 'one-hot'} or columns=",
             ),
             (
                 {**CHOICES, "empty": "refuse", "drop": ["1"], "id": "id", "columns": {"city": "number"}},

@@ -71,8 +71,8 @@ class Tables:
         "(predict: the mean in training)."
     )
     missing: list[str] | None = data_option(
-        "Text that stands for no value, beside an empty cell; may be repeated. By default NA, N/A, NaN, null, ? and the "
-        "like, in labels also -1.",
+        "Text that stands for no value, beside an empty cell; may be repeated. By default NA, N/A, NaN, null, ? and "
+        "the like, in labels also -1.",
         metavar="TEXT",
     )
     unknown: Literal["refuse", "drop"] | None = data_option(

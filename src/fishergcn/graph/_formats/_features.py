@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -52,6 +53,7 @@ class Features:
         }
         together = places == list(range(places[0], places[-1] + 1)) if places else False
         self._run = slice(places[0], places[-1] + 1) if together else None  # which is faster for wide tables
+        self._absent: Counter[str] = Counter()  # texts that stand for no value
         self._problems: list[str] = []
         self._commas: list[str] = []  # columns that were found to have decimal commas
 
@@ -96,6 +98,7 @@ class Features:
         if cell.lower() in _TRUTH:
             return _TRUTH[cell.lower()]
         if self._columns.is_missing(cell):
+            self._absent[cell] += 1
             self._odd_at(at).empty.append(len(self._rows))
             return float("nan")
         try:
@@ -266,7 +269,7 @@ class Features:
         else:
             what = "text" if few else "free text"
         if trained:
-            what, choices = f"{what.rstrip(',')} where training had numbers,", ["number"]
+            what, choices = f"{what.partition(' among')[0].rstrip(',')} where training had numbers,", ["number"]
         remedy = " or ".join(self._choice(called, each) for each in choices)
         return f"{called!r} holds {what} such as {example!r:.40} in {self._at(row)} ({remedy})"
 
@@ -284,7 +287,11 @@ class Features:
         self._columns.notes.append(f"{self._table.name}: {words}.")
 
     def _tell(self) -> None:
-        """Keep a note of decimal commas, and one problem for all columns."""
+        """Keep notes of texts read as empty and of decimal commas, and one problem for all columns."""
+        del self._absent[""]
+        if self._absent:
+            texts = ", ".join(f"{text!r} ({count})" for text, count in self._absent.most_common())
+            self._note(f"{self._absent.total()} cell(s) are read as empty: {texts}")
         if self._commas:
             more = f" and {len(self._commas) - 1} more columns are" if len(self._commas) > 1 else " is"
             self._note(f"column {self._commas[0]!r}{more} read with decimal commas: 0,5 is 0.5")

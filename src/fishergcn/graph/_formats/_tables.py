@@ -164,7 +164,7 @@ class Links:
         if all(node in number for column in ends for node in column):
             return self
         fits = [first in number and second in number for first, second in zip(*ends, strict=True)]
-        lost = dict.fromkeys(node for column in ends for node in column if node not in number)
+        lost = dict.fromkeys(node for link in zip(*ends, strict=True) for node in link if node not in number)
         count = len(fits) - sum(fits)
         where = "the graph" if nodes is None else nodes.table.name
         if columns.unknown == "drop":
@@ -229,7 +229,7 @@ def _read_links(table: Records, columns: Columns, announced: bool, trusted: bool
     found: list[list[str]] = []
     names: list[str] | None = None
     places: list[int] = []
-    chosen = (columns.source, columns.target, columns.weight)
+    chosen = (columns.source, columns.target, None if columns.weight == NO_WEIGHT else columns.weight)
     width = 0
     for line, cells in table.rows:
         if names is None and not lines:
