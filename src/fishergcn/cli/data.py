@@ -152,7 +152,7 @@ def _details(graph: Graph) -> dict[str, Any]:
     from scipy import sparse
 
     degrees = np.diff(graph.adjacency.indptr) - (graph.adjacency.diagonal() != 0)  # links to other nodes
-    measures = {"min": np.min, "median": np.median, "max": np.max}
+    measures: dict[str, Any] = {"min": np.min, "median": np.median, "max": np.max}
     labels = np.array([], dtype=int) if graph.labels is None else graph.labels
     weights = graph.adjacency.data
     entries = 0 if graph.features is None else sparse.csr_array(graph.features).count_nonzero()

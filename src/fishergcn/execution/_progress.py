@@ -175,7 +175,7 @@ class Display(Listener):
 
     def _is_time(self) -> bool:
         ended, now = self._done + self._failed, time.monotonic()
-        parts = ended * min(self._total, _PARTS) // self._total
+        parts = ended * min(self._total, _PARTS) // max(self._total, 1)
         if parts > self._parts_shown or now - self._shown > _LINE_EVERY:
             self._parts_shown, self._shown = parts, now
             return True

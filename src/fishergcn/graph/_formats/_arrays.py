@@ -56,9 +56,8 @@ def graph_from_arrays(kind: type[Graph], arrays: Mapping[str, AnyArray]) -> Grap
     _check_links(adjacency)
     graph._adjacency = adjacency
     graph._features = _features(arrays, nodes)
-    graph._describe(
-        arrays.get("labels"), *(facts.get(name) for name in NAMES), *published(arrays), facts.get("reading")
-    )
+    names = [facts.get(name) for name in NAMES]
+    graph._describe(arrays.get("labels"), *names, *published(arrays), reading=facts.get("reading"))
     return graph
 
 
