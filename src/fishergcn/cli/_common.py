@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from fishergcn.graph import Graph
 
 
+_ABOUT_TABLES = {name: f"--{name}" for name in ("id", "label", "weight", "missing")}  # what notes of tables name
+
+
 def print_json(value: Any) -> None:
     """Print a result for programs: one JSON document on standard output, whose escapes are those of JSON."""
     print(json_printable(json.dumps(value, indent=2, ensure_ascii=False)))
@@ -33,13 +36,10 @@ def print_json(value: Any) -> None:
 @contextlib.contextmanager
 def warnings_as_notes() -> Iterator[None]:
     """Show warnings as notes instead of with a line of source code, each text once, with options in place of code."""
-    from fishergcn.cli._data import Tables
-
     shown: set[str] = set()
-    flags = {each.rstrip("_"): f"--{each.rstrip('_').replace('_', '-')}" for each in Tables.__annotations__}
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        text = in_options(str(message), flags)
+        text = in_options(str(message), _ABOUT_TABLES)
         if text not in shown:
             shown.add(text)
             note(f"{'' if isinstance(message, Notice) else 'warning: '}{text}")

@@ -20,7 +20,7 @@ from fishergcn._base.types import AnyArray, CSRArray, FeatureMatrix, IntArray, M
 from fishergcn.errors import InputError
 from fishergcn.graph._components import components
 from fishergcn.graph._formats._columns import Columns
-from fishergcn.graph._formats._reading import Empty, Kind, Repeated, Text, Unknown, check_reading
+from fishergcn.graph._formats._reading import Empty, Kind, Text, check_reading
 from fishergcn.graph._node_data import (
     check_classes,
     check_features,
@@ -35,6 +35,9 @@ from fishergcn.graph._pairs import Directed, link_matrix, symmetrized, without_s
 if TYPE_CHECKING:
     import networkx
     from torch_geometric.data import Data
+    from typing_extensions import Unpack
+
+    from fishergcn.graph._formats._reading import Choices
 
 # Whether links from a node to itself stay.
 SelfLinks: TypeAlias = Literal["keep", "drop"]
@@ -326,7 +329,7 @@ class Graph:
 
         said = Columns(
             label=label, parts=parts, columns=columns, text=text, empty=empty, missing=missing,
-            fill_from=_graph_or_none("fill_from", fill_from),
+            fill_from=fill_from,
         )  # fmt: skip
         found = networkx_arguments(graph, weight, attributes, said)
         said.tell()
@@ -377,23 +380,7 @@ class Graph:
         labels: str | os.PathLike[str] | None = None,
         *,
         header: bool | Collection[str] | None = None,
-        directed: Directed | None = None,
-        source: str | int | None = None,
-        target: str | int | None = None,
-        weight: str | int | None = None,
-        id: str | int | None = None,
-        label: str | int | None = None,
-        parts: str | int | Sequence[str | int] = (),
-        drop: str | int | Sequence[str | int] = (),
-        columns: Mapping[str, Kind] | None = None,
-        text: Text | None = None,
-        empty: Empty | None = None,
-        missing: str | Sequence[str] | None = None,
-        unknown: Unknown | None = None,
-        repeated: Repeated | None = None,
-        fill_from: Graph | None = None,
-        like: Graph | None = None,
-        **arguments: Any,
+        **choices: Unpack[Choices],
     ) -> Graph:
         """Build a graph from tables: text (CSV, TSV or separated by blanks, also ``.gz``), Parquet or Feather.
 
@@ -416,42 +403,31 @@ class Graph:
         header
             Which text files begin with a line of column names: True for all, False or an empty list for none, or
             names (``"edges"``, ``"features"``, ``"labels"``). By default, and in files not named, it is found out.
-        directed
-            As in :meth:`from_edges`, ``"undirected"`` by default; links of a GraphML file that says ``directed`` are
-            arcs, which must be listed both ways unless symmetrized.
-        source, target, weight
-            Columns of ``edges``, by name or by number from 1; those not chosen are left out. ``weight="none"`` reads
-            links without weights.
-        id, label
-            Columns of ``features`` and ``labels``: the node ids, and the classes, which may be in either file.
-        parts
-            A column of either that says train, val, test or nothing, which becomes the public split; several, which
-            become masks; or an ``.npz`` with ``train_mask``, ``val_mask`` and ``test_mask`` (n, n x K or K x n).
-        drop
-            Columns of ``features`` to leave out.
-        columns
-            What single columns of ``features`` are, such as ``{"kind": "one-hot", "price": "number"}``: ``"number"``
-            (other cells count as empty), ``"decimal-comma"``, ``"one-hot"`` (a feature for each text), or ``"drop"``.
-        text
-            Other columns with text: ``"refuse"`` (the default) or ``"drop"`` them, or make them ``"one-hot"``.
-        empty
-            Columns with empty cells: ``"refuse"`` (the default) or ``"drop"`` them, or ``"fill"`` the cells with the
-            mean of the others.
-        missing
-            Texts that stand for no value, in any case, beside an empty cell: by default NA, N/A, #N/A, ``<NA>``, NaN,
-            null, None and ?.
-        unknown
-            Links and labels of nodes that have no row: ``"refuse"`` (the default) or ``"drop"`` them.
-        repeated
-            Nodes with several rows: ``"refuse"`` them (the default), or keep the ``"first"`` row.
-        fill_from
-            The graph whose means fill empty cells, instead of the table's own.
-        like
-            A graph that was read from other tables, such as ``model.graph``: what is not said here is as it was there,
-            columns are found by the names they had, one-hot columns have the same texts, and empty cells get its means.
-            To predict for new nodes.
-        **arguments
-            Passed on to :class:`Graph`.
+        **choices
+            All others are passed on to :class:`Graph`.
+
+            - ``source``, ``target``, ``weight``: columns of ``edges``, by name or by number from 1; those not chosen
+              are left out. ``weight="none"`` reads links without weights.
+            - ``id``, ``label``: columns of ``features`` and ``labels``: the node ids, and the classes, in either file.
+            - ``parts``: a column of either that says train, val, test or nothing, which becomes the public split;
+              several, which become masks; or an ``.npz`` with ``train_mask``, ``val_mask`` and ``test_mask`` (n, n x K
+              or K x n).
+            - ``drop``: columns of ``features`` to leave out.
+            - ``columns``: what single columns of ``features`` are, such as ``{"kind": "one-hot", "price": "number"}``:
+              ``"number"`` (other cells count as empty), ``"decimal-comma"``, ``"one-hot"`` (a feature for each text),
+              or ``"drop"``.
+            - ``text``: other columns with text: ``"refuse"`` (the default), ``"drop"`` or ``"one-hot"``.
+            - ``empty``: columns with empty cells: ``"refuse"`` (the default) or ``"drop"`` them, or ``"fill"`` the
+              cells with the mean of the others.
+            - ``missing``: texts that stand for no value, in any case, beside an empty cell: by default NA, N/A, #N/A,
+              ``<NA>``, NaN, null, None and ?.
+            - ``unknown``: links and labels of nodes that have no row: ``"refuse"`` (the default) or ``"drop"`` them.
+            - ``repeated``: nodes with several rows: ``"refuse"`` them (the default), or keep the ``"first"`` row.
+            - ``directed``: as in :meth:`from_edges`, ``"undirected"`` by default; links of a GraphML file that says
+              ``directed`` are arcs, which must be listed both ways unless symmetrized.
+            - ``like``: a graph that was read from other tables, such as ``model.graph``. What is not said is as it was
+              there: columns by their names, the texts of one-hot columns, means for empty cells. For new nodes.
+            - ``fill_from``: a graph whose means fill empty cells, and nothing else of it.
 
         Examples
         --------
@@ -463,12 +439,8 @@ class Graph:
         """
         from fishergcn.graph._formats._intake import file_arguments
 
-        said = Columns(
-            source, target, weight, id, label, parts, drop, columns, text, empty, missing, unknown, repeated,
-            _graph_or_none("fill_from", fill_from), _graph_or_none("like", like),
-        )  # fmt: skip
         files = {"edges": edges, "features": features, "labels": labels}
-        return cls(**file_arguments(files, header, directed, said, arguments))
+        return cls(**file_arguments(files, header, choices))
 
     @classmethod
     def from_frames(
@@ -476,24 +448,7 @@ class Graph:
         edges: Any,
         nodes: Any = None,
         labels: Any = None,
-        *,
-        directed: Directed | None = None,
-        source: str | int | None = None,
-        target: str | int | None = None,
-        weight: str | int | None = None,
-        id: str | int | None = None,
-        label: str | int | None = None,
-        parts: str | int | Sequence[str | int] = (),
-        drop: str | int | Sequence[str | int] = (),
-        columns: Mapping[str, Kind] | None = None,
-        text: Text | None = None,
-        empty: Empty | None = None,
-        missing: str | Sequence[str] | None = None,
-        unknown: Unknown | None = None,
-        repeated: Repeated | None = None,
-        fill_from: Graph | None = None,
-        like: Graph | None = None,
-        **arguments: Any,
+        **choices: Unpack[Choices],
     ) -> Graph:
         """Build a graph from data frames of pandas or polars, or tables of pyarrow, as from files with the same cells.
 
@@ -502,9 +457,7 @@ class Graph:
         edges, nodes, labels
             What the files of :meth:`from_files` hold. A pandas index counts as a first column, unless it only
             numbers the rows.
-        directed, source, target, weight, id, label, parts, drop, columns, text, empty, missing, unknown, repeated
-            As in :meth:`from_files`.
-        fill_from, like, **arguments
+        **choices
             As in :meth:`from_files`.
 
         Examples
@@ -517,12 +470,7 @@ class Graph:
         """
         from fishergcn.graph._formats._intake import frame_arguments
 
-        said = Columns(
-            source, target, weight, id, label, parts, drop, columns, text, empty, missing, unknown, repeated,
-            _graph_or_none("fill_from", fill_from), _graph_or_none("like", like),
-        )  # fmt: skip
-        frames = {"edges": edges, "nodes": nodes, "labels": labels}
-        return cls(**frame_arguments(frames, directed, said, arguments))
+        return cls(**frame_arguments({"edges": edges, "nodes": nodes, "labels": labels}, choices))
 
     @classmethod
     def from_planetoid(cls, directory: str | os.PathLike[str], name: str) -> Graph:
@@ -617,9 +565,3 @@ class Graph:
         from fishergcn.graph._formats._archive import load_folder, load_graph
 
         return load_folder(cls, path) if os.path.isdir(path) else load_graph(cls, path)
-
-
-def _graph_or_none(name: str, graph: Graph | None) -> Graph | None:
-    if graph is not None and not isinstance(graph, Graph):
-        raise InputError(f"{name} must be a Graph, got {type(graph).__name__}.")
-    return graph

@@ -56,8 +56,8 @@ def graph_from_arrays(kind: type[Graph], arrays: Mapping[str, AnyArray]) -> Grap
     _check_links(adjacency)
     graph._adjacency = adjacency
     graph._features = _features(arrays, nodes)
-    names = [facts.get(name) for name in NAMES]
-    graph._describe(arrays.get("labels"), *names, *published(arrays), reading=facts.get("reading"))
+    told = [*(facts.get(name) for name in NAMES), *published(arrays), facts.get("reading")]
+    graph._describe(arrays.get("labels"), *told)
     return graph
 
 

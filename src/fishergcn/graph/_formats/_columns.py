@@ -82,14 +82,18 @@ class Columns:
     repeated: Repeated | None = None
     fill_from: Graph | None = None  # whose means fill empty cells: those of the table itself if there is none
     like: Graph | None = None
-    notes: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    met: set[str] = field(default_factory=set)
-    unmet: dict[str, list[str]] = field(default_factory=dict)  # what a table did not have, and what it had
-    kinds: dict[int, Kind] = field(default_factory=dict)  # by their places in the table of nodes
-    reading: dict[str, Any] = field(default_factory=dict)  # how tables were read
+    notes: list[str] = field(init=False, default_factory=list)
+    problems: list[str] = field(init=False, default_factory=list)
+    met: set[str] = field(init=False, default_factory=set)
+    unmet: dict[str, list[str]] = field(init=False, default_factory=dict)  # what a table did not have, and what it had
+    kinds: dict[int, Kind] = field(init=False, default_factory=dict)  # by their places in the table of nodes
+    reading: dict[str, Any] = field(init=False, default_factory=dict)  # how tables were read
 
     def __post_init__(self) -> None:
+        for name in ("fill_from", "like"):
+            other: Any = getattr(self, name)
+            if other is not None and not hasattr(other, "reading"):
+                raise InputError(f"{name} must be a Graph, got {type(other).__name__}.")
         self.past: Mapping[str, Any] = (self.like and self.like.reading) or {}
         given: dict[str, Any] = {name: getattr(self, name) for name in WORDS}
         for name, value in given.items():

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fishergcn.errors import DataFileError
+from fishergcn.graph._formats._cells import Features
 from fishergcn.graph._formats._columns import Columns, names_features
-from fishergcn.graph._formats._features import Features
 from fishergcn.graph._formats._records import Records
 from fishergcn.graph._formats._text import is_number
 

@@ -7,11 +7,15 @@ that are one-hot (``categories``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeAlias, get_args
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
 
+from fishergcn._base.types import AnyArray
 from fishergcn.errors import InputError
 from fishergcn.graph._pairs import Directed
+
+if TYPE_CHECKING:
+    from fishergcn.graph._graph import Graph
 
 Column: TypeAlias = str | int
 # What to do with columns of text, and with those that have empty cells.
@@ -22,6 +26,33 @@ Kind: TypeAlias = Literal["number", "decimal-comma", "one-hot", "drop"]
 # Links and labels of nodes that have no row; further rows of a node that has one.
 Unknown: TypeAlias = Literal["refuse", "drop"]
 Repeated: TypeAlias = Literal["refuse", "first"]
+
+
+class Choices(TypedDict, total=False):
+    """What can be said about tables, and about the graph that is made of them."""
+
+    source: Column | None
+    target: Column | None
+    weight: Column | None
+    id: Column | None
+    label: Column | None
+    parts: Column | Sequence[Column]
+    drop: Column | Sequence[Column]
+    columns: Mapping[str, Kind] | None
+    text: Text | None
+    empty: Empty | None
+    missing: str | Sequence[str] | None
+    unknown: Unknown | None
+    repeated: Repeated | None
+    fill_from: Graph | None
+    like: Graph | None
+    directed: Directed | None
+    self_links: Literal["keep", "drop"]
+    name: str | None
+    class_names: Sequence[str] | None
+    standard_split: Mapping[str, Sequence[int] | AnyArray] | None
+    masks: Mapping[str, AnyArray] | None
+
 
 MISSING = ("NA", "N/A", "#N/A", "<NA>", "NaN", "null", "None", "?")  # in any case, beside an empty cell
 NO_WEIGHT = "none"
