@@ -18,7 +18,7 @@ Row = tuple[int, list[str]]  # line number, stripped cells
 _COMMENTS = ("# ", "#\t", "% ")  # with a blank behind, since '#name' may well be a node
 _DIGIT = re.compile("[1-9]")
 _LONGEST_ATTRIBUTES = 10_000
-_SEPARATOR = re.compile(r"\s*\"?sep=(.)\"?\s*", re.IGNORECASE)  # a first line that spreadsheets write and obey
+_SEPARATOR = re.compile(r"\s*\"?sep=([;,|:\t ])\"?\s*", re.IGNORECASE)  # a first line that spreadsheets write and obey
 
 
 def read_rows(path: Path) -> Iterator[Row]:
