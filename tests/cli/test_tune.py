@@ -94,7 +94,7 @@ def test_json_and_resume(tmp_path):
 def test_refusals(tmp_path, monkeypatch):
     done = CliRunner().invoke(app, ["tune", *QUICK, "--grid", "fine", "--out", str(tmp_path)])
     assert "'fine' is not" in done.stderr
-    with pytest.raises(InputError, match="exactly one of --dataset"):
+    with pytest.raises(InputError, match="either a GRAPH"):
         run("--out", tmp_path)
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(MissingExtraError, match=r"fishergcn\[tune\]"):

@@ -147,7 +147,7 @@ class Data:
             own = any(each not in datasets.available() for each in self.dataset or ())
             remedy = "; fishergcn data import --name gives a graph another name" if own else ""
             names = ", ".join(str(graph.name) for graph in graphs)
-            raise InputError(f"{' and '.join(given)} must name distinct graphs, got {names}{remedy}.")
+            raise InputError(f"graphs must have distinct names, got {names}{remedy}.")
         return found
 
 

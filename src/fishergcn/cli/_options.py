@@ -47,7 +47,8 @@ def takes_options(
         for each in taken:
             shown += _parameters(each.annotation, without) if is_dataclass(each.annotation) else [each]
         unused = {} if ignoring is None else _hidden(ignoring, {each.name for each in shown})
-        flags = {each.name.rstrip("_"): _flag(each).partition("/")[0] for each in shown}
+        flags = {each.name.rstrip("_"): _flag(each).partition("/")[0] for each in shown if each.name != "name"}
+        flags |= {"max_epochs": flags["epochs"]} if "epochs" in flags else {}
 
         @wraps(command)
         def run(**given: Any) -> None:
