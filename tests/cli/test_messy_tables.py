@@ -286,6 +286,11 @@ class TestCommands:
             (("cora", "--method", "gcn", "--epochs", "0"), "--epochs must be at least 1, got 0."),
             (("cora", "--method", "gcn", "--lr", "-1"), "--lr must be greater than 0.0, got -1."),
             (("--edges", "e.csv", "--label", "x", "--column", "x"), "--column must be NAME=KIND, such as price=number"),
+            (
+                ("--edges", "e.csv", "--label", "x", "--column", "x=text"),
+                "--column x must be one of 'number', 'decimal",
+            ),
+            (("cora", "--graph", "cora"), "graphs must have distinct names, got cora, cora."),
         ],
     )
     def test_errors_speak_of_options(self, type_in, words, message):

@@ -273,7 +273,7 @@ def test_several_data_sets(tmp_path):
         ("cora", "gcn"), ("cora", "gcn-x2"), ("citeseer", "gcn"), ("citeseer", "gcn-x2")
     ]  # fmt: skip
     assert load_model(tmp_path / "all" / "citeseer" / "gcn-x2").record.dataset == "citeseer"
-    with pytest.raises(InputError, match="--dataset must name distinct graphs, got cora, cora"):
+    with pytest.raises(InputError, match="graphs must have distinct names, got cora, cora"):
         run("--dataset", "cora", "--dataset", "cora")
 
 

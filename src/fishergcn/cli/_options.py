@@ -47,7 +47,8 @@ def takes_options(
         for each in taken:
             shown += _parameters(each.annotation, without) if is_dataclass(each.annotation) else [each]
         unused = {} if ignoring is None else _hidden(ignoring, {each.name for each in shown})
-        flags = {each.name.rstrip("_"): _flag(each).partition("/")[0] for each in shown if each.name != "name"}
+        flags = {each.name.rstrip("_"): _flag(each).partition("/")[0] for each in shown if _is_option(each)}
+        flags.pop("name", None)  # which stands in NAME=VALUE too
         flags |= {"max_epochs": flags["epochs"]} if "epochs" in flags else {}
 
         @wraps(command)
@@ -78,11 +79,16 @@ def _hidden(command: Callable[..., None], known: Collection[str]) -> dict[str, i
     found = {}
     for name, each in inspect.signature(command).parameters.items():
         kind, declared = get_args(each.annotation)[:2]
-        if name not in known and name != "dry_run" and isinstance(declared, type(typer.Option())):
+        if name not in known and name != "dry_run" and _is_option(each):
             unseen = copy.copy(declared)
             unseen.hidden = True
             found[name] = each.replace(annotation=Annotated[kind, unseen])
     return found
+
+
+def _is_option(parameter: inspect.Parameter) -> bool:
+    declared = [*get_args(parameter.annotation), None, None][1]
+    return isinstance(declared, type(typer.Option()))
 
 
 def _flag(parameter: inspect.Parameter) -> str:
@@ -97,6 +103,7 @@ _KIND = re.compile(r"columns=\{('[^']*'|\"[^\"]*\"): '([a-z-]+)'\}")
 def in_options(sentence: str, flags: Mapping[str, str]) -> str:
     """Return a sentence with options in the place of arguments of Python: ``--text drop`` for ``text='drop'``."""
     found = _KIND.sub(lambda match: f"--column {shlex.quote(f'{match[1][1:-1]}={match[2]}')}", sentence)
+    found = re.sub(r"^columns\['(.*)'\] must", r"--column \1 must", found)
     found = found.replace("header=False", "--header none").replace("overwrite=True", "--overwrite")
     names = "|".join(map(re.escape, flags))
     value = r"'[^']*'|\"[^\"]*\"|\['[^']*'\]|[\w.+-]*\w|"

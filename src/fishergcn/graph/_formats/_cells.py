@@ -299,8 +299,8 @@ class Features:
         if told:
             many = len(self._problems)
             rest = f"; and {many - len(told)} more" if many > len(told) else ""
-            texts = any(" holds " in each and "'one-hot'" in each for each in self._problems)
-            all_at_once = "; text='one-hot' or text='drop' decides for all columns of text" if texts else ""
+            some = any(" holds " in each and "'one-hot'" in each for each in self._problems)
+            all_at_once = "; text='one-hot' or text='drop' decides for all columns of text" if some else ""
             head = "column" if many == 1 else f"{many} columns cannot be read as numbers:"
             self._columns.problems.append(f"{self._table.name}: {head} {'; '.join(told)}{rest}{all_at_once}")
 
