@@ -332,7 +332,7 @@ class Classes:
                 )
             else:
                 absent.add(_NO_CLASS)
-        told = sorted(absent - {""}, key=lambda name: -counts[name])
+        told = [name for name, _ in counts.most_common() if name and name in absent]
         if told:
             shown = ", ".join(f"{name!r} ({counts[name]})" for name in told)
             columns.notes.append(
