@@ -66,6 +66,7 @@ def train(
     fishergcn train --edges links.csv --features nodes.csv --labels labels.csv --out model
     """
     from fishergcn.cli._auto import choose_models
+    from fishergcn.cli.data import show_graphs
     from fishergcn.execution import find_device
     from fishergcn.models import check_model_target
     from fishergcn.training import parse_method
@@ -82,7 +83,10 @@ def train(
     if batch_settings is not None and not methods:
         raise InputError("--batch-size needs a --method, such as gcn: the search for a method works on whole graphs.")
     if printed.dry_run and not methods:
-        raise InputError("--dry-run needs a --method, such as gcn; the search for one takes what --time-limit says.")
+        with warnings_as_notes():
+            show_graphs(data.load(), as_json=printed.json)
+        note("only the files were read: with a --method, such as gcn, --dry-run also measures time and memory.")
+        return
     if saved.out is not None:
         check_model_target(saved.out, overwrite=saved.overwrite)
     if methods:

@@ -15,6 +15,7 @@ from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError, InputError, reason
 from fishergcn.graph._formats._columns import Columns
 from fishergcn.graph._formats._nodes import read_nodes
+from fishergcn.graph._formats._reading import NO_WEIGHT
 from fishergcn.graph._formats._records import Records, records_of_nodes
 from fishergcn.graph._formats._source import opened
 from fishergcn.graph._formats._tables import node_arguments
@@ -71,13 +72,13 @@ def graphml_records(path: Path, weight: str | int | None) -> tuple[Records, Reco
         raise DataFileError(f"{path} is refused: GraphML must not declare a document type or entities.")
     try:
         graph = networkx.read_graphml(io.BytesIO(text.encode()), force_multigraph=True)
-        name = str(weight or "weight")
+        name = str("weight" if weight in (None, NO_WEIGHT) else weight)
         data = [(str(first), str(second), found) for first, second, found in graph.edges(data=True)]
     except Exception as error:
         # The parser trusts its file; whatever a damaged one makes it raise means the same.
         raise DataFileError(f"{path} is not a GraphML file, or it is damaged ({_short(error)}).") from error
-    weighted = any(name in found for _, _, found in data)
-    if weight is not None and not weighted:
+    weighted = weight != NO_WEIGHT and any(name in found for _, _, found in data)
+    if weight not in (None, NO_WEIGHT) and not weighted:
         raise DataFileError(f"{path}: no link has the attribute {name!r}.")
     rows = [
         (at, [first, second, *([cell_of(found.get(name, 1))] if weighted else [])])
