@@ -14,7 +14,7 @@ from fishergcn.studies._auto import fit
 from fishergcn.studies._candidates import CANDIDATES, PREPARATIONS
 from fishergcn.studies._cost import tuning_cost
 from fishergcn.studies._data_table import write_data_table
-from fishergcn.studies._decisions import load_selection
+from fishergcn.studies._decisions import OtherChoiceError, forget_choice, load_selection
 from fishergcn.studies._equivalence import Equivalence, control_equivalence, equivalence
 from fishergcn.studies._export import export
 from fishergcn.studies._plan import Cell, Plan
