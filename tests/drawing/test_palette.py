@@ -92,6 +92,11 @@ def test_every_method_has_a_mark_of_its_own():
     assert all(abs(np.hypot(*point)) <= 1.001 for outline in outlines for point in outline)
 
 
+@pytest.mark.parametrize("method", ["sage", "sage-x5", "gcn", "mlp", "lp", "majority"])
+def test_every_network_can_be_drawn_on_a_page(method):
+    assert "polygon" in looks([method])[method].swatch
+
+
 @pytest.mark.parametrize("paper", ["#ffffff", "#14171b"])
 def test_colors_stand_out_on_light_and_dark_pages(paper):
     for name, look in looks(NAMED).items():
