@@ -47,10 +47,12 @@ def solve(problem: Problem, split: Split, device: torch.device) -> dict[str, Ten
     sizes = {name: each.numel() for name, each in zeros.items() if name != "biases.0"}
     centered = "biases.0" in zeros
 
+    def named(flat: Tensor) -> dict[str, Tensor]:
+        parts = zip(sizes, torch.split(flat, list(sizes.values())), strict=True)
+        return {name: part.view_as(zeros[name]) for name, part in parts}
+
     def outputs(flat: Tensor) -> Tensor:
-        parts = zip(sizes, flat.split(list(sizes.values())), strict=True)
-        found = zeros | {name: part.view_as(zeros[name]) for name, part in parts}
-        return wide.logits(found, view)[rows, 0]
+        return wide.logits(zeros | named(flat), view)[rows, 0]
 
     def mean(values: Tensor) -> Tensor:
         return (shares * values).sum(0) if centered else values.new_zeros(classes)
@@ -70,8 +72,7 @@ def solve(problem: Problem, split: Split, device: torch.device) -> dict[str, Ten
             f"{problem.method.name} on split {split.name!r} was solved to a relative residual of {residual:.1g} in "
             f"{_STEPS} steps; with a larger weight_decay or with other scaling of the features it converges faster."
         )
-    parts = zip(sizes, flat.split(list(sizes.values())), strict=True)
-    found = {name: part.view(zeros[name].shape[1:]) for name, part in parts}
+    found = {name: part[0] for name, part in named(flat).items()}
     if centered:
         with torch.no_grad():
             found["biases.0"] = mean(known - outputs(flat))
@@ -85,7 +86,7 @@ def conjugate_gradients(
     found, left, direction = torch.zeros_like(wanted), wanted.clone(), wanted.clone()
     size = square = float(wanted.square().sum())
     for _ in range(steps):
-        if square <= residual**2 * size:
+        if not square > residual**2 * size:  # or not finite
             break
         image = times(direction)
         length = square / float(direction.dot(image))

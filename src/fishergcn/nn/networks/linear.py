@@ -58,8 +58,8 @@ class Linear(Network):
     ) -> Tensor:
         """Return Ã (Ã X W_2 + X W_1) + X W_0 + b, so that only C columns are multiplied with the graph."""
         entering = view.enter(torch.cat([weights[f"weights.{steps}"] for steps in (2, 1, 0)], dim=2))
-        nearer, own = entering.split([entering.shape[2] // 3 * 2, entering.shape[2] // 3], dim=2)
-        inner = view.propagate(0, nearer, own=True)
+        classes = entering.shape[2] // 3
+        inner, own = view.propagate(0, entering[..., : 2 * classes], own=True), entering[..., 2 * classes :]
         place = view.itself[0] if view.itself else None
         own = (own if place is None else own[place]).repeat_interleave(inner.shape[1] // own.shape[1], dim=1)
         out = view.propagate(1, torch.cat([inner, own], dim=2), own=True)
