@@ -9,10 +9,11 @@ import pytest
 import torch
 from scipy import sparse
 
-from fishergcn import Graph, TrainConfig, TrainedModel, renormalized, train
+from fishergcn import Graph, TrainConfig, TrainedModel, fit, renormalized, train
 from fishergcn.execution import Part, cost_of
 from fishergcn.models import load_model
 from fishergcn.splits import Split
+from fishergcn.studies import CANDIDATES
 from fishergcn.training import Sizes, _solve, held_bytes, parse_method, work_of
 from fishergcn.training._solve import SHARPNESS, conjugate_gradients
 
@@ -119,7 +120,7 @@ def test_it_comes_back_from_disk_and_takes_new_nodes(tmp_path):
     model.save(tmp_path / "m")
     again = load_model(tmp_path / "m")
     np.testing.assert_array_equal(again.probabilities(), model.probabilities())
-    np.testing.assert_allclose(model.logits()[SPLIT.test, 0], model.record.weights["outputs.test"], atol=1e-6)
+    np.testing.assert_allclose(model.logits().numpy()[SPLIT.test, 0], model.record.weights["outputs.test"], atol=1e-6)
     links, features = sparse.csr_array(GRAPH.adjacency[[3, 8]]), GRAPH.features[[3, 8]].toarray()
     torch.testing.assert_close(again.logits_of_new(links, features), model.logits_of_new(links, features))
 
@@ -148,6 +149,18 @@ def test_conjugate_gradients_stop_at_the_residual():
     _, early = conjugate_gradients(matrix.mv, wanted, 1e-9, 3)
     assert 1e-9 < early < 1
     assert conjugate_gradients(matrix.mv, torch.zeros(20, dtype=torch.float64), 1e-9, 1000)[1] == 0.0
+
+
+def test_it_is_the_first_network_that_fit_tries():
+    names = [each.name for each in CANDIDATES]
+    own = [each for each in CANDIDATES if each.method == "linear"]
+    assert names[1:3] == ["linear", "linear, by row"] == [each.name for each in own]
+    # Settings of their own: what suits them must not be taken over by the networks that follow.
+    assert not any(each.prepared for each in own)
+    assert {each.kind for each in own} == {"both"}
+    chosen = fit(GRAPH, SPLIT, "cpu", methods=["linear", "lp"], workers=1, ensemble=False)
+    tried = {each.name: each.words for each in chosen.selection.candidates if each.tried}
+    assert tried == {"linear": "linear, over two steps", "lp": "label propagation"}
 
 
 def test_its_cost_is_that_of_a_run_without_epochs():
