@@ -123,8 +123,9 @@ class Clock:
             part = Part.of(self.graph, parse_method(method), config, [self.split], 1)
             short = min(0.01 * (self.limit or 100.0), 1.0)
             [found] = cost_of([part], str(self.place), self.cores, limit=short).parts
-            epochs = math.inf if math.isnan(found.epoch) else _USUAL_EPOCHS * config.max_epochs * found.epoch
-            self._known[method, config] = epochs + (0.0 if math.isnan(found.preparation) else found.preparation)
+            usual = _USUAL_EPOCHS if found.part.method.has_epochs else 1.0
+            longest = math.inf if math.isnan(found.longest) else usual * found.longest
+            self._known[method, config] = longest + (0.0 if math.isnan(found.preparation) else found.preparation)
         return self._known[method, config] * self.slower
 
     def heard(self, expected: float, took: float) -> None:
