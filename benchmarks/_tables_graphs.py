@@ -6,8 +6,6 @@ import statistics
 
 from _markdown import Record, against, machine_line, markdown, number
 
-_OURS = ("majority", "lp", "mlp", "gcn")
-
 
 def preprocessing(record: Record) -> str:
     rows = [
@@ -125,32 +123,45 @@ def natural_gradient(record: Record) -> str:
 
 
 def graphs(record: Record) -> str:
-    """Rows are contestants, columns graphs: accuracy in percent, with the seconds of the choice below."""
-    found = record["graphs"]
-    names = list(dict.fromkeys(name for graph in found.values() for name in graph["contestants"]))
+    """Rows are contestants, columns graphs: scores in percent, what was announced, and the seconds of the choice."""
+    every = record["graphs"]
+    found = {name: graph for name, graph in every.items() if ", " not in name}
+    peers = [name for name, value in next(iter(found.values()))["means"].items() if _is_peer(value)]
+    ranked = {name: every.get(f"{name}, roc-auc", "") for name in found}
+    seconds = [f"{graph['means']['seconds']:.0f} ({graph['at_once']})" for graph in found.values()]
     rows = [
-        [
-            f"**{name}**" if name == "auto" else f"`{name}`" if name.split("-")[0] in _OURS else name,
-            *(_accuracy(graph["contestants"].get(name)) for graph in found.values()),
-        ]
-        for name in names
-    ]
-    best = [
-        max(value["accuracy"] for name, value in graph["contestants"].items() if name.split("-")[0] in _OURS)
-        for graph in found.values()
-    ]
-    gaps = [
-        f"{100 * (graph['contestants']['auto']['accuracy'] - top):+.2f}"
-        for graph, top in zip(found.values(), best, strict=True)
-    ]
-    seconds = [f"{graph['contestants']['auto']['seconds']:.0f} ({graph['at_once']})" for graph in found.values()]
-    rows += [["auto − best candidate", *gaps], ["seconds of `fit` (of them at once)", *seconds]]
+        ["**fit**", *(_spread(graph["means"]["accuracy"]) for graph in found.values())],
+        ["fit, the last five splits", *(_late(graph, "accuracy") for graph in found.values())],
+        *([peer, *(_spread(graph["means"][peer]) for graph in found.values())] for peer in peers),
+        ["ROC AUC of fit", *(_spread(graph["means"]["roc_auc"]) for graph in found.values())],
+        ["ROC AUC of fit by `roc-auc`", *(each and _spread(each["means"]["roc_auc"]) for each in ranked.values())],
+        ["announced − true, points", *(f"{100 * graph['means']['error']:+.1f}" for graph in found.values())],
+        ["intervals that held, %", *(f"{100 * graph['means']['held']:.0f}" for graph in found.values())],
+        ["seconds of fit (of them at once)", *seconds],
+    ]  # fmt: skip
+    runs = [run for graph in found.values() for run in graph["splits"].values()]
+    held = statistics.mean(low <= run["test"] <= high for run in runs for _, low, high in [run["announced"]])
+    error = statistics.mean(run["announced"][0] - run["test"] for run in runs)
     places: dict[str, list[str]] = {}
     for name, graph in found.items():
         places.setdefault(machine_line(graph), []).append(name)
     lines = [f"- {', '.join(names)}: {place}" for place, names in places.items()]
-    return "\n\n".join([markdown(["test accuracy, %", *found], rows), "\n".join(lines)])
+    said = (
+        f"Over {len(runs)} choices the announced accuracy is {100 * error:+.2f} points from that on the test nodes in "
+    )
+    said += f"the mean, and {held:.0%} of the intervals of 95% hold."
+    return "\n\n".join([markdown(["test accuracy, %", *found], rows), said, "\n".join(lines)])
 
 
-def _accuracy(value: Record | None) -> str:
-    return "" if value is None else f"{100 * value['accuracy']:.1f} ± {100 * value['std']:.1f}"
+def _is_peer(value: object) -> bool:
+    return isinstance(value, dict) and "seconds" in value
+
+
+def _late(graph: Record, score: str) -> str:
+    """Return a score on the last five splits, by which no setting was chosen."""
+    last = sorted(graph["splits"], key=lambda name: int(name.rpartition(":")[2]))[-5:]
+    return f"{100 * statistics.mean(graph['splits'][name][score] for name in last):.1f}"
+
+
+def _spread(value: Record) -> str:
+    return f"{100 * value['mean']:.1f} ± {100 * value['std']:.1f}"

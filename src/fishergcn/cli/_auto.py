@@ -76,7 +76,7 @@ def update_model(data: Data, machine: shared.Machine, saved: Saved, printed: sha
     with warnings_as_notes():
         model = load_model(saved.out)
         graphs = list(data.load().values())
-        splits = data.splits or [None]
+        splits: list[str | None] = list(data.splits or ()) or [None]
         if len(graphs) != 1 or len(splits) != 1:
             raise InputError(f"--update takes one graph and one split, got {len(graphs)} and {len(splits)}.")
         found = refit(model, graphs[0], splits[0], machine.device, progress=not printed.quiet)
@@ -85,9 +85,8 @@ def update_model(data: Data, machine: shared.Machine, saved: Saved, printed: sha
         print_json([_facts(found)])
         return
     sizes = found.split_sizes
-    note(
-        f"updated {saved.out}: {found.record.method}, {sizes['train']:,} training and {sizes['val']:,} validation nodes."
-    )
+    nodes = f"{sizes['train']:,} training and {sizes['val']:,} validation nodes"
+    note(f"updated {saved.out}: {found.record.method}, {nodes}.")
     tell_of_report(saved.out)
 
 

@@ -99,7 +99,7 @@ class PartCost:
     def __str__(self) -> str:
         if math.isnan(self.longest):
             return "not timed"
-        if not self.part.method.trained:
+        if not self.part.method.has_epochs:
             return f"a run takes {_short(self.longest)}, measured once"
         many = f" of {self.side_by_side} runs side by side" if self.side_by_side > 1 else ""
         takes = f"an epoch{many} takes {_short(self.epoch)}, measured over {self.timed}"
@@ -211,8 +211,8 @@ def cost_of(
     """
     place = find_device(device)
     gpu, free = place.type == "cuda", _free(place)
-    most = max(each.runs for each in parts)
-    count = 1 if gpu or batches is not None else min(count_cores() if workers is None else workers, most)
+    runs = max(each.runs for each in parts)
+    count = 1 if gpu or batches is not None else min(count_cores() if workers is None else workers, runs)
     watch, found = _Stopwatch(place, count, batches, limit, clock), list[PartCost]()
     for part in parts:
         together = part.runs if not part.method.trained else 1
@@ -222,7 +222,8 @@ def cost_of(
         fits = free is None or count * used <= free
         known = watch.measured(part, together) if timed and fits and part.graph is not None else None
         preparation, epoch, epochs = known or (math.nan, math.nan, 0)
-        longest = epoch * (part.config.max_epochs / together if part.method.trained else 1.0)
+        most = part.config.max_epochs if part.method.has_epochs else 1
+        longest = epoch * (most / together if part.method.trained else 1.0)
         found.append(PartCost(part, preparation, epoch, epochs, longest, together, used))
     return Cost(tuple(found), str(place), count, free, batches)
 
@@ -311,7 +312,7 @@ def time_epochs(
         else:
             train_prepared(timed, basis, runs[0], batches, device, on_epoch=on_epoch)
     return_freed_memory()
-    if not problem.method.trained:
+    if not problem.method.has_epochs:
         return clock() - ends[0], 0
     seconds = [after - before for before, after in pairwise(ends)]
     later = seconds[1:] or seconds  # a run that diverges at once has no second epoch
@@ -348,7 +349,7 @@ def remedies(
             found.append(f"hidden={','.join(map(str, widths))}")
             break
     # What mini-batches refuse: terms over all nodes, and matrices that they would have to hold.
-    if batches is None and not part.method.consistent and not part.method.high_order:
+    if batches is None and not (part.method.consistent or part.method.high_order or part.method.solved):
         settings = BatchSettings(512, (10,) * part.method.network.depth(part.config))
         if fits(settings):
             found.append(f"mini-batches (--batch-size 512 --fanout {','.join(map(str, settings.fanout))})")

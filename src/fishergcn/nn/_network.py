@@ -140,6 +140,9 @@ class Network(Base):
         The name of the matrix that it multiplies with: see :func:`fishergcn.propagation.find_matrix`.
     without_links
         The name of the same without the links, by comparison with which one learns what they add, if there is one.
+    linear
+        Whether the logits are linear in the tensors, of which ``biases.0``, if there is one, is added to all of them as
+        it is: the network is then not trained in epochs but solved, as :mod:`fishergcn.training` says.
 
     Examples
     --------
@@ -152,6 +155,7 @@ class Network(Base):
     """
 
     trained = True
+    linear: ClassVar[bool] = False
 
     @abstractmethod
     def parameters(self, inputs: int, classes: int, config: TrainConfig) -> dict[str, Parameter]:
@@ -312,7 +316,7 @@ def bases() -> tuple[Base, ...]:
     Examples
     --------
     >>> [each.name for each in bases()]
-    ['gcn', 'mlp', 'sage', 'lp', 'majority']
+    ['gcn', 'linear', 'mlp', 'sage', 'lp', 'majority']
     """
     return tuple(sorted(_BASES.values(), key=lambda each: (not each.trained, each.name)))
 

@@ -23,18 +23,21 @@ from fishergcn.report._page import (
     table,
     write_page,
 )
-from fishergcn.studies import load_selection, open_runs, stages_of
+from fishergcn.studies import load_selection, open_runs
 from fishergcn.training import RunRecord, Score, find_score
 
-# What a stage is for. There may be others, such as a larger network that was tried after a smaller one was the best.
-_WORDS = {
+# The stages in their order, with what each is for. What has another name, such as a larger network that is tried
+# where a smaller one was the best, comes between.
+_FIRST = {
     "settings": "Ways to prepare the features, each with the cheapest networks.",
     "candidates": "The candidates, with the preparations that suit them, on one inner split.",
+}
+_BETWEEN = "Tried because of what came before: a larger network where a smaller one was the best, for example."
+_LAST = {
     "balanced": "The best network with classes that count the same.",
     "finalists": "The best candidates on more inner splits.",
     "final": "What was chosen, trained on the split itself.",
 }
-_LARGER = "A larger network, tried because the one before it was the best so far."
 _RUNS = (
     "Small dots are single runs on inner splits of the labeled nodes, large marks their means over the validation "
     "nodes of these splits."
@@ -46,7 +49,7 @@ def report_stages(folder: Path) -> Path:
     """Write the page of a choice, finished or not."""
     selection = load_selection(folder)
     score = find_score("accuracy" if selection is None else selection.score)
-    stages = {name: _read(folder / name) for name in stages_of(folder)}
+    stages = {name: _read(folder / name) for name in _stages(folder)}
     if not any(cells for cells in stages.values()):
         raise DataFileError(f"{folder} holds a search without a finished run, so there is nothing to report.")
     records = [each for cells in stages.values() for some in cells.values() for each in some]
@@ -63,6 +66,19 @@ def report_stages(folder: Path) -> Path:
 
 
 Cells = dict[str, list[RunRecord]]
+
+
+def _stages(folder: Path) -> list[str]:
+    """Return the names of the studies in a folder, in the order of the stages."""
+    there = [path.parent.name for path in folder.glob("*/runs.sqlite") if path.is_file()]
+    names = [*_FIRST, "", *_LAST]
+    return sorted(there, key=lambda name: (names.index(_known(name)), name))
+
+
+def _known(name: str) -> str:
+    """Return the stage that a study is of; a last one that is done again has a number."""
+    bare = name.rstrip("0123456789").rstrip("-")
+    return bare if bare in _FIRST or bare in _LAST else ""
 
 
 def _read(folder: Path) -> Cells:
@@ -125,10 +141,9 @@ def _stage(place: int, name: str, cells: Cells, score: Score) -> Section:
             number(f"{seconds:.1f}", seconds),
             "ok" if not failed else f"{failed} failed",
         ])  # fmt: skip
-    title, words = f"Stage {place}: {name}", _WORDS.get(name, _LARGER if name.endswith("-layers") else "")
+    title, words = f"Stage {place}: {name}", (_FIRST | _LAST).get(_known(name), _BETWEEN)
     figure = _figure(f"Validation {score.title}", f"stage-{slug(name)}", cells, score)
-    body: list[Html | Figure] = [*([tag("p", words)] if words else []), figure, table(title, heads, rows)]
-    return Section(f"stage-{slug(name)}-section", title, body)
+    return Section(f"stage-{slug(name)}-section", title, [tag("p", words), figure, table(title, heads, rows)])
 
 
 def _facts(records: list[RunRecord], selection: Selection | None) -> Section:

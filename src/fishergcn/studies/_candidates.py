@@ -31,7 +31,7 @@ class Recipe:
     def kind(self) -> str:
         """What it reads: ``"features"`` alone, the ``"links"``, or ``"both"`` with weights of their own."""
         parsed = parse_method(self.method)
-        own = self.settings.get("own_weights") or parsed.base == "sage"
+        own = self.settings.get("own_weights") or parsed.base in ("sage", "linear")
         return "features" if not parsed.uses_graph else "both" if own else "links"
 
     @property
@@ -55,6 +55,8 @@ _LONG = {"dropout": 0.2, "learning_rate": 0.003, "weight_decay": 5e-5, "max_epoc
 #: consistency without links.
 CANDIDATES: tuple[Recipe, ...] = (
     Recipe("lp", "lp"),
+    Recipe("linear", "linear", {"scaling": "none", "bias": True, "weight_decay": 5e-2}, prepared=False),
+    Recipe("linear, by row", "linear", {"scaling": "rows", "bias": True, "weight_decay": 5e-5}, prepared=False),
     Recipe("mlp", "mlp"),
     Recipe("gcn", "gcn"),
     Recipe("sage", "sage"),
@@ -133,8 +135,9 @@ def words_for(preparation: Mapping[str, Any]) -> str:
     return f"{features[preparation['scaling']]}, weight decay {preparation['weight_decay']:g}{bias}"
 
 
-_NAMES = {"gcn": "graph convolutions", "mlp": "features alone", "sage": "node and neighbors apart",
-          "lp": "label propagation", "majority": "the most frequent class"}  # fmt: skip
+_NAMES = {"gcn": "graph convolutions", "linear": "linear, over two steps", "mlp": "features alone",
+          "sage": "node and neighbors apart", "lp": "label propagation",
+          "majority": "the most frequent class"}  # fmt: skip
 
 
 def words_of(recipe: Recipe) -> str:
@@ -145,6 +148,8 @@ def words_of(recipe: Recipe) -> str:
         said.append("on a perturbed graph")
     if method.high_order:
         said.append("over walks of several steps")
+    if method.solved and recipe.settings.get("scaling") == "rows":
+        said.append("features by row")
     if recipe.settings.get("links_as_features"):
         said.append("who the neighbors are")
     if hidden := recipe.settings.get("hidden", ()):

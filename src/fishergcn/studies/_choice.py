@@ -41,10 +41,11 @@ from fishergcn.training import (
     work_of,
 )
 
-_WORK = 150.0  # of all candidates together, in seconds of a usual core: see training.work_of
+_WORK = 120.0  # of all candidates together, in seconds of a usual core: see training.work_of
 _PREPARING, _TRYING = 0.15, 0.45  # the shares of it that preparations and candidates may take
 _ENOUGH = 1000  # nodes that judge, over all inner splits, which tell candidates apart
 _FEWEST, _MOST = 3, 5  # inner splits
+_ALWAYS = ("lp", "linear", "mlp", "gcn")  # what is tried on all but the largest graphs
 _FINALISTS = 5
 _MOST_FINALS = 4.0  # how much more work than all candidates the best two may be on a second inner split
 _MOST_ENTRIES = 2e8  # of a high-order matrix: 2.4 GB
@@ -147,7 +148,8 @@ class Choice:
         trained = [each for each in self.recipes if each.trained and each.prepared]
         cheapest: dict[str, Key] = {}
         for each in trained:  # the first of a kind is the cheapest
-            cheapest.setdefault(each.kind, (each.name, every[0]))
+            if each.kind != "both" or len(trained) == 1:
+                cheapest.setdefault(each.kind, (each.name, every[0]))
         work = sum(self.work(key) for key in cheapest.values()) * len(every)
         keys = [(name, words) for name, _ in cheapest.values() for words in every]
         keys = [key for key in keys if math.isfinite(self.work(key))]
@@ -158,6 +160,10 @@ class Choice:
         for kind, (name, _) in cheapest.items():
             tried = [words for words in every if self._loss((name, words)) < math.inf]
             best[kind] = sorted(tried, key=lambda words: self._loss((name, words))) or every
+        # What reads features and links apart takes what suits either.
+        best.setdefault(
+            "both", list(dict.fromkeys(each for some in zip(*best.values(), strict=False) for each in some))
+        )
         return best
 
     def _try_candidates(self, prepared: Mapping[str, Sequence[str]]) -> None:
@@ -172,7 +178,8 @@ class Choice:
             known = key in self.records
             if known or key in keys or math.isinf(work):
                 continue
-            if spent + work <= _TRYING * _WORK or not (keys or self.records):
+            simple = key[0] in _ALWAYS and key in first and work <= _MOST_FINALS * _WORK
+            if spent + work <= _TRYING * _WORK or simple or not any(self._recipe(each).trained for each in keys):
                 spent += work
                 keys.append(key)
             elif key in first:

@@ -28,41 +28,21 @@ _FILE = "choice.json"
 _LIMIT = 2**20  # bytes
 Value = TypeVar("Value")
 _OUTCOME = "selection"
-_STAGE = "keys of "  # before the name of a stage: what was tried in it
 _USUAL_EPOCHS = 0.7  # the share of the epochs after which most runs have stopped
 
 
 def load_selection(folder: str | os.PathLike[str]) -> Selection | None:
     """Read how :func:`fishergcn.fit` chose, from the folder in which it kept its runs; None if it has not yet."""
-    path, decisions = _read(folder)
-    try:
-        found = decisions.get(_OUTCOME)
-        return None if found is None else Selection.from_dict(found)
-    except DataFileError as error:
-        raise DataFileError(f"{path}: {error}") from None
-
-
-def stages_of(folder: str | os.PathLike[str]) -> list[str]:
-    """Return the stages of a choice that have a study in its folder, in their order."""
-    _, decisions = _read(folder)
-    decided = [name.removeprefix(_STAGE) for name in decisions if name.startswith(_STAGE)]
-    there = sorted(path.parent.name for path in Path(folder).glob("*/runs.sqlite") if os.path.isfile(path))
-    return sorted(there, key=lambda name: decided.index(name) if name in decided else len(decided))
-
-
-def _read(folder: str | os.PathLike[str]) -> tuple[Path, dict[str, Any]]:
     path = Path(folder, _FILE)
     if not os.path.isfile(path):
         raise DataFileError(f"{path} does not exist.")
     try:
-        found = parse_json(read_bytes(path, limit=_LIMIT))["decisions"]
+        found = parse_json(read_bytes(path, limit=_LIMIT))["decisions"].get(_OUTCOME)
+        return None if found is None else Selection.from_dict(found)
     except DataFileError as error:
         raise error if str(path) in str(error) else DataFileError(f"{path}: {error}") from None
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise DataFileError(f"{path} is damaged; it does not say what was decided.")
-    return path, found
+        raise DataFileError(f"{path} is damaged; it does not say what was decided.") from None
 
 
 class OtherChoiceError(DataFileError):
@@ -143,8 +123,9 @@ class Clock:
             part = Part.of(self.graph, parse_method(method), config, [self.split], 1)
             short = min(0.01 * (self.limit or 100.0), 1.0)
             [found] = cost_of([part], str(self.place), self.cores, limit=short).parts
-            epochs = math.inf if math.isnan(found.epoch) else _USUAL_EPOCHS * config.max_epochs * found.epoch
-            self._known[method, config] = epochs + (0.0 if math.isnan(found.preparation) else found.preparation)
+            usual = _USUAL_EPOCHS if found.part.method.has_epochs else 1.0
+            longest = math.inf if math.isnan(found.longest) else usual * found.longest
+            self._known[method, config] = longest + (0.0 if math.isnan(found.preparation) else found.preparation)
         return self._known[method, config] * self.slower
 
     def heard(self, expected: float, took: float) -> None:

@@ -40,6 +40,8 @@ def prepare_batches(
     spectrum and no basis: of the graph, the neighborhood needs the diagonal alone.
     """
     group = Group() if group is None else group
+    if method.solved:
+        raise InputError(f"method {method.name!r} is solved on the whole graph, so there are no mini-batches of it.")
     if method.consistent:
         raise InputError(f"method {method.name!r} compares samples on all nodes, which mini-batches do not hold.")
     if method.perturbed and config.perturbation != "spectral":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -52,6 +53,8 @@ def held_bytes(
     """
     if not method.trained:  # one product or a few with the graph
         return _PROCESS + 60.0 * sizes.entries
+    if method.solved:  # in float64, and without masks
+        config = dataclasses.replace(config, dtype="float64", dropout=0.0)
     plan = plan_step(method, config, gpu=gpu, dense=sizes.dense, linked=sizes.entries > sizes.nodes)
     if gpu:
         bytes_each = _FUSED_GPU if plan.fused and not batches else _GPU
@@ -77,18 +80,19 @@ def check_fits(trainer: Trainer) -> None:
 
     if needed(problem.samples, width) <= free:
         return
-    fits = []
+    fits = list[str]()
     fewer = free // max(needed(1, width), 1)
     if 1 <= fewer < problem.samples:
         fits.append(f"samples={fewer}")
     narrower = free // max(needed(problem.samples, 1), 1)
-    if 1 <= narrower < width:
+    if 1 <= narrower < width and problem.method.has_epochs:
         fits.append(f"hidden={narrower}")
-    fits.append("mini-batches (--batch-size 512 --fanout 10,10)")
+    if problem.method.has_epochs:
+        fits.append("mini-batches (--batch-size 512 --fanout 10,10)")
     size, have = needed(problem.samples, width) / 1e9, free / 1e9
     raise InputError(
         f"a step of {problem.method.name} on {rows:,} nodes needs about {size:.1f} GB for activations, and "
-        f"{have:.1f} GB are free; {' or '.join(fits)} would fit."
+        f"{have:.1f} GB are free{'; ' * bool(fits)}{' or '.join(fits)}{' would fit' * bool(fits)}."
     )
 
 

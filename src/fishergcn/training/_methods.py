@@ -64,6 +64,16 @@ class Method:
         """Whether there is a network to train: one with weights, which reads features."""
         return self.described.trained
 
+    @property
+    def solved(self) -> bool:
+        """Whether that network is linear: its weights are solved for."""
+        return self.trained and self.network.linear
+
+    @property
+    def has_epochs(self) -> bool:
+        """Whether it is trained epoch by epoch."""
+        return self.trained and not self.solved
+
 
 def parse_method(name: str) -> Method:
     """Read a method's name.

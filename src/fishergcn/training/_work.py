@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 # epoch of the smallest graph; for an entry of a matrix that is computed from walks.
 _FEATURE, _LINK, _DENSE, _OUTPUT, _WEIGHT, _EPOCH, _WALKED = 2.5e-11, 5e-11, 3e-11, 7e-9, 4e-9, 1.5e-3, 1e-6
 _BACKWARD = 3.0  # multiplications of a step, beside those of its forward pass
+_SOLVING = 400.0  # forward passes, in float32: some sixty steps forward and back, in float64
 _USUAL_EPOCHS = 0.7  # the share of the epochs after which most runs have stopped
 
 
@@ -39,6 +40,8 @@ def work_of(sizes: Sizes, method: Method, config: TrainConfig) -> float:
             before = width
         return products, outputs
 
+    if method.solved:
+        return _SOLVING * sum(forward(sizes.train, whole=False))
     step, check = (
         forward(sizes.train, whole=method.consistent or method.perturbed),
         forward(sizes.val, whole=False),
