@@ -342,11 +342,33 @@ return [...document.querySelectorAll("#headline .frame svg")].flatMap((frame) =>
 """
 
 
-@pytest.mark.parametrize("kind", ["plain_report", "robustness_report", "models_report"])
+@pytest.mark.parametrize(
+    "kind", ["plain_report", "robustness_report", "models_report", "model_report", "search_report"]
+)
 def test_names_of_rows_stand_clear_of_the_marks_on_a_narrow_page(show, request, kind):
     browser = show(request.getfixturevalue(kind), width=400)
     assert all_of(browser, "#headline .frame [data-mark=text] text")
     assert browser.execute_script(OVERLAPS) == []
+
+
+INSIDE = """
+const frame = document.querySelector("#headline .frame svg"), box = frame.getBoundingClientRect();
+return [...frame.querySelectorAll("[data-mark=text] text, [data-mark='y-axis tick label'] text")].map((each) => {
+  const own = each.getBoundingClientRect();
+  const lines = [...each.querySelectorAll("tspan")].map((line) => line.textContent);
+  return [lines.length ? lines.join(" ") : each.textContent, own.left >= box.left - 1 && own.right <= box.right + 1];
+});
+"""
+
+
+@pytest.mark.parametrize("width", [1400, 400])
+@pytest.mark.parametrize("kind", ["model_report", "search_report"])
+def test_candidates_are_named_in_words_that_are_not_cut(show, request, charts_of, kind, width):
+    folder = request.getfixturevalue(kind)
+    [panel] = charts_of(folder)["headline"]["panels"]
+    shown = show(folder, width=width).execute_script(INSIDE)
+    assert [" ".join(text.split()) for text, _ in shown] == panel["rows"]
+    assert all(inside for _, inside in shown)
 
 
 def test_trials_are_counted_in_whole_numbers(show, tuning_report):

@@ -143,7 +143,7 @@
     const marks = [], points = [], rowed = Boolean(panel.rows);
     // Where the page is narrow, or a name long, each row has its name above its marks, which keep the height they have
     // beside it.
-    const nameHeight = narrow ? LINE * Math.min(3, Math.ceil(longest * 7.2 / width)) : 0;
+    const nameHeight = narrow ? LINE * Math.min(3, Math.ceil(longest * 8 / width)) : 0;
     const own = panel.rowHeight ?? 30, rowHeight = own + nameHeight, side = Math.min(width, 600);
     const below = (y) => Math.round(y) + ((y - Math.round(y)) * own + nameHeight / 2) / rowHeight;
     for (const layer of seen) {
@@ -168,7 +168,7 @@
     }
     if (rowed && narrow) marks.push(Plot.text(panel.rows, { y: (_, i) => i - 0.5, text: (text) => text, frameAnchor: "left",
       textAnchor: "start", lineAnchor: "bottom", dy: nameHeight + 2, fill: "currentColor", stroke: "var(--page)", strokeWidth: 4, fontSize: 13,
-      lineWidth: width / 13 }));
+      lineWidth: width / 15 }));
     // Words at given places: the axis of a logarithmic scale would leave some of them out.
     const most = Math.max(3, Math.min(10, Math.floor(width / 85)));
     const ticks = panel.xTicks && !zoomed ? panel.xTicks : log ? logTicks(domain ?? whole, width)
