@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from fishergcn._base.terminal import console, table
 from fishergcn.cli import _options as shared
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
 @shared.takes_options()
 def compare(
     *,
-    models: Annotated[
-        list[Path] | None, typer.Argument(help="Model folders to compare, two or more.", metavar="MODEL")
-    ] = None,
     out: shared.SomeStudyOut = None,
     data: ManyGraphs,
     runs: shared.Runs,
@@ -42,19 +38,22 @@ def compare(
     command continues where it stopped. The plain GCN, each method's control and the same network without links are
     always included.
 
-    Models that fishergcn train --out saved are compared on the nodes that none of them was trained on, with --score
-    and --json alone: fishergcn compare MODEL MODEL
+    Two or more folders of models, as written by fishergcn train --out, in the place of GRAPH are compared on the nodes
+    that none of them was trained on; only --score and --json go with them.
     """
     from fishergcn.studies import make_comparison
     from fishergcn.training import find_score
 
     score = find_score(printed.score or "accuracy")
-    if models:
-        usual = shared.options_of(compare)
+    folders = [Path(each) for each in data.dataset or ()]
+    if models := [each for each in folders if os.path.isfile(each / "model.json")]:
+        usual = {**shared.options_of(compare), "dataset": data.dataset}
         given = {"out": out, **shared.values_of(data, runs, settings, machine, printed)}
         changed = [name for name, value in given.items() if value not in (None, usual.get(name))]
         if others := sorted(set(changed) - {"score", "json", "quiet"}):
             raise InputError(f"--{others[0].replace('_', '-')} cannot be used with model folders, which are trained.")
+        if len(set(models)) < 2 or models != folders:
+            raise InputError(f"{models[0]} is a model, which is compared with other models: give two folders or more.")
         _compare_models(models, score.name, as_json=printed.json)
         return
     if out is None:
@@ -73,8 +72,6 @@ def _compare_models(folders: Sequence[Path], score: str, *, as_json: bool) -> No
     from fishergcn.models import load_model
     from fishergcn.studies import compare_models
 
-    if len(set(folders)) < 2:
-        raise InputError(f"compare takes two different model folders or more, got {folders[0]} alone.")
     found = compare_models({str(folder): load_model(folder) for folder in folders}, score)
     if as_json:
         print_json(found.to_dict())
