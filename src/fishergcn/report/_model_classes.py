@@ -61,7 +61,7 @@ def in_words(subject: Subject) -> list[str]:
 
 
 def _found(scores: ClassScores) -> str:
-    return f"{scores.recall:.0%}" if scores.nodes >= _FEW else f"{scores.found} of {scores.nodes}"
+    return f"{scores.recall:.0%}" if scores.nodes >= _FEW else f"{scores.found} of the {scores.nodes}"
 
 
 def by_class(subject: Subject) -> Section | None:
