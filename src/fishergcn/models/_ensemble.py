@@ -93,7 +93,7 @@ class Ensemble(TrainedModel):
         shares: Sequence[float],
         temperatures: Sequence[float],
         *,
-        kind: str = "mean",
+        name: str = "mean",
     ) -> Ensemble:
         """Join models of one graph and one split; the shares must add up to 1."""
         if len(models) < 2 or not len(models) == len(shares) == len(temperatures):
@@ -106,7 +106,7 @@ class Ensemble(TrainedModel):
             if not same or each.record.split != first.record.split:
                 raise InputError("the members of an ensemble must be of one graph and one split.")
         made = cls.joined([each.only() for each in models], shares, temperatures)
-        return dataclasses.replace(made, records=(made._record(kind),))
+        return dataclasses.replace(made, records=(made._record(name),))
 
     @classmethod
     def joined(
@@ -132,7 +132,7 @@ class Ensemble(TrainedModel):
             temperatures=tuple(map(float, temperatures)),
         )
 
-    def _record(self, kind: str) -> RunRecord:
+    def _record(self, name: str) -> RunRecord:
         """Return what is known of the ensemble as a run: its scores, and the time of all members."""
         known = [each.record for each in self.members]
         scores: dict[str, float] = {}
@@ -153,7 +153,7 @@ class Ensemble(TrainedModel):
             shape=[],
             epochs=max(each.epochs for each in known),
             seconds=sum(each.seconds for each in known),
-            extra={"kind": kind, "members": len(known)},
+            extra={"kind": name, "members": len(known)},
             weights=None,
         )
 

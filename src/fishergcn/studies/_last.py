@@ -68,7 +68,7 @@ def _model(
             models.append(TrainedModel.from_records(choice.graph, [kept], choice.split))
             parts.append(shares[key] / len(runs))
             heats.append(temperature_of(arrays["outputs.val"], labels))
-    return models[0] if len(models) == 1 else Ensemble.from_models(models, parts, heats, kind=chosen)
+    return models[0] if len(models) == 1 else Ensemble.from_models(models, parts, heats, name=chosen)
 
 
 def _refitted(choice: Choice, model: TrainedModel) -> TrainedModel:
