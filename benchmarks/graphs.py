@@ -1,22 +1,21 @@
-"""What ``fit`` chooses on graphs of one's own, beside each of its candidates and beside peers, with times.
+"""What ``fit`` chooses on graphs of one's own, what it announces and what is true, beside peers, with times.
 
-    python benchmarks/graphs.py [FOLDER] [--graphs texas actor] [--splits 10] [--device auto] [--at-once 1]
-        [--time-limit SECONDS] [--out FILE]
+    python benchmarks/graphs.py [FOLDER] [--graphs texas actor] [--splits 10] [--first 0] [--device auto] [--at-once 1]
+        [--score accuracy] [--time-limit SECONDS] [--out FILE]
 
 FOLDER holds graph files (.npz), in the layout of `Graph.save` or as plain arrays; without it, the data sets of the
-package are measured. Splits are the masks that a graph brings, or 20 + 30 labels a class. The candidates' test scores
-come from the same runs that the choice is made of, each with the settings that validation prefers for it; the choice
-itself sees validation nodes alone. Peers: a plain GCN with the paper's settings, PyTorch Geometric's GCN example (raw
-features, bias, 200 epochs, tested at the best validation accuracy), and scikit-learn's LogisticRegression (no links)
-and LabelSpreading (no features, on the links). With --at-once several splits are measured side by side, in a process
-each: scores are the same, and times are those of a busy machine.
+package are measured. Splits are the masks that a graph brings, or 20 + 30 labels a class. `fit` sees training and
+validation nodes alone; its announced estimate is compared with the score on the test nodes. Peers: a plain GCN with the
+paper's settings, PyTorch Geometric's GCN example (raw features, bias, 200 epochs, tested at the best validation
+accuracy), and scikit-learn's LogisticRegression (no links) and LabelSpreading (no features, on the links). With
+--at-once several splits are measured side by side, in a process each: scores are the same, and times are those of a
+busy machine. Results of other graphs, scores and splits in the file are kept.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import tempfile
 import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -30,30 +29,30 @@ from _process import RESULTS
 from _record import machine, write_record
 
 
-def fitted(graph: Any, split: Any, device: str, limit: float | None) -> dict[str, tuple[float, float]]:
-    """Return test accuracy and seconds of the choice and of each candidate."""
+def fitted(graph: Any, split: Any, device: str, score: str, limit: float | None) -> dict[str, Any]:
+    """Return what was chosen and announced, and the scores on the test nodes."""
     from fishergcn import fit
-    from fishergcn.studies import open_runs
 
-    with tempfile.TemporaryDirectory() as folder:
-        started = time.perf_counter()
-        model = fit(graph, split, device, folder=folder, time_limit=limit)
-        seconds = time.perf_counter() - started
-        records = []
-        for stage in ("settings", "candidates"):
-            if (Path(folder) / stage).exists():
-                with open_runs(Path(folder) / stage) as runs:
-                    records += [record for _, record in runs.entries() if record.split == split.name]
-    found = {}
-    for each in model.selection.candidates:
-        for record in records:
-            same = all(record.config[name] == value for name, value in each.settings.items())
-            full = record.config["max_epochs"] == model.record.config["max_epochs"]
-            if each.tried and record.method == each.method and same and full:
-                found[f"  {each.name}"] = (record.test_accuracy, each.seconds)
-    chosen = f"{model.selection.chosen} {model.record.test_accuracy:.2%}"
-    print(f"    {graph.name} {split.name}: {chosen}, {seconds:.0f} s", flush=True)
-    return {"auto": (model.record.test_accuracy, seconds), **found}
+    started = time.perf_counter()
+    model = fit(graph, split, device, score=score, time_limit=limit)
+    seconds = time.perf_counter() - started
+    found, record = model.selection, model.record
+    truth = getattr(record, f"test_{found.score}")
+    print(
+        f"    {graph.name} {split.name}, {score}: {found.chosen}, {truth:.2%} on test nodes, announced "
+        f"{found.value:.2%} ({found.low:.2%} to {found.high:.2%}), {seconds:.0f} s",
+        flush=True,
+    )
+    return {
+        "chosen": found.chosen,
+        "members": {each.name: each.share for each in found.candidates if each.share > 0},
+        "announced": [found.value, found.low, found.high],
+        "majority": found.majority,
+        "test": truth,
+        "accuracy": record.test_accuracy,
+        "roc_auc": record.test_roc_auc,
+        "seconds": seconds,
+    }
 
 
 def paper(graph: Any, split: Any, device: str) -> tuple[float, float]:
@@ -131,30 +130,41 @@ def load(name: str, path: Path | None) -> Any:
 
 
 def measure(
-    name: str, path: Path | None, split: str, device: str, limit: float | None
-) -> tuple[str, dict[str, tuple[float, float]]]:
-    """Return test accuracy and seconds of all contestants on one split of a graph."""
+    name: str, path: Path | None, split: str, device: str, score: str, limit: float | None
+) -> tuple[str, str, dict[str, Any]]:
+    """Return what fit and all peers do on one split of a graph."""
     from fishergcn import splits
 
     warnings.simplefilter("ignore")
     graph = load(name, path)
     [chosen] = splits.choose(graph, split)
-    return name, fitted(graph, chosen, device, limit) | {
-        peer: run(graph, chosen, device) for peer, run in PEERS.items()
-    }
+    found = fitted(graph, chosen, device, score, limit)
+    if score == "accuracy":
+        found["peers"] = {peer: list(run(graph, chosen, device)) for peer, run in PEERS.items()}
+    return name, split, found
 
 
-def summary(name: str, path: Path | None, scores: list[dict[str, tuple[float, float]]]) -> dict[str, Any]:
+def summary(name: str, path: Path | None, runs: dict[str, Any], score: str) -> dict[str, Any]:
     """Return means over splits, and print them."""
     graph = load(name, path)
-    print(f"{name}: {graph.num_nodes:,} nodes, {graph.num_links:,} links, {len(scores)} splits", flush=True)
-    rows = {}
-    for contestant in {each: None for found in scores for each in found}:
-        accuracy, seconds = np.array([found[contestant] for found in scores if contestant in found]).T
-        mean, std, count = float(accuracy.mean()), float(accuracy.std()), len(accuracy)
-        rows[contestant.strip()] = {"accuracy": mean, "std": std, "runs": count, "seconds": float(seconds.mean())}
-        print(f"  {contestant:28} {mean:7.2%} ± {std:.2%}  {seconds.mean():8.2f} s  {count} splits")
-    return {"nodes": graph.num_nodes, "links": graph.num_links, "digest": graph.digest, "contestants": rows}
+    print(f"{name}, {score}: {graph.num_nodes:,} nodes, {graph.num_links:,} links, {len(runs)} splits", flush=True)
+    rows: dict[str, Any] = {}
+    for key in ("accuracy", "roc_auc"):
+        values = np.array([each[key] for each in runs.values()])
+        rows[key] = {"mean": float(values.mean()), "std": float(values.std())}
+        print(f"  fit, {key:24} {values.mean():7.2%} ± {values.std():.2%}")
+    announced = np.array([each["announced"] for each in runs.values()])
+    truth = np.array([each["test"] for each in runs.values()])
+    held = (announced[:, 1] <= truth) & (truth <= announced[:, 2])
+    rows["error"], rows["held"] = float((announced[:, 0] - truth).mean()), float(held.mean())
+    rows["width"] = float((announced[:, 2] - announced[:, 1]).mean())
+    rows["seconds"] = float(np.mean([each["seconds"] for each in runs.values()]))
+    print(f"  announced - true {rows['error']:+.2%}, intervals held in {held.mean():.0%}, {rows['seconds']:.0f} s")
+    for peer in PEERS if score == "accuracy" else ():
+        accuracy, seconds = np.array([each["peers"][peer] for each in runs.values()]).T
+        rows[peer] = {"mean": float(accuracy.mean()), "std": float(accuracy.std()), "seconds": float(seconds.mean())}
+        print(f"  {peer:28} {accuracy.mean():7.2%} ± {accuracy.std():.2%}  {seconds.mean():8.2f} s")
+    return {"nodes": graph.num_nodes, "links": graph.num_links, "digest": graph.digest, "means": rows, "splits": runs}
 
 
 def _torch_facts(device: str) -> dict[str, str]:
@@ -171,10 +181,12 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--graphs", nargs="+", help="names of files without .npz; all by default")
     parser.add_argument("--splits", type=int, default=10)
+    parser.add_argument("--first", type=int, default=0, help="how many splits to leave out before them")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--at-once", type=int, default=1, help="splits measured side by side")
-    parser.add_argument("--time-limit", type=float, help="seconds that a choice may take; the default of fit otherwise")
-    parser.add_argument("--out", type=Path, default=RESULTS / "graphs.json", help="other graphs in it are kept")
+    parser.add_argument("--score", default="accuracy", help="what fit chooses by")
+    parser.add_argument("--time-limit", type=float, help="seconds that a choice may take; none by default")
+    parser.add_argument("--out", type=Path, default=RESULTS / "graphs.json", help="other results in it are kept")
     options = parser.parse_args()
     files: dict[str, Path | None] = (
         dict.fromkeys(datasets.available())
@@ -185,19 +197,19 @@ def main() -> None:
     tasks = [
         (name, path, split.name)
         for name, path in chosen.items()
-        for split in splits.choose(load(name, path), options.splits)
+        for split in splits.choose(load(name, path), options.first + options.splits)[options.first :]
     ]
-    scores: dict[str, list[dict[str, tuple[float, float]]]] = {name: [] for name in chosen}
+    facts = {"at_once": options.at_once, "machine": machine() | _torch_facts(options.device)}
     with ProcessPoolExecutor(options.at_once, get_context("spawn")) as pool:
-        for each in as_completed([pool.submit(measure, *task, options.device, options.time_limit) for task in tasks]):
-            name, found = each.result()
-            scores[name].append(found)
-            if len(scores[name]) == sum(task[0] == name for task in tasks):
-                known = json.loads(options.out.read_text())["graphs"] if options.out.exists() else {}
-                facts = {"at_once": options.at_once, "machine": machine() | _torch_facts(options.device)}
-                known[name] = summary(name, chosen[name], scores[name]) | facts
-                ordered = {name: known[name] for name in sorted(known)}
-                write_record(options.out, {"benchmark": "graphs", "graphs": ordered})
+        more = options.device, options.score, options.time_limit
+        for each in as_completed([pool.submit(measure, *task, *more) for task in tasks]):
+            name, split, found = each.result()
+            known = json.loads(options.out.read_text())["graphs"] if options.out.exists() else {}
+            key = name if options.score == "accuracy" else f"{name}, {options.score}"
+            runs = known.get(key, {}).get("splits", {}) | {split: found}
+            known[key] = summary(name, chosen[name], runs, options.score) | facts
+            ordered = {name: known[name] for name in sorted(known)}
+            write_record(options.out, {"benchmark": "graphs", "graphs": ordered})
 
 
 if __name__ == "__main__":
