@@ -109,7 +109,8 @@ def fit(
     entry = find_score(score).check_classes(graph.num_classes)
     listener = progress if isinstance(progress, Listener) else Display() if progress else Listener()
     general = chosen_config(None, settings)
-    fixed = general.to_dict() if settings == "paper" else settings if isinstance(settings, Mapping) else {}
+    every, given = general.to_dict(), settings if isinstance(settings, Mapping) else {}
+    fixed = every if settings == "paper" else {name: every[name] for name in given}
     find_device(device)  # one that is not there is refused before anything is written
     place = tempfile.TemporaryDirectory(prefix="fishergcn-") if folder is None else contextlib.nullcontext(str(folder))
     with place as kept, listener:
