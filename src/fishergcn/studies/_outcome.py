@@ -135,7 +135,7 @@ class Outcome:
 
     def _candidates(self) -> Iterator[Candidate]:
         choice = self.choice
-        names = {key[0]: choice._recipe(key) for key in choice.records} | choice.recipe
+        names = choice.recipe | {key[0]: choice._recipe(key) for key in choice.records}
         for name, recipe in names.items():
             key, judged = self.best.get(name), self.own.get(name)
             words = words_of(recipe) + name.removeprefix(recipe.name)
