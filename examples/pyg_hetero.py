@@ -64,8 +64,7 @@ def main() -> None:
     # Each layer of a model from to_hetero sees one type of links, between different nodes: no graph has that spectrum.
     typed = to_hetero(Mean(), data.metadata())
     try:
-        refused = BuresAdversary(whole, rank=5).attach(typed)
-        refused.average(lambda: typed(data.x_dict, data.edge_index_dict)["paper"].square().mean())
+        BuresAdversary(whole, rank=5).attach(typed)
     except InputError as error:
         print(f"to_hetero is refused: {error}")
 

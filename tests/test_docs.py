@@ -152,6 +152,30 @@ def test_python_blocks_run(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
     assert done.returncode == 0, done.stderr
 
 
+def check_predictions(found: str, shown: str) -> None:
+    """Compare the lines that a page shows: names as they are, probabilities up to rounding in training."""
+    lines = shown.splitlines()
+    assert lines.pop() == "…"
+    for one, other in zip(lines, found.splitlines(), strict=False):
+        given, got = one.split(","), other.split(",")
+        assert given[:2] == got[:2]
+        if given[0] != "node":
+            assert [float(cell) for cell in given[2:]] == pytest.approx([float(cell) for cell in got[2:]], abs=0.002)
+
+
+@pytest.mark.slow
+def test_the_differences_that_the_guide_to_own_data_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = DOCS / "guide_own_data.md"
+    monkeypatch.chdir(tmp_path)
+    exec(compile(blocks(page, "python")[0], "make_club.py", "exec"), {})
+    [words] = [words for words in commands(page) if "gcn-x5" in words and "fishergcn" in words and words[0] == "train"]
+    [shown] = [text for text in blocks(page, "text") if "Paired differences" in text]
+    done = CliRunner().invoke(app, [*words, "--quiet", "--device", "cpu"])
+    assert done.exit_code == 0, done.output
+    for line in shown.splitlines():
+        assert " ".join(line.split()) in [" ".join(each.split()) for each in done.stdout.splitlines()]
+
+
 def test_commands_of_the_guide_to_own_data_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = DOCS / "guide_own_data.md"
     monkeypatch.chdir(tmp_path)
@@ -159,11 +183,20 @@ def test_commands_of_the_guide_to_own_data_run(tmp_path: Path, monkeypatch: pyte
         exec(compile(code, "make_club.py", "exec"), {})
     given = commands(page)
     assert len(given) >= 6
+    told = ""
     for words in given:
+        whole = words[-1] == "model-gcn"  # whose predictions the page shows
         few = ["--epochs", "3", "--quiet", "--workers", "1"]
-        short = [*words, *few] if words[0] in ("train", "tune") else words
+        short = [*words, *few] if words[0] in ("train", "tune") and not whole else words
         done = CliRunner().invoke(app, short)
         assert done.exit_code == 0, (words, done.output, done.exception)
+        told += done.stderr
+        if whole and words[0] == "predict":
+            check_predictions(done.stdout, *[text for text in blocks(page, "text") if text.startswith("node,class")])
+    shown = re.findall(r"It prints `([^`]+)`", page.read_text(encoding="utf-8"))
+    assert shown
+    assert all(sentence in told for sentence in shown)
+    assert "9 of 45 labeled nodes are held out for validation" in told  # of which the page speaks
     lines = (tmp_path / "predictions.csv").read_text(encoding="utf-8").splitlines()
     assert lines[0] == "node,class,p:chess,p:rowing,p:theater"
     assert len(lines) == 181

@@ -83,9 +83,7 @@ def test_the_loss_goes_down(name: str, needs: str) -> None:
 def test_models_of_several_types_of_links_are_refused_in_one_sentence() -> None:
     pytest.importorskip("torch_geometric")
     printed = run("pyg_hetero.py", "--epochs", "5")
-    assert re.search(
-        r"^to_hetero is refused: conv\S* \(SAGEConv\) propagates from \d+ to \d+ nodes", printed, re.MULTILINE
-    )
+    assert re.search(r"^to_hetero is refused: conv has a layer for each of 2 relations", printed, re.MULTILINE)
 
 
 def test_epochs_are_logged_to_tensorboard(tmp_path: Path) -> None:

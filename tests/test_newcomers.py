@@ -140,10 +140,10 @@ def test_csv_with_titles_and_text(newcomer, rows):
     files += ["--label", "team"]
     assert "--text drop" in (said := newcomer.is_refused("train", *files, "--out", "model"))
     assert "one-hot" in said
-    assert "people.csv line 2" in said
-    files += ["--text", "one-hot"]
-    assert "--empty fill" in newcomer.is_refused("train", *files, "--out", "model")
-    files += ["--empty", "fill"]
+    assert "people.csv: 2 columns" in said
+    assert "in line 2" in said
+    assert "--empty fill" in said  # all at once
+    files += ["--text", "one-hot", "--empty", "fill"]
     said = newcomer.types("train", *files, "--method", "gcn", "--epochs", 30, "--quiet", "--out", "model")
     assert "friends.csv line 1 names the columns (who, whom)" in said
     newcomer.types("predict", "model", "--out", "predictions.csv")

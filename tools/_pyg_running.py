@@ -173,6 +173,29 @@ def evaluation_mode() -> float:
     return against_dense(model, run, adversary, lambda phi: dense_correction(data, phi), data.x, data.edge_index)
 
 
+class Reversible(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.enter, self.leave = nn.Linear(WIDTH, 8), nn.Linear(8, CLASSES)
+        self.layers = pyg.GroupAddRev(pyg.GCNConv(4, 4), num_groups=2)
+        self.double()
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.leave(self.layers(self.enter(x), edge_index))
+
+
+def reversible() -> None:
+    data, model = graph(), Reversible()
+    BuresAdversary(data, RANK).attach(model).average(lambda: loss_of(model, data))
+
+
+def wrong_numbers() -> None:
+    data, model = graph(), Net()
+    nodes = torch.randperm(NODES, generator=torch.Generator().manual_seed(0))[:16]
+    part = data.subgraph(nodes)
+    BuresAdversary(data, RANK).attach(model).average(lambda: loss_of(model, part), nodes.flip(0))
+
+
 def copied_model() -> None:
     data, model = graph(), Net()
     other = copy.deepcopy(model)

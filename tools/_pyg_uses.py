@@ -31,8 +31,10 @@ from _pyg_running import (
     precision,
     processes,
     reentrant_checkpoints,
+    reversible,
     threads,
     trains,
+    wrong_numbers,
 )
 from torch import nn
 from torch_geometric import nn as pyg
@@ -144,6 +146,7 @@ USES: list[Use] = [
     Use("`RandomNodeLoader`", "batches", "exact", DOUBLE, random_nodes(False)),
     Use("`RandomNodeLoader` on a `Batch`", "batches", "exact", DOUBLE, random_nodes(True)),
     Use("mini-batches by node numbers (`n_id`)", "batches", "exact", DOUBLE, random_nodes(False, by_number=True)),
+    Use("node numbers in another order", "batches", "refused", 0.0, wrong_numbers),
     Use("float32", "precision", "exact", SINGLE, precision(torch.float32)),
     Use("bfloat16", "precision", "exact", HALF, precision(torch.bfloat16)),
     Use("float16", "precision", "exact", HALF, precision(torch.float16)),
@@ -156,6 +159,7 @@ USES: list[Use] = [
     Use("`DistributedDataParallel`, ξ after 20 steps", "how it runs", "exact", DOUBLE, processes),
     Use("`torch.utils.checkpoint`, `use_reentrant=False`", "how it runs", "exact", DOUBLE, checkpoints),
     Use("`torch.utils.checkpoint`, `use_reentrant=True`", "how it runs", "refused", 0.0, reentrant_checkpoints),
+    Use("reversible layers (`GroupAddRev`)", "how it runs", "refused", 0.0, reversible),
     Use("two threads on one model", "how it runs", "exact", DOUBLE, threads),
     Use("`perturbed` inside `perturbed`", "how it runs", "exact", DOUBLE, nested),
     Use("`perturbed` in evaluation mode", "how it runs", "exact", DOUBLE, evaluation_mode),

@@ -99,6 +99,7 @@ def _spoil_tables(rng: random.Random, files: Files) -> Files:
 
 
 def _read_tables(folder: Path, rng: random.Random) -> None:
+    from fishergcn.errors import InputError
     from fishergcn.graph import Graph
 
     paths = [folder / name for name in ("edges.csv", "features.csv", "labels.csv")]
@@ -109,11 +110,22 @@ def _read_tables(folder: Path, rng: random.Random) -> None:
         text=rng.choice(("refuse", "drop", "one-hot")),
         empty=rng.choice(("refuse", "drop", "fill")),
         label=rng.choice((None, None, 2, "class 0")),
+        missing=rng.choice((None, None, "0", ("a", "-1"))),
+        unknown=rng.choice(("refuse", "drop")),
+        repeated=rng.choice(("refuse", "first")),
+        weight=rng.choice((None, None, "none")),
         directed=rng.choice(("undirected", "symmetrize", "refuse")),
         self_links=rng.choice(("keep", "drop")),
     )
     found.save(folder / "again.npz")
-    assert Graph.load(folder / "again.npz").node_ids == found.node_ids
+    again = Graph.load(folder / "again.npz")
+    assert (again.node_ids, again.reading) == (found.node_ids, found.reading)
+    try:
+        alike = Graph.from_files(*used[:2], like=again)  # the same tables once more
+    except InputError as error:
+        raise AssertionError(f"tables that were read are refused: {error}") from error
+    assert alike.node_ids == found.node_ids
+    assert alike.feature_names == found.feature_names
 
 
 # Tables of other formats

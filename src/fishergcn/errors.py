@@ -61,7 +61,7 @@ class Notice(UserWarning):
     >>> import warnings, pyarrow, fishergcn
     >>> links = pyarrow.table({"source": ["Ada", "Bob"], "target": ["Bob", "Cy"], "since": [1999, 2004]})
     >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore", Notice)  # that 'since' is taken for a weight
+    ...     warnings.simplefilter("ignore", Notice)  # that 'since' is left out
     ...     fishergcn.Graph.from_frames(links)
     <Graph: 3 nodes, 2 links, 0 features, 0 classes>
     """

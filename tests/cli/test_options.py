@@ -29,7 +29,7 @@ COMMANDS = dict(commands(typer.main.get_command(app)))
 OPTIONS = defaultdict(dict)
 for PLACE, COMMAND in COMMANDS.items():
     for PARAMETER in COMMAND.params:
-        for OPTION in PARAMETER.opts:
+        for OPTION in () if getattr(PARAMETER, "hidden", False) else PARAMETER.opts:
             OPTIONS[OPTION][PLACE] = PARAMETER
 CHOICES = {
     "train": ("--directed", "--self-links", "--stopping", "--test-at", "--norm"),
@@ -54,8 +54,8 @@ def test_is_declared_once(option):
 
 def test_the_words_that_architecture_asks_for():
     training = {("train",), ("tune",), ("reproduce",), ("robustness",), ("compare",)}
-    for option in ("--method", "--dataset", "--splits"):
-        assert set(OPTIONS[option]) == training
+    for option in ("--method", "--dataset", "--graph", "--splits"):
+        assert set(OPTIONS[option]) == training | ({("predict",)} if option in ("--dataset", "--graph") else set())
         assert all(each.multiple for each in OPTIONS[option].values())
     assert {each.default for each in OPTIONS["--device"].values()} == {"auto"}
     for gone in ("--methods", "--datasets", "--attacks", "--split", "--max-epochs", "--learning-rate"):
@@ -90,7 +90,8 @@ def test_the_help_fits_80_columns(place):
         assert not line.startswith("╭") or line.endswith("──╮")  # a title that is cut runs into the corner
     usage = " ".join(done.stdout.partition("Usage:")[2].split())
     for argument in (each for each in COMMANDS[place].params if each.param_type_name == "argument"):
-        assert f" {argument.metavar}" in usage.partition("[OPTIONS]")[2][:60]
+        shown = argument.metavar if argument.required else f"[{argument.metavar}]"
+        assert f" {shown}" in usage.partition("[OPTIONS]")[2][:60]
     for odd in ("<bool>", "<list", "default: (", "None", "{"):
         assert odd not in done.stdout
 

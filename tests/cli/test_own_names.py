@@ -55,7 +55,7 @@ def test_the_same_file_name_twice_is_refused(files):
     (files / "old").mkdir()
     (files / "friends.npz").rename(files / "old" / "colleagues.npz")
     graphs = ["--graph", str(files / "old" / "colleagues.npz"), "--graph", str(files / "colleagues.npz")]
-    with pytest.raises(InputError, match=r"distinct graphs, got colleagues, colleagues; fishergcn data import --name"):
+    with pytest.raises(InputError, match=r"distinct names, got colleagues, colleagues; fishergcn data import --name"):
         CliRunner().invoke(app, ["compare", *graphs, "--out", str(files / "out")], catch_exceptions=False)
 
 

@@ -125,7 +125,7 @@ def test_a_signal_ends_it_with_the_command_to_go_on(path, tmp_path, monkeypatch)
         (["--device", "tpu"], "device must be"),
         (["--splits", "0"], "splits must be at least 1"),
         (["--seeds", "0"], "seeds must be at least 1"),
-        (["--epochs", "0"], "max_epochs must be at least 1"),
+        (["--epochs", "0"], "--epochs must be at least 1"),
     ],
 )
 def test_refusals(arguments, words, tmp_path):

@@ -158,8 +158,16 @@ class TestOwnData:
             ("labels.csv", "Bär 1,a\nNiemand,b\n", r"labels\.csv line 2: node 'Niemand' is not in the graph"),
             ("labels.csv", "Bär 1,a\nBär 1,b\n", r"labels\.csv line 2: node 'Bär 1' has two classes"),
             ("labels.csv", "", r"labels\.csv holds no labels"),
-            ("nodes.csv", "id,x\nBär 0,1\nBär 1,\n", r"nodes\.csv line 3: cell 2"),
-            ("nodes.csv", "id,x\nBär 0,1\nBär 1,nan\n", r"nodes\.csv line 3: cell 2"),
+            (
+                "nodes.csv",
+                "id,x\nBär 0,1\nBär 1,\n",
+                r"nodes\.csv: column 'x' has 1 empty cell\(s\), the first in line 3",
+            ),
+            (
+                "nodes.csv",
+                "id,x\nBär 0,1\nBär 1,nan\n",
+                r"nodes\.csv: column 'x' has 1 empty cell\(s\), the first in line 3",
+            ),
             ("nodes.csv", "id,x\nBär 0,1\nBär 0,2\n", r"nodes\.csv line 3: node 'Bär 0' has a row in line 2"),
             ("links.csv", "Bär 0;Bär 1\nBär 1;Wer\n", r"links\.csv line 2: node 'Wer' has no row in"),
             ("links.csv", "Bär 0;Bär 1\nBär 1\n", r"links\.csv line 2"),

@@ -106,7 +106,7 @@ def test_refusals(tmp_path, monkeypatch):
     assert not (tmp_path / "none").exists()
     done = CliRunner().invoke(app, ["tune", *QUICK, "--grid", "fine", "--out", str(tmp_path)])
     assert "'fine' is not" in done.stderr
-    with pytest.raises(InputError, match="exactly one of --dataset"):
+    with pytest.raises(InputError, match="either a GRAPH"):
         run("--out", tmp_path)
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(MissingExtraError, match=r"fishergcn\[tune\]"):

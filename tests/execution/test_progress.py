@@ -57,6 +57,31 @@ def test_without_test_nodes_validation_is_shown(capsys):
     assert capsys.readouterr().err.endswith("validation so far 75.00%\n")
 
 
+def test_without_validation_nodes_nothing_is_said_of_them(capsys):
+    display = Display()
+    display.begin("gcn", {GCN: 1})
+    display._shown -= 60  # a minute ago, so that a line is due
+    display.epoch(Progress(3, 1, 0, NAN))
+    display.finished(GCN, [record(NAN, NAN)])
+    told = capsys.readouterr().err
+    assert "epoch 3" in told
+    assert "7 epochs" in told
+    assert "validation" not in told
+    assert "nan" not in told
+
+
+def test_nothing_is_counted_where_no_runs_are_planned(monkeypatch):
+    out = io.StringIO()
+    shown = Console(file=out, force_terminal=True, width=80, highlight=False, color_system=None)
+    monkeypatch.setattr("fishergcn.execution._progress.console", lambda **_: shown)
+    with Display() as display:
+        display.begin("gcn", {})
+        display.epoch(Progress(3, 1, 0, 0.5))
+        shown.print(display._picture())
+    assert "epoch 3" in out.getvalue()
+    assert "0/0" not in out.getvalue()
+
+
 @pytest.mark.parametrize("terminal", [True, False])
 def test_runs_of_before_and_failed_ones(monkeypatch, capsys, terminal):
     stream = io.StringIO()

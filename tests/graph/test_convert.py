@@ -131,6 +131,29 @@ class TestPyg:
         assert graph.standard_split is None
         assert [len(graph.masks[part]) for part in ("train", "val", "test")] == [10, 10, 10]
 
+    def test_a_column_of_edge_attr_holds_weights_as_the_adversary_reads_them(self):
+        weights = torch.tensor([2.0, 2.0, 3.0, 3.0])
+        for column in (weights, weights[:, None]):
+            assert Graph.from_pyg(self.data(edge_attr=column)).adjacency[0, 1] == 2.0
+            both = self.data(edge_attr=column, edge_weight=weights + 1)
+            assert Graph.from_pyg(both).adjacency[0, 1] == 3.0
+            assert Graph.from_pyg(self.data(edge_attr=column), weights=None).adjacency[0, 1] == 1.0
+        for features in (torch.ones(4, 2) * 5, torch.tensor([5, 5, 5, 5])):  # of links, or kinds of links
+            assert Graph.from_pyg(self.data(edge_attr=features)).adjacency[0, 1] == 1.0
+
+    @pytest.mark.parametrize("weights", [None, torch.tensor([2.0, 2.0, 3.0, 3.0])])
+    def test_adj_t(self, square, weights):
+        transforms = pytest.importorskip("torch_geometric.transforms")
+        data = pytest.importorskip("torch_geometric.data").Data(edge_index=self.data().edge_index, num_nodes=3)
+        if weights is not None:
+            data.edge_weight = weights
+        wanted = Graph.from_pyg(data)
+        found = Graph.from_pyg(transforms.ToSparseTensor(attr="edge_weight")(data.clone()))
+        assert found.digest == wanted.digest
+        one_way = transforms.ToSparseTensor()(type(data)(edge_index=torch.tensor([[0, 1], [1, 2]]), num_nodes=3))
+        with pytest.raises(InputError, match="has no reverse arc"):
+            Graph.from_pyg(one_way)
+
     def test_gradients_do_not_matter(self):
         assert Graph.from_pyg(self.data(x=torch.eye(3, requires_grad=True))).num_features == 3
 

@@ -123,7 +123,7 @@ def test_directed_graphs_are_refused_alike(tmp_path):
     networkx = pytest.importorskip("networkx")
     arcs = networkx.DiGraph([("a", "b"), ("b", "c")])
     networkx.write_graphml(arcs, tmp_path / "g.graphml")
-    assert "directed='symmetrize' or --directed symmetrize" in refusal(Graph.from_files, tmp_path / "g.graphml")
+    assert "directed='symmetrize' adds the missing ones" in refusal(Graph.from_files, tmp_path / "g.graphml")
     found = Graph.from_files(tmp_path / "g.graphml", directed="symmetrize")
     assert found == Graph.from_networkx(arcs, directed="symmetrize")
 
@@ -144,7 +144,7 @@ class TestNotices:
     def test_ids_in_a_column_without_a_name(self, folder):
         (folder / "e.csv").write_text("0,1\n1,2\n")
         (folder / "x.csv").write_text(",age,paper\n0,31,2\n1,44,0\n2,25,1\n")
-        with pytest.warns(Notice, match="node ids are in the first column, which has no name; id= or --id chooses"):
+        with pytest.warns(Notice, match="node ids are in the first column, which has no name; id= chooses"):
             assert Graph.from_files(folder / "e.csv", folder / "x.csv").node_ids == ("0", "1", "2")
         found = quietly(Graph.from_files, folder / "e.csv", folder / "x.csv", id="paper")
         assert (found.node_ids, found.feature_names) == (("2", "0", "1"), ("age",))
@@ -186,8 +186,14 @@ class TestChoices:
     @pytest.mark.parametrize(
         ("choices", "message"),
         [
-            ({"label": "team", "parts": "fold"}, "line 2: cell 4 must be a number, got 'Rome'; for text, text='drop'"),
-            ({"label": "team", "parts": "fold", "text": "drop"}, "cell 4 must be a number, got an empty cell; empty="),
+            (
+                {"label": "team", "parts": "fold"},
+                "nodes.csv: column 'city' holds text such as 'Rome' in line 2 (columns={'city': 'one-hot'} or columns=",
+            ),
+            (
+                {**CHOICES, "empty": "refuse", "drop": ["1"], "id": "id", "columns": {"city": "number"}},
+                "'city' has 4 empty",
+            ),
             ({"label": "taem"}, "no file has a column 'taem' (did you mean 'team'?); there are"),
             ({"source": "a", "target": "b"}, "no file has a column 'a'"),
             ({"source": "source"}, "source and target must be given together"),
@@ -203,9 +209,7 @@ class TestChoices:
 
     def test_many_columns_without_names(self, folder):
         (folder / "e.csv").write_text("a,b,1,2\nb,c,1,2\n")
-        assert "choose them, by name or number: source= and target=, or --source and --target" in refusal(
-            Graph.from_files, folder / "e.csv"
-        )
+        assert "choose them, by name or number: source= and target=." in refusal(Graph.from_files, folder / "e.csv")
         assert quietly(Graph.from_files, folder / "e.csv", source=1, target=2).num_links == 2
 
     def test_names_are_not_one_hot(self, folder):
@@ -213,8 +217,7 @@ class TestChoices:
         (folder / "x.csv").write_text("id,name\n" + rows)
         (folder / "e.csv").write_text("n0,n1\nn1,n2\n")
         message = refusal(Graph.from_files, folder / "e.csv", folder / "x.csv", text="one-hot")
-        assert "column 'name' has 40 texts for 40 nodes" in message
-        assert "--drop name leaves it out" in message
+        assert "column 'name' holds free text such as 'name 0' in line 2 (columns={'name': 'drop'})" in message
 
     def test_two_columns_of_one_name(self, folder):
         (folder / "x.csv").write_text("id,a,a\nAnn,1,2\nBob,1,2\nCy,1,2\nDee,1,2\n")

@@ -46,13 +46,13 @@ def test_features_that_would_become_zero_are_refused(kind, number):
 @pytest.mark.parametrize(
     ("cell", "message"),
     [
-        ("1e-300", "line 2: cell 2 must be 0 or at least 1.4e-45, the least of float32, got '1e-300'"),
-        ("1e-400", "line 2: cell 2 must be a number, got '1e-400'"),
-        ("0." + 400 * "0" + "1", "line 2: cell 2 must be a number"),
-        ("1_000", "line 2: cell 2 must be a number, got '1_000'"),
-        ("٣", "line 2: cell 2 must be a number, got '٣'"),
-        ("1２", "line 2: cell 2 must be a number, got '1２'"),
-        ("1e999", "line 2: cell 2 must be finite in float32"),
+        ("1e-300", "column '2' must be 0 or at least 1.4e-45, the least of float32, got '1e-300' in line 2"),
+        ("1e-400", "column '2' must be 0 or at least 1.4e-45, the least of float32, got '1e-400' in line 2"),
+        ("0." + 400 * "0" + "1", "column '2' must be 0 or at least 1.4e-45"),
+        ("1_000", "column '2' holds text such as '1_000' in line 2"),
+        ("٣", "column '2' holds text such as '٣' in line 2"),
+        ("1２", "column '2' holds text such as '1２' in line 2"),
+        ("1e999", "column '2' must be finite in float32, got '1e999' in line 2"),
     ],
 )
 def test_what_is_not_a_number_of_float32_in_a_table(tmp_path, cell, message):

@@ -214,9 +214,13 @@ def test_layers_that_see_fewer_nodes_step_by_step_use_the_first_rows(data) -> No
     adversary.attach(layer)
     nodes = torch.arange(NODES - 1, 9, -1)
     x, targets = data.x.double()[nodes], 7
-    arcs = torch.tensor([[8, 9, 12, 3], [0, 1, 2, 6]])
+    place = torch.full((NODES,), NODES)
+    place[nodes] = torch.arange(len(nodes))
+    arcs = place[data.edge_index]
+    arcs = arcs[:, (arcs[0] < 20) & (arcs[1] < targets)]
+    assert arcs.shape[1] > 3
     phi = adversary.draw()[0]
-    with adversary.perturbed(phi, nodes):
+    with adversary.perturbed(phi, Data(n_id=nodes, num_nodes=len(nodes))):
         result = layer((x[:20], x[:targets]), arcs)
     rows = adversary.neighborhood.operator().basis[nodes[:20]]
     correction = rows[:targets] @ torch.diag(adversary.neighborhood.coefficients(phi)) @ rows.T @ x[:20]
@@ -323,11 +327,15 @@ def test_a_loss_must_be_a_tensor(data, training) -> None:
 def test_the_code_of_the_guide_runs() -> None:
     page = Path(__file__).resolve().parents[2] / "docs" / "guide_pyg.md"
     blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
-    loop, batches, graphs, attention, nodes, features, encoding = blocks
+    consistency, loop, diagnosis, both, batches, graphs, attention, nodes, features, encoding = blocks
     assert "refresh" in attention  # of a model that is not on the page
     found: dict[str, Any] = {}
-    exec(loop.replace("range(200)", "range(2)") + batches + graphs, found)
+    exec(consistency.replace("range(20)", "range(2)"), found)
     assert np.isfinite(found["loss"].item())
+    assert all(each.grad.abs().sum() > 0 for each in found["model"].parameters())
+    exec(loop.replace("range(200)", "range(2)") + diagnosis + both + batches + graphs, found)
+    assert np.isfinite(found["loss"].item())
+    assert len(found["passes"]) == 5
     assert found["adversary"].xi.grad.abs().sum() > 0
     assert found["many"].xi.grad.abs().sum() > 0
     exec(nodes + features + encoding, found)

@@ -12,8 +12,11 @@ import torch
 pytest.importorskip("torch_geometric")
 import torch_geometric.transforms as T
 from pyg_cases import NODES, Net, dense_net, random_data
+from scipy import sparse
 from torch_geometric.nn import GATConv, GCNConv, SAGEConv
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
+import fishergcn
 from fishergcn.errors import InputError
 from fishergcn.integrations.pyg import AddBuresSpectrum, BuresAdversary
 from fishergcn.perturbation import PerturbationWarning
@@ -127,9 +130,9 @@ def test_layers_with_weights_of_their_own_must_have_the_same_links(data, kind) -
     assert not first_pass(BuresAdversary(data, 4), copy.deepcopy(model), data.x, data.edge_index)
     fewer = data.edge_index[:, 1:]
     said = first_pass(BuresAdversary(data, 4), model, data.x, fewer)
-    assert (
-        said[0]
-        == "first (" + kind.__name__ + ") sends messages along other links than the adversary's graph has (1 differ)."
+    assert said[0] == (
+        f"first ({kind.__name__}) sends messages along other links than the adversary's graph has (1 differ). Build "
+        "the adversary from the graph that the model is given, and give parts of it to average(…, batch)."
     )
 
 
@@ -152,3 +155,25 @@ def test_rounding_of_single_precision_is_no_other_matrix(data) -> None:
     assert not first_pass(BuresAdversary(data, 4), model, data.x.float(), data.edge_index, data.edge_weight)
     inputs = data.x.bfloat16(), data.edge_index, data.edge_weight.bfloat16()
     assert not first_pass(BuresAdversary(data, 4), Net().bfloat16(), *inputs)
+
+
+@pytest.mark.parametrize(("name", "self_links"), [("cora", 0), ("citeseer", 124), ("pubmed", 3)])
+def test_the_matrix_of_gcnconv_keeps_self_links(name, self_links) -> None:
+    """The paper's adds I to them; on graphs without self-links the two are the same."""
+    graph = fishergcn.datasets.load(name)
+    assert graph.num_self_links == self_links
+    data, n = graph.to_pyg(), graph.num_nodes
+    arcs, values = gcn_norm(data.edge_index, None, n, dtype=torch.float64)
+    of_pyg = sparse.csr_array((values.numpy(), arcs.numpy()), shape=(n, n))
+    kept = fishergcn.renormalized(graph.adjacency, keep_self_links=True)
+    assert abs(kept - of_pyg).max() < 1e-15
+    added = sparse.csr_array(graph.adjacency + sparse.eye_array(n))
+    degree = added.sum(axis=1)
+    by_hand = sparse.diags_array(degree**-0.5) @ added @ sparse.diags_array(degree**-0.5)
+    assert abs(fishergcn.renormalized(graph.adjacency) - by_hand).max() < 1e-15
+    assert (abs(kept - by_hand).max() > 0.05) == (self_links > 0)
+    weight = torch.randn(graph.num_features, 4, dtype=torch.float64)
+    layer = GCNConv(graph.num_features, 4, bias=False).double()
+    layer.lin.weight.data = weight.T.contiguous()
+    native = torch.from_numpy(kept @ (graph.features @ weight.numpy()))
+    torch.testing.assert_close(layer(data.x.double(), data.edge_index).detach(), native, rtol=0, atol=1e-12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -196,3 +197,18 @@ def test_columns_list_the_entries_of_the_chosen_rows(monkeypatch, chunk):
 def test_weights_that_do_not_fit():
     with pytest.raises(InputError, match=r"weights must have 3 dimensions and 37 rows, got shape \(1, 36, 4\)\."):
         prepared(torch.float64).times(weights(1, 36, 4, torch.float64), None, 1, 0.0)
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
+def test_read_only_memory_is_taken_without_a_warning(convert):
+    values = convert(np.eye(3, dtype=np.float32))
+    for array in (values,) if isinstance(values, np.ndarray) else (values.data, values.indices, values.indptr):
+        array.setflags(write=False)
+    before = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)  # else torch warns once in a process
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert ready_features(values).shape == (3, 3)
+    finally:
+        torch.set_warn_always(before)

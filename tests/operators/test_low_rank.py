@@ -196,3 +196,12 @@ def test_wrong_operands_are_refused():
         np.ones((2, N)) @ operator
     with pytest.raises(InputError, match="square"):
         SparsePlusLowRank(sparse.csr_array((3, 4)), np.ones((3, 1)), np.ones(1))
+
+
+def test_a_basis_that_requires_a_gradient_is_refused():
+    """It is a constant: beside another leaf in the loss, nobody would notice that it gets none."""
+    basis = torch.eye(N, dtype=torch.float64)[:, :2].requires_grad_()
+    coefficients = torch.ones(2, dtype=torch.float64)
+    with pytest.raises(InputError, match="The basis must not require a gradient, since it would get none"):
+        SparsePlusLowRank(random_sparse(), basis, coefficients)
+    SparsePlusLowRank(random_sparse(), basis.detach(), coefficients)

@@ -197,10 +197,25 @@ def test_draws_repeat_and_resume(neighborhood):
     expected = first.draw()
     other = SpectralAdversary(neighborhood, seed=9)
     assert not torch.equal(other.draw(), expected)
-    other.load_state_dict(weights)
+    other.load_state_dict(weights)  # the state of the draws is in it
+    assert torch.equal(other.draw(), expected)
     other.set_generator_state(state)
     assert torch.equal(other.draw(), expected)
-    assert set(weights) == {"xi"}
+    assert set(weights) == {"xi", "_extra_state"}
+    other.load_state_dict({"xi": weights["xi"]})  # as earlier versions saved it
+
+
+def test_the_radius_can_be_set(neighborhood):
+    adversary = SpectralAdversary(neighborhood.to(), seed=8)
+    state, shape = adversary.get_generator_state(), adversary.shape.detach()
+    expected = adversary.draw()
+    adversary.radius = 2 * adversary.radius
+    assert adversary.radius == adversary.neighborhood.radius == 2 * neighborhood.radius
+    adversary.set_generator_state(state)
+    torch.testing.assert_close(adversary.draw(), 2 * expected)
+    torch.testing.assert_close(adversary.shape.detach(), 2 * shape)
+    with pytest.raises(InputError, match="radius must be finite, got nan"):
+        adversary.radius = float("nan")
 
 
 def test_copies_draw_the_same(neighborhood):

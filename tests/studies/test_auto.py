@@ -150,10 +150,23 @@ def test_the_members_are_the_runs_that_train_gives(split, ensemble):
     assert ensemble or members == [model]
     for each in members:
         config = TrainConfig.from_dict(each.record.config)
-        [again] = fishergcn.train(graph, each.method.name, split, [7], config, "cpu", keep_weights=True)
+        assert each.record.seed in (7, 8, 9)
+        [again] = fishergcn.train(graph, each.method.name, split, [each.record.seed], config, "cpu", keep_weights=True)
         assert again.scores == each.record.scores
         for name, weight in each.weights.items():
             np.testing.assert_array_equal(again.weights[name], weight[0].numpy())
+
+
+@pytest.mark.parametrize("ensemble", [True, False])
+def test_a_refit_learns_from_validation_nodes_too(split, ensemble, tmp_path):
+    options = {"methods": ["lp", "mlp", "gcn"], "ensemble": ensemble, **QUICK}
+    plain, again = (fit(planted(True, True), split, refit=refit, **options) for refit in (False, True))
+    assert again.split_sizes["train"] == len(split.train) + len(split.val) - 1
+    assert again.record.scores == plain.record.scores
+    assert timeless(again.selection) == timeless(plain.selection)
+    assert not np.array_equal(again.probabilities(), plain.probabilities())
+    again.save(tmp_path / "model")
+    assert np.array_equal(load_model(tmp_path / "model").probabilities(), again.probabilities())
 
 
 def test_a_saved_model_keeps_its_selection(found, tmp_path):

@@ -16,7 +16,15 @@ from fishergcn.training import find_score
 ACCURACY = find_score("accuracy")
 
 
-def drawn(seed: int, candidates: int = 3, splits: int = 3, nodes: int = 40, classes: int = 3, score=ACCURACY) -> Judged:
+def drawn(
+    seed: int,
+    candidates: int = 3,
+    splits: int = 3,
+    nodes: int = 40,
+    classes: int = 3,
+    score=ACCURACY,
+    stopping: int = 0,
+) -> Judged:
     """Return candidates that know different classes more or less well."""
     rng = np.random.default_rng(seed)
     labels = [np.concatenate([np.arange(classes), rng.integers(0, classes, nodes)]) for _ in range(splits)]
@@ -27,7 +35,7 @@ def drawn(seed: int, candidates: int = 3, splits: int = 3, nodes: int = 40, clas
                   for own in labels]  # fmt: skip
         raised = [np.exp(each) for each in logits]
         found["abcdefgh"[place]] = [each / each.sum(axis=1, keepdims=True) for each in raised]
-    return Judged(found, labels, score)
+    return Judged(found, labels, [stopping] * splits, score)
 
 
 def loss_of(judged: Judged, shares: dict[str, float]) -> float:
@@ -97,7 +105,7 @@ def planted(right: dict[str, np.ndarray], splits: int = 4, sure: float = 0.8) ->
         own = np.where(hits, sure, 0.4)
         both = np.where(labels[:, None] == [0, 1], own[:, None], 1 - own[:, None])
         found[name] = [both] * splits
-    return Judged(found, [labels] * splits, ACCURACY)
+    return Judged(found, [labels] * splits, [0] * splits, ACCURACY)
 
 
 def test_one_that_is_far_better_is_taken_alone():
@@ -122,11 +130,12 @@ def test_unlike_ones_that_complete_each_other_are_joined():
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 2), st.sampled_from(["accuracy", "macro_f1", "cross_entropy"]))
 def test_what_is_said_of_an_inner_split_does_not_depend_on_its_labels(seed, place, score):
-    judged = drawn(seed, candidates=4, score=find_score(score), nodes=20)
+    judged = drawn(seed, candidates=4, score=find_score(score), nodes=20, stopping=9)
     before = nested(judged)
+    assert [len(each) for each in before] == [14] * 3  # nodes that stopped trainings are not among those set aside
     labels = list(judged.labels)
     labels[place] = (labels[place] + 1) % 3
-    after = nested(Judged(judged.probabilities, labels, judged.score))
+    after = nested(Judged(judged.probabilities, labels, judged.stopping, judged.score))
     assert np.array_equal(before[place], after[place])
 
 

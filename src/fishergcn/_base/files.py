@@ -146,9 +146,7 @@ def check_target(folder: str | os.PathLike[str], *, overwrite: bool, ours: Calla
     if is_filled and not ours(target):
         raise DataFileError(f"The folder {folder} holds other files; give a new or an empty folder.")
     if is_filled and not overwrite:
-        raise DataFileError(
-            f"The folder {folder} holds a saved model already; --overwrite (overwrite=True) replaces it."
-        )
+        raise DataFileError(f"The folder {folder} holds a saved model already; overwrite=True replaces it.")
     try:
         _try_to_write(target)
     except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from fishergcn.errors import InputError
 if TYPE_CHECKING:
     from fishergcn.cli import _options as shared
     from fishergcn.cli._data import Data
-    from fishergcn.cli.train import Saved
+    from fishergcn.cli.train import Saved, Search
     from fishergcn.models import TrainedModel
 
 
@@ -24,11 +25,11 @@ def choose_models(
     seed: int,
     saved: Saved,
     printed: shared.Printed,
-    time_limit: float | None,
+    options: Search,
 ) -> None:
     """Choose a model for every graph and split, show how, and save it."""
     from fishergcn.splits import choose
-    from fishergcn.studies import fit
+    from fishergcn.studies import OtherChoiceError, fit, forget_choice
     from fishergcn.training import learnable
 
     found: list[TrainedModel] = []
@@ -43,18 +44,17 @@ def choose_models(
                 target /= f"{name} {split.name}".replace(":", "-")
             search = None if target is None else target.with_name(f"{target.name}-search")
             again = f"finished runs are in {search}; continue with: {this_command()}"
+            known: dict[str, Any] = dataclasses.asdict(options) | {
+                "settings": settings, "workers": machine.workers, "progress": not printed.quiet, "seed": seed,
+            }  # fmt: skip
             with exit_on_interrupt("nothing was saved." if search is None else again):
-                model = fit(
-                    graphs[name],
-                    split,
-                    machine.device,
-                    settings=settings,
-                    workers=machine.workers,
-                    time_limit=time_limit,
-                    folder=search,
-                    progress=not printed.quiet,
-                    seed=seed,
-                )
+                try:
+                    model = fit(graphs[name], split, machine.device, folder=search, **known)
+                except OtherChoiceError:
+                    if not saved.overwrite or search is None:
+                        raise
+                    forget_choice(search)  # of other data, which is to be overwritten
+                    model = fit(graphs[name], split, machine.device, folder=search, **known)
             found.append(model)
             if not printed.json:
                 _show(model)
@@ -65,6 +65,29 @@ def choose_models(
         print_json([_facts(model) for model in found])
     elif saved.out is not None:
         tell_of_report(saved.out)
+
+
+def update_model(data: Data, machine: shared.Machine, saved: Saved, printed: shared.Printed) -> None:
+    """Train the model in a folder again on other data, and put the new one in its place."""
+    from fishergcn.models import load_model, refit
+
+    if saved.out is None:
+        raise AssertionError("the command refuses --update without --out")
+    with warnings_as_notes():
+        model = load_model(saved.out)
+        graphs = list(data.load().values())
+        splits: list[str | None] = list(data.splits or ()) or [None]
+        if len(graphs) != 1 or len(splits) != 1:
+            raise InputError(f"--update takes one graph and one split, got {len(graphs)} and {len(splits)}.")
+        found = refit(model, graphs[0], splits[0], machine.device, progress=not printed.quiet)
+        found.save(saved.out, overwrite=True)
+    if printed.json:
+        print_json([_facts(found)])
+        return
+    sizes = found.split_sizes
+    nodes = f"{sizes['train']:,} training and {sizes['val']:,} validation nodes"
+    note(f"updated {saved.out}: {found.record.method}, {nodes}.")
+    tell_of_report(saved.out)
 
 
 def _facts(model: TrainedModel) -> dict[str, Any]:

@@ -17,11 +17,15 @@ import typer
 
 from fishergcn._base.foreign import json_printable, printable
 from fishergcn._base.terminal import console, note, table
+from fishergcn.cli._options import in_options
 from fishergcn.errors import DataFileError, InputError, Notice, suggestion
 
 if TYPE_CHECKING:
     from fishergcn.execution import Cost
     from fishergcn.graph import Graph
+
+
+_ABOUT_TABLES = {name: f"--{name}" for name in ("id", "label", "weight", "missing")}  # what notes of tables name
 
 
 def print_json(value: Any) -> None:
@@ -35,7 +39,7 @@ def warnings_as_notes() -> Iterator[None]:
     shown: set[str] = set()
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        text = str(message).replace("header=False", "--header none")
+        text = in_options(str(message), _ABOUT_TABLES)
         if text not in shown:
             shown.add(text)
             note(f"{'' if isinstance(message, Notice) else 'warning: '}{text}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import typer
 
 from fishergcn.cli import _options as shared
-from fishergcn.cli._common import load_graph, load_graph_file
+from fishergcn.cli._common import load_graph
 from fishergcn.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,12 +20,10 @@ if TYPE_CHECKING:
 data_option = partial(shared.option, panel="Data")
 _column = partial(data_option, metavar="NAME|NUMBER")
 LINKS = (
-    "Links: two node ids and, optionally, a weight on each line of a text file (CSV, TSV, edge list, also .gz), in "
-    "Parquet or Feather; or a .graphml file with the nodes' attributes; - for standard input."
+    "Links: two node ids and, optionally, a column called weight on each line of a text file (CSV, TSV, edge list, "
+    "also .gz), in Parquet or Feather; or a .graphml file with the nodes' attributes; - for standard input."
 )
 Edges = Annotated[Path | None, typer.Option(help=LINKS, rich_help_panel="Data")]
-# Options of tables that mean nothing without --edges.
-_NEED_EDGES = ("features", "labels", "source", "target", "weight", "id_", "label", "parts", "drop")
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,10 @@ class Tables:
     )
     source: str | None = _column("Column of --edges: one end of a link.")
     target: str | None = _column("Column of --edges: the other end.")
-    weight: str | None = _column("Column of --edges: the weight.")
+    weight: str | None = _column(
+        "Column of --edges: the weight; none for links without weights. By default a column called weight, "
+        "edge_weight, strength or w, or the third of three without names."
+    )
     id_: str | None = _column("Column of --features and --labels: the node ids; by default the first.", "--id")
     label: str | None = _column("Column of --features or --labels: the classes; not used as a feature.")
     parts: list[str] | None = data_option(
@@ -56,63 +57,81 @@ class Tables:
         metavar="NAME|NUMBER|FILE",
     )
     drop: list[str] | None = _column("Column of --features to leave out; may be repeated.")
-    text: Literal["refuse", "drop", "one-hot"] = data_option(
-        "What to do with text in --features: refuse it, drop the column, or make each text a feature.", default="refuse"
+    column: list[str] | None = data_option(
+        "What a column of --features is: number (other cells count as empty), decimal-comma, one-hot (a feature for "
+        "each text) or drop; may be repeated.",
+        metavar="NAME=KIND",
     )
-    empty: Literal["refuse", "drop", "fill"] = data_option(
-        "What to do with empty cells in --features: refuse them, drop the column, or fill in its mean (predict: the "
-        "mean in training).",
-        default="refuse",
+    text: Literal["refuse", "drop", "one-hot"] | None = data_option(
+        "What to do with other columns of text in --features: refuse them (the default), drop them, or make each text "
+        "a feature."
     )
-    directed: Literal["undirected", "symmetrize", "refuse"] = data_option(
-        "A line of --edges is a link (undirected), an arc to mirror (symmetrize), or one arc of two (refuse).",
-        default="undirected",
+    empty: Literal["refuse", "drop", "fill"] | None = data_option(
+        "What to do with empty cells in --features: refuse them (the default), drop the column, or fill in its mean "
+        "(predict: the mean in training)."
     )
-    self_links: Literal["keep", "drop"] = data_option("What to do with links from a node to itself.", default="keep")
+    missing: list[str] | None = data_option(
+        "Text that stands for no value, beside an empty cell; may be repeated. By default NA, N/A, NaN, null, ? and "
+        "the like, in labels also -1.",
+        metavar="TEXT",
+    )
+    unknown: Literal["refuse", "drop"] | None = data_option(
+        "What to do with links and labels of nodes that have no row in --features; by default refuse."
+    )
+    repeated: Literal["refuse", "first"] | None = data_option(
+        "What to do with nodes that have several rows in --features: refuse them (the default), or keep the first."
+    )
+    directed: Literal["undirected", "symmetrize", "refuse"] | None = data_option(
+        "A line of --edges is a link (undirected, the default), an arc to mirror (symmetrize), or one arc of two "
+        "(refuse)."
+    )
+    self_links: Literal["keep", "drop"] | None = data_option(
+        "What to do with links from a node to itself; by default keep."
+    )
 
     def needing_edges(self) -> list[str]:
         """Return the options that were given and mean nothing without --edges."""
-        return [f"--{name.rstrip('_')}" for name in _NEED_EDGES if getattr(self, name)]
+        return [f"--{name.rstrip('_').replace('_', '-')}" for name, value in vars(self).items() if value]
 
-    def read(self, edges: Path, name: str | None = None, *, fill_from: Graph | None = None) -> Graph:
-        """Read the graph of the files, whose empty cells get the means of ``fill_from`` if it is given."""
+    def read(self, edges: Path, name: str | None = None, *, like: Graph | None = None) -> Graph:
+        """Read the graph of the files; what is not said is as in the tables of ``like``, if it is given."""
         from fishergcn.graph import Graph
 
         chosen = {option.rstrip("_"): value for option, value in vars(self).items() if value is not None}
         chosen["header"] = _header(self.header)
+        chosen["columns"] = dict(map(_kind, chosen.pop("column", ())))
         name = name or ("stdin" if str(edges) == "-" else Path(edges.name.removesuffix(".gz")).stem)
-        return Graph.from_files(edges, **chosen, fill_from=fill_from, name=name)
+        return Graph.from_files(edges, **chosen, like=like, name=name)
 
 
 @dataclass(frozen=True)
 class Data:
-    """Where graphs come from, ``dataset``, ``graph`` or ``edges`` with its tables, and how they are split."""
+    """Where graphs come from, data sets and graph files or ``edges`` with its tables, and how they are split."""
 
-    mixed: ClassVar[bool] = False  # whether graphs may come from several of the three
+    mixed: ClassVar[bool] = False  # whether graphs may come from both
 
+    graphs: shared.Graphs = None
     dataset: shared.Dataset = None
-    graph: Path | None = data_option("A graph file (.npz).")
     edges: Edges = None
     tables: Tables = field(default_factory=Tables)
     name: str | None = data_option("A name for the graph of --edges; by default that of the file.")
     splits: shared.Splits = None
 
-    @property
-    def files(self) -> list[Path]:
-        """The graph files."""
-        return [self.graph] if self.graph else []
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dataset", [*(self.graphs or ()), *(self.dataset or ())] or None)
+        object.__setattr__(self, "graphs", None)
 
     def load(self) -> dict[str, Graph]:
         """Read the graphs, by name."""
+        from fishergcn import datasets
         from fishergcn.execution import shared_graph
 
-        given = [f"--{option}" for option in ("dataset", "graph", "edges") if getattr(self, option)]
+        given = [f"--{option}" for option in ("dataset", "edges") if getattr(self, option)]
         if not given or (len(given) > 1 and not self.mixed):
-            how = "at least" if self.mixed else "exactly"
-            got = " and ".join(given) or "none"
-            raise InputError(f"{how} one of --dataset, --graph and --edges must be given, got {got}.")
+            got = "both" if given else "neither"
+            way = "a GRAPH (--dataset, --graph) or --edges must be given"
+            raise InputError(f"{way}, got neither." if self.mixed else f"either {way}, got {got}.")
         loads: list[Callable[[], Graph]] = [partial(load_graph, each) for each in self.dataset or ()]
-        loads += [partial(load_graph_file, each) for each in self.files]
         if self.edges is not None:
             if self.tables.labels is None and self.tables.label is None:
                 raise InputError(
@@ -125,26 +144,26 @@ class Data:
         graphs = [shared_graph(f"graph-{at}", load) for at, load in enumerate(loads)]
         found = {str(graph.name): graph for graph in graphs}
         if len(found) != len(graphs):
-            remedy = "; fishergcn data import --name gives a graph another name" if self.files else ""
+            own = any(each not in datasets.available() for each in self.dataset or ())
+            remedy = "; fishergcn data import --name gives a graph another name" if own else ""
             names = ", ".join(str(graph.name) for graph in graphs)
-            raise InputError(f"{' and '.join(given)} must name distinct graphs, got {names}{remedy}.")
+            raise InputError(f"graphs must have distinct names, got {names}{remedy}.")
         return found
 
 
 @dataclass(frozen=True)
 class ManyGraphs(Data):
-    """Any number of graphs, from all three places."""
+    """Any number of graphs, from both places."""
 
     mixed: ClassVar[bool] = True
 
-    graph: list[Path] | None = data_option(  # type: ignore[assignment]
-        "A graph file (.npz); may be repeated.", "--graph"
-    )
 
-    @property
-    def files(self) -> list[Path]:
-        """The graph files."""
-        return self.graph or []
+def _kind(text: str) -> tuple[str, str]:
+    """Read ``NAME=KIND`` of --column; a name may hold an equals sign."""
+    name, equals, kind = text.rpartition("=")
+    if not equals or not name:
+        raise InputError(f"--column must be NAME=KIND, such as price=number, got {text!r}.")
+    return name, kind
 
 
 def _header(header: str | None) -> bool | list[str] | None:

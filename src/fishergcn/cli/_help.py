@@ -13,7 +13,16 @@ _TYPES |= {"integer": "INT", "directory": "PATH", "file": "PATH"}  # as older ve
 
 
 class Command(TyperCommand):
-    """A command whose help reads as people expect."""
+    """A command whose help reads as people expect; a GRAPH that it takes may stand behind --graph or --dataset too."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words of a command."""
+        flags = {flag for each in self.params for flag in each.opts}
+        if any(each.metavar == "GRAPH" for each in self.params if each.param_type_name == "argument"):
+            bare = [flag for flag in ("--graph", "--dataset") if flag not in flags]
+            args = [word.partition("=")[2] if word.startswith(tuple(f"{flag}=" for flag in bare)) else word
+                    for word in args if word not in bare]  # fmt: skip
+        return list(super().parse_args(ctx, args))
 
     def get_params(self, ctx: Any) -> Any:
         """Return the parameters, with what their help shows of their types."""

@@ -5,8 +5,11 @@ Options that belong together are one dataclass. A command takes an object of it,
 
 from __future__ import annotations
 
+import copy
 import inspect
 import os
+import re
+import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import partial, wraps
@@ -15,8 +18,9 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
+from fishergcn._base.terminal import note
 from fishergcn._settings.seeds import FIRST_SEED, check_seeds
-from fishergcn.errors import DataFileError
+from fishergcn.errors import DataFileError, FisherGCNError
 
 REQUIRED: Any = MISSING  # the default of an option that must be given
 DEFAULT_METHOD = "fishergcn-t"
@@ -28,30 +32,88 @@ def option(text: str, *flags: str, default: Any = None, panel: str | None = None
     return field(default=default, metadata={_DECLARED: typer.Option(*flags, help=text, rich_help_panel=panel, **more)})
 
 
-def takes_options(*, without: Collection[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def takes_options(
+    *, without: Collection[str] = (), ignoring: Callable[..., None] | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Let the command line see the fields of dataclasses in the place of a command's parameters of these types.
 
-    Those ``without`` use for the command are left out, and keep their defaults.
+    Those ``without`` use for the command are left out, and keep their defaults. Other options of the command
+    ``ignoring`` are accepted with a note. Errors name options in place of arguments.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         taken = inspect.signature(command, eval_str=True).parameters.values()
-
-        @wraps(command)
-        def run(**given: Any) -> None:
-            objects = {each.name: _made(each.annotation, given) for each in taken if is_dataclass(each.annotation)}
-            command(**objects, **given)
-
         shown: list[inspect.Parameter] = []
         for each in taken:
             shown += _parameters(each.annotation, without) if is_dataclass(each.annotation) else [each]
+        unused = {} if ignoring is None else _hidden(ignoring, {each.name for each in shown})
+        flags = {each.name.rstrip("_"): _flag(each).partition("/")[0] for each in shown if _is_option(each)}
+        flags.pop("name", None)  # which stands in NAME=VALUE too
+        flags |= {"max_epochs": flags["epochs"]} if "epochs" in flags else {}
+
+        @wraps(command)
+        def run(**given: Any) -> None:
+            ignored = [
+                _flag(each) for name, each in unused.items() if given.pop(name, None) not in (None, each.default)
+            ]
+            if ignored:
+                note(f"{', '.join(ignored)} {'has' if len(ignored) == 1 else 'have'} no effect here.")
+            objects = {each.name: _made(each.annotation, given) for each in taken if is_dataclass(each.annotation)}
+            try:
+                command(**objects, **given)
+            except FisherGCNError as error:
+                error.args = (in_options(str(error), flags),)
+                raise
+
         # Given by name, as the command line gives all of them. Typer reads both, depending on its version.
-        shown = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in shown]
-        run.__signature__ = inspect.Signature(shown, return_annotation=None)  # type: ignore[attr-defined]
-        run.__annotations__ = {each.name: each.annotation for each in shown}
+        seen = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*shown, *unused.values())]
+        run.__signature__ = inspect.Signature(seen, return_annotation=None)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in seen}
         return run
 
     return decorate
+
+
+def _hidden(command: Callable[..., None], known: Collection[str]) -> dict[str, inspect.Parameter]:
+    """Return the options of a command that another one does not have, none of which its help shows."""
+    found = {}
+    for name, each in inspect.signature(command).parameters.items():
+        kind, declared = get_args(each.annotation)[:2]
+        if name not in known and name != "dry_run" and _is_option(each):
+            unseen = copy.copy(declared)
+            unseen.hidden = True
+            found[name] = each.replace(annotation=Annotated[kind, unseen])
+    return found
+
+
+def _is_option(parameter: inspect.Parameter) -> bool:
+    declared = [*get_args(parameter.annotation), None, None][1]
+    return isinstance(declared, type(typer.Option()))
+
+
+def _flag(parameter: inspect.Parameter) -> str:
+    """Return how an option is written; beside a type, the first flag stands where its default is otherwise."""
+    declared = get_args(parameter.annotation)[1]
+    return declared.default if isinstance(declared.default, str) else f"--{parameter.name.replace('_', '-')}"
+
+
+_KIND = re.compile(r"columns=\{('[^']*'|\"[^\"]*\"): '([a-z-]+)'\}")
+
+
+def in_options(sentence: str, flags: Mapping[str, str]) -> str:
+    """Return a sentence with options in the place of arguments of Python: ``--text drop`` for ``text='drop'``."""
+    found = _KIND.sub(lambda match: f"--column {shlex.quote(f'{match[1][1:-1]}={match[2]}')}", sentence)
+    found = re.sub(r"^columns\['(.*)'\] must", r"--column \1 must", found)
+    found = found.replace("header=False", "--header none").replace("overwrite=True", "--overwrite")
+    names = "|".join(map(re.escape, flags))
+    value = r"'[^']*'|\"[^\"]*\"|\['[^']*'\]|[\w.+-]*\w|"
+
+    def option(match: re.Match[str]) -> str:
+        text = match[2].strip("[]'\"")
+        return f"{flags[match[1]]} {shlex.quote(text)}" if text else flags[match[1]]
+
+    found = re.sub(rf"(?<![\w.'\"-])({names})=({value})", option, found)
+    return re.sub(rf"^({names}) must", lambda match: f"{flags[match[1]]} must", found)
 
 
 def _parameters(kind: Any, without: Collection[str]) -> Iterator[inspect.Parameter]:
@@ -94,10 +156,7 @@ def words_of(command: Callable[..., None], values: Mapping[str, Any]) -> list[st
     for name, value in values.items():
         if value in (None, usual[name].default):
             continue
-        declared = get_args(usual[name].annotation)[1]
-        # Beside a type, the first flag stands where an option has its default otherwise.
-        flag = declared.default if isinstance(declared.default, str) else f"--{name.replace('_', '-')}"
-        yes, _, no = flag.partition("/")
+        yes, _, no = _flag(usual[name]).partition("/")
         if isinstance(value, bool):
             words.append(yes if value else no)
         else:
@@ -132,12 +191,12 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace --out if i
 
 _DATA, _RUNS = "Data", "Runs and results"
 run_option = partial(option, panel=_RUNS)
+_GRAPH = "A data set that ships with the package, or a graph file (.npz)"
 Dataset = Annotated[
     list[str] | None,
-    typer.Option(
-        help="A data set that ships with the package, or a graph file (.npz); may be repeated.", rich_help_panel=_DATA
-    ),
+    typer.Option("--dataset", "--graph", help=f"{_GRAPH}; may be repeated.", rich_help_panel=_DATA, metavar="GRAPH"),
 ]
+Graphs = Annotated[list[str] | None, typer.Argument(help=f"{_GRAPH}: the same as --dataset.", metavar="GRAPH")]
 Splits = Annotated[
     list[str] | None,
     typer.Option(

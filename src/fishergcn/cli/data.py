@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -62,8 +63,22 @@ def info(
     if json:
         print_json(facts)
         return
+    _print_facts(str(graph.name or name), facts)
+
+
+def show_graphs(graphs: Mapping[str, Graph], *, as_json: bool) -> None:
+    """Print what graphs hold once they are read."""
+    every = {name: _facts(graph, high_order=False) | _details(graph) for name, graph in graphs.items()}
+    if as_json:
+        print_json(list(every.values()))
+        return
+    for name, facts in every.items():
+        _print_facts(name, facts)
+
+
+def _print_facts(title: str, facts: Mapping[str, Any]) -> None:
     rows = [[_TITLES.get(key, key.replace("_", " ")), _shown(value)] for key, value in facts.items()]
-    console().print(table(str(graph.name or name), ["", "value"], rows, justify="left"))
+    console().print(table(title, ["", "value"], rows, justify="left"))
 
 
 @dataclass(frozen=True)
@@ -137,13 +152,16 @@ def _details(graph: Graph) -> dict[str, Any]:
     from scipy import sparse
 
     degrees = np.diff(graph.adjacency.indptr) - (graph.adjacency.diagonal() != 0)  # links to other nodes
+    measures: dict[str, Any] = {"min": np.min, "median": np.median, "max": np.max}
     labels = np.array([], dtype=int) if graph.labels is None else graph.labels
+    weights = graph.adjacency.data
     entries = 0 if graph.features is None else sparse.csr_array(graph.features).count_nonzero()
     return {
         "feature_entries": int(entries),
         "labeled_nodes": int((labels >= 0).sum()),
         "nodes_per_class": np.bincount(labels[labels >= 0], minlength=graph.num_classes).tolist(),
         "class_names": list(graph.class_names or ()),
+        "weights": {name: float(of(weights)) if weights.size else 1.0 for name, of in measures.items()},
         "largest_degree": int(degrees.max()),
         "isolated_nodes": int((degrees == 0).sum()),
         "sha256": graph.digest,
@@ -151,6 +169,10 @@ def _details(graph: Graph) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, dict):  # weights
+        if value["min"] == value["max"]:
+            return f"all {value['min']:g}"
+        return f"{value['min']:g} to {value['max']:g}, median {value['median']:g}"
     if isinstance(value, float):
         return f"{100 * value:.4f} % of all pairs"
     if isinstance(value, list):

@@ -31,6 +31,7 @@ class PresetRuns:
     """Which runs of a preset there are, and where they are kept."""
 
     out: shared.StudyOut
+    graphs: shared.Graphs = None
     dataset: shared.Dataset = None
     splits: shared.Splits = None
     method: shared.Methods = None
@@ -49,10 +50,11 @@ class PresetRuns:
         """Return the plan of these runs."""
         from fishergcn import studies
 
+        names = [*(self.graphs or ()), *(self.dataset or ())]
         with warnings_as_notes():
             return studies.make_plan(
                 preset,
-                datasets=None if self.dataset is None else [load_graph(name) for name in dict.fromkeys(self.dataset)],
+                datasets=[load_graph(name) for name in dict.fromkeys(names)] or None,
                 methods=self.method,
                 attacks=self.attack,
                 splits=self.splits,
@@ -62,7 +64,7 @@ class PresetRuns:
             )
 
 
-@shared.takes_options(without=("attack", "samples"))
+@shared.takes_options(without=("graphs", "attack", "samples"))
 def reproduce(
     *,
     preset: Annotated[

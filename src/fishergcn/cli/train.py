@@ -33,14 +33,27 @@ class Saved:
         "Save the model and its predictions to this new folder, or each model of several to a folder in it."
     )
     overwrite: shared.Overwrite = False
+    update: bool = shared.run_option(
+        "Train the model in --out again on this data, with new labels, nodes or links: the same choice, nothing is "
+        "compared anew. The old model stays until the new one is whole.",
+        default=False,
+    )
 
 
 @dataclass(frozen=True)
 class Search:
-    """How a method is chosen where none is given."""
+    """How a model is chosen where no method is given."""
 
+    score: str = shared.run_option(
+        "What to choose by: accuracy, balanced-accuracy, macro-f1, roc-auc, average-precision or log-loss.",
+        default="accuracy",
+    )
+    ensemble: bool = shared.run_option(
+        "Whether the mean of several models may be chosen.", "--ensemble/--no-ensemble", default=True
+    )
+    refit: bool = shared.run_option("Train what was chosen once more, on validation nodes too.", default=False)
     time_limit: float | None = shared.run_option(
-        "How many seconds choosing a method may take; by default about two minutes."
+        "How many seconds choosing a model may take; no limit by default. What could not be finished is left out."
     )
 
 
@@ -59,36 +72,49 @@ def train(
 ) -> None:
     """Train a model on a data set or on your own files.
 
-    Without --method, several networks (with and without links, first-order and high-order, with and without
-    consistency on unlabeled nodes) are compared on the validation nodes, and the best one is trained.
+    Without --method, models of many kinds and means of them are compared on nodes set aside, and the best is trained;
+    the first line says what to expect of it.
 
     Your own data in one command:
     fishergcn train --edges links.csv --features nodes.csv --labels labels.csv --out model
     """
-    from fishergcn.cli._auto import choose_models
+    from fishergcn.cli._auto import choose_models, update_model
+    from fishergcn.cli.data import show_graphs
     from fishergcn.execution import find_device
     from fishergcn.models import check_model_target
-    from fishergcn.training import parse_method
+    from fishergcn.training import find_score, parse_method
 
     # All that can be wrong with the options is found before the work begins.
+    find_score(search.score)
     methods = [parse_method(each).name for each in runs.method or ()]
     find_device(machine.device)
     batch_settings = batches.settings()
     seeds, config = runs.numbers, settings.config()
     if machine.workers is not None:
         check_integer("workers", machine.workers, minimum=1)
-    if search.time_limit is not None and methods:
-        raise InputError("--time-limit limits the search for a method, so it cannot be used with --method.")
+    given = [name for name in ("time_limit", "refit") if getattr(search, name)] + ["score"] * (
+        search.score != "accuracy"
+    )
+    if given and methods:
+        option = "--" + given[0].replace("_", "-")
+        raise InputError(f"{option} is for the search for a model, so it cannot be used with --method.")
+    if saved.update and (methods or saved.out is None):
+        raise InputError("--update trains the model in --out again: it needs --out and goes without --method.")
     if batch_settings is not None and not methods:
         raise InputError("--batch-size needs a --method, such as gcn: the search for a method works on whole graphs.")
     if printed.dry_run and not methods:
-        raise InputError("--dry-run needs a --method, such as gcn; the search for one takes what --time-limit says.")
+        with warnings_as_notes():
+            show_graphs(data.load(), as_json=printed.json)
+        note("only the files were read: with a --method, such as gcn, --dry-run also measures time and memory.")
+        return
     if saved.out is not None:
-        check_model_target(saved.out, overwrite=saved.overwrite)
-    if methods:
+        check_model_target(saved.out, overwrite=saved.overwrite or saved.update)
+    if saved.update:
+        update_model(data, machine, saved, printed)
+    elif methods:
         _train_methods(_Work(data, methods, seeds, config, machine, batch_settings), saved, printed)
     else:
-        choose_models(data, settings.given(), machine, runs.first_seed, saved, printed, search.time_limit)
+        choose_models(data, settings.given(), machine, runs.first_seed, saved, printed, search)
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,7 @@ class _Row:
     done: int = 0
     good: int = 0
     tested: int = 0
+    validated: int = 0
     test: float = 0.0
     val: float = 0.0
 
@@ -75,7 +76,9 @@ class _Row:
         if record.status != "ok":
             return
         self.good += 1
-        self.val += record.val_accuracy
+        if not math.isnan(record.val_accuracy):
+            self.validated += 1
+            self.val += record.val_accuracy
         if not math.isnan(record.test_accuracy):
             self.tested += 1
             self.test += record.test_accuracy
@@ -85,7 +88,7 @@ class _Row:
         """The mean test accuracy of the finished runs, or of validation where there is no test."""
         if self.tested:
             return f"test so far {self.test / self.tested:.2%}"
-        return f"validation so far {self.val / self.good:.2%}" if self.good else ""
+        return f"validation so far {self.val / self.validated:.2%}" if self.validated else ""
 
 
 class Display(Listener):
@@ -137,7 +140,9 @@ class Display(Listener):
             self._first_epoch, self._epochs_since = progress.epoch, now
         self._last_epoch = progress.epoch
         of = f" of at most {progress.max_epochs}" if progress.max_epochs else ""
-        parts = [f"epoch {progress.epoch}{of}", f"validation {progress.val_accuracy:.1%}"]
+        parts = [f"epoch {progress.epoch}{of}"]
+        if not math.isnan(progress.val_accuracy):  # without validation nodes there is nothing to say
+            parts.append(f"validation {progress.val_accuracy:.1%}")
         if progress.active + progress.finished > 1:
             parts.append(f"{progress.active} training, {progress.finished} stopped")
         measured, ahead = progress.epoch - self._first_epoch, progress.max_epochs - progress.epoch
@@ -146,7 +151,7 @@ class Display(Listener):
         self._epoch = ", ".join(["", *parts])
         if self._live is None and now - self._shown > _LINE_EVERY:
             self._shown = now
-            self.say(f"{self._line()}{self._epoch}" if self._total else self._epoch.removeprefix(", "))
+            self.say(self._now())
 
     def finished(self, name: Name, records: Sequence[RunRecord]) -> None:
         """Count runs that ended and, without a terminal, print a line now and then."""
@@ -170,15 +175,20 @@ class Display(Listener):
 
     def _is_time(self) -> bool:
         ended, now = self._done + self._failed, time.monotonic()
-        parts = ended * min(self._total, _PARTS) // self._total
+        parts = ended * min(self._total, _PARTS) // max(self._total, 1)
         if parts > self._parts_shown or now - self._shown > _LINE_EVERY:
             self._parts_shown, self._shown = parts, now
             return True
         return False
 
     def _last(self, name: Name, record: RunRecord) -> str:
-        outcome = f"validation {record.val_accuracy:.2%}" if record.status == "ok" else record.status.partition(":")[0]
+        outcome = "" if math.isnan(record.val_accuracy) else f"validation {record.val_accuracy:.2%}"
+        if record.status != "ok":
+            outcome = record.status.partition(":")[0]
         return ", ".join(filter(None, [f"{record.epochs} epochs", outcome, self._rows[name].so_far]))
+
+    def _now(self) -> str:
+        return f"{self._line()}{self._epoch}" if self._total else self._epoch.removeprefix(", ")
 
     def _line(self) -> str:
         left = self._total - self._done - self._failed
@@ -198,4 +208,4 @@ class Display(Listener):
         bar = ProgressBar(total=self._total, completed=self._done + self._failed, width=60)
         # The table last: where the terminal is too low, its end is what is cut off.
         shown = table("", ["data set", "method", "runs", "mean accuracy"], rows)
-        return Group(self._line() + self._epoch, bar, shown)
+        return Group(self._now(), bar, shown) if self._total else Group(self._now())

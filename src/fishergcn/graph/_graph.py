@@ -19,7 +19,8 @@ from fishergcn._base.matrices import check_adjacency
 from fishergcn._base.types import AnyArray, CSRArray, FeatureMatrix, IntArray, MatrixLike
 from fishergcn.errors import InputError
 from fishergcn.graph._components import components
-from fishergcn.graph._formats._columns import Columns, Empty, Means, Text
+from fishergcn.graph._formats._columns import Columns
+from fishergcn.graph._formats._reading import Empty, Kind, Text, check_reading
 from fishergcn.graph._node_data import (
     check_classes,
     check_features,
@@ -34,6 +35,9 @@ from fishergcn.graph._pairs import Directed, link_matrix, symmetrized, without_s
 if TYPE_CHECKING:
     import networkx
     from torch_geometric.data import Data
+    from typing_extensions import Unpack
+
+    from fishergcn.graph._formats._reading import Choices
 
 # Whether links from a node to itself stay.
 SelfLinks: TypeAlias = Literal["keep", "drop"]
@@ -62,6 +66,8 @@ class Graph:
     masks
         Several splits that are published with the data: boolean arrays ``train``, ``val`` and ``test`` of K x n, a row
         for each split.
+    reading
+        How the tables of the graph were read, as :meth:`from_files` keeps it for ``like``; plain values.
     self_links
         ``"keep"`` or ``"drop"`` the diagonal of A.
     directed
@@ -87,6 +93,7 @@ class Graph:
         feature_names: Sequence[str] | None = None,
         standard_split: Mapping[str, Sequence[int] | AnyArray] | None = None,
         masks: Mapping[str, AnyArray] | None = None,
+        reading: Mapping[str, Any] | None = None,
         self_links: SelfLinks = "keep",
         directed: Literal["refuse", "symmetrize"] = "refuse",
     ) -> None:
@@ -95,10 +102,18 @@ class Graph:
         matrix = check_adjacency(symmetrized(adjacency) if directed == "symmetrize" else adjacency)
         self._adjacency = frozen(without_self_links(matrix) if self_links == "drop" else matrix)
         self._features: FeatureMatrix | None = None if features is None else check_features(features, self.num_nodes)
-        self._describe(labels, name, node_ids, class_names, feature_names, standard_split, masks)
+        self._describe(labels, name, node_ids, class_names, feature_names, standard_split, masks, reading)
 
     def _describe(
-        self, labels: Any, name: Any, node_ids: Any, class_names: Any, feature_names: Any, split: Any, masks: Any
+        self,
+        labels: Any,
+        name: Any,
+        node_ids: Any,
+        class_names: Any,
+        feature_names: Any,
+        split: Any,
+        masks: Any,
+        reading: Any,
     ) -> None:
         """Check and keep what is said about the nodes, once links and features are there; then nothing changes."""
         self.name: str | None = None if name is None else check_text("name", name)
@@ -114,6 +129,7 @@ class Graph:
         self.feature_names = check_names("feature_names", feature_names, self.num_features, "columns of features")
         self.standard_split = check_split(split, self.num_nodes)
         self.masks = check_masks(masks, self.num_nodes)
+        self.reading: Mapping[str, Any] | None = check_reading(reading)
         self._frozen = True
 
     def __setattr__(self, key: str, value: Any) -> None:
@@ -233,7 +249,8 @@ class Graph:
     def _extras(self) -> dict[str, Any]:
         names = {name: getattr(self, name) for name in ("name", "node_ids", "class_names", "feature_names")}
         published = {"standard_split": self.standard_split, "masks": self.masks}
-        return names | {kind: None if parts is None else dict(parts) for kind, parts in published.items()}
+        parts = {kind: None if parts is None else dict(parts) for kind, parts in published.items()}
+        return {**names, **parts, "reading": self.reading}
 
     @classmethod
     def from_edges(
@@ -277,8 +294,10 @@ class Graph:
         label: str | None = None,
         attributes: bool | Sequence[str] = (),
         parts: str | Sequence[str] = (),
+        columns: Mapping[str, Kind] | None = None,
         text: Text = "refuse",
         empty: Empty = "refuse",
+        missing: str | Sequence[str] | None = None,
         fill_from: Graph | None = None,
         **arguments: Any,
     ) -> Graph:
@@ -294,7 +313,7 @@ class Graph:
             Attributes of nodes: the class, as text or number, and the part of the split (train, val or test).
         attributes
             Those that become features, or True for all others: numbers, lists of numbers, or text.
-        text, empty, fill_from
+        columns, text, empty, missing, fill_from
             What to do with text and with missing values, as in :meth:`from_files`.
         **arguments
             Passed on to :class:`Graph`.
@@ -308,16 +327,21 @@ class Graph:
         """
         from fishergcn.graph._formats._libraries import networkx_arguments
 
-        columns = Columns(label=label, parts=parts, text=text, empty=empty, means=_means_of(fill_from, empty))
-        found = networkx_arguments(graph, weight, attributes, columns)
-        columns.tell()
+        said = Columns(
+            label=label, parts=parts, columns=columns, text=text, empty=empty, missing=missing,
+            fill_from=fill_from,
+        )  # fmt: skip
+        found = networkx_arguments(graph, weight, attributes, said)
+        said.tell()
         return cls(**{**found, **arguments})
 
     @classmethod
     def from_pyg(cls, data: Data, **arguments: Any) -> Graph:
-        """Build a graph from a PyTorch Geometric ``Data``: edge_index, edge_weight, x, y and masks.
+        """Build a graph from a PyTorch Geometric ``Data``: edge_index or adj_t, weights, x, y and masks.
 
-        ``arguments`` go to :meth:`from_edges`; edge_index must list both arcs of a link unless
+        Weights are those of ``edge_weight`` or else, if it is a single column of numbers, of ``edge_attr``, as
+        :class:`fishergcn.integrations.pyg.BuresAdversary` reads them. ``arguments`` go to :meth:`from_edges`:
+        ``weights=None`` leaves weights out, and edge_index must list both arcs of a link unless
         ``directed="symmetrize"`` is among them.
 
         Examples
@@ -358,18 +382,7 @@ class Graph:
         labels: str | os.PathLike[str] | None = None,
         *,
         header: bool | Collection[str] | None = None,
-        directed: Directed = "undirected",
-        source: str | int | None = None,
-        target: str | int | None = None,
-        weight: str | int | None = None,
-        id: str | int | None = None,
-        label: str | int | None = None,
-        parts: str | int | Sequence[str | int] = (),
-        drop: str | int | Sequence[str | int] = (),
-        text: Text = "refuse",
-        empty: Empty = "refuse",
-        fill_from: Graph | None = None,
-        **arguments: Any,
+        **choices: Unpack[Choices],
     ) -> Graph:
         """Build a graph from tables: text (CSV, TSV or separated by blanks, also ``.gz``), Parquet or Feather.
 
@@ -378,41 +391,45 @@ class Graph:
         Parameters
         ----------
         edges
-            A link a line: two node ids (any text) and, optionally, a weight; or an edge list as NetworkX writes it,
-            or a ``.graphml`` file, whose nodes have their attributes as features. Without features,
-            these are all nodes, ordered by value if all ids are whole numbers and alphabetically otherwise.
-            One of the three files may be ``"-"``, standard input.
+            A link a line: two node ids (any text) and, optionally, a weight, which is a column called ``weight`` (also
+            ``edge_weight``, ``strength`` or ``w``), or the third of three without names unless it holds text, years
+            or times; or an edge list as NetworkX writes it, or a ``.graphml`` file, whose nodes have their attributes
+            as features. Without features, these are all nodes, ordered by value if all ids are whole numbers and
+            alphabetically otherwise. One of the three files may be ``"-"``, standard input.
         features
             A node a line: its id, then numbers; this fixes the nodes and their order, and a header names
             the features. Or an ``.npz`` with a SciPy sparse matrix or one 2-d array, whose row i belongs to node id i.
         labels
-            A node a line: its id and the name of its class. Nodes may be left out, and an empty
-            class or -1 is an unknown one.
+            A node a line: its id and the name of its class. Nodes may be left out. A class that is empty or one of
+            ``missing`` is unknown, and so is -1 unless there is one other class only.
         header
             Which text files begin with a line of column names: True for all, False or an empty list for none, or
             names (``"edges"``, ``"features"``, ``"labels"``). By default, and in files not named, it is found out.
-        directed
-            As in :meth:`from_edges`; links of a GraphML file that says ``directed`` are arcs, which must be listed
-            both ways unless symmetrized.
-        source, target, weight
-            Columns of ``edges``, by name or by number from 1; those not chosen are left out.
-        id, label
-            Columns of ``features`` and ``labels``: the node ids, and the classes, which may be in either file.
-        parts
-            A column of either that says train, val, test or nothing, which becomes the public split; several, which
-            become masks; or an ``.npz`` with ``train_mask``, ``val_mask`` and ``test_mask`` (n, n x K or K x n).
-        drop
-            Columns of ``features`` to leave out.
-        text
-            Columns with text among the features: ``"refuse"`` or ``"drop"`` them, or make them ``"one-hot"``, a
-            feature for each text.
-        empty
-            Columns with empty cells: ``"refuse"`` or ``"drop"`` them, or ``"fill"`` the cells with the mean of others.
-        fill_from
-            The graph whose means fill empty cells, instead of the table's own: to predict for new nodes, that of
-            training, ``model.graph``.
-        **arguments
-            Passed on to :class:`Graph`.
+        **choices
+            All others are passed on to :class:`Graph`.
+
+            - ``source``, ``target``, ``weight``: columns of ``edges``, by name or by number from 1; those not chosen
+              are left out. ``weight="none"`` reads links without weights.
+            - ``id``, ``label``: columns of ``features`` and ``labels``: the node ids, and the classes, in either file.
+            - ``parts``: a column of either that says train, val, test or nothing, which becomes the public split;
+              several, which become masks; or an ``.npz`` with ``train_mask``, ``val_mask`` and ``test_mask`` (n, n x K
+              or K x n).
+            - ``drop``: columns of ``features`` to leave out.
+            - ``columns``: what single columns of ``features`` are, such as ``{"kind": "one-hot", "price": "number"}``:
+              ``"number"`` (other cells count as empty), ``"decimal-comma"``, ``"one-hot"`` (a feature for each text),
+              or ``"drop"``.
+            - ``text``: other columns with text: ``"refuse"`` (the default), ``"drop"`` or ``"one-hot"``.
+            - ``empty``: columns with empty cells: ``"refuse"`` (the default) or ``"drop"`` them, or ``"fill"`` the
+              cells with the mean of the others.
+            - ``missing``: texts that stand for no value, in any case, beside an empty cell: by default NA, N/A, #N/A,
+              ``<NA>``, NaN, null, None and ?.
+            - ``unknown``: links and labels of nodes that have no row: ``"refuse"`` (the default) or ``"drop"`` them.
+            - ``repeated``: nodes with several rows: ``"refuse"`` them (the default), or keep the ``"first"`` row.
+            - ``directed``: as in :meth:`from_edges`, ``"undirected"`` by default; links of a GraphML file that says
+              ``directed`` are arcs, which must be listed both ways unless symmetrized.
+            - ``like``: a graph that was read from other tables, such as ``model.graph``. What is not said is as it was
+              there: columns by their names, the texts of one-hot columns, means for empty cells. For new nodes.
+            - ``fill_from``: a graph whose means fill empty cells, and nothing else of it.
 
         Examples
         --------
@@ -424,9 +441,8 @@ class Graph:
         """
         from fishergcn.graph._formats._intake import file_arguments
 
-        columns = Columns(source, target, weight, id, label, parts, drop, text, empty, _means_of(fill_from, empty))
         files = {"edges": edges, "features": features, "labels": labels}
-        return cls(**{**file_arguments(files, header, directed, columns), **arguments})
+        return cls(**file_arguments(files, header, choices))
 
     @classmethod
     def from_frames(
@@ -434,19 +450,7 @@ class Graph:
         edges: Any,
         nodes: Any = None,
         labels: Any = None,
-        *,
-        directed: Directed = "undirected",
-        source: str | int | None = None,
-        target: str | int | None = None,
-        weight: str | int | None = None,
-        id: str | int | None = None,
-        label: str | int | None = None,
-        parts: str | int | Sequence[str | int] = (),
-        drop: str | int | Sequence[str | int] = (),
-        text: Text = "refuse",
-        empty: Empty = "refuse",
-        fill_from: Graph | None = None,
-        **arguments: Any,
+        **choices: Unpack[Choices],
     ) -> Graph:
         """Build a graph from data frames of pandas or polars, or tables of pyarrow, as from files with the same cells.
 
@@ -455,7 +459,7 @@ class Graph:
         edges, nodes, labels
             What the files of :meth:`from_files` hold. A pandas index counts as a first column, unless it only
             numbers the rows.
-        directed, source, target, weight, id, label, parts, drop, text, empty, fill_from, **arguments
+        **choices
             As in :meth:`from_files`.
 
         Examples
@@ -468,9 +472,7 @@ class Graph:
         """
         from fishergcn.graph._formats._intake import frame_arguments
 
-        columns = Columns(source, target, weight, id, label, parts, drop, text, empty, _means_of(fill_from, empty))
-        frames = {"edges": edges, "nodes": nodes, "labels": labels}
-        return cls(**{**frame_arguments(frames, directed, columns), **arguments})
+        return cls(**frame_arguments({"edges": edges, "nodes": nodes, "labels": labels}, choices))
 
     @classmethod
     def from_planetoid(cls, directory: str | os.PathLike[str], name: str) -> Graph:
@@ -565,9 +567,3 @@ class Graph:
         from fishergcn.graph._formats._archive import load_folder, load_graph
 
         return load_folder(cls, path) if os.path.isdir(path) else load_graph(cls, path)
-
-
-def _means_of(graph: Graph | None, empty: Empty) -> Means | None:
-    if graph is not None and not isinstance(graph, Graph):
-        raise InputError(f"fill_from must be a Graph, got {type(graph).__name__}.")
-    return None if graph is None or empty != "fill" else Means.of(graph)

@@ -131,7 +131,7 @@ def _merge(number: IntArray, values: FloatArray | None, *, keep_larger: bool) ->
             raise PairError(
                 [int(one), int(other)],
                 f"give one link different weights, {values[one]:g} and {values[other]:g}; "
-                "directed='symmetrize' or --directed symmetrize keeps the larger",
+                "directed='symmetrize' keeps the larger",
             )
     return distinct, high
 
@@ -146,5 +146,5 @@ def _require_reverse_arcs(number: IntArray, distinct: IntArray, reverse: IntArra
     raise PairError(
         [int(np.flatnonzero(np.isin(number, lonely))[0])],
         "has no reverse arc of equal weight, but directed='refuse' wants both arcs of every link; "
-        "directed='symmetrize' or --directed symmetrize adds the missing ones",
+        "directed='symmetrize' adds the missing ones",
     )

@@ -56,7 +56,8 @@ def matched_features(known: Graph, graph: Graph, width: int) -> FeatureMatrix:
     encoded = {name.partition("=")[0] for name in place if "=" in name}
     absent = [name for name in known.feature_names if name not in place]
     unseen = [name for name in absent if "=" in name and name.partition("=")[0] in encoded]
-    missing = [name for name in absent if name not in unseen]
+    known_texts = set(unseen)
+    missing = [name for name in absent if name not in known_texts]
     if missing:
         raise InputError(f"the graph lacks {_named(missing)}, which the network needs.")
     extra = sorted(place.keys() - set(known.feature_names))

@@ -486,6 +486,12 @@ class TrainedModel:
         model = dataclasses.replace(self, chosen_from=len(runs) or self.chosen_from)
         write_folder(folder, {"": model}, runs or [self.record], overwrite=overwrite)
 
+    def refit(self, graph: Graph, split: Split | str | None = None, device: str = "auto") -> TrainedModel:
+        """Train it again on a graph with more labels, other nodes or links: see :func:`fishergcn.models.refit`."""
+        from fishergcn.models._refit import refit
+
+        return refit(self, graph, split, device)
+
     def facts(self) -> tuple[MemberFacts, ...]:
         """Return what is written of the members of an ensemble; a single model has none."""
         return ()

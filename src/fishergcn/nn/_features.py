@@ -8,8 +8,9 @@ masks. Sparse features are never made dense: dropout acts on their stored entrie
 
 from __future__ import annotations
 
+import contextlib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, get_args
 
@@ -77,7 +78,16 @@ def ready_features(
     """Take features that are scaled already, on their own memory where they have this precision."""
     if sparse.issparse(scaled):
         return SparseFeatures(scaled, device, dtype)
-    return DenseFeatures(torch.as_tensor(scaled, dtype=dtype, device=device))
+    with _constants():
+        return DenseFeatures(torch.as_tensor(scaled, dtype=dtype, device=device))
+
+
+@contextlib.contextmanager
+def _constants() -> Iterator[None]:
+    """Keep torch from warning of arrays that are read only, as mapped and shared ones are: nobody writes to them."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        yield
 
 
 class DenseFeatures:
@@ -122,8 +132,7 @@ class SparseFeatures:
     def __init__(self, matrix: Any, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> None:
         self.shape = (int(matrix.shape[0]), int(matrix.shape[1]))
         check_compressed("features", matrix)  # compiled code does not check its bounds
-        with warnings.catch_warnings():  # constants: what is mapped, or of a graph, is read only, and nobody writes
-            warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        with _constants():
             self.indptr = torch.as_tensor(matrix.indptr, dtype=torch.int32, device=device)
             self.indices = torch.as_tensor(matrix.indices, dtype=torch.int32, device=device)
             self.values = torch.as_tensor(matrix.data, dtype=dtype, device=device)

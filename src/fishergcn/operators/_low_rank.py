@@ -20,7 +20,7 @@ class SparsePlusLowRank(Placed):
     """Ã(φ) = S - U diag(c) Uᵀ, for one vector c or a batch of them, never built as a dense matrix.
 
     ``operator @ Z`` is S Z - U (c ∘ (Uᵀ Z)), at O(nnz · d + n k d) for each c. Gradients of every kind flow
-    to c and to Z, to any order. S and U are constants: a ``basis`` that requires a gradient gets none. With
+    to c and to Z, to any order. S and U are constants: a ``basis`` that requires a gradient is refused. With
     c = 0 the product *is* S Z, bit for bit (for finite Z).
 
     Parameters
@@ -60,7 +60,9 @@ class SparsePlusLowRank(Placed):
             device = coefficients.device if isinstance(coefficients, Tensor) else "cpu"
             sparse = SparseMatrix.from_scipy(sparse, device=device)
         self._core = self.sparse = sparse
-        self.basis = as_tensor(basis, sparse.dtype, sparse.device).detach()
+        if isinstance(basis, Tensor) and basis.requires_grad:
+            raise InputError("The basis must not require a gradient, since it would get none; give basis.detach().")
+        self.basis = as_tensor(basis, sparse.dtype, sparse.device)
         self.coefficients = as_tensor(coefficients, sparse.dtype, sparse.device)
         rows, columns = sparse.shape
         if rows != columns:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fishergcn.perturbation._adversary import SpectralAdversary
+from fishergcn.perturbation._adversary import Drawing, SpectralAdversary
 from fishergcn.perturbation._block import BlockNeighborhood, graph_spectrum
 from fishergcn.perturbation._congruence import CongruenceNeighborhood
 from fishergcn.perturbation._directions import choose_directions
@@ -17,6 +17,6 @@ __all__ = [
 ]  # fmt: skip
 
 SHARED = (
-    "BlockNeighborhood", "GraphPool", "LinkNoise", "best_weights", "choose_directions", "graph_spectrum",
+    "BlockNeighborhood", "Drawing", "GraphPool", "LinkNoise", "best_weights", "choose_directions", "graph_spectrum",
     "pool_weights",
 )  # fmt: skip

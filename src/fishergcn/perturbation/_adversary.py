@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from fishergcn._base.checks import check_integer
+from fishergcn._base.checks import check_integer, check_real
 from fishergcn.errors import InputError
 from fishergcn.operators import Operator
 from fishergcn.perturbation._perturbation import Coordinates
@@ -22,7 +22,36 @@ _SMALLEST_SHARE, _LARGEST_SHARE = 1e-100, 1 - 2**-52
 _STEPS_AT_ONCE, _NUMBERS_AT_ONCE = 50, 40_000
 
 
-class SpectralAdversary(nn.Module):
+class Drawing:
+    """What a module with draws of its own has before ``nn.Module``: their state, which is in ``state_dict()`` too."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._generator = torch.Generator().manual_seed(check_integer("seed", seed, minimum=0))
+
+    def get_generator_state(self) -> Tensor:
+        """Return the state of the draws, to continue a run to the digit."""
+        return self._generator.get_state()
+
+    def set_generator_state(self, state: Tensor) -> None:
+        """Continue the draws from a state that :meth:`get_generator_state` gave."""
+        self._generator.set_state(state if state.device.type == "cpu" else state.cpu())
+
+    def get_extra_state(self) -> Tensor:
+        """Return the state of the draws, for ``state_dict()``."""
+        return self.get_generator_state()
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take the state of the draws from a ``state_dict()``."""
+        self.set_generator_state(state)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        # What earlier versions saved has no state of the draws: they go on from where they are.
+        state_dict.setdefault(f"{prefix}_extra_state", self.get_generator_state())
+        super()._load_from_state_dict(state_dict, prefix, *rest)  # type: ignore[misc]
+
+
+class SpectralAdversary(Drawing, nn.Module):
     """φ_j = exp(-θ̄/2) ∘ ϕ ∘ e_j, j = 1..M, with a learned shape ϕ = ε·sigmoid(ξ).
 
     The network minimizes the mean loss over the M graphs Ã(φ_j), ξ maximizes it; the gradient reaches ξ
@@ -74,12 +103,11 @@ class SpectralAdversary(nn.Module):
         *,
         keys: Tensor | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(seed)
         self.neighborhood = neighborhood
         self.samples = check_integer("samples", samples, minimum=1)
         self.adversarial = bool(adversarial)
         self.keys = None if keys is None else keys.cpu()  # where noise is drawn
-        self._generator = torch.Generator().manual_seed(check_integer("seed", seed, minimum=0))
         self._drawn: tuple[range, Tensor] | None = None
         if keys is None:
             initial = torch.empty(neighborhood.rank, 1, dtype=torch.float64)
@@ -87,6 +115,15 @@ class SpectralAdversary(nn.Module):
         else:
             initial = initial_xi(keys, neighborhood.rank)
         self.xi = nn.Parameter(initial.to(neighborhood.device), requires_grad=self.adversarial)
+
+    @property
+    def radius(self) -> float:
+        """ε of the neighborhood; it can be set, by a schedule for instance."""
+        return self.neighborhood.radius
+
+    @radius.setter
+    def radius(self, value: float) -> None:
+        self.neighborhood.radius = check_real("radius", value, minimum=0.0)
 
     @property
     def shape(self) -> Tensor:
@@ -153,14 +190,6 @@ class SpectralAdversary(nn.Module):
         """Return the group that ascends in ξ without weight decay, for any optimizer that knows ``maximize``."""
         group: dict[str, Any] = {"params": [self.xi], "maximize": True, "weight_decay": 0.0}
         return group if lr is None else {**group, "lr": lr}
-
-    def get_generator_state(self) -> Tensor:
-        """Return the state of the draws, to continue a run to the digit."""
-        return self._generator.get_state()
-
-    def set_generator_state(self, state: Tensor) -> None:
-        """Continue the draws from a state that :meth:`get_generator_state` gave."""
-        self._generator.set_state(state.cpu())
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         # Only to another device: k numbers need no half precision, in which Adam divides by zero. The neighborhood is

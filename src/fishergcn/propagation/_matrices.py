@@ -23,18 +23,22 @@ _SAMPLED_ROWS = 256  # by which the size of a high-order matrix is estimated,
 _SAMPLED_ENTRIES = 50_000_000  # as long as they have no more entries than this
 
 
-def renormalized(adjacency: MatrixLike) -> CSRArray:
+def renormalized(adjacency: MatrixLike, *, keep_self_links: bool = False) -> CSRArray:
     """Return the propagation matrix of a graph convolutional network.
 
     Ã = (D + I)^-1/2 (A + I) (D + I)^-1/2, where D is the diagonal matrix of the row sums of A.
 
-    Links in A from a node to itself count like any other entry. Ã depends on the scale of A: doubling all
-    weights changes it.
+    Links in A from a node to itself count like any other entry, and I is added to them: Kipf and Welling's formula,
+    which the paper's tables and all networks here use. PyTorch Geometric (``gcn_norm``, GCNConv) keeps such a link as
+    it is, and adds one of weight 1 to the other nodes only. Without self-links in A the two are the same. Ã depends on
+    the scale of A: doubling all weights changes it.
 
     Parameters
     ----------
     adjacency : array_like or SciPy sparse, shape (n, n)
         A: symmetric, non-negative, finite, n ≥ 2.
+    keep_self_links : bool
+        True gives the matrix of PyTorch Geometric: I has zeros where A has self-links.
 
     Returns
     -------
@@ -46,9 +50,13 @@ def renormalized(adjacency: MatrixLike) -> CSRArray:
     >>> renormalized([[0, 1], [1, 0]]).toarray()
     array([[0.5, 0.5],
            [0.5, 0.5]])
+    >>> looped = [[1, 1], [1, 0]]
+    >>> renormalized(looped).diagonal().round(3), renormalized(looped, keep_self_links=True).diagonal()
+    (array([0.667, 0.5  ]), array([0.5, 0.5]))
     """
     adjacency = check_adjacency(adjacency)
-    identity: Any = sparse.eye_array(adjacency.shape[0], format="csr")
+    missing = adjacency.diagonal() == 0 if keep_self_links else np.ones(adjacency.shape[0])
+    identity: Any = sparse.diags_array(missing.astype(np.float64), format="csr")
     return normalized(adjacency + identity)
 
 

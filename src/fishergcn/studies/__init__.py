@@ -14,7 +14,7 @@ from fishergcn.studies._auto import fit
 from fishergcn.studies._candidates import CANDIDATES, PREPARATIONS
 from fishergcn.studies._cost import tuning_cost
 from fishergcn.studies._data_table import write_data_table
-from fishergcn.studies._decisions import load_selection
+from fishergcn.studies._decisions import OtherChoiceError, forget_choice, load_selection
 from fishergcn.studies._equivalence import Equivalence, control_equivalence, equivalence
 from fishergcn.studies._export import export
 from fishergcn.studies._plan import Cell, Plan
@@ -45,7 +45,8 @@ __all__ = [
 # What the functions take or return, and what commands, pages and tables stand on.
 SHARED = (
     "ATTACKS", "ATTACK_SCORES", "DATABASE", "PAPER_GRID", "SPLITS_TO_JUDGE", "UNITS", "Band", "CellSummary",
-    "Comparison", "Equivalence", "Estimate", "Preset", "Published", "RunStore", "Trial", "Tuning", "available_presets",
-    "cluster_bootstrap", "control_equivalence", "equivalence", "estimate", "estimate_groups", "interval_source", "join",
+    "Comparison", "Equivalence", "Estimate", "OtherChoiceError", "Preset", "Published", "RunStore", "Trial", "Tuning",
+    "available_presets", "cluster_bootstrap", "control_equivalence", "equivalence", "estimate", "estimate_groups",
+    "forget_choice", "interval_source", "join",
     "load_selection", "scores_of", "student", "title_of", "tuning_cost", "units_of", "write_data_table", "write_tuning",
 )  # fmt: skip

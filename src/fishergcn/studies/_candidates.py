@@ -66,7 +66,9 @@ CANDIDATES: tuple[Recipe, ...] = (
     Recipe("gcn, links", "gcn", {"links_as_features": True}),
     Recipe("gcn, 3 layers", "gcn", _deep(3, weight_decay=5e-4), prepared=False),
     Recipe("gcn, 5 layers", "gcn", _deep(5, **_LONG), prepared=False, after="gcn, 3 layers"),
-    Recipe("gcn, 9 layers", "gcn", _deep(9, **_LONG), prepared=False, after="gcn, 5 layers"),
+    # It may do nothing for a hundred epochs before it begins to learn.
+    Recipe("gcn, 9 layers", "gcn", _deep(9, **_LONG | {"max_epochs": 800, "patience": 120}), prepared=False,
+           after="gcn, 5 layers"),
 )  # fmt: skip
 #: The settings among which ``fit`` chooses for each kind of network, the usual ones first: how features are scaled,
 #: whether layers have a bias, and the weight decay. Rows divided by their sum have small entries: they admit little.

@@ -19,12 +19,13 @@ from fishergcn._kernels.threads import many_rows
 from fishergcn.errors import InputError
 from fishergcn.execution import Executor, Listener, choose_executor
 from fishergcn.graph import Graph
-from fishergcn.models import Ensemble, Selection, TrainedModel
+from fishergcn.models import Selection, TrainedModel
 from fishergcn.splits import Split
 from fishergcn.studies._candidates import Recipe, preparations_of, words_for
 from fishergcn.studies._decisions import Clock, Decisions
 from fishergcn.studies._ensembles import Judged, Shares, choose
 from fishergcn.studies._inner import inner_splits
+from fishergcn.studies._last import Trained, final_model
 from fishergcn.studies._outcome import Outcome
 from fishergcn.studies._plan import Cell, Plan
 from fishergcn.studies._planning import splits_digest
@@ -45,6 +46,7 @@ _PREPARING, _TRYING = 0.15, 0.45  # the shares of it that preparations and candi
 _ENOUGH = 1000  # nodes that judge, over all inner splits, which tell candidates apart
 _FEWEST, _MOST = 3, 5  # inner splits
 _FINALISTS = 5
+_MOST_FINALS = 4.0  # how much more work than all candidates the best two may be on a second inner split
 _MOST_ENTRIES = 2e8  # of a high-order matrix: 2.4 GB
 _RARE = 0.7  # the share of the most frequent class from which on classes are also weighed
 
@@ -96,7 +98,7 @@ class Choice:
             finalists, splits = self._try_finalists()
             judged = self._judged(finalists, splits)
             chosen, shares = choose(judged, ensembles=self.ensembles)
-            model = self._final(chosen, shares)
+            model = final_model(self, chosen, shares)
         selection = self._selection(chosen, shares, judged, model)
         self.decisions.end(selection)
         return dataclasses.replace(model, selection=selection)
@@ -227,7 +229,9 @@ class Choice:
             if len(some) * sum(self.work(key) for key in racing) <= (1.0 - _PREPARING - _TRYING) * _WORK:
                 break
         else:
-            some = []
+            racing, some = [*leaders[:2], *rivals], left[:1]
+            if sum(self.work(key) for key in racing) > _MOST_FINALS * _WORK:
+                some = []
         some = some[: self._splits_in_time(racing, len(some))]
         if some:
             self._train("finalists", racing, some, share=1.0)
@@ -236,37 +240,34 @@ class Choice:
                 break
         return good, used
 
-    def _final(self, chosen: str, shares: Shares) -> TrainedModel:
-        """Train what was chosen on the split itself."""
-        keys = {_name(key): key for key in self.records}
-        wanted = [keys[name] for name in shares]
-        self._train("final", wanted, [self.split], share=math.inf, kept=True)
-        models, temperatures = [], []
-        for key in wanted:
-            record, arrays = self.records[key][self.split.name], self.outputs[key, self.split.name]
-            if record.status != "ok":
-                raise InputError(
-                    f"{_name(key)} was chosen, but training it on the split itself failed ({record.status})."
-                )
-            labels = np.asarray(self.graph.labels)[self.split.val]
-            temperatures.append(temperature_of(arrays["outputs.val"], labels))
-            models.append(
-                TrainedModel.from_records(self.graph, [dataclasses.replace(record, weights=arrays)], self.split)
-            )
-        if len(models) == 1:
-            return models[0]
-        return Ensemble.from_models(models, list(shares.values()), temperatures, kind=chosen)
+    def finals(self, stage: str, keys: Sequence[Key], seeds: Sequence[int]) -> dict[Key, list[Trained]]:
+        """Train candidates on the split itself; return what came out of each, with its weights."""
+        found = self._train(stage, keys, [self.split], share=math.inf, kept=True, seeds=seeds)
+        return {key: [each for each in some if each[0].status == "ok"] for key, some in found.items()}
+
+    def name_of(self, key: Key) -> str:
+        """Return what a candidate is called in files."""
+        return _name(key)
 
     # What is known of candidates
 
     def _train(
-        self, stage: str, keys: Sequence[Key], splits: Sequence[Split], *, share: float, kept: bool = False
-    ) -> None:
+        self,
+        stage: str,
+        keys: Sequence[Key],
+        splits: Sequence[Split],
+        *,
+        share: float,
+        kept: bool = False,
+        seeds: Sequence[int] = (),
+    ) -> dict[Key, list[Trained]]:
         """Train what is missing of a stage, a study of its own, as far as there is time for it."""
-        found, late = self.decisions.made(f"keys of {stage}", lambda: self._in_time(keys, splits, share))
-        keys, self.left_out = [(name, words) for name, words in found], late | self.left_out
+        decided: tuple[Sequence[Key], dict[str, str]] = keys, {}
+        if self.limit is not None:  # how fast the machine was is a decision too
+            decided = self.decisions.made(f"keys of {stage}", lambda: self._in_time(keys, splits, share))
+        keys, self.left_out = [(name, words) for name, words in decided[0]], decided[1] | self.left_out
         if not keys:
-            return
+            return {}
         dataset = self.graph.name or self.graph.digest
         cells = {key: Cell(dataset, _name(key), self._recipe(key).method, key[1], self.config(key)) for key in keys}
         plan = Plan(
@@ -276,23 +277,27 @@ class Choice:
             notes=(),
             cells=tuple(cells.values()),
             splits=tuple(split.name for split in splits),
-            seeds=(self.seed,),
+            seeds=tuple(seeds) or (self.seed,),
             digests={dataset: self.graph.digest, f"{dataset}, splits": splits_digest(splits)},
             graphs={dataset: self.graph},
             own_splits={dataset: tuple(splits)},
         )
-        place, began = self.folder / stage, time.monotonic()
+        place, began, found = self.folder / stage, time.monotonic(), dict[Key, list[Trained]]()
         weights = [each.name for each in splits] if kept else []
         options: dict[str, Any] = {"executor": self._executor, "listener": self.listener}
         with run(plan, place, **options, keep_weights=weights, keep_outputs=True) as runs:
             for key, cell in cells.items():
                 for record in runs.of_cell(cell):
-                    self.records.setdefault(key, {})[record.split] = record
+                    arrays: dict[str, AnyArray] = {}
+                    self.records.setdefault(key, {}).setdefault(record.split, record)
                     if record.status == "ok":
-                        self.outputs[key, record.split] = kept_weights(place, plan, cell, record.split, self.seed)
+                        arrays = kept_weights(place, plan, cell, record.split, record.seed)
+                        self.outputs.setdefault((key, record.split), arrays)
+                    found.setdefault(key, []).append((record, arrays))
         if self.limit is not None:
             expected = sum(self._seconds(key) for key in keys) * len(splits) / self.clock.cores
             self.clock.heard(expected, time.monotonic() - began)
+        return found
 
     def _good(self, key: Key, split: str) -> bool:
         return (key, split) in self.outputs
@@ -314,15 +319,17 @@ class Choice:
         return list(best.values())[:count]
 
     def _judged(self, keys: Sequence[Key], splits: Sequence[Split]) -> Judged:
-        """Return what candidates say of the nodes that judge, at the temperature of their validation nodes."""
+        """Return what candidates say of nodes that they did not learn from, at the temperature of validation nodes."""
         labels = np.asarray(self.graph.labels)
         found: dict[str, list[FloatArray]] = {_name(key): [] for key in keys}
         for key in keys:
             for split in splits:
                 arrays = self.outputs[key, split.name]
                 heat = temperature_of(arrays["outputs.val"], labels[split.val])
-                found[_name(key)].append(_softmax(arrays["outputs.test"] / heat))
-        return Judged(found, [labels[each.test] for each in splits], self.score)
+                both = np.concatenate([arrays["outputs.val"], arrays["outputs.test"]])
+                found[_name(key)].append(_softmax(both / heat))
+        known = [labels[np.concatenate([each.val, each.test])] for each in splits]
+        return Judged(found, known, [len(each.val) for each in splits], self.score)
 
     def _selection(self, chosen: str, shares: Shares, judged: Judged, model: TrainedModel) -> Selection:
         names = {_name(key): key for key in self.records}
@@ -355,7 +362,7 @@ class Choice:
     def _in_time(self, keys: Sequence[Key], splits: Sequence[Split], share: float) -> tuple[list[Key], dict[str, str]]:
         """Return the candidates that can be trained in a share of the time that is left, and why others are not."""
         late: dict[str, str] = {}
-        if self.limit is None or math.isinf(share):
+        if math.isinf(share):
             return list(keys), late
         least = min((self._seconds(key) for key in self.records if self._recipe(key).trained), default=0.0)
         left, spent, found = share * (self.clock.left() - 1.2 * least), 0.0, list[Key]()

@@ -9,6 +9,7 @@ import hashlib
 import json
 import math
 import os
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -45,6 +46,20 @@ def load_selection(folder: str | os.PathLike[str]) -> Selection | None:
         raise DataFileError(f"{path} is damaged; it does not say what was decided.") from None
 
 
+class OtherChoiceError(DataFileError):
+    """A folder holds the runs of another choice."""
+
+
+def forget_choice(folder: Path) -> None:
+    """Remove the folder of a choice with all its runs; one that holds anything else is refused."""
+    ours = (_FILE, "report.html")
+    for each in folder.iterdir():
+        known = each.name in ours if each.is_file() else each.is_dir() and (each / "runs.sqlite").is_file()
+        if each.is_symlink() or not known:
+            raise DataFileError(f"{folder} holds {each.name}, which is not part of a search: it is not removed.")
+    shutil.rmtree(folder)
+
+
 class Decisions:
     """Decisions by name, each made once; a folder that holds those for another graph, split or arguments is refused."""
 
@@ -58,7 +73,7 @@ class Decisions:
             if not isinstance(found, dict) or not isinstance(found.get("decisions"), dict):
                 raise DataFileError(f"{self._path} is damaged; delete {folder} to start over.")
             if found.get("choice") != self._choice:
-                raise DataFileError(
+                raise OtherChoiceError(
                     f"{folder} belongs to another model: the graph, the split or the settings differ; "
                     "use another folder or the same arguments."
                 )

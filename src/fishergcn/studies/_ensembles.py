@@ -28,20 +28,32 @@ Shares: TypeAlias = "dict[str, float]"  # of each member, adding up to 1
 
 @dataclass(frozen=True)
 class Judged:
-    """What candidates say of the nodes that judge, inner split by inner split.
+    """What candidates say of the nodes that they did not learn from, inner split by inner split.
 
     ``probabilities`` has for each candidate P of shape (N_s, C) for each inner split s; ``labels`` the classes (N_s,).
+    The first ``stopping[s]`` nodes of an inner split also stopped the trainings there: they help to choose, since they
+    do so for all candidates, but are not used to estimate how good a choice is.
     """
 
     probabilities: Mapping[str, Sequence[FloatArray]]
     labels: Sequence[IntArray]
+    stopping: Sequence[int]
     score: Score
 
     def without(self, split: int) -> Judged:
         """Leave out an inner split."""
         kept = [at for at in range(len(self.labels)) if at != split]
         some = {name: [each[at] for at in kept] for name, each in self.probabilities.items()}
-        return Judged(some, [self.labels[at] for at in kept], self.score)
+        return Judged(some, [self.labels[at] for at in kept], [self.stopping[at] for at in kept], self.score)
+
+    def aside(self, shares: Mapping[str, float], split: int) -> FloatArray:
+        """Return the probabilities of a mean on the nodes of an inner split that were set aside."""
+        return self.mixed(shares, split)[self.stopping[split] :]
+
+    @property
+    def labels_aside(self) -> list[IntArray]:
+        """The classes of the nodes that were set aside, inner split by inner split."""
+        return [own[count:] for own, count in zip(self.labels, self.stopping, strict=True)]
 
     def mixed(self, shares: Mapping[str, float], split: int) -> FloatArray:
         """Return the probabilities of a mean on an inner split."""
@@ -70,7 +82,8 @@ def choose(judged: Judged, *, ensembles: bool = True) -> tuple[str, Shares]:
     for kind in kinds:
         values[kind] = [judged.values(members(judged.without(at), kind), at) for at in splits]
     best = best_of(values)
-    return best, alone[best] if best in alone else members(judged, best)
+    shares = alone[best] if best in alone else members(judged, best)
+    return (best if len(shares) > 1 else next(iter(shares))), shares
 
 
 def kinds_of(judged: Judged) -> list[str]:
@@ -129,11 +142,11 @@ def best_of(values: Mapping[str, Sequence[tuple[float, float]]]) -> str:
 
 
 def nested(judged: Judged, *, ensembles: bool = True) -> list[FloatArray]:
-    """Return the probabilities on each inner split of what the others choose: the whole choice is made without it.
+    """Return what is said of the nodes set aside in each inner split by what the other inner splits choose.
 
     With a single inner split there is nothing to leave out.
     """
     splits = range(len(judged.labels))
     if len(splits) == 1:
-        return [judged.mixed(choose(judged, ensembles=ensembles)[1], 0)]
-    return [judged.mixed(choose(judged.without(at), ensembles=ensembles)[1], at) for at in splits]
+        return [judged.aside(choose(judged, ensembles=ensembles)[1], 0)]
+    return [judged.aside(choose(judged.without(at), ensembles=ensembles)[1], at) for at in splits]

@@ -85,7 +85,7 @@ def estimated(
     apart = float(values.var(ddof=1) - (spreads**2).mean()) if count > 1 else 0.0
     one_node = of_nodes * float(sizes.sum())  # the variance of the score of one node, about
     variance = of_nodes + one_node / max(unlabeled, 1) * (unlabeled > 0) + max(apart, 0.0) * (1 + 1 / count)
-    half = float(special.ndtri(0.975)) * math.sqrt(variance)
+    half = float(special.stdtrit(max(2 * count, 4), 0.975)) * math.sqrt(variance)  # wider where few inner splits tell
     low, high = score.bounds if other is None else (-math.inf, math.inf)
     return Honest(value, max(value - half, low), min(value + half, high))
 

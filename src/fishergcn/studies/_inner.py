@@ -44,19 +44,27 @@ def inner_splits(graph: Graph, split: Split, count: int) -> list[Split]:
             part["val"] += others[learned:].tolist()
             part["test"] += judges.tolist()
         single += left == 1
-    made = [Split(f"{split.name} inner {number}", **_sorted(part)) for number, part in enumerate(parts, start=1)]
+    made = [
+        Split(
+            f"{split.name} inner {number}",
+            _sorted(part["train"]),
+            _sorted(part["val"]),
+            _sorted(part["test"]),
+            split.node_weight,
+        )
+        for number, part in enumerate(parts, start=1)
+    ]
     for each in made:
         if len(each.val) == 0 or len(each.test) == 0:
             raise InputError(
                 f"split {split.name!r} has too few validation nodes to choose a model by: {len(split.val)}; two or "
                 "more are needed, of which one stops a training and one judges it."
             )
-    weighted = split.node_weight
-    return made if weighted is None else [Split(each.name, each.train, each.val, each.test, weighted) for each in made]
+    return made
 
 
-def _sorted(part: dict[str, list[int]]) -> dict[str, IntArray]:
-    return {name: np.sort(np.array(nodes, dtype=np.int64)) for name, nodes in part.items()}
+def _sorted(nodes: list[int]) -> IntArray:
+    return np.sort(np.array(nodes, dtype=np.int64))
 
 
 def known_homophily(graph: Graph, split: Split) -> float:

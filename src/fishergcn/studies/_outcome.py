@@ -14,7 +14,7 @@ import numpy as np
 from scipy import special
 
 from fishergcn._base.types import FloatArray
-from fishergcn.models import Candidate, Selection, TrainedModel
+from fishergcn.models import Candidate, Ensemble, Selection, TrainedModel
 from fishergcn.studies._candidates import words_of
 from fishergcn.studies._ensembles import Judged, Shares, nested
 from fishergcn.studies._honest import Honest, class_shares, estimated
@@ -55,13 +55,13 @@ class Outcome:
         """The shares of the classes among unlabeled nodes."""
         split, every = self.choice.split, np.ones(self.choice.graph.num_nodes, dtype=np.bool_)
         every[split.train] = every[split.val] = False
-        found, labels = np.concatenate(self.predicted), np.concatenate(self.judged.labels)
+        found, labels = np.concatenate(self.predicted), np.concatenate(self.judged.labels_aside)
         return class_shares(found, labels, self._calibrated()[every])
 
     def _calibrated(self) -> FloatArray:
         """Return the probabilities of the model at the temperature of its validation nodes, as those that judged it."""
         probabilities, choice = self.model.probabilities(), self.choice
-        if len(self.shares) > 1:  # each member has its own already
+        if isinstance(self.model, Ensemble):  # each member has its own already
             return probabilities
         key, labels = self._key(self.chosen), np.asarray(choice.graph.labels)[choice.split.val]
         heat = temperature_of(choice.outputs[key, choice.split.name]["outputs.val"], labels)
@@ -69,17 +69,17 @@ class Outcome:
         return found
 
     def _estimated(self, found: list[FloatArray], other: list[FloatArray] | None = None) -> Honest:
-        return estimated(self.choice.score, found, self.judged.labels, self.classes, self.unlabeled, other)
+        return estimated(self.choice.score, found, self.judged.labels_aside, self.classes, self.unlabeled, other)
 
     @cached_property
     def constant(self) -> list[FloatArray]:
         """What the most frequent class of the training nodes says of the nodes that judge."""
         labels = np.asarray(self.choice.graph.labels)[self.choice.split.train]
         shares = np.bincount(labels, minlength=len(self.classes)) / len(labels)
-        return [np.tile(np.maximum(shares, 1e-6), (len(each), 1)) for each in self.judged.labels]
+        return [np.tile(np.maximum(shares, 1e-6), (len(each), 1)) for each in self.judged.labels_aside]
 
     def _of(self, name: str) -> list[FloatArray]:
-        return list(self.judged.probabilities[name])
+        return [self.judged.aside({name: 1.0}, at) for at in range(len(self.judged.labels))]
 
     def _best(self, *, linked: bool) -> str | None:
         """Return the finalist with the best score, of those with links or of those without."""
@@ -113,7 +113,7 @@ class Outcome:
             gain_low=math.nan if gain is None else gain.low,
             gain_high=math.nan if gain is None else gain.high,
             homophily=known_homophily(self.choice.graph, self.choice.split),
-            judges=sum(map(len, self.judged.labels)),
+            judges=sum(map(len, self.judged.labels_aside)),
             splits=len(self.judged.labels),
             seconds=time.monotonic() - self.choice.clock.started,
         )
@@ -143,10 +143,10 @@ class Outcome:
                 why = choice.left_out.get(name, "it diverged or failed")
                 yield Candidate(name, recipe.method, dict(recipe.settings), words, left_out=why)
                 continue
-            found = estimated(
-                choice.score, judged.probabilities[_full(key)], judged.labels, self.classes, self.unlabeled
-            )
-            losses = [judged.values({_full(key): 1.0}, at)[1] for at in range(len(judged.labels))]
+            full, splits = _full(key), range(len(judged.labels))
+            aside = [judged.aside({full: 1.0}, at) for at in splits]
+            found = estimated(choice.score, aside, judged.labels_aside, self.classes, self.unlabeled)
+            losses = [judged.values({full: 1.0}, at)[1] for at in splits]
             runs = [record for each, some in choice.records.items() if each[0] == name for record in some.values()]
             config = choice.config(key).to_dict()
             differing = dict.fromkeys([*recipe.settings, *choice.preparations.get(key[1], ())])
@@ -155,7 +155,7 @@ class Outcome:
             settings = {each: config[each] for each in differing}
             yield Candidate(
                 name, recipe.method, settings, words, found.value, found.low, found.high, float(np.mean(losses)),
-                len(judged.labels), sum(record.seconds for record in runs), self.shares.get(_full(key), 0.0),
+                len(judged.labels), sum(record.seconds for record in runs), self.shares.get(full, 0.0),
             )  # fmt: skip
 
 

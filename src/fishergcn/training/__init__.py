@@ -12,7 +12,7 @@ from fishergcn.training._memory import held_bytes
 from fishergcn.training._methods import METHODS, Method, control_of, graph_free_of, parse_method, samples_of
 from fishergcn.training._metrics import measure, score_of, temperature_of
 from fishergcn.training._minibatch import MiniBatchTrainer, train_prepared
-from fishergcn.training._objective import Targets, scores
+from fishergcn.training._objective import Targets, consistency, scores
 from fishergcn.training._problem import Problem, Run, check_runs, input_size, learnable, network_inputs, prepare
 from fishergcn.training._records import RunRecord, rank
 from fishergcn.training._sampling import BatchSettings, NeighborSampler, batches, check_fanout
@@ -42,8 +42,9 @@ __all__ = [
 
 SHARED = (
     "Group", "Method", "MiniBatchTrainer", "NeighborSampler", "Problem", "Progress", "Sizes", "Targets", "Trainer",
-    "batches", "check_fanout", "check_runs", "find_score", "held_bytes", "input_size", "is_first_process", "learnable",
-    "make_record", "measure", "network_inputs", "outside_modules", "plan_step", "prepare_batches", "problem_arrays",
+    "batches", "check_fanout", "check_runs", "consistency", "find_score", "held_bytes", "input_size",
+    "is_first_process", "learnable", "make_record", "measure", "network_inputs", "outside_modules", "plan_step",
+    "prepare_batches", "problem_arrays",
     "problem_from_arrays", "problem_key", "process_count", "process_group", "rank", "registered_scores", "samples_of",
     "score_field", "score_fields", "score_of", "scores", "scores_shown", "should_stop", "temperature_of", "titled",
     "train_chunk", "train_prepared", "work_of",

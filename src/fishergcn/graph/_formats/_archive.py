@@ -44,6 +44,8 @@ def save_graph(graph: Graph, path: str | os.PathLike[str]) -> None:
     description = {"format": _FORMAT, "version": _VERSION} | {name: getattr(graph, name) for name in NAMES}
     if graph.feature_names is None:  # without it, a file is the same as of version 0.1
         del description["feature_names"]
+    if graph.reading is not None:
+        description["reading"] = graph.reading
     write_arrays(path, arrays | {"description": pack_json(description)})
 
 
@@ -74,6 +76,7 @@ def load_graph(kind: type[Graph], path: str | os.PathLike[str]) -> Graph:
             arrays.get("labels"),
             name=description.get("name"),
             **names,
+            reading=description.get("reading"),
             standard_split=split,
             masks=masks,
         )

@@ -40,7 +40,7 @@ def graph_arrays(graph: Graph) -> dict[str, AnyArray]:
         found["labels"] = graph.labels
     for kind, parts in zip(_PUBLISHED, (graph.standard_split, graph.masks), strict=True):
         found |= {f"{kind}_{part}": values for part, values in (parts or {}).items()}
-    return found | {"description": pack_json({name: getattr(graph, name) for name in NAMES})}
+    return found | {"description": pack_json({name: getattr(graph, name) for name in (*NAMES, "reading")})}
 
 
 def graph_from_arrays(kind: type[Graph], arrays: Mapping[str, AnyArray]) -> Graph:
@@ -56,7 +56,8 @@ def graph_from_arrays(kind: type[Graph], arrays: Mapping[str, AnyArray]) -> Grap
     _check_links(adjacency)
     graph._adjacency = adjacency
     graph._features = _features(arrays, nodes)
-    graph._describe(arrays.get("labels"), *(facts.get(name) for name in NAMES), *published(arrays))
+    told = [*(facts.get(name) for name in NAMES), *published(arrays), facts.get("reading")]
+    graph._describe(arrays.get("labels"), *told)
     return graph
 
 

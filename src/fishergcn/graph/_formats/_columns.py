@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
 from fishergcn._base.checks import check_choice
 from fishergcn._base.types import FloatArray
 from fishergcn.errors import DataFileError, InputError, Notice, suggestion
+from fishergcn.graph._formats._reading import MISSING, NO_WEIGHT, WORDS, Column, Empty, Kind, Repeated, Text, Unknown
 from fishergcn.graph._formats._records import Records
 from fishergcn.graph._formats._splits import is_archive
 from fishergcn.graph._formats._text import is_number
@@ -19,16 +21,11 @@ from fishergcn.graph._formats._text import is_number
 if TYPE_CHECKING:
     from fishergcn.graph._graph import Graph
 
-# What to do with columns of text, and with those that have empty cells.
-Text: TypeAlias = Literal["refuse", "drop", "one-hot"]
-Empty: TypeAlias = Literal["refuse", "drop", "fill"]
-Column: TypeAlias = str | int
-
 _SOURCE = re.compile(
     r"(source|src|from|head|start|left|u|citing|follower)([ _]?node)?([ _]?id)?|(node|id)[ _]?(1|a)", re.I
 )
 _TARGET = re.compile(r"(target|dst|to|tail|end|right|v|cited|followed)([ _]?node)?([ _]?id)?|(node|id)[ _]?(2|b)", re.I)
-_WEIGHT = re.compile(r"weight|strength|w", re.I)
+_WEIGHT = re.compile(r"((edge|link)[ _]?)?weights?|strength|w", re.I)
 _ID = re.compile(r"(node|vertex)?[ _]?id|node|vertex", re.I)
 _LABEL = re.compile(r"label|class|category|target|y", re.I)
 COLUMN_NAME = re.compile(  # such as source, from_node, NodeId1
@@ -46,25 +43,29 @@ class Means:
     A column that was filled with its mean keeps that mean, so that the graph itself remembers what it was filled with.
     """
 
-    names: tuple[str, ...] | None
+    names: Mapping[str, int] | None
     values: FloatArray
 
     @classmethod
     def of(cls, graph: Graph) -> Means:
         """Return the means of a graph's features."""
         features = np.zeros((1, 0)) if graph.features is None else graph.features
-        return cls(graph.feature_names, np.asarray(features.mean(axis=0, dtype=np.float64)).ravel())
+        names = None if graph.feature_names is None else {name: at for at, name in enumerate(graph.feature_names)}
+        return cls(names, np.asarray(features.mean(axis=0, dtype=np.float64)).ravel())
 
     def find(self, name: str | None, place: int) -> float | None:
         """Return the mean of a column, or None if there is no such column."""
         if name is not None and self.names is not None:
-            place = self.names.index(name) if name in self.names else len(self.values)
+            place = self.names.get(name, len(self.values))
         return float(self.values[place]) if place < len(self.values) else None
 
 
 @dataclass
 class Columns:
-    """What was said about columns, and notes of what was understood beyond that."""
+    """What was said about columns, notes of what was understood beyond that, and problems, which are told together.
+
+    ``like`` is a graph of other tables: what is not said is as it was with them.
+    """
 
     source: Column | None = None
     target: Column | None = None
@@ -73,21 +74,73 @@ class Columns:
     label: Column | None = None
     parts: Column | Sequence[Column] = ()
     drop: Column | Sequence[Column] = ()
-    text: Text = "refuse"
-    empty: Empty = "refuse"
-    means: Means | None = None  # those of the table itself if there are no others
-    notes: list[str] = field(default_factory=list)
-    met: set[str] = field(default_factory=set)
-    unmet: dict[str, list[str]] = field(default_factory=dict)  # what a table did not have, and what it had
+    columns: Mapping[str, Kind] | None = None
+    text: Text | None = None
+    empty: Empty | None = None
+    missing: str | Sequence[str] | None = None
+    unknown: Unknown | None = None
+    repeated: Repeated | None = None
+    fill_from: Graph | None = None  # whose means fill empty cells: those of the table itself if there is none
+    like: Graph | None = None
+    notes: list[str] = field(init=False, default_factory=list)
+    problems: list[str] = field(init=False, default_factory=list)
+    met: set[str] = field(init=False, default_factory=set)
+    unmet: dict[str, list[str]] = field(init=False, default_factory=dict)  # what a table did not have, and what it had
+    kinds: dict[int, Kind] = field(init=False, default_factory=dict)  # by their places in the table of nodes
+    reading: dict[str, Any] = field(init=False, default_factory=dict)  # how tables were read
 
     def __post_init__(self) -> None:
-        check_choice("text", self.text, get_args(Text))
-        check_choice("empty", self.empty, get_args(Empty))
+        for name in ("fill_from", "like"):
+            other: Any = getattr(self, name)
+            if other is not None and not hasattr(other, "reading"):
+                raise InputError(f"{name} must be a Graph, got {type(other).__name__}.")
+        self.past: Mapping[str, Any] = (self.like and self.like.reading) or {}
+        given: dict[str, Any] = {name: getattr(self, name) for name in WORDS}
+        for name, value in given.items():
+            value = self.past.get(name, "refuse") if value is None else check_choice(name, value, WORDS[name])
+            setattr(self, name, value)
+            self.reading[name] = value
         if (self.source is None) != (self.target is None):
             raise InputError("source and target must be given together, got one of them.")
         for one in (self.source, self.target, self.weight, self.id, self.label, *self.splits, *self.dropped):
             if isinstance(one, bool) or not (one is None or isinstance(one, str | int)):
                 raise InputError(f"a column must be a name or a number from 1, got {one!r}.")
+        for column, kind in (self.columns or {}).items():
+            check_choice(f"columns[{column!r}]", kind, get_args(Kind))
+        if self.missing is None and "missing" in self.past:
+            self.missing = tuple(self.past["missing"])
+        if isinstance(self.missing, str):
+            self.missing = (self.missing,)
+        if self.missing is not None:
+            self.reading["missing"] = list(self.missing)
+
+    @cached_property
+    def means(self) -> Means | None:
+        """What fills empty cells, if that is not the mean of the column itself."""
+        graph = self.fill_from or self.like
+        return None if graph is None or self.empty != "fill" else Means.of(graph)
+
+    @cached_property
+    def known(self) -> dict[str, None] | None:
+        """The columns that became features of the graph to read alike, if they have names."""
+        if self.like is None or self.like.feature_names is None:
+            return None
+        texts: Mapping[str, Sequence[str]] = self.past.get("categories", {})
+        encoded = {f"{column}={text}" for column, values in texts.items() for text in values}
+        return dict.fromkeys([*(name for name in self.like.feature_names if name not in encoded), *texts])
+
+    @cached_property
+    def _absent(self) -> frozenset[str]:
+        return frozenset(each.lower() for each in ("", *(MISSING if self.missing is None else self.missing)))
+
+    @cached_property
+    def marks(self) -> list[float]:
+        """Numbers that stand for no value."""
+        return [float(each) for each in self._absent if is_number(each)]
+
+    def is_missing(self, cell: str) -> bool:
+        """Say whether a cell holds no value: the one rule for features, classes and splits of all formats."""
+        return cell.lower() in self._absent
 
     @property
     def splits(self) -> list[Column]:
@@ -126,6 +179,26 @@ class Columns:
         self.unmet.setdefault(str(column), []).extend(names or ())
         return None
 
+    def _as_before(self, role: str, names: Sequence[str] | None, width: int) -> int | None:
+        """Return where a column is that had a role in the tables to read alike; None if it is not there."""
+        return self._found_before(self.past.get(role), names, width)
+
+    @staticmethod
+    def _found_before(column: Column | None, names: Sequence[str] | None, width: int) -> int | None:
+        if isinstance(column, int):
+            return column - 1 if 1 <= column <= width else None
+        return names.index(column) if names is not None and column in names else None
+
+    def named_before(self, cells: Sequence[str], *roles: str) -> bool:
+        """Say whether a first row has the names that some roles had in the tables to read alike."""
+        names = [self.past.get(role) for role in roles]
+        return all(isinstance(name, str) and name in cells for name in names)
+
+    def remember(self, names: Sequence[str] | None, **places: int) -> None:
+        """Keep which columns had a role: by name if they have one."""
+        for role, at in places.items():
+            self.reading[role] = names[at] if names is not None and names[at] else at + 1
+
     def required(self, table: Records, names: Sequence[str] | None, width: int, column: Column) -> int:
         """Return where a column is, or raise if the table does not have it."""
         found = self.place(table, names, width, column)
@@ -141,6 +214,11 @@ class Columns:
             shown = ", ".join(repr(name) for name in dict.fromkeys(names[:20])) or "no names"
             raise DataFileError(f"no file has a column {column!r}{suggestion(column, names)}; there are {shown}.")
 
+    def check_problems(self) -> None:
+        """Raise one sentence for all problems, if there are any."""
+        if self.problems:
+            raise DataFileError("; ".join(self.problems) + ".")
+
     def tell(self) -> None:
         """Give notice of what was understood."""
         from fishergcn._base.warn import warn  # which waits for torch
@@ -151,66 +229,146 @@ class Columns:
     def of_links(self, table: Records, names: Sequence[str] | None, line: int, width: int) -> list[int]:
         """Return where a link's source, target and, if it has one, weight are."""
         if self.source is not None and self.target is not None:
-            chosen = [self.source, self.target, *([] if self.weight is None else [self.weight])]
-            return [self.required(table, names, width, each) for each in chosen]
-        places = self._understood(names, width)
-        if self.weight is not None and len(places) >= 2:
-            places = [*places[:2], self.required(table, names, width, self.weight)]
-        if len(places) not in (2, 3):
+            places = [self.required(table, names, width, each) for each in (self.source, self.target)]
+        else:
+            before = [self._as_before(role, names, width) for role in ("source", "target")]
+            places = [at for at in before if at is not None]
+            places = places if len(places) == 2 else self._ends(names, width)
+        if len(places) != 2:
             remedy = "; cells are separated by commas, semicolons or tabs, in files not named .csv also by blanks"
             if width > 3:
-                remedy = "; choose them, by name or number: source= and target=, or --source and --target"
+                remedy = "; choose them, by name or number: source= and target="
             raise DataFileError(
                 f"{table.at(line)}: a link is two node ids, maybe a weight, not {width} cell(s){remedy}."
             )
-        if names is not None and (
-            width > len(places) or (len(places) == 3 and not _WEIGHT.fullmatch(names[places[2]]))
-        ):
-            roles = zip(("source", "target", "weight"), places, strict=False)
-            said = ", ".join(f"{role} {names[at] or at + 1!r}" for role, at in roles)
-            rest = [names[at] or "the index" for at in range(width) if at not in places]
-            self.notes.append(f"{table.name}: {said}{f'; left out: {_some(rest)}' if rest else ''}.")
-        return places
+        weight = self._weight(table, names, width, places)
+        if names is not None or self.source is not None:
+            self.remember(names, source=places[0], target=places[1])
+        if names is not None and self.source is None and not self.past:
+            self.note_left_out(table, names, places, weight)
+        return places if weight is None else [*places, weight]
 
-    def _understood(self, names: Sequence[str] | None, width: int) -> list[int]:
-        """Return the places of a link that names tell; those of all columns but an index if they do not."""
+    def note_left_out(self, table: Records, names: Sequence[str], ends: Sequence[int], weight: int | None) -> None:
+        """Keep a note of the columns of links that are not read, if there are any."""
+        rest = [at for at in range(len(names)) if at not in (*ends, weight)]
+        if not rest:
+            return
+        found = [*ends, *([] if weight is None else [weight])]
+        roles = zip(("source", "target", "weight"), found, strict=False)
+        said = ", ".join(f"{role} {names[at] or at + 1!r}" for role, at in roles)
+        left = [names[at] or "the index" for at in rest]
+        free = [names[at] for at in rest if names[at]] if weight is None and self.weight is None else []
+        remedy = f"; weight={free[0]!r} makes it the weight" if len(free) == 1 else ""
+        self.notes.append(f"{table.name}: {said}; left out: {_some(left)}{remedy}.")
+
+    def _weight(self, table: Records, names: Sequence[str] | None, width: int, ends: Sequence[int]) -> int | None:
+        """Return where the weight is: said, as before, or called so; without names maybe the third of three columns."""
+        chosen = self.link_weight
+        if chosen == NO_WEIGHT and not (names is not None and NO_WEIGHT in names):
+            if self.weight is None and width > 2 and (names is None or any(map(_WEIGHT.fullmatch, names))):
+                self.notes.append(f"{table.name}: links have no weights, since those in training had none.")
+            return None
+        if chosen is not None:
+            if self.weight is None and self._found_before(chosen, names, width) is None:
+                raise DataFileError(
+                    f"{table.name} has no column {chosen!r}, the weight of the links in training; weight='none' reads "
+                    "links without weights."
+                )
+            return self.required(table, names, width, chosen)
+        if self.source is not None:
+            return None
+        if names is None:
+            return 2 if width == 3 else None
+        found = [at for at, name in enumerate(names) if is_weight(name) and at not in ends]
+        return found[0] if len(found) == 1 else None
+
+    @property
+    def link_weight(self) -> Column | None:
+        """The column of weights that was said, or the one of before."""
+        return self.past.get("weight") if self.weight is None else self.weight
+
+    def _ends(self, names: Sequence[str] | None, width: int) -> list[int]:
+        """Return the places of a link's ends: those that names tell, else the first two but for an index."""
         if names is not None and width > 2:
-            found = [
-                [at for at, name in enumerate(names) if word.fullmatch(name)] for word in (_SOURCE, _TARGET, _WEIGHT)
-            ]
+            found = [[at for at, name in enumerate(names) if word.fullmatch(name)] for word in (_SOURCE, _TARGET)]
             if len(found[0]) == len(found[1]) == 1:
-                rest = [at for at in range(width) if at not in (found[0][0], found[1][0]) and names[at]]
-                # A third column alone is the weight, whatever it is called.
-                third = found[2] if len(found[2]) == 1 else rest if len(rest) == 1 and not found[2] else []
-                return [found[0][0], found[1][0], *third]
+                return [found[0][0], found[1][0]]
         places = list(range(width))
-        return places[1:] if names is not None and names[0] == "" and width > 2 else places
+        if names is not None and names[0] == "" and width > 2:
+            places = places[1:]
+        return places[:2] if len(places) <= 3 or self.weight is not None else []
 
     def of_nodes(self, table: Records, names: Sequence[str] | None, width: int) -> tuple[int, list[int]]:
         """Return where the node ids are, and the features: all columns that nothing else was said about."""
         others = [*self.dropped, *self.split_columns, *([] if self.label is None else [self.label])]
         taken = {self.place(table, names, width, each) for each in others}
-        chosen = None if self.id is None else self.place(table, names, width, self.id)
-        if chosen is None:
-            chosen = 0
+        taken |= {self._found_before(each, names, width) for each in self.past.get("parts", ())}
+        taken.add(self._as_before("label", names, width))
+        self._place_kinds(table, names, width)
+        taken |= {at for at, kind in self.kinds.items() if kind == "drop"}
+        chosen = self._ids(table, names, width)
+        first = 1 if chosen > 0 and names is not None and names[0] == "" else 0  # an index is no feature
+        features = [at for at in range(first, width) if at != chosen and at not in taken]
+        if names is None or self.label is not None or self.past:
+            return chosen, self._as_known(table, names, features)
+        for at in features:
+            # One letter may be a coordinate.
+            if len(names[at]) > 1 and _LABEL.fullmatch(names[at]) and at not in self.kinds:
+                self.notes.append(
+                    f"{table.name}: column {names[at]!r} is taken for a feature; if it holds the classes, say so with "
+                    f"label={names[at]!r}."
+                )
+        return chosen, features
+
+    def _place_kinds(self, table: Records, names: Sequence[str] | None, width: int) -> None:
+        """Find the columns whose kind was said, or is known from before."""
+        for column, kind in self.past.get("columns", {}).items():
+            at = self._found_before(int(column) if names is None and column.isdigit() else column, names, width)
+            if at is not None:
+                self.kinds[at] = kind
+        for column, kind in (self.columns or {}).items():
+            at = self.place(table, names, width, column)
+            if at is not None:
+                self.kinds[at] = kind
+
+    def _ids(self, table: Records, names: Sequence[str] | None, width: int) -> int:
+        """Return where the node ids are."""
+        if self.id is not None:
+            found = self.place(table, names, width, self.id)
+        else:
+            found, before = self._as_before("id", names, width), self.past.get("id")
+            if found is None and names is not None and isinstance(before, str):
+                raise DataFileError(
+                    f"{table.name} has no column {before!r}, the node ids in training; there are {_some(names)}; id= "
+                    "chooses another."
+                )
+        if found is None:
+            found = 0
             if names is not None and width > 2 and names[0] == "" and _ID.fullmatch(names[1]):
-                chosen = 1
+                found = 1
                 self.notes.append(f"{table.name}: node ids are in column {names[1]!r}; left out: the index.")
             elif names is not None and width > 1 and names[0] == "" and table.unit != "node":
                 # An index that numbers the rows may well look like the ids, which are in another column.
                 self.notes.append(
-                    f"{table.name}: node ids are in the first column, which has no name; id= or --id chooses another."
+                    f"{table.name}: node ids are in the first column, which has no name; id= chooses another."
                 )
-        first = 1 if chosen > 0 and names is not None and names[0] == "" else 0  # an index is no feature
-        features = [at for at in range(first, width) if at != chosen and at not in taken]
-        for at in features:
-            # One letter may be a coordinate.
-            if names is not None and self.label is None and len(names[at]) > 1 and _LABEL.fullmatch(names[at]):
-                self.notes.append(
-                    f"{table.name}: column {names[at]!r} is taken for a feature; if it holds the classes, say so with "
-                    f"label={names[at]!r} or --label {names[at]}."
-                )
-        return chosen, features
+        if found > 0 or self.id is not None or (names is not None and names[0]):
+            self.remember(names, id=found)
+        return found
+
+    def _as_known(self, table: Records, names: Sequence[str] | None, features: list[int]) -> list[int]:
+        """Return the places of features that the graph to read alike has; raise if one is missing."""
+        if names is None or self.known is None:
+            return features
+        present = {names[at] for at in features}
+        lost = [name for name in self.known if name not in present]
+        if lost:
+            many = f"columns {_some(lost)}" if len(lost) > 1 else f"column {lost[0]!r}"
+            raise DataFileError(f"{table.name} has no {many}, which training had.")
+        new = [names[at] for at in features if names[at] not in self.known]
+        if new:
+            self.notes.append(f"{table.name}: left out, since training did not have {_it(new)}: {_some(new)}.")
+        return [at for at in features if names[at] in self.known]
 
     def of_labels(self, table: Records, names: Sequence[str] | None, line: int, width: int) -> tuple[int, int]:
         """Return where the node ids and the classes are in a table of labels."""
@@ -226,11 +384,16 @@ class Columns:
                 label = found[0]
                 self.notes.append(f"{table.name}: node ids are in column {names[node]!r}, classes in {names[label]!r}.")
         if label is None or width < 2:
-            remedy = "; choose them, by name or number: id= and label=, or --id and --label"
+            remedy = "; choose them, by name or number: id= and label="
             if width == 1:
                 remedy = "; cells are separated by commas, semicolons or tabs, in files not named .csv also by blanks"
             raise DataFileError(f"{table.at(line)}: a label is a node id and a class, got {width} cell(s){remedy}.")
         return node, label
+
+
+def is_weight(name: str) -> bool:
+    """Say whether a column of links is called as weights are."""
+    return _WEIGHT.fullmatch(name) is not None
 
 
 def names_a_link(cells: Iterable[str]) -> bool:
@@ -252,3 +415,7 @@ def names_features(cells: list[str]) -> bool:
 
 def _some(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def _it(names: Sequence[str]) -> str:
+    return "it" if len(names) == 1 else "them"

@@ -15,6 +15,7 @@ from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError, InputError, reason
 from fishergcn.graph._formats._columns import Columns
 from fishergcn.graph._formats._nodes import read_nodes
+from fishergcn.graph._formats._reading import NO_WEIGHT
 from fishergcn.graph._formats._records import Records, records_of_nodes
 from fishergcn.graph._formats._source import opened
 from fishergcn.graph._formats._tables import node_arguments
@@ -71,13 +72,13 @@ def graphml_records(path: Path, weight: str | int | None) -> tuple[Records, Reco
         raise DataFileError(f"{path} is refused: GraphML must not declare a document type or entities.")
     try:
         graph = networkx.read_graphml(io.BytesIO(text.encode()), force_multigraph=True)
-        name = str(weight or "weight")
+        name = str("weight" if weight in (None, NO_WEIGHT) else weight)
         data = [(str(first), str(second), found) for first, second, found in graph.edges(data=True)]
     except Exception as error:
         # The parser trusts its file; whatever a damaged one makes it raise means the same.
         raise DataFileError(f"{path} is not a GraphML file, or it is damaged ({_short(error)}).") from error
-    weighted = any(name in found for _, _, found in data)
-    if weight is not None and not weighted:
+    weighted = weight != NO_WEIGHT and any(name in found for _, _, found in data)
+    if weight not in (None, NO_WEIGHT) and not weighted:
         raise DataFileError(f"{path}: no link has the attribute {name!r}.")
     rows = [
         (at, [first, second, *([cell_of(found.get(name, 1))] if weighted else [])])
@@ -94,16 +95,28 @@ def _short(error: Exception) -> str:
 
 def pyg_arguments(data: Data) -> dict[str, Any]:
     """Return the arguments of ``Graph.from_edges`` for a PyG ``Data`` (duck-typed: torch alone is needed)."""
-    if getattr(data, "edge_index", None) is None:
-        raise InputError("data must have an edge_index; torch_geometric.utils converts from other forms.")
+    index, weight = getattr(data, "edge_index", None), getattr(data, "edge_weight", None)
+    matrix = getattr(data, "adj_t", None)
+    if index is None and matrix is None:
+        raise InputError("data must have an edge_index or adj_t; torch_geometric.utils converts from other forms.")
+    if index is None:
+        utils = require("torch_geometric.utils", extra="pyg", purpose="Graph.from_pyg with adj_t")
+        index, weight = utils.to_edge_index(matrix)
+        index = index.flip(0)  # a row of adj_t receives
+    # Where T.GDC and many data sets put weights; features of links have several columns.
+    column = getattr(data, "edge_attr", None)
+    if weight is None and column is not None and column.is_floating_point() and column.numel() == index.shape[1]:
+        weight = column.reshape(-1)
     if data.num_nodes is None:
         raise InputError("data must say how many nodes it has: set data.num_nodes or data.x.")
     arguments: dict[str, Any] = {
-        "edges": _array(data.edge_index).T,
+        "edges": _array(index).T,
         "num_nodes": int(data.num_nodes),
         "directed": "refuse",
     }
-    for field, argument in (("edge_weight", "weights"), ("x", "features"), ("y", "labels")):
+    if weight is not None:
+        arguments["weights"] = _array(weight)
+    for field, argument in (("x", "features"), ("y", "labels")):
         if getattr(data, field, None) is not None:
             found = getattr(data, field)
             arguments[argument] = _sparse(found) if field == "x" and _is_sparse(found) else _array(found)

@@ -40,13 +40,45 @@ def suffix_of(path: Path) -> str:
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[io.TextIOWrapper]:
     """Yield the text of a file, or of standard input for ``-``, after it was checked as a whole."""
-    with regular(path) as binary:
+    with regular(path) as binary, _utf8(path, binary) as text:
         try:
-            _check(path, binary)
-            binary.seek(0)
+            _check(path, text)
+            text.seek(0)
         except OSError as error:
             raise _unreadable(path, error) from error
-        yield io.TextIOWrapper(binary, encoding="utf-8-sig", newline="")
+        yield io.TextIOWrapper(text, encoding="utf-8-sig", newline="")
+
+
+@contextlib.contextmanager
+def _utf8(path: Path, binary: IO[bytes]) -> Iterator[IO[bytes]]:
+    """Yield the bytes as they are, or UTF-8 in place of UTF-16 with a byte-order mark, as spreadsheets write it."""
+    try:
+        mark = binary.read(2)
+        binary.seek(0)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    if mark not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        yield binary
+        return
+    with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as copy:
+        try:
+            _copy(path, _Encoded(binary), copy)
+        except UnicodeDecodeError as error:
+            raise DataFileError(f"{title(path)} begins as UTF-16, and is damaged ({reason(error)}).") from None
+        yield copy
+
+
+class _Encoded:
+    """A stream of UTF-16 that is read as UTF-8."""
+
+    def __init__(self, binary: IO[bytes]) -> None:
+        self._binary, self._decoder = binary, codecs.getincrementaldecoder("utf-16")()
+
+    def read(self, size: int) -> bytes:
+        text = ""
+        while not text and (chunk := self._binary.read(size)):
+            text = self._decoder.decode(chunk)
+        return (text or self._decoder.decode(b"", final=True)).encode()
 
 
 @contextlib.contextmanager
@@ -85,7 +117,7 @@ def regular(path: Path) -> Iterator[IO[bytes]]:
             yield copy
 
 
-def _copy(path: Path, source: IO[bytes] | gzip.GzipFile, copy: IO[bytes]) -> None:
+def _copy(path: Path, source: IO[bytes] | gzip.GzipFile | _Encoded, copy: IO[bytes]) -> None:
     size = 0
     while chunk := source.read(_CHUNK):
         size += len(chunk)
@@ -106,13 +138,14 @@ def _check(path: Path, binary: IO[bytes]) -> None:
             raise _too_large(path)
         if (zero := chunk.find(b"\0")) >= 0:
             place = line + chunk.count(b"\n", 0, zero)
-            raise DataFileError(f"{title(path)} line {place}: the file must be UTF-8 text, got binary data or UTF-16.")
+            raise DataFileError(f"{title(path)} line {place}: the file must be UTF-8 text, got {_what(chunk)}.")
         try:
             decoder.decode(chunk, final=not chunk)
         except UnicodeDecodeError as error:
             place, byte = line + error.object.count(b"\n", 0, error.start), error.object[error.start]
             raise DataFileError(
-                f"{title(path)} line {place}: the file must be UTF-8 text, got byte 0x{byte:02x}."
+                f"{title(path)} line {place}: the file must be UTF-8 text, got byte 0x{byte:02x}; a file in another "
+                "encoding, such as Latin-1 or Windows-1252, must be saved as UTF-8 first."
             ) from None
         if not chunk:
             return
@@ -124,6 +157,16 @@ def _check(path: Path, binary: IO[bytes]) -> None:
                 f"{title(path)} line {line}: a line must have at most {_LONGEST_LINE >> 20} MiB, and this has more; "
                 "features of many columns are read from .npz files."
             )
+
+
+def _what(chunk: bytes) -> str:
+    """Say what a chunk with zero bytes is."""
+    if chunk.startswith(b"PK\x03\x04"):
+        return "a workbook or another archive: save the sheet as CSV"
+    zeros = chunk.count(b"\0")
+    if zeros > len(chunk) // 3 and max(chunk[0::2].count(b"\0"), chunk[1::2].count(b"\0")) == zeros:
+        return "UTF-16 without a byte-order mark: save it as UTF-8"
+    return "binary data"
 
 
 def _too_large(path: Path) -> DataFileError:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from fishergcn._base.npz import read_arrays
 from fishergcn._base.types import BoolArray
 from fishergcn.errors import DataFileError, InputError
 from fishergcn.graph._node_data import PARTS, check_masks
+
+if TYPE_CHECKING:
+    from fishergcn.graph._formats._columns import Columns
 
 _WORDS = {
     **dict.fromkeys(("train", "training"), "train"),
@@ -27,9 +30,10 @@ def is_archive(column: str | int) -> bool:
 
 
 def split_arguments(
-    chosen: Sequence[str | int], found: Mapping[str, Mapping[str, str]], number: Mapping[str, int]
+    columns: Columns, found: Mapping[str, Mapping[str, str]], number: Mapping[str, int]
 ) -> dict[str, Any]:
     """Return the arguments of ``Graph`` for splits: columns, which map nodes to parts, or an archive."""
+    chosen = columns.splits
     if not chosen:
         return {}
     if any(map(is_archive, chosen)):
@@ -42,7 +46,7 @@ def split_arguments(
         if name not in found:
             raise DataFileError(f"no table of nodes or labels has a column {name!r} for the split.")
         for node, word in found[name].items():
-            part = _WORDS.get(word.lower())
+            part = "" if columns.is_missing(word) else _WORDS.get(word.lower())
             if part is None:
                 raise DataFileError(f"column {name!r} must say train, val, test or nothing, got {word!r} for {node!r}.")
             if part and node in number:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,17 +14,19 @@ import numpy as np
 from scipy import sparse
 
 from fishergcn._base.npz import read_arrays
-from fishergcn._base.types import IntArray
+from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.errors import DataFileError, InputError, reason
-from fishergcn.graph._formats._columns import COLUMN_NAME, Columns, names_a_label, names_a_link
+from fishergcn.graph._formats._columns import COLUMN_NAME, Columns, is_weight, names_a_label, names_a_link
 from fishergcn.graph._formats._nodes import Nodes, read_nodes
+from fishergcn.graph._formats._reading import NO_WEIGHT
 from fishergcn.graph._formats._records import Records, records_of
 from fishergcn.graph._formats._splits import split_arguments
-from fishergcn.graph._formats._text import is_number
+from fishergcn.graph._formats._text import has_comma, is_number, may_be_thousands, read_comma
 from fishergcn.graph._pairs import Directed, PairError, link_matrix
 
-_WEIGHT_REMEDY = "; source= and target=, or --source and --target, leave other columns out"
-_UNKNOWN_CLASS = ("", "-1")
+_WEIGHT_REMEDY = "; weight='none' leaves the column out"
+_NO_CLASS = "-1"  # unless that leaves one class only
+_YEARS, _FIRST_TIME = (1800, 2100), 10**8  # whole numbers that are no weights: years, and seconds since 1970
 _KINDS = ("edges", "features", "labels")
 _DIGIT = re.compile(r"[0-9]")
 
@@ -59,22 +62,28 @@ def table_arguments(
         _note_header(columns, nodes.table, nodes.header, nodes.names or ())
     word = nodes.names[0] if nodes is not None and nodes.names else ""
     if firsts.links_named(None if nodes is None else nodes.ids, word):
-        _note_header(columns, links.table, links.lines[0], [column[0] for column in links.columns])
+        head = [column[0] for column in links.columns]
+        _note_header(columns, links.table, links.lines[0], head)
         links = links.without_first()
+        columns.remember(head, source=0, target=1)
+    else:
+        head = []
+    links = links.settled(columns, head)
     node_ids = _ordered({*links.columns[0], *links.columns[1]}) if nodes is None else tuple(nodes.ids)
     if len(node_ids) < 2:
+        columns.check_problems()
         name = links.table.name if nodes is None else nodes.table.name
         raise DataFileError(f"{name} must name at least 2 nodes, got {len(node_ids)}.")
     number = {node: index for index, node in enumerate(node_ids)}
     arguments: dict[str, Any] = {"node_ids": node_ids, "features": None, "feature_names": None}
     if nodes is not None:
         arguments |= {"features": nodes.features, "feature_names": nodes.feature_names}
-    arguments["adjacency"] = links.matrix(number, nodes, directed)
+    arguments["adjacency"] = links.known(number, nodes, columns).matrix(number, columns, directed)
     splits = {} if nodes is None else nodes.splits
     if classes is not None:
         if classes.rows and classes.rows[0][1] not in number and firsts.classes_named():
             line, *cells = classes.rows[0]
-            if names_a_label(cells) or links.header or word or links.named:
+            if names_a_label(cells) or links.header or word or links.names is not None:
                 _note_header(columns, classes.table, line, cells)
                 classes = classes.without_first()
         splits = splits | classes.splits
@@ -82,8 +91,9 @@ def table_arguments(
         classes = Classes(nodes.table, nodes.classes, "-", {})
     columns.check_met()
     if classes is not None:
-        arguments |= classes.arguments(number, suspected="labels" not in trusted)
-    return arguments | split_arguments(columns.splits, splits, number)
+        arguments |= classes.arguments(number, columns, suspected="labels" not in trusted)
+    columns.check_problems()
+    return arguments | split_arguments(columns, splits, number)
 
 
 def node_arguments(nodes: Nodes, columns: Columns) -> dict[str, Any]:
@@ -92,8 +102,9 @@ def node_arguments(nodes: Nodes, columns: Columns) -> dict[str, Any]:
     number = {node: index for index, node in enumerate(nodes.ids)}
     arguments = {"features": nodes.features, "feature_names": nodes.feature_names}
     if nodes.classes is not None:
-        arguments |= Classes(nodes.table, nodes.classes, "-", {}).arguments(number, suspected=False)
-    return arguments | split_arguments(columns.splits, nodes.splits, number)
+        arguments |= Classes(nodes.table, nodes.classes, "-", {}).arguments(number, columns, suspected=False)
+    columns.check_problems()
+    return arguments | split_arguments(columns, nodes.splits, number)
 
 
 def _note_header(columns: Columns, table: Records, line: int | None, cells: Iterable[str]) -> None:
@@ -111,34 +122,69 @@ class Links:
     lines: list[int]
     columns: list[list[str]]
     places: list[int]
-    named: bool  # whether names of columns were read
+    names: list[str] | None  # those of columns, if they were read
     header: bool = False  # whether a header was found that nobody announced
 
     def nodes(self) -> set[str]:
         """Return the nodes of all links but the first, which may be a header."""
-        skipped = 0 if self.named else 1
+        skipped = 0 if self.names is not None else 1
         return {*self.columns[0][skipped:], *self.columns[1][skipped:]}
 
     def without_first(self) -> Links:
         """Return the links after a header."""
         return replace(self, lines=self.lines[1:], columns=[column[1:] for column in self.columns], header=True)
 
-    def matrix(self, number: Mapping[str, int], nodes: Nodes | None, directed: Directed) -> Any:
-        """Return the adjacency matrix for numbered nodes, which come from ``nodes``."""
-        weights = None
-        if len(self.columns) == 3:
-            cells = zip(self.lines, self.columns[2], strict=True)
-            weights = np.array([self.table.number(line, cell, self.places[2], _WEIGHT_REMEDY) for line, cell in cells])
-        try:
-            ends = [
-                np.fromiter(map(number.__getitem__, ids), dtype=np.int64, count=len(ids)) for ids in self.columns[:2]
-            ]
-        except KeyError:
-            rows = zip(self.lines, *self.columns[:2], strict=True)
-            line, node = next((line, node) for line, *ends in rows for node in ends if node not in number)
-            where = "" if nodes is None else nodes.table.name
-            remedy = "; id= or --id chooses the column of the ids" if nodes is not None and nodes.names else ""
-            raise DataFileError(f"{self.table.at(line)}: node {node!r} has no row in {where}{remedy}.") from None
+    def settled(self, columns: Columns, head: Sequence[str]) -> Links:
+        """Return the links after deciding whether a third column that nobody chose is the weight.
+
+        ``head`` are the names of columns, if they were found after reading.
+        """
+        found, names = self, head or self.names
+        if len(self.columns) == 3 and columns.link_weight is None and self.names is None:
+            no_weight = not is_weight(head[2]) if head else _no_weight(self.columns[2])
+            if head and no_weight:
+                columns.note_left_out(self.table, head, (0, 1), None)
+            elif no_weight:
+                columns.notes.append(
+                    f"{self.table.name}: the third column is left out, since it holds {no_weight}; weight=3 reads it."
+                )
+            elif not head:
+                columns.notes.append(f"{self.table.name}: the third column is the weight; weight='none' leaves it out.")
+            if no_weight:
+                found = replace(self, columns=self.columns[:2], places=self.places[:2])
+        if len(found.columns) == 3:
+            columns.remember(names, weight=found.places[2])
+        else:
+            columns.reading["weight"] = NO_WEIGHT
+        return found
+
+    def known(self, number: Mapping[str, int], nodes: Nodes | None, columns: Columns) -> Links:
+        """Return the links of numbered nodes; others are left out, or a problem."""
+        ends = self.columns[:2]
+        if all(node in number for column in ends for node in column):
+            return self
+        fits = [first in number and second in number for first, second in zip(*ends, strict=True)]
+        lost = dict.fromkeys(node for link in zip(*ends, strict=True) for node in link if node not in number)
+        count = len(fits) - sum(fits)
+        where = "the graph" if nodes is None else nodes.table.name
+        if columns.unknown == "drop":
+            columns.notes.append(f"{self.table.name}: {count} link(s) are left out: {_few(lost)} no row in {where}.")
+        else:
+            first = self.lines[fits.index(False)]
+            more = f" (in all {len(lost)} nodes in {count} links)" if count > 1 else ""
+            remedy = ", id= chooses the column of the ids" if nodes is not None and nodes.names else ""
+            node = next(iter(lost))
+            columns.problems.append(
+                f"{self.table.at(first)}: node {node!r} has no row in {where}{more}; unknown='drop' leaves such links "
+                f"out{remedy}"
+            )
+        kept = [list(itertools.compress(column, fits)) for column in self.columns]
+        return replace(self, lines=list(itertools.compress(self.lines, fits)), columns=kept)
+
+    def matrix(self, number: Mapping[str, int], columns: Columns, directed: Directed) -> Any:
+        """Return the adjacency matrix for numbered nodes."""
+        weights = None if len(self.columns) == 2 else self._weights(columns)
+        ends = [np.fromiter(map(number.__getitem__, ids), dtype=np.int64, count=len(ids)) for ids in self.columns[:2]]
         try:
             return link_matrix(np.stack(ends, axis=1), len(number), weights, directed)
         except PairError as error:
@@ -146,17 +192,49 @@ class Links:
             unit = self.table.unit + ("s" if len(lines) > 1 else "")
             raise DataFileError(f"{self.table.name} {unit} {' and '.join(lines)} {error.problem}.") from None
 
+    def _weights(self, columns: Columns) -> FloatArray:
+        cells = self.columns[2]
+        with_comma = [cell for cell in cells if has_comma(cell)]
+        if (
+            with_comma
+            and not all(map(may_be_thousands, with_comma))
+            and all(has_comma(cell) or cell.lstrip("+-").isdigit() for cell in cells)
+        ):
+            columns.notes.append(f"{self.table.name}: weights have decimal commas: {with_comma[0]!r} is "
+                                 f"{read_comma(with_comma[0]):g}.")  # fmt: skip
+            return np.array([read_comma(cell) for cell in cells])
+        rows = zip(self.lines, cells, strict=True)
+        return np.array([self.table.number(line, cell, self.places[2], _WEIGHT_REMEDY) for line, cell in rows])
+
+
+def _no_weight(cells: Sequence[str]) -> str:
+    """Say what a column without a name holds that is no weight; nothing if it may be one."""
+    if not any(is_number(cell) or has_comma(cell) for cell in cells):
+        return f"text such as {cells[0]!r}"
+    if all(cell.isascii() and cell.isdigit() for cell in cells):
+        least, most = min(map(int, cells)), max(map(int, cells))
+        if (_YEARS[0] <= least and most <= _YEARS[1] and least < most) or least >= _FIRST_TIME:
+            return f"whole numbers from {least} to {most}, which look like years or times"
+    return ""
+
+
+def _few(nodes: Iterable[str]) -> str:
+    names = list(nodes)
+    shown = ", ".join(map(repr, names[:3])) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return f"{shown} {'has' if len(names) == 1 else 'have'}"
+
 
 def _read_links(table: Records, columns: Columns, announced: bool, trusted: bool) -> Links:
     lines: list[int] = []
     found: list[list[str]] = []
     names: list[str] | None = None
     places: list[int] = []
-    chosen = (columns.source, columns.target, columns.weight)
+    chosen = (columns.source, columns.target, None if columns.weight == NO_WEIGHT else columns.weight)
     width = 0
     for line, cells in table.rows:
         if names is None and not lines:
             known = line == 0 or announced or columns.needs_names(*chosen)
+            known = known or columns.named_before(cells, "source", "target")
             suspected = not trusted and (cells[0] == "" or (len(cells) > 3 and names_a_link(cells)))
             if known or suspected:
                 names = cells
@@ -175,7 +253,7 @@ def _read_links(table: Records, columns: Columns, announced: bool, trusted: bool
             column.append(cells[at])
     if not lines:
         raise DataFileError(f"{table.name} holds no links.")
-    return Links(table, lines, found, places, named=names is not None)
+    return Links(table, lines, found, places, names)
 
 
 def _read_feature_archive(path: Path) -> Any:
@@ -210,28 +288,72 @@ class Classes:
         """Return the classes after a header."""
         return replace(self, rows=self.rows[1:])
 
-    def arguments(self, number: Mapping[str, int], *, suspected: bool) -> dict[str, Any]:
+    def arguments(self, number: Mapping[str, int], columns: Columns, *, suspected: bool) -> dict[str, Any]:
         """Return labels and names of classes for numbered nodes; a header may be ``suspected`` in the first row."""
         known: dict[str, str] = {}
-        for row, (line, node, name) in enumerate(self.rows):
+        absent = self._absent(columns)
+        strangers: dict[str, int] = {}
+        for line, node, name in self.rows:
             if node not in number:
-                header = "; if the line is a header, say so with header=['labels'] or --header labels"
-                hint = header if row == 0 and suspected and not self.header else ""
-                raise DataFileError(f"{self.table.at(line)}: node {node!r} is not in the graph{hint}.")
-            if name in _UNKNOWN_CLASS:
-                continue
-            if known.setdefault(node, name) != name:
+                strangers.setdefault(node, line)
+            elif name not in absent and known.setdefault(node, name) != name:
                 raise DataFileError(
                     f"{self.table.at(line)}: node {node!r} has two classes, {known[node]!r} and {name!r}."
                 )
-        if not known:
+        if strangers and columns.unknown == "drop":
+            columns.notes.append(f"{self.table.name}: {len(strangers)} label(s) are left out, of nodes that are not in "
+                                 f"the graph, such as {next(iter(strangers))!r}.")  # fmt: skip
+        elif strangers:
+            (node, line), *others = strangers.items()
+            first = suspected and not self.header and line == self.rows[0][0]
+            hint = "; if the line is a header, say so with header=['labels']" if first else ""
+            more = f", and {len(others)} more are not either; unknown='drop' leaves their labels out" if others else ""
+            columns.problems.append(f"{self.table.at(line)}: node {node!r} is not in the graph{more}{hint}")
+        if not known and not columns.problems:
             raise DataFileError(f"{self.table.name} holds no labels.")
         class_names = _ordered(known.values())
+        _note_twins(columns, self.table, class_names)
         code = {name: index for index, name in enumerate(class_names)}
         labels: IntArray = np.full(len(number), -1, dtype=np.int64)
         for node, name in known.items():
             labels[number[node]] = code[name]
         return {"labels": labels, "class_names": class_names}
+
+    def _absent(self, columns: Columns) -> set[str]:
+        """Return the texts that stand for an unknown class, with a note of those that could be names of classes."""
+        counts = Counter(name for _, _, name in self.rows)
+        absent = {name for name in counts if columns.is_missing(name)}
+        if columns.missing is None and _NO_CLASS in counts:
+            others = [name for name in counts if name not in absent and name != _NO_CLASS]
+            if len(others) == 1:
+                columns.notes.append(
+                    f"{self.table.name}: '-1' is a class, since {others[0]!r} would be the only one; an empty cell is "
+                    "an unknown class."
+                )
+            else:
+                absent.add(_NO_CLASS)
+        told = [name for name, _ in counts.most_common() if name and name in absent]
+        if told:
+            shown = ", ".join(f"{name!r} ({counts[name]})" for name in told)
+            columns.notes.append(
+                f"{self.table.name}: {sum(counts[name] for name in told)} label(s) are read as unknown: {shown}; "
+                "missing= says which texts mean that."
+            )
+        return absent
+
+
+def _note_twins(columns: Columns, table: Records, names: Sequence[str]) -> None:
+    """Keep a note of classes that are the same but for case, blanks or the way a number is written."""
+    alike: dict[object, list[str]] = {}
+    for name in names:
+        key = float(name) if is_number(name) else " ".join(name.split()).casefold()
+        alike.setdefault(key, []).append(name)
+    twins = [f"{' and '.join(map(repr, found))}" for found in alike.values() if len(found) > 1]
+    if twins:
+        columns.notes.append(
+            f"{table.name}: classes that differ only in case, blanks or the way a number is written are kept apart: "
+            f"{'; '.join(twins[:3])}{f' and {len(twins) - 3} more' if len(twins) > 3 else ''}."
+        )
 
 
 def _read_classes(table: Records, columns: Columns, linked: Collection[str], announced: bool, trusted: bool) -> Classes:
@@ -291,7 +413,7 @@ class FirstLines:
         """
         first = [column[0] for column in self.links.columns]
         rest = [column[1:] for column in self.links.columns]
-        if "edges" in self.trusted or self.links.named or any(map(is_number, first)) or not rest[0]:
+        if "edges" in self.trusted or self.links.names is not None or any(map(is_number, first)) or not rest[0]:
             return False
         if len(first) == 3 and all(map(is_number, rest[2])):
             return True
@@ -301,7 +423,7 @@ class FirstLines:
         # Two nodes may well be linked to each other alone, so that more must speak for a header:
         return (
             known is not None
-            or all(map(COLUMN_NAME.fullmatch, first))
+            or all(map(COLUMN_NAME.fullmatch, first[:2]))
             or not {word, self._word_of_labels()}.isdisjoint(first[:2])
             or all(map(is_number, itertools.chain(rest[0], rest[1])))
             or (not any(map(_DIGIT.search, first)) and all(map(_DIGIT.search, itertools.chain(rest[0], rest[1]))))

@@ -17,33 +17,37 @@ Row = tuple[int, list[str]]  # line number, stripped cells
 
 _COMMENTS = ("# ", "#\t", "% ")  # with a blank behind, since '#name' may well be a node
 _DIGIT = re.compile("[1-9]")
-_WITH_ATTRIBUTES = re.compile(r"[^\s{]+([ \t,;]+)[^\s{]+\1(\{[^\n\r]*\})\s*")  # a link as NetworkX writes it
 _LONGEST_ATTRIBUTES = 10_000
+_SEPARATOR = re.compile(r"\s*\"?sep=([;,|:\t ])\"?\s*", re.IGNORECASE)  # a first line that spreadsheets write and obey
 
 
 def read_rows(path: Path) -> Iterator[Row]:
     """Yield the rows of a CSV, TSV or blank-separated file, or of an edge list with attributes as NetworkX writes it.
 
-    UTF-8 with or without a byte-order mark, any line ends; empty lines and comments at the top are skipped. An
-    apostrophe that keeps a spreadsheet from taking a cell for a formula is not part of it.
+    UTF-8 with or without a byte-order mark, or UTF-16 with one; any line ends; empty lines and comments at the top are
+    skipped. An apostrophe that keeps a spreadsheet from taking a cell for a formula is not part of it.
     """
     with opened(path) as stream:
         skipped = start = 0
-        sample = ""
+        sample = said = ""
         while sample := stream.readline():
-            if sample.strip() and not sample.startswith(_COMMENTS):
+            if found := _SEPARATOR.fullmatch(sample[:20]):
+                said = found[1]
+            elif sample.strip() and not sample.startswith(_COMMENTS):
                 break
             skipped, start = skipped + 1, stream.tell()
         stream.seek(start)
-        if _WITH_ATTRIBUTES.fullmatch(sample):
+        if _has_attributes(sample):
             yield from _rows_with_attributes(path, skipped, iter(stream.readline, ""))
             return
-        delimiter = _delimiter(path, sample)
+        delimiter = said or _delimiter(path, sample)
         # Not the stream itself: while it is iterated over, its position is unknown.
         reader = csv.reader(iter(stream.readline, ""), delimiter=delimiter, skipinitialspace=True, strict=True)
         try:
             for raw in reader:
-                cells = [from_spreadsheet(cell.strip()) for cell in raw]
+                cells = list(map(str.strip, raw))
+                if "'" in "".join(cells):
+                    cells = list(map(from_spreadsheet, cells))
                 if delimiter == " ":  # a run of blanks separates as one does
                     cells = [cell for cell in cells if cell]
                 if not any(cells):
@@ -56,6 +60,15 @@ def read_rows(path: Path) -> Iterator[Row]:
             ) from error
         except UnicodeDecodeError as error:  # it was checked before
             raise DataFileError(f"{title(path)} was changed while it was read.") from error
+
+
+def _has_attributes(line: str) -> bool:
+    """Say whether a line is a link as NetworkX writes it: two ids and attributes in braces, equally separated."""
+    head, brace, tail = line.partition("{")
+    ends = head.strip(" \t,;")
+    if not brace or not tail.rstrip().endswith("}") or ends == head or len(re.split(r"[\s,;]+", ends)) != 2:
+        return False
+    return ends.count(head[len(head.rstrip(" \t,;")) :]) == 1
 
 
 def _rows_with_attributes(path: Path, skipped: int, lines: Iterator[str]) -> Iterator[Row]:
@@ -97,8 +110,8 @@ def _parse_attributes(path: Path, number: int, line: str) -> tuple[list[str], di
 
 
 def cell_of(value: object) -> str:
-    """Return a value as a cell of text: nothing and NaN are empty, whole numbers have no decimal point."""
-    if value is None or value != value:
+    """Return a value as a cell of text: nothing, NaN and NA are empty, whole numbers have no decimal point."""
+    if value is None or type(value).__name__ == "NAType" or value != value:  # the NA of pandas equals nothing
         return ""
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return str(int(value))
@@ -123,6 +136,27 @@ def is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+_WITH_COMMA = re.compile(r"[+-]?([0-9]{1,3}(\.[0-9]{3})+|[0-9]*),[0-9]+([eE][+-]?[0-9]+)?")
+_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(,[0-9]{3})+")
+
+
+def has_comma(text: str) -> bool:
+    """Say whether the text is a number with a decimal comma, or may be one."""
+    return _WITH_COMMA.fullmatch(text) is not None or _THOUSANDS.fullmatch(text) is not None
+
+
+def may_be_thousands(text: str) -> bool:
+    """Say whether the commas of a number may separate thousands: 1,234 but not 0,5."""
+    return _THOUSANDS.fullmatch(text) is not None
+
+
+def read_comma(text: str) -> float:
+    """Return a number with a decimal comma, such as 1.234,5, or raise a ValueError."""
+    if not _WITH_COMMA.fullmatch(text):
+        return read_number(text)
+    return read_number(text.replace(".", "").replace(",", "."))
 
 
 def read_number(text: str) -> float:

@@ -14,6 +14,8 @@ from fishergcn._base.checks import check_integer
 from fishergcn._settings.choices import Noise
 from fishergcn.errors import InputError
 from fishergcn.integrations.pyg._attached import LayerAdversary
+from fishergcn.integrations.pyg._comparison import check_rows
+from fishergcn.integrations.pyg._entry import outside_transforms
 from fishergcn.integrations.pyg._graph import (
     AUTO,
     Reading,
@@ -135,15 +137,15 @@ class BuresAdversary(LayerAdversary):
         else:
             blocks = blocks_of(matrix, graph, int(data.num_graphs))
             neighborhood = BlockNeighborhood(blocks, spectra=spectra, **options)
-        super().__init__(neighborhood, samples, seed, adversarial, reading=reading, source=links.source)
-        self.self_links = self_links
+        super().__init__(neighborhood, samples, seed, adversarial, matrix=matrix, reading=reading, source=links.source)
+        self.self_links, self._reading = self_links, reading
         self._digest = digest_of(links, reading, None if graph is None else graph.cpu(), neighborhood.graphs)
         self._kept_rows: dict[Any, Rows] = {}
         self.to(device_of(data))
 
     def _check_layer(self, layer: Layer) -> None:
         if layer.self_links not in (None, self.self_links) and self._reading.normalize:
-            layer.compared = True
+            layer.settled = True
             warnings.warn(
                 f"{layer.name} normalizes the graph with self-links of weight {layer.self_links}, the "
                 f"adversary with {self.self_links}: its perturbed graph is in general no density matrix. "
@@ -180,8 +182,10 @@ class BuresAdversary(LayerAdversary):
         coefficients = around.coefficients(phi.expand(around.graphs, -1) if shared else phi)
         if coefficients.ndim != 1 + (rows.graph is not None):
             raise InputError(f"phi must have shape {tuple(coefficients.shape[1:])}, got {tuple(phi.shape)}.")
-        with self._in_force(Pass(self, coefficients, rows, only_training=False)):
+        perturbation = Pass(self, coefficients, rows, only_training=False)
+        with self._in_force(perturbation):
             yield
+        check_rows(perturbation, batch)
 
     def refresh(self, edge_index: Tensor, edge_weight: Tensor | None = None) -> None:
         """Take the basis from a learned graph; ξ, the radius and the state of the draws stay.
@@ -202,7 +206,7 @@ class BuresAdversary(LayerAdversary):
         propagation = learned_propagation(edge_index, edge_weight, nodes, self.self_links)
         new = Neighborhood(propagation, rank=old.rank, radius=old.radius, noise=old.noise_kind)
         self.neighborhood = new.to(old.device, old.dtype)
-        self._refreshed, self._kept_rows = True, {}
+        self._comparison, self._kept_rows = None, {}
 
     def _around(self, rows: Rows) -> Neighborhood:
         """Return the neighborhood of the graphs of a batch, or of the adversary's own."""
@@ -221,20 +225,18 @@ class BuresAdversary(LayerAdversary):
         whole = self._kept_rows.get(key := (self.xi.device, dtype))
         if whole is None:
             around = self.neighborhood
-            graph = None if around.graph is None else around.graph.to(self.xi.device)
-            whole = Rows(around.rows.to(self.xi.device, dtype), graph)
+            with outside_transforms():  # they are used in other passes too
+                graph = None if around.graph is None else around.graph.to(self.xi.device)
+                whole = Rows(around.rows.to(self.xi.device, dtype), graph)
             self._kept_rows = {key: whole}
         if batch is None:
             return whole
-        return rows_of_batch(batch, whole, self._digest, self._reading, self._refreshed)
+        return rows_of_batch(batch, whole, self._digest, self._reading, self._comparison is None)
 
     def _dtype(self) -> torch.dtype:
         """Return the precision in which rows are kept: that of the layers, so that it is not changed in each pass."""
-        for layer in self._layers:
-            for parameter in layer.module.parameters():
-                if parameter.dtype == torch.float32:
-                    return torch.float32
-        return torch.float64
+        used = {parameter.dtype for layer in self._layers for parameter in layer.module.parameters()}
+        return torch.float32 if torch.float32 in used and torch.float64 not in used else torch.float64
 
     def __getstate__(self) -> dict[str, Any]:
         """Copy and pickle the adversary without what it can compute again."""

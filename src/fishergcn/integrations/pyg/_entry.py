@@ -16,22 +16,37 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 
 from fishergcn.errors import InputError
 
 ENTRIES = "_perturbations"
 
 
+class Entries(tuple[Any, ...]):
+    """The adversaries of a layer, with what they know about it; copies of the layer have none."""
+
+    __slots__ = ()
+
+    def __deepcopy__(self, memo: Any) -> Entries:
+        return Entries()
+
+
 class InForce:
     """What is in force during a pass of an adversary, in its layers or at the input of its models.
 
     ``only_training`` leaves layers in evaluation mode as they are; ``part`` says that layers may see other nodes than
-    the adversary; ``seen`` has the names of the layers that ran.
+    the adversary, those of ``index`` where their numbers are known; ``seen`` has the names of the layers that ran, and
+    ``most`` is the largest number of nodes that one of them saw.
     """
 
-    def __init__(self, owner: Any, only_training: bool = False, part: bool = False) -> None:
-        self.owner, self.only_training, self.part = owner, only_training, part
+    def __init__(
+        self, owner: Any, only_training: bool = False, part: bool = False, index: Tensor | None = None
+    ) -> None:
+        self.owner, self.only_training, self.part, self.index = owner, only_training, part, index
         self.seen: dict[str, bool] = {}
+        self.most = 0
+        self.statistics: Any = None  # of normalization layers, during a step
 
     def before(self, layer: Any, module: Any, given: dict[str, Any]) -> dict[str, Any]:
         """Return what the layer is to propagate instead."""
@@ -87,6 +102,13 @@ def eagerly() -> Iterator[None]:
                 _stance.__exit__(None, None, None)
 
 
+@contextmanager
+def outside_transforms() -> Iterator[None]:
+    """Leave the transforms of torch.func and inference mode, for what outlives them."""
+    with temporarily_clear_interpreter_stack(), torch.inference_mode(False):
+        yield
+
+
 def current(owner: Any) -> Any:
     """Return the innermost perturbation of an adversary in this context, or None."""
     compiling = torch.compiler.is_compiling()
@@ -122,10 +144,11 @@ def in_backward() -> bool:
 
 def enter(module: Any, owner: Any, layer: Any) -> None:
     """Let the perturbations of ``owner`` into a layer."""
-    entries: tuple[Any, ...] = module.__dict__.get(ENTRIES, ())
+    entries = module.__dict__.get(ENTRIES, Entries())
     if any(type(other) is not type(owner) for other, _ in entries):
         raise InputError(f"{layer.name} has an adversary of another kind; detach() it first.")
-    if not entries:
+    # A parametrization of an attached layer makes a class on top of the perturbed one, which then stays.
+    if not hasattr(type(module), "_unperturbed"):
         base = type(module)
         own = module.__dict__.get("propagate")
         perturbed = _perturbed_class(base)  # type: ignore[arg-type]
@@ -134,14 +157,14 @@ def enter(module: Any, owner: Any, layer: Any) -> None:
                 raise InputError(f"{layer.name} has a propagate of its own, into which the adversary cannot enter.")
             module.propagate = perturbed._orig_propagate.__get__(module, base)
         module.__class__ = perturbed
-    module.__dict__[ENTRIES] = (*entries, (owner, layer))
+    module.__dict__[ENTRIES] = Entries((*entries, (owner, layer)))
 
 
 def leave(module: Any, owner: Any) -> None:
     """Take the perturbations of ``owner`` out; without any the layer is of its own class again."""
-    entries = tuple(each for each in module.__dict__.get(ENTRIES, ()) if each[0] is not owner)
+    entries = Entries(each for each in module.__dict__.get(ENTRIES, ()) if each[0] is not owner)
     module.__dict__[ENTRIES] = entries
-    if entries:
+    if entries or "_unperturbed" not in type(module).__dict__:
         return
     del module.__dict__[ENTRIES]
     base = original_class(module)

@@ -10,9 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from fishergcn._base.checks import check_integer, check_real
+from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
-from fishergcn.integrations.pyg._averaging import MeanLoss, RunningStatistics
+from fishergcn.integrations.pyg._averaging import EVALUATION, MeanLoss, RunningStatistics
 from fishergcn.integrations.pyg._entry import InForce, current, in_force
+from fishergcn.perturbation import Drawing, PerturbationWarning
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -26,7 +28,7 @@ class _Shift(InForce):
         self.delta = delta
 
 
-class FeatureAdversary(nn.Module):
+class FeatureAdversary(Drawing, nn.Module):
     """Train on x + δ, with δ_0 uniform in [-α, α] and δ_{t+1} = δ_t + α sign(∂ loss / ∂ δ_t), t = 0..M-1.
 
     This is FLAG (Kong et al., 2022): each of the M passes of a step both adds its gradient, divided by M, to that of
@@ -73,14 +75,14 @@ class FeatureAdversary(nn.Module):
         seed: int = 0,
         argument: str = "x",
     ) -> None:
-        super().__init__()
+        super().__init__(seed)
         self.step_size = check_real("step_size", step_size, minimum=0.0)
         self.samples = check_integer("samples", samples, minimum=1)
         self.radius = None if radius is None else check_real("radius", radius, minimum=0.0)
         self.argument = argument
-        self._generator = torch.Generator().manual_seed(check_integer("seed", seed, minimum=0))
         self._models: list[nn.Module] = []
         self._handles: list[Any] = []
+        self._announced = False
 
     def attach(self, *modules: nn.Module) -> Self:
         """Let the adversary into the input of a model; as a context manager it leaves at the end."""
@@ -124,26 +126,28 @@ class FeatureAdversary(nn.Module):
         if not self._models:
             raise InputError("the adversary must be attached to a model first: adversary.attach(model).")
         if not any(model.training for model in self._models) or not torch.is_grad_enabled():
+            if torch.is_grad_enabled() and not self._announced:
+                self._announced = True
+                warn(EVALUATION, PerturbationWarning)
             return closure()
-        mean, statistics = MeanLoss(self.samples), RunningStatistics(self._models)
+        mean = MeanLoss(self.samples)
         delta: Tensor | None = None
-        for _ in range(self.samples):
-            with self._in_force(delta) as shift:
-                loss = closure()
-                if not isinstance(loss, Tensor) or loss.numel() != 1:
-                    raise InputError("closure must return the loss as a tensor with one number.")
-                delta = shift.delta
-                gradient = mean.add(loss, also=delta)
-            if mean.keep:
-                raise InputError(
-                    "each step on the features needs its gradient at once, which float16 losses, reentrant "
-                    "checkpoints and hooks on parameters do not allow; use bfloat16, or checkpoints with "
-                    "use_reentrant=False."
-                )
-            statistics.end_of_pass()
-            if gradient is not None and delta is not None:
-                delta = self._limited(delta.detach() + self.step_size * gradient.sign()).requires_grad_()
-        statistics.end_of_step()
+        with RunningStatistics(self._models) as statistics:
+            for _ in range(self.samples):
+                with self._in_force(delta) as shift:
+                    loss = closure()
+                    if not isinstance(loss, Tensor) or loss.numel() != 1:
+                        raise InputError("closure must return the loss as a tensor with one number.")
+                    delta = shift.delta
+                    gradient = mean.add(loss, also=delta, at_once=True)
+                if mean.blocked:
+                    raise InputError(
+                        "each step on the features needs its gradient at once, which float16 losses and reentrant "
+                        "checkpoints do not allow; use bfloat16, or checkpoints with use_reentrant=False."
+                    )
+                statistics.end_of_pass()
+                if gradient is not None and delta is not None:
+                    delta = self._limited(delta.detach() + self.step_size * gradient.sign()).requires_grad_()
         return mean.result()
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""Which layers of PyTorch Geometric multiply node features with a graph, under which name, and with which matrix."""
+"""Which layers of PyTorch Geometric multiply node features with a graph, and under which name."""
 
 from __future__ import annotations
 
@@ -6,16 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import torch
-from scipy import sparse
 from torch import nn
 
 from fishergcn._base.imports import require
-from fishergcn._base.types import CSRArray, IntArray
 from fishergcn.errors import InputError
 from fishergcn.integrations.pyg._entry import in_backward, original_class
-from fishergcn.integrations.pyg._graph import Reading, utils
 
 conv = require("torch_geometric.nn.conv", extra="pyg", purpose="fishergcn.integrations.pyg")
 aggregations = require("torch_geometric.nn.aggr", extra="pyg", purpose="fishergcn.integrations.pyg")
@@ -36,9 +31,6 @@ NORMALIZING = (
 )  # fmt: skip
 # What decides the result of ``propagate``: a subclass that changes one of these is another layer.
 STEPS = ("message", "message_and_aggregate", "aggregate", "update")
-# Largest difference of two entries that normalization in another precision can make; entries are at most 1.
-ROUNDING = 1e-5
-HALF_ROUNDING = 2e-2
 # The name that torch.compile puts between a model and its layers.
 COMPILED = "_orig_mod"
 ADVICE = (
@@ -53,10 +45,26 @@ class Layer:
     name: str
     module: Any
     argument: str  #: The keyword of ``propagate`` that holds the propagated tensor.
+    known: bool  #: Whether its messages are known to be a_ij x_j; otherwise they are tried out in its first pass.
     normalizing: bool  #: Whether it multiplies with a normalized matrix, rather than with means, sums or attention.
     self_links: int | None  #: Weight of the self-links with which it normalizes the graph; None if it does not.
-    compared: bool = False  #: Whether its matrix has been compared with the adversary's.
+    settled: bool = False  #: Whether a difference of its matrix from the adversary's has been announced.
+    digest: int | None = None  #: Of the links on which its matrix was last compared with the adversary's.
     waiting: bool = False  #: Whether the last pass was perturbed and its backward pass may be yet to come.
+
+    def propagated(self, module: Any, given: dict[str, Any]) -> Any:
+        """Return what ``propagate`` was given under the name of the propagated tensor."""
+        if self.argument not in given:
+            raise InputError(
+                f"also must name the tensor that {self.name} gives to propagate, one of "
+                f"{', '.join(map(repr, given)) or 'none'}, got {self.argument!r}."
+            )
+        if module._propagate_forward_pre_hooks:
+            raise InputError(
+                f"{self.name} has a propagate_forward_pre_hook, which may change what it propagates after the "
+                "adversary has seen it; remove it, or change the input of the layer with register_forward_pre_hook."
+            )
+        return given[self.argument]
 
     def plain(self) -> None:
         """Note a pass without a perturbation; refuse it where it stands for a perturbed one."""
@@ -76,6 +84,7 @@ def find_layers(modules: Iterable[nn.Module], also: Mapping[type[Any], str]) -> 
     for root in modules:
         if not isinstance(root, nn.Module):
             raise InputError(f"a model or layer must be a torch.nn.Module, got {type(root).__name__}.")
+        _check_relations(root)
         for path, module in root.named_modules():
             if not isinstance(module, conv.MessagePassing) or id(module) in layers:
                 continue
@@ -84,12 +93,28 @@ def find_layers(modules: Iterable[nn.Module], also: Mapping[type[Any], str]) -> 
             argument, problem = _argument(module, also)
             if problem:
                 refused.append(f"{name} {problem}")
-            layers[id(module)] = Layer(name, module, argument, isinstance(module, NORMALIZING), _self_links(module))
+            known, normalizing = original_class(module) not in also, isinstance(module, NORMALIZING)
+            layers[id(module)] = Layer(name, module, argument, known, normalizing, _self_links(module))
     if refused:
         raise InputError(f"the adversary cannot enter all layers, since {', and '.join(refused)}; {ADVICE}.")
     if not layers:
         raise InputError("the model must hold a MessagePassing layer of PyTorch Geometric, got none.")
     return list(layers.values())
+
+
+def _check_relations(root: nn.Module) -> None:
+    """Raise if a model has a layer for each of several kinds of links, as HeteroConv and ``to_hetero`` make it."""
+    for path, module in root.named_modules():
+        if not isinstance(module, nn.ModuleDict):
+            continue
+        layers = [key for key, each in module._modules.items() if isinstance(each, conv.MessagePassing)]
+        relations = [key.strip("<>").replace("___", "__").split("__") for key in layers]
+        if len(relations) > 1 and all(len(each) >= 3 for each in relations):
+            raise InputError(
+                f"{path} has a layer for each of {len(relations)} relations, which have different links; attach an "
+                "adversary of its own to the layer of each relation within one type of nodes, built from a Data with "
+                "its edge_index, or convert the data with to_homogeneous()."
+            )
 
 
 def _argument(module: Any, also: Mapping[type[Any], str]) -> tuple[str, str | None]:
@@ -120,66 +145,3 @@ def _self_links(module: Any) -> int | None:
     if not isinstance(module, NORMALIZING) or not getattr(module, "normalize", True):
         return None
     return int(getattr(module, "add_self_loops", False)) * (2 if getattr(module, "improved", False) else 1)
-
-
-def difference(
-    layer: Layer,
-    module: Any,
-    edge_index: Any,
-    given: dict[str, Any],
-    adversary: CSRArray,
-    reading: Reading,
-    source: str,
-) -> str | None:
-    """Say in one sentence how the matrix in ``propagate`` differs from the adversary's, or None if it does not."""
-    matrix, dtype = _layer_matrix(module, edge_index, given, adversary.shape[0])
-    if not layer.normalizing:
-        other = np.setxor1d(_pairs(matrix), _pairs(adversary), assume_unique=True).size  # self-links aside
-        if other:
-            return f"{layer.name} sends messages along other links than the adversary's graph has ({other} differ)."
-        return None
-    gap = sparse.coo_array(abs(matrix - adversary))
-    worst = int(np.argmax(gap.data)) if gap.nnz else -1
-    rounding = HALF_ROUNDING if dtype in (torch.float16, torch.bfloat16) else ROUNDING
-    if worst < 0 or gap.data[worst] <= rounding * max(1.0, float(abs(matrix).max())):
-        return None
-    row, column = (int(index[worst]) for index in gap.coords)
-    return (
-        f"{layer.name} multiplies with another matrix than the adversary, which moves the spectrum of that from "
-        f"data.{source}: entry ({row}, {column}) is {matrix[row, column]:.4g}, the adversary's "
-        f"{adversary[row, column]:.4g}, and its perturbed graph is in general no density matrix. "
-        f"{_advice(module, reading, source)}"
-    )
-
-
-def _advice(module: Any, reading: Reading, source: str) -> str:
-    if not getattr(module, "normalize", True) and reading.normalize:
-        return "If data holds normalized weights, as T.GCNNorm() leaves them, build the adversary with normalize=False."
-    if source in ("edge_weight", "edge_attr"):
-        return f"Give data.{source} to the model, or build the adversary with weights=None."
-    return "Put the weights that the model is given on data.edge_weight before the adversary is built."
-
-
-def _layer_matrix(module: Any, edge_index: Any, given: dict[str, Any], nodes: int) -> tuple[CSRArray, torch.dtype]:
-    """Return the a with out_i = Σ_j a_ij x_j that ``propagate`` was given; without weights, all are 1."""
-    weight = given.get("edge_weight")
-    if utils.is_sparse(edge_index):
-        (target, source), values = utils.to_edge_index(edge_index)  # of adj_t: a row receives
-        weight = values if weight is None else weight
-    else:
-        source, target = edge_index.as_tensor() if hasattr(edge_index, "as_tensor") else edge_index
-        if module.flow == "target_to_source":
-            source, target = target, source
-    weight = torch.ones(source.numel(), dtype=torch.float64, device=source.device) if weight is None else weight
-    values = weight.detach().double().reshape(-1).cpu().numpy()
-    places = tuple(each.detach().cpu().numpy() for each in (target, source))
-    matrix: CSRArray = sparse.csr_array((values, places), shape=(nodes, nodes))
-    matrix.sum_duplicates()
-    return matrix, weight.dtype
-
-
-def _pairs(matrix: CSRArray) -> IntArray:
-    """Return i n + j for each stored entry off the diagonal."""
-    coordinates = sparse.coo_array(matrix)
-    rows, columns = (index.astype(np.int64) for index in coordinates.coords)
-    return np.unique((rows * matrix.shape[0] + columns)[rows != columns])

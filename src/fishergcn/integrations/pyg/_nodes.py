@@ -12,10 +12,12 @@ from torch import Tensor
 from fishergcn._settings.choices import Noise
 from fishergcn.errors import InputError
 from fishergcn.integrations.pyg._attached import LayerAdversary
+from fishergcn.integrations.pyg._comparison import check_rows
 from fishergcn.integrations.pyg._entry import InForce
 from fishergcn.integrations.pyg._graph import AUTO, Reading, as_batch, device_of, propagation_of, read_links
 from fishergcn.integrations.pyg._layers import Layer
 from fishergcn.integrations.pyg._pass import note_pass
+from fishergcn.integrations.pyg._stored import node_numbers
 from fishergcn.perturbation import CongruenceNeighborhood
 
 
@@ -36,7 +38,7 @@ class NodeAdversary(LayerAdversary):
         The whole graph; several count as one that is not connected.
     radius : float
         ε, the root mean square of the Bures distance.
-    samples, seed, noise, adversarial
+    samples, seed, noise, adversarial, weights
         As for :class:`BuresAdversary`.
 
     Notes
@@ -67,11 +69,13 @@ class NodeAdversary(LayerAdversary):
         seed: int = 0,
         noise: Noise = "uniform",
         adversarial: bool = True,
+        weights: str | None = AUTO,
     ) -> None:
-        data, reading = as_batch(data), Reading(1, True, AUTO)
+        data, reading = as_batch(data), Reading(1, True, weights)
         links = read_links(data, reading)
-        neighborhood = CongruenceNeighborhood(propagation_of(links, reading), "nodes", radius, noise, seed=seed)
-        super().__init__(neighborhood, samples, seed, adversarial, reading=reading, source=links.source)
+        matrix = propagation_of(links, reading)
+        neighborhood = CongruenceNeighborhood(matrix, "nodes", radius, noise, seed=seed)
+        super().__init__(neighborhood, samples, seed, adversarial, matrix=matrix, reading=reading, source=links.source)
         self.to(device_of(data))
 
     def _check_layer(self, layer: Layer) -> None:
@@ -81,8 +85,18 @@ class NodeAdversary(LayerAdversary):
                 f"got {layer.name}."
             )
 
+    def _index_of(self, batch: Any) -> Tensor | None:
+        """Return the numbers of the nodes of a batch, or None where it is the whole graph."""
+        index = node_numbers(batch, self.neighborhood.rank)
+        if index is None and batch is not None:
+            raise InputError(
+                "a batch must hold n_id, the numbers of its nodes in the whole graph; before graphs are batched, "
+                "number their nodes one after the other: graph.n_id = torch.arange(first, first + graph.num_nodes)."
+            )
+        return index
+
     def _passes(self, batch: Any) -> tuple[Tensor, Callable[[Tensor], NodePass]]:
-        index = _index_of(batch)
+        index = self._index_of(batch)
         return self.draw(), lambda x: NodePass(self, x, index, only_training=True)
 
     @contextmanager
@@ -93,20 +107,23 @@ class NodeAdversary(LayerAdversary):
         ----------
         x : Tensor of shape (n,)
             One row of :meth:`draw`.
-        batch : Data or Tensor, optional
-            A mini-batch with ``n_id``, or the numbers of its nodes in the whole graph, in their order.
+        batch : Data, Batch or Tensor, optional
+            A mini-batch with ``n_id``, or the numbers of its nodes in the whole graph, in their order. Of several
+            graphs, each must hold ``n_id``, its numbers among the nodes of all of them, before they are batched.
         """
         if tuple(x.shape) != (self.neighborhood.rank,):
             raise InputError(f"x must have shape ({self.neighborhood.rank},), got {tuple(x.shape)}.")
-        with self._in_force(NodePass(self, x, _index_of(batch), only_training=False)):
+        perturbation = NodePass(self, x, self._index_of(batch), only_training=False)
+        with self._in_force(perturbation):
             yield
+        check_rows(perturbation, batch)
 
 
 class NodePass(InForce):
     """x - s m ∘ (I - Ã)(m ∘ x) with m = 1 + x of all nodes, or of those that ``index`` names."""
 
     def __init__(self, owner: NodeAdversary, x: Tensor, index: Tensor | None, only_training: bool) -> None:
-        super().__init__(owner, only_training, index is not None)
+        super().__init__(owner, only_training, index is not None, index)
         weights = 1.0 + x
         self.weights = weights if index is None else weights[index.to(weights.device)]
         self.scale = owner.neighborhood.scale_of(x)
@@ -115,7 +132,7 @@ class NodePass(InForce):
         """Weigh what goes into ``propagate``."""
         if self.only_training and not module.training:
             return given
-        x = given[layer.argument]
+        x = layer.propagated(module, given)
         if not isinstance(x, Tensor):
             raise InputError(f"{layer.name} propagates from one set of nodes to another, which has no node weights.")
         moved, nodes = x.movedim(module.node_dim, 0), len(self.weights)
@@ -133,6 +150,7 @@ class NodePass(InForce):
             return out
         if not torch.compiler.is_compiling():
             note_pass(layer)
+            self.most = max(self.most, given[layer.argument].shape[module.node_dim])
             self.owner._note(self, layer, module, edge_index, given)
         x, result = given[layer.argument].movedim(module.node_dim, 0), out.movedim(module.node_dim, 0)
         weights, scale = self._wide(result), self.scale.to(result)
@@ -143,12 +161,3 @@ class NodePass(InForce):
     def _wide(self, values: Tensor) -> Tensor:
         """Return m of the first nodes, in the form of some values of them."""
         return self.weights[: len(values)].to(values).view(-1, *[1] * (values.ndim - 1))
-
-
-def _index_of(batch: Any) -> Tensor | None:
-    if batch is None or isinstance(batch, Tensor):
-        return batch
-    index: Tensor | None = getattr(batch, "n_id", None)
-    if index is None:
-        raise InputError("a batch must hold n_id, the numbers of its nodes in the whole graph.")
-    return index

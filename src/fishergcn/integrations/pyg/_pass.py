@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import FunctionCtx
 from torch.utils import checkpoint
 
 from fishergcn.errors import InputError
@@ -22,7 +23,7 @@ class Pass(InForce):
     """out - Ū (c ∘ (Ūᵀ x)), c of shape (k,), or (G, k) where there are several graphs, block by block."""
 
     def __init__(self, owner: Any, coefficients: Tensor, rows: Rows, only_training: bool) -> None:
-        super().__init__(owner, only_training, rows.part)
+        super().__init__(owner, only_training, rows.part, rows.numbers)
         self.coefficients, self.basis, self.graph = coefficients, rows.basis, rows.graph
 
     def __call__(self, layer: Layer, module: Any, edge_index: Any, given: dict[str, Any], out: Tensor) -> Tensor:
@@ -32,7 +33,7 @@ class Pass(InForce):
             return out
         if not torch.compiler.is_compiling():
             note_pass(layer)
-        x = given[layer.argument]
+        x = layer.propagated(module, given)
         x = x[0] if isinstance(x, tuple | list) else x
         if x.layout != torch.strided:
             raise InputError(f"{layer.name} propagates sparse features; the adversary needs dense ones, x.to_dense().")
@@ -49,6 +50,7 @@ class Pass(InForce):
                 "rows; give mini-batches to average(…, batch)."
             )
         if not torch.compiler.is_compiling():
+            self.most = max(self.most, len(x))
             self.owner._note(self, layer, module, edge_index, given)
         if torch.is_autocast_enabled(x.device.type):
             with torch.autocast(x.device.type, enabled=False):
@@ -74,15 +76,27 @@ class Pass(InForce):
 
 
 def note_pass(layer: Layer) -> None:
-    """Remember that a perturbed pass of a layer may have its backward pass before it; refuse reentrant checkpoints."""
+    """Remember that a perturbed pass of a layer may have its backward pass before it.
+
+    Refuse a layer that runs inside the ``forward`` of an autograd function (reversible layers, reentrant checkpoints)
+    whose backward pass computes gradients by itself: ξ would get none, and the layer would be recomputed unperturbed.
+    """
     layer.waiting = torch.is_grad_enabled()
     if layer.waiting:
         return
     frame = sys._getframe(2)
     while frame is not None:
-        if frame.f_code is _CHECKPOINT:
+        function = frame.f_locals.get("ctx") if frame.f_code.co_name == "forward" else None
+        # Without edges to other nodes it needs no gradient, as under torch.no_grad().
+        if isinstance(function, FunctionCtx) and function.next_functions:  # type: ignore[attr-defined]
+            if frame.f_code is _CHECKPOINT:
+                raise InputError(
+                    f"{layer.name} runs in a reentrant checkpoint, which forgets the perturbation when it recomputes "
+                    "the layer; call torch.utils.checkpoint with use_reentrant=False."
+                )
             raise InputError(
-                f"{layer.name} runs in a reentrant checkpoint, which forgets the perturbation when it recomputes the "
-                "layer; call torch.utils.checkpoint with use_reentrant=False."
+                f"{layer.name} runs inside {type(function).__name__.removesuffix('Backward')}, which computes its "
+                "gradients itself and would leave ξ without one; set disable=True on reversible layers (GroupAddRev), "
+                "or leave them unattached."
             )
         frame = frame.f_back  # type: ignore[assignment]

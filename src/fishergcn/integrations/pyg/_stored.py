@@ -100,6 +100,7 @@ class Rows(NamedTuple):
     graph: Tensor | None = None  # which graph each node belongs to; None: one graph
     eigenvalues: Tensor | None = None  # (G, k), of graphs that a batch brought along
     part: bool = False  # layers may see only the first rows
+    numbers: Tensor | None = None  # of the nodes in the adversary's graph
 
 
 def digest_of(links: Links, reading: Reading, graph: Tensor | None = None, graphs: int = 1) -> Tensor:
@@ -176,16 +177,36 @@ def _refuse(now: Tensor | None, stored: Tensor, reading: Reading) -> None:
     raise InputError(f"the spectrum stored on data is that of other links than data has now; {AGAIN}.")
 
 
+def node_numbers(batch: Any, nodes: int) -> Tensor | None:
+    """Return the numbers of the nodes of a batch in a graph of so many nodes, None if it does not hold them."""
+    index: Tensor | None = batch if isinstance(batch, Tensor) else getattr(batch, "n_id", None)
+    if index is None:
+        return None
+    what = "the node numbers of a batch" if index is batch else "n_id of a batch"
+    if index.ndim != 1 or index.is_floating_point() or index.dtype == torch.bool:
+        raise InputError(f"{what} must be a vector of whole numbers, got {index.dtype} of shape {tuple(index.shape)}.")
+    if index is not batch and batch.num_nodes not in (None, len(index)):
+        raise InputError(f"{what} must hold a number for each of its {batch.num_nodes} nodes, got {len(index)}.")
+    outside = index[(index < 0) | (index >= nodes)]
+    if outside.numel():
+        raise InputError(f"{what} must be from 0 to {nodes - 1}, got {int(outside[0])}.")
+    ordered = index.sort().values
+    repeated = int((ordered[1:] == ordered[:-1]).sum())
+    if repeated:
+        raise InputError(f"{what} must name each node once, got {len(index)} numbers of {len(index) - repeated} nodes.")
+    return index
+
+
 def rows_of_batch(batch: Any, whole: Rows, digest: Tensor, reading: Reading, refreshed: bool) -> Rows:
     """Return the rows for a batch of nodes of the adversary's graph, or for a batch of graphs.
 
     ``refreshed`` says that the adversary's basis is that of a learned graph, so that stored rows are old.
     """
-    index = batch if isinstance(batch, Tensor) else getattr(batch, "n_id", None)
+    index = node_numbers(batch, len(whole.basis))
     if index is not None:
         index = index.to(whole.basis.device)
         graph = None if whole.graph is None else whole.graph[index]
-        return Rows(whole.basis[index], graph, None, part=True)
+        return Rows(whole.basis[index], graph, None, part=True, numbers=index)
     if refreshed or BASIS not in batch:
         raise InputError(
             "a batch must hold n_id, the numbers of its nodes in the whole graph"

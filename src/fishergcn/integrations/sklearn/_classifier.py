@@ -343,16 +343,12 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
         size = int(largest_component(graph.adjacency).sum())
         config = dataclasses.replace(config, rank=max(min(config.rank, size - 1), 1))
         percent = 20 if self.validation_fraction is None else round(100 * self.validation_fraction)
-        method, selection = self.method, None
+        method = self.method
         if method == "auto" or self.validation_fraction is not None:
             split = held_out(graph, min(max(percent, 1), 99), seed=seed)
             split = dataclasses.replace(split, node_weight=weight)
         if method == "auto":
-            model = self._chosen(graph, split, config, seed)
-            if self.validation_fraction is not None:
-                return model
-            method, selection = model.method.name, model.selection
-            config = dataclasses.replace(model.config, stopping="none", test_at="last")
+            return self._chosen(graph, split, config, seed)
         larger = graph
         if self.validation_fraction is None:
             larger, split = without_validation(graph, weight)
@@ -363,7 +359,7 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
         # The node that stood in for validation nodes has no links: the network is one of the graph without it.
         record = dataclasses.replace(record, graph_digest=graph.digest)
         split = Split(split.name, split.train, split.val[split.val < graph.num_nodes], split.test)
-        return dataclasses.replace(TrainedModel.from_records(graph, record, split), selection=selection)
+        return TrainedModel.from_records(graph, record, split)
 
     def _chosen(self, graph: Graph, split: Split, config: TrainConfig, seed: int) -> TrainedModel:
         """Return what :func:`fishergcn.fit` chooses; features are scaled already."""
@@ -377,6 +373,7 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
             settings=settings,
             workers=joblib.effective_n_jobs(self.n_jobs),
             progress=bool(self.verbose),
+            refit=self.validation_fraction is None,
             seed=seed,
         )
 
