@@ -25,7 +25,7 @@ from fishergcn.studies._candidates import Recipe, preparations_of, words_for
 from fishergcn.studies._decisions import Clock, Decisions
 from fishergcn.studies._ensembles import Judged, Shares, choose
 from fishergcn.studies._inner import inner_splits
-from fishergcn.studies._last import Trained, final_model
+from fishergcn.studies._last import Trained, final_model, refitted
 from fishergcn.studies._outcome import Outcome
 from fishergcn.studies._plan import Cell, Plan
 from fishergcn.studies._planning import splits_digest
@@ -101,7 +101,7 @@ class Choice:
             model = final_model(self, chosen, shares)
         selection = self._selection(chosen, shares, judged, model)
         self.decisions.end(selection)
-        return dataclasses.replace(model, selection=selection)
+        return dataclasses.replace(refitted(self, model) if self.refit else model, selection=selection)
 
     @cached_property
     def _executor(self) -> Executor:
