@@ -8,6 +8,7 @@ with the share s_k and the temperature T_k of each member k, on one graph and on
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -98,10 +99,14 @@ class Ensemble(TrainedModel):
         """Join models of one graph and one split; the shares must add up to 1."""
         if len(models) < 2 or not len(models) == len(shares) == len(temperatures):
             raise InputError("an ensemble needs two models or more, with a share and a temperature each.")
-        if not (abs(sum(shares) - 1) < 1e-6 and min(shares) > 0 and min(temperatures) > 0):
+        if not (abs(sum(shares) - 1) < 1e-6 and all(share > 0 for share in shares)):
             raise InputError(f"the shares of an ensemble must be positive and add up to 1, got {list(shares)}.")
+        if not all(0 < heat < math.inf for heat in temperatures):
+            raise InputError(f"the temperatures of an ensemble must be positive, got {list(temperatures)}.")
         first = models[0].only()
         for each in models:
+            if isinstance(each, Ensemble):
+                raise InputError("a member of an ensemble must not be an ensemble itself.")
             same = each.graph is first.graph or each.graph.digest == first.graph.digest
             if not same or each.record.split != first.record.split:
                 raise InputError("the members of an ensemble must be of one graph and one split.")

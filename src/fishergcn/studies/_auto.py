@@ -121,7 +121,8 @@ def _choice(
         check_real("time_limit", options["limit"], above=0.0)
     entry = find_score(score).check_classes(graph.num_classes)
     general = chosen_config(None, settings)
-    fixed = general.to_dict() if settings == "paper" else settings if isinstance(settings, Mapping) else {}
+    every, given = general.to_dict(), settings if isinstance(settings, Mapping) else {}
+    fixed = every if settings == "paper" else {name: every[name] for name in given}
     find_device(device)
     facts: dict[str, Any] = {"general": general, "fixed": fixed, "score": entry, "seed": seed}
     return partial(
