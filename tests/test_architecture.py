@@ -50,12 +50,14 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
 #: Circles that are closed by an import inside a function: (module, imported module): why.
 CIRCLES: dict[tuple[str, str], str] = {
     ("fishergcn.studies._plan", "fishergcn.studies._cost"): "Plan.cost is a shortcut to what stands on plans",
+    ("fishergcn.models._trained", "fishergcn.models._refit"): "model.refit is a shortcut to what stands on models",
 }
 #: Modules below 80 lines that one other imports: why they are an idea of their own.
 IDEAS: dict[str, str] = {
     "_kernels/cpu_streams.py": "kernels are apart from what they compute",
     "_kernels/cuda_streams.py": "kernels are apart from what they compute",
     "cli/compare.py": "one file a command",
+    "training/_work.py": "how much is tried depends on it: apart from what measures time or memory",
     "cli/doctor.py": "one file a command",
     "cli/geometry_links.py": "one file a command",
     "cli/leaderboard.py": "one file a command",
@@ -81,7 +83,7 @@ IDEAS: dict[str, str] = {
 STEMS: dict[str, int] = {}
 #: Functions that may be longer than 80 lines, with their lines.
 LONG = {}
-LINES_OF_SOURCE = 42_500
+LINES_OF_SOURCE = 46_500
 PRIVATE_IMPORTS_IN_TESTS = 60
 
 RANK = {package: rank for rank, layer in enumerate(LAYERS) for package in layer}

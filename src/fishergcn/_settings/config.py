@@ -102,7 +102,7 @@ class TrainConfig:
     order, threshold
         T and ν of the high-order propagation matrix.
     consistency, temperature
-        λ and τ of the consistency term (suffix ``-c``).
+        λ and τ of the consistency term (suffix ``-c``), which is that of GRAND (Feng et al., NeurIPS 2020).
     dtype
         ``"float32"``, or ``"float64"`` for tests.
 

@@ -99,7 +99,7 @@ def operator_of(model: TrainedModel, adjacency: CSRArray) -> Operator:
     Every change of the graph needs Algorithm 1 anew for the high-order methods. On a GPU that is done with dense
     matrices; entries that equal the threshold up to rounding may fall on the other side of it.
     """
-    model.check_network()
+    model.check_network(links=model.config.links_as_features)
     config, device = model.config, model.device
     if model.method.high_order and device.type != "cpu" and adjacency.shape[0] <= _DENSE_NODES:
         dense = dense_high_order(adjacency, config.order, config.threshold, device=device)

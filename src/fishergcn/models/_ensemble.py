@@ -8,6 +8,7 @@ with the share s_k and the temperature T_k of each member k, on one graph and on
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -93,20 +94,24 @@ class Ensemble(TrainedModel):
         shares: Sequence[float],
         temperatures: Sequence[float],
         *,
-        kind: str = "mean",
+        name: str = "mean",
     ) -> Ensemble:
         """Join models of one graph and one split; the shares must add up to 1."""
         if len(models) < 2 or not len(models) == len(shares) == len(temperatures):
             raise InputError("an ensemble needs two models or more, with a share and a temperature each.")
-        if not (abs(sum(shares) - 1) < 1e-6 and min(shares) > 0 and min(temperatures) > 0):
+        if not (abs(sum(shares) - 1) < 1e-6 and all(share > 0 for share in shares)):
             raise InputError(f"the shares of an ensemble must be positive and add up to 1, got {list(shares)}.")
+        if not all(0 < heat < math.inf for heat in temperatures):
+            raise InputError(f"the temperatures of an ensemble must be positive, got {list(temperatures)}.")
         first = models[0].only()
         for each in models:
+            if isinstance(each, Ensemble):
+                raise InputError("a member of an ensemble must not be an ensemble itself.")
             same = each.graph is first.graph or each.graph.digest == first.graph.digest
             if not same or each.record.split != first.record.split:
                 raise InputError("the members of an ensemble must be of one graph and one split.")
         made = cls.joined([each.only() for each in models], shares, temperatures)
-        return dataclasses.replace(made, records=(made._record(kind),))
+        return dataclasses.replace(made, records=(made._record(name),))
 
     @classmethod
     def joined(
@@ -132,7 +137,7 @@ class Ensemble(TrainedModel):
             temperatures=tuple(map(float, temperatures)),
         )
 
-    def _record(self, kind: str) -> RunRecord:
+    def _record(self, name: str) -> RunRecord:
         """Return what is known of the ensemble as a run: its scores, and the time of all members."""
         known = [each.record for each in self.members]
         scores: dict[str, float] = {}
@@ -153,7 +158,7 @@ class Ensemble(TrainedModel):
             shape=[],
             epochs=max(each.epochs for each in known),
             seconds=sum(each.seconds for each in known),
-            extra={"kind": kind, "members": len(known)},
+            extra={"kind": name, "members": len(known)},
             weights=None,
         )
 

@@ -129,8 +129,11 @@ def _facts(values: Any) -> Facts:
     members = tuple(_member(each) for each in found.tables("members")) if "members" in values else ()
     if members and not (len(members) > 1 and abs(sum(each.share for each in members) - 1) < 1e-6):
         raise DataFileError("the members of an ensemble must be two or more, with shares that add up to 1.")
+    record = _record(found.table("run"), ensemble=bool(members))
+    if any((each.record.graph_digest, each.record.split) != (record.graph_digest, record.split) for each in members):
+        raise DataFileError("the members of an ensemble must be of its graph and its split.")
     return Facts(
-        record=_record(found.table("run"), ensemble=bool(members)),
+        record=record,
         members=members,
         split_sizes={part: sizes.whole(part) for part in ("train", "val", "test")},
         chosen_from=chosen.whole("runs"),

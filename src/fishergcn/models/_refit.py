@@ -68,7 +68,7 @@ def refit(
         heats.append(temperature_of(record.weights["outputs.val"], np.asarray(graph.labels)[chosen.val]))
     made = found[0]
     if isinstance(model, Ensemble):
-        made = Ensemble.from_models(found, model.shares, heats, kind=str(model.record.extra.get("kind", "mean")))
+        made = Ensemble.from_models(found, model.shares, heats, name=str(model.record.extra.get("kind", "mean")))
     selection = model.selection
     if selection is not None:
         words = tuple(dict.fromkeys([_SAID, *selection.sentences]))

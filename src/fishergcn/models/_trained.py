@@ -446,9 +446,17 @@ class TrainedModel:
         return made.to(self.device).eval()
 
     def check_network(self, *, links: bool = False, weights: bool = False, symmetric: bool = False) -> None:
-        """Raise if there is no network, or none with links, with a symmetric matrix, or of known weights."""
+        """Raise if there is no network, or none with links, with a symmetric matrix, or of known weights.
+
+        Links are those of the matrix alone: where they are features too, another matrix would be half of a change.
+        """
         if not self.method.trained:
             raise InputError(f"method {self.method.name!r} trains no network, which is needed here; gcn does.")
+        if links and self.config.links_as_features:
+            raise InputError(
+                "the network also reads the links as features (links_as_features), which would not change here with "
+                "the propagation matrix; one without them is needed."
+            )
         if links and not self.method.uses_graph:
             raise InputError(f"method {self.method.name!r} does not read the links, which is needed here; gcn does.")
         if symmetric and not self.method.matrix.symmetric:

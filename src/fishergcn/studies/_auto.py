@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +40,9 @@ def fit(
 ) -> TrainedModel:
     """Choose a model that suits a graph, and return it trained, with what to expect of it.
 
-    The candidates (:data:`fishergcn.studies.CANDIDATES`) read the features, the links or both, over one step or
-    several, with two layers or more, with and without consistency on unlabeled nodes; each with the scaling of
-    features, the bias and the weight decay that suit its kind. They are trained on inner splits, which deal the
-    training and validation nodes of the split anew; in each some nodes are set aside, and these judge. Means of several
-    candidates compete with them. Test nodes play no part.
-
-    How much is tried depends on the size of the graph alone, not on the machine, so that the same data and the same
-    seed give the same model, however busy the machine is.
+    Candidates (:data:`fishergcn.studies.CANDIDATES`) and means of them are compared on inner splits, which deal the
+    training and validation nodes anew and set some aside; these judge. Test nodes play no part. How much is tried
+    depends on the data alone: the same data and seed give the same model, however busy the machine is.
 
     Parameters
     ----------
@@ -67,15 +62,13 @@ def fit(
         Processes on the CPU; by default one for each core.
     score
         What to choose by, and what is reported: ``"accuracy"``, ``"balanced-accuracy"``, ``"macro-f1"``, ``"roc-auc"``,
-        ``"average-precision"``, ``"log-loss"`` or another registered score. It also picks the best epoch, except that
-        accuracy and log loss leave that to the validation loss, which sees more.
+        ``"average-precision"``, ``"log-loss"`` or another registered score.
     ensemble
         Whether a mean of several candidates may be chosen; if not, the best single one is.
     refit
         Train what was chosen once more, for as many epochs, on validation nodes too. The scores are those of before.
     time_limit
-        Seconds that all of it may take. Candidates that could not be finished are left out, and the selection says so;
-        a limit that is too short for any network is refused. Without a limit nothing is left out for lack of time.
+        Seconds that all of it may take: what could not be finished is left out. None by default.
     folder
         Where the runs are kept, so that a choice that was interrupted goes on; by default in a temporary folder.
     progress
@@ -101,18 +94,37 @@ def fit(
     >>> model.selection.chosen, model.selection.gain > 0
     ('gcn', True)
     """
+    options: dict[str, Any] = {"ensembles": ensemble, "refit": refit, "workers": workers, "limit": time_limit}
+    choice = _choice(graph, split, device, methods, settings, score, seed, options)
+    listener = progress if isinstance(progress, Listener) else Display() if progress else Listener()
+    place = tempfile.TemporaryDirectory(prefix="fishergcn-") if folder is None else contextlib.nullcontext(str(folder))
+    with place as kept, listener:
+        return choice(folder=Path(kept), listener=listener).made()
+
+
+def _choice(
+    graph: Graph,
+    split: Split | str | None,
+    device: str,
+    methods: Sequence[str] | None,
+    settings: Settings | Mapping[str, Any] | None,
+    score: str,
+    seed: int,
+    options: dict[str, Any],
+) -> Callable[..., Choice]:
+    """Check all arguments before anything is written, and return what begins the choice."""
     graph = learnable(check_graph(graph))
     [chosen] = choose(graph, split)
     if len(chosen.val) == 0:
         raise InputError(f"split {chosen.name!r} has no val nodes; at least one is needed.")
-    limit = None if time_limit is None else check_real("time_limit", time_limit, above=0.0)
+    if options["limit"] is not None:
+        check_real("time_limit", options["limit"], above=0.0)
     entry = find_score(score).check_classes(graph.num_classes)
-    listener = progress if isinstance(progress, Listener) else Display() if progress else Listener()
     general = chosen_config(None, settings)
-    fixed = general.to_dict() if settings == "paper" else settings if isinstance(settings, Mapping) else {}
-    find_device(device)  # one that is not there is refused before anything is written
-    place = tempfile.TemporaryDirectory(prefix="fishergcn-") if folder is None else contextlib.nullcontext(str(folder))
-    with place as kept, listener:
-        recipes = recipes_of(methods, fixed)
-        made = Choice(graph, chosen, device, workers, limit, Path(kept), listener, seed, recipes, general, fixed, entry)
-        return dataclasses.replace(made, ensembles=ensemble, refit=refit).made()
+    every, given = general.to_dict(), settings if isinstance(settings, Mapping) else {}
+    fixed = every if settings == "paper" else {name: every[name] for name in given}
+    find_device(device)
+    facts: dict[str, Any] = {"general": general, "fixed": fixed, "score": entry, "seed": seed}
+    return partial(
+        Choice, graph=graph, split=chosen, device=device, recipes=recipes_of(methods, fixed), **facts, **options
+    )

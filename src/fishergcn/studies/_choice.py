@@ -25,7 +25,7 @@ from fishergcn.studies._candidates import Recipe, preparations_of, words_for
 from fishergcn.studies._decisions import Clock, Decisions
 from fishergcn.studies._ensembles import Judged, Shares, choose
 from fishergcn.studies._inner import inner_splits
-from fishergcn.studies._last import Trained, final_model
+from fishergcn.studies._last import Trained, final_model, refitted
 from fishergcn.studies._outcome import Outcome
 from fishergcn.studies._plan import Cell, Plan
 from fishergcn.studies._planning import splits_digest
@@ -102,7 +102,7 @@ class Choice:
             model = final_model(self, chosen, shares)
         selection = self._selection(chosen, shares, judged, model)
         self.decisions.end(selection)
-        return dataclasses.replace(model, selection=selection)
+        return dataclasses.replace(refitted(self, model) if self.refit else model, selection=selection)
 
     @cached_property
     def _executor(self) -> Executor:
@@ -124,6 +124,9 @@ class Choice:
     def work(self, key: Key) -> float:
         """Return the work of a run; inf where it would need more memory than there is."""
         method, config = parse_method(self._recipe(key).method), self.config(key)
+        if self.split.node_weight is not None and not method.trained:
+            self.left_out[key[0]] = "it trains no network, which the weights of nodes are for"
+            return math.inf
         sizes = Sizes.of(self.graph, method, config, [self.split])
         free = None if self.clock.gpu else free_memory()
         if sizes.entries > _MOST_ENTRIES and method.high_order:
@@ -179,7 +182,10 @@ class Choice:
             if known or key in keys or math.isinf(work):
                 continue
             simple = key[0] in _ALWAYS and key in first and work <= _MOST_FINALS * _WORK
-            if spent + work <= _TRYING * _WORK or simple or not any(self._recipe(each).trained for each in keys):
+            needed = self._recipe(key).trained and not any(
+                self._recipe(each).trained for each in (*keys, *self.records)
+            )
+            if spent + work <= _TRYING * _WORK or simple or needed:
                 spent += work
                 keys.append(key)
             elif key in first:
@@ -215,8 +221,8 @@ class Choice:
         common = np.bincount(labels).max() / len(labels)
         if common < _RARE or self.score.name not in ("balanced_accuracy", "macro_f1") or "class_weight" in self.fixed:
             return
-        name, words = next(key for key in self._leaders(len(self.records)) if self._recipe(key).trained)
-        self._train("balanced", [(name + _BALANCED, words)], self.splits[:1], share=0.2)
+        trained = [key for key in self._leaders(len(self.records)) if self._recipe(key).trained]
+        self._train("balanced", [(name + _BALANCED, words) for name, words in trained[:1]], self.splits[:1], share=0.2)
 
     def _try_finalists(self) -> tuple[list[Key], list[Split]]:
         """Train the best candidates on further inner splits; return them, and the splits on which all were trained."""
@@ -236,8 +242,10 @@ class Choice:
         some = some[: self._splits_in_time(racing, len(some))]
         if some:
             self._train("finalists", racing, some, share=1.0)
-        used = [self.splits[0], *some]
-        return [key for key in racing if all(self._good(key, each.name) for each in used)], used
+        for used in ([self.splits[0], *some], self.splits[:1]):  # the first alone, if none was finished on the others
+            if good := [key for key in racing if all(self._good(key, each.name) for each in used)]:
+                break
+        return good, used
 
     def finals(self, stage: str, keys: Sequence[Key], seeds: Sequence[int]) -> dict[Key, list[Trained]]:
         """Train candidates on the split itself; return what came out of each, with its weights."""
@@ -261,10 +269,10 @@ class Choice:
         seeds: Sequence[int] = (),
     ) -> dict[Key, list[Trained]]:
         """Train what is missing of a stage, a study of its own, as far as there is time for it."""
-        wanted = keys
+        decided: tuple[Sequence[Key], dict[str, str]] = keys, {}
         if self.limit is not None:  # how fast the machine was is a decision too
-            wanted = self.decisions.made(f"keys of {stage}", lambda: self._in_time(keys, splits, share))
-        keys = [(name, words) for name, words in wanted]
+            decided = self.decisions.made(f"keys of {stage}", lambda: self._in_time(keys, splits, share))
+        keys, self.left_out = [(name, words) for name, words in decided[0]], decided[1] | self.left_out
         if not keys:
             return {}
         dataset = self.graph.name or self.graph.digest
@@ -358,10 +366,11 @@ class Choice:
                 f"cheapest, needs about {needed[cheapest]:.0f} s to be tried and trained."
             )
 
-    def _in_time(self, keys: Sequence[Key], splits: Sequence[Split], share: float) -> list[Key]:
-        """Return the candidates that can be trained in a share of the time that is left, in their order."""
+    def _in_time(self, keys: Sequence[Key], splits: Sequence[Split], share: float) -> tuple[list[Key], dict[str, str]]:
+        """Return the candidates that can be trained in a share of the time that is left, and why others are not."""
+        late: dict[str, str] = {}
         if math.isinf(share):
-            return list(keys)
+            return list(keys), late
         least = min((self._seconds(key) for key in self.records if self._recipe(key).trained), default=0.0)
         left, spent, found = share * (self.clock.left() - 1.2 * least), 0.0, list[Key]()
         for key in keys:
@@ -373,8 +382,8 @@ class Choice:
                 spent += seconds * len(splits)
                 found.append(key)
             elif key[0] not in {name for name, _ in self.records}:
-                self.left_out.setdefault(key[0], f"too little time was left; a run takes about {max(seconds, 1):.0f} s")
-        return found
+                late[key[0]] = f"too little time was left; a run takes about {max(seconds, 1):.0f} s"
+        return found, late
 
     def _splits_in_time(self, keys: Sequence[Key], count: int) -> int:
         if self.limit is None:

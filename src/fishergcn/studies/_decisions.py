@@ -22,6 +22,7 @@ from fishergcn.execution import Part, cost_of, count_cores, find_device
 from fishergcn.graph import Graph
 from fishergcn.models import Selection
 from fishergcn.splits import Split
+from fishergcn.studies._planning import splits_digest
 from fishergcn.training import TrainConfig, parse_method
 
 _FILE = "choice.json"
@@ -64,8 +65,7 @@ class Decisions:
 
     def __init__(self, folder: Path, graph: Graph, split: Split, arguments: Any) -> None:
         self._path = folder / _FILE
-        parts = [getattr(split, part).tolist() for part in ("train", "val", "test")]
-        text = json.dumps([graph.digest, split.name, parts, arguments], sort_keys=True)
+        text = json.dumps([graph.digest, splits_digest([split]), arguments], sort_keys=True)
         self._choice = hashlib.sha256(text.encode()).hexdigest()
         self._known: dict[str, Any] = {}
         if self._path.exists():

@@ -6,8 +6,8 @@ of class c for nodes of class d that were set aside, and b_c that of unlabeled n
 
     π = argmin_{π ≥ 0} ‖M π - b‖² + λ² ‖π - ρ‖²,
 
-normalized, where ρ are the shares among labeled nodes (Lipton et al., ICML 2018, with a ridge). Nodes of class c then
-count π_c / ρ_c.
+normalized, where ρ are the shares among labeled nodes (Lipton et al., ICML 2018, with a ridge λ that weakens as the N
+nodes set aside say more: 2/√N, at most 0.3). Nodes of class c then count π_c / ρ_c.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scipy import optimize, special
 from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.training import Score, score_of
 
-_RIDGE = 0.3
+_RIDGE, _LARGEST_RIDGE = 2.0, 0.3
 _DRAWS = 200
 _LEAST = 1e-12
 
@@ -44,8 +44,9 @@ def class_shares(judged: FloatArray, labels: IntArray, others: FloatArray) -> Fl
         return known
     there = [judged[labels == each].mean(axis=0) if known[each] else np.eye(classes)[each] for each in range(classes)]
     matrix, target = np.array(there).T, others.mean(axis=0)
-    both = np.vstack([matrix, _RIDGE * np.eye(classes)])
-    found, _ = optimize.nnls(both, np.concatenate([target, _RIDGE * known]))
+    ridge = min(_RIDGE / math.sqrt(len(labels)), _LARGEST_RIDGE)
+    both = np.vstack([matrix, ridge * np.eye(classes)])
+    found, _ = optimize.nnls(both, np.concatenate([target, ridge * known]))
     found = np.where(known > 0, found, 0.0)
     return np.asarray(found / found.sum()) if found.sum() > 0 else known
 

@@ -26,19 +26,24 @@ def inner_splits(graph: Graph, split: Split, count: int) -> list[Split]:
         raise InputError("the graph has no labels to learn from.")
     known = np.concatenate([split.train, split.val])
     parts: list[dict[str, list[int]]] = [{"train": [], "val": [], "test": []} for _ in range(count)]
-    for place, label in enumerate(np.unique(labels[known])):
+    unknown = known[labels[known] < 0]
+    if len(unknown):
+        raise InputError(f"split {split.name!r}: node {unknown[0]} has no label.")
+    single = 0  # how many classes had a single node left so far
+    for label in np.unique(labels[known]):
         members = np.random.default_rng([int(label), 2019]).permutation(known[labels[known] == label])
         learned = int((labels[split.train] == label).sum())
         left = len(members) - learned
         judging = min(left // 2, len(members) // count)
         for number, part in enumerate(parts):
             judges = members[number * judging : (number + 1) * judging]
-            if judging == 0 and left > 0 and (left > 1 or (place + number) % 2):  # a single one serves by turns
+            if judging == 0 and left > 0 and (left > 1 or (single + number) % 2):  # a single one serves by turns
                 judges = members[[number % len(members)]]
             others = np.random.default_rng([int(label), number]).permutation(np.setdiff1d(members, judges))
             part["train"] += others[:learned].tolist()
             part["val"] += others[learned:].tolist()
             part["test"] += judges.tolist()
+        single += left == 1
     made = [
         Split(
             f"{split.name} inner {number}",

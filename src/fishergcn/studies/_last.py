@@ -45,8 +45,7 @@ def final_model(choice: Choice, chosen: str, shares: Shares) -> TrainedModel:
             raise InputError(f"{choice.name_of(key)} was chosen, but training it on the split itself failed.")
     first = _model(choice, {key: each[:1] for key, each in found.items()}, wanted, chosen)
     every = _model(choice, found, wanted, chosen) if several else first
-    best = every if every.record.val_cross_entropy < first.record.val_cross_entropy else first
-    return _refitted(choice, best) if choice.refit else best
+    return every if every.record.val_cross_entropy < first.record.val_cross_entropy else first
 
 
 def _good(choice: Choice, key: Key, found: Sequence[Trained]) -> list[Trained]:
@@ -68,10 +67,10 @@ def _model(
             models.append(TrainedModel.from_records(choice.graph, [kept], choice.split))
             parts.append(shares[key] / len(runs))
             heats.append(temperature_of(arrays["outputs.val"], labels))
-    return models[0] if len(models) == 1 else Ensemble.from_models(models, parts, heats, kind=chosen)
+    return models[0] if len(models) == 1 else Ensemble.from_models(models, parts, heats, name=chosen)
 
 
-def _refitted(choice: Choice, model: TrainedModel) -> TrainedModel:
+def refitted(choice: Choice, model: TrainedModel) -> TrainedModel:
     """Train each network again on validation nodes too, all but one, up to the epoch that was best without them."""
     split = choice.split
     both = np.concatenate([split.train, split.val[1:]])

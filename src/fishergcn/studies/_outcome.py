@@ -11,13 +11,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import special
 
 from fishergcn._base.types import FloatArray
-from fishergcn.models import Candidate, Selection, TrainedModel
+from fishergcn.models import Candidate, Ensemble, Selection, TrainedModel
 from fishergcn.studies._candidates import words_of
 from fishergcn.studies._ensembles import Judged, Shares, nested
 from fishergcn.studies._honest import Honest, class_shares, estimated
 from fishergcn.studies._inner import known_homophily
+from fishergcn.training import temperature_of
 
 if TYPE_CHECKING:
     from fishergcn.studies._choice import Choice, Key
@@ -54,7 +56,17 @@ class Outcome:
         split, every = self.choice.split, np.ones(self.choice.graph.num_nodes, dtype=np.bool_)
         every[split.train] = every[split.val] = False
         found, labels = np.concatenate(self.predicted), np.concatenate(self.judged.labels_aside)
-        return class_shares(found, labels, self.model.probabilities()[every])
+        return class_shares(found, labels, self._calibrated()[every])
+
+    def _calibrated(self) -> FloatArray:
+        """Return the probabilities of the model at the temperature of its validation nodes, as those that judged it."""
+        probabilities, choice = self.model.probabilities(), self.choice
+        if isinstance(self.model, Ensemble):  # each member has its own already
+            return probabilities
+        key, labels = self._key(self.chosen), np.asarray(choice.graph.labels)[choice.split.val]
+        heat = temperature_of(choice.outputs[key, choice.split.name]["outputs.val"], labels)
+        found: FloatArray = special.softmax(np.log(np.maximum(probabilities, 1e-300)) / heat, axis=1)
+        return found
 
     def _estimated(self, found: list[FloatArray], other: list[FloatArray] | None = None) -> Honest:
         return estimated(self.choice.score, found, self.judged.labels_aside, self.classes, self.unlabeled, other)
@@ -115,12 +127,15 @@ class Outcome:
     def _common(self) -> float:
         return float(self.classes.max())
 
+    def _key(self, name: str) -> Key:
+        return next(key for key in self.choice.records if _full(key) == name)
+
     def _short(self, name: str) -> str:
-        return next(key[0] for key in self.choice.records if _full(key) == name)
+        return self._key(name)[0]
 
     def _candidates(self) -> Iterator[Candidate]:
         choice = self.choice
-        names = {key[0]: choice._recipe(key) for key in choice.records} | choice.recipe
+        names = choice.recipe | {key[0]: choice._recipe(key) for key in choice.records}
         for name, recipe in names.items():
             key, judged = self.best.get(name), self.own.get(name)
             words = words_of(recipe) + name.removeprefix(recipe.name)
@@ -133,7 +148,11 @@ class Outcome:
             found = estimated(choice.score, aside, judged.labels_aside, self.classes, self.unlabeled)
             losses = [judged.values({full: 1.0}, at)[1] for at in splits]
             runs = [record for each, some in choice.records.items() if each[0] == name for record in some.values()]
-            settings = dict(recipe.settings) | dict(choice.preparations.get(key[1], {}))
+            config = choice.config(key).to_dict()
+            differing = dict.fromkeys([*recipe.settings, *choice.preparations.get(key[1], ())])
+            if config["class_weight"] != choice.general.class_weight:
+                differing["class_weight"] = None
+            settings = {each: config[each] for each in differing}
             yield Candidate(
                 name, recipe.method, settings, words, found.value, found.low, found.high, float(np.mean(losses)),
                 len(judged.labels), sum(record.seconds for record in runs), self.shares.get(full, 0.0),

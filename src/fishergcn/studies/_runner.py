@@ -9,7 +9,6 @@ from collections.abc import Generator, Iterable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 from fishergcn._base.checks import check_choice
 from fishergcn._base.files import make_folder
@@ -49,39 +48,30 @@ def run(
 
     Parameters
     ----------
-    plan
-        See :func:`make_plan`.
-    folder
-        Of the database. One that holds runs of another plan, a model or a search is refused.
+    plan, folder
+        See :func:`make_plan`; and that of the database. One that holds runs of another plan, a model or a search is refused.
     device, workers
         ``"auto"``, ``"cpu"`` or ``"cuda"``; and how many processes on the CPU, by default as many as it has cores.
     cluster
         The address of a Ray cluster, or ``"auto"`` for the one this machine belongs to.
     tensorboard
         A folder to write learning curves to.
-    listener
-        Receives progress events.
-    command
-        The command line, to be kept with the plan.
+    listener, command
+        What receives progress events; and the command line, to be kept with the plan.
     measure
-        What makes the records, where ``plan.measure`` is a name of your own: a function on the top level of a module.
-        Its jobs have one run each and the options of their cell in ``job.task``; ``workers`` may share a GPU.
-    keep_weights
-        The splits whose runs' weights are written to ``folder/weights``, where :func:`kept_weights` finds them.
-    keep_outputs
-        Write the logits of validation and test nodes of all runs there, too.
+        What makes the records, where ``plan.measure`` is a name of your own: a function on the top level of a module,
+        whose jobs have one run each and the options of their cell in ``job.task``.
+    keep_weights, keep_outputs
+        The splits whose runs' weights are written to ``folder/weights``, where :func:`kept_weights` finds them; and
+        whether the logits of validation and test nodes of all runs are.
     executor
         Where to run, instead of ``device``, ``workers`` and ``cluster``; it stays open.
 
     Returns
     -------
     Runs
-        All runs, open for reading; with ``counts()`` of those that are ok, diverged or failed.
-
-    Raises
-    ------
-    StopWork
-        On SIGINT or SIGTERM, after what had ended was written down.
+        All runs, open for reading; with ``counts()`` of those that are ok, diverged or failed. On SIGINT or SIGTERM it
+        raises :class:`StopWork`, after what had ended was written down.
 
     Examples
     --------
@@ -99,10 +89,10 @@ def run(
         measure, form = _MEASURES[check_choice("plan.measure", plan.measure, tuple(_MEASURES))]
     kept = frozenset(keep_weights)
     curves = None if tensorboard is None else _CurveWriter(tensorboard)
-    given = executor is not None
+    place = contextlib.ExitStack()
     if executor is None:
         executor = choose_executor(device, workers, cluster, on_epoch=listener.epoch, keep_going=True, shared=True)
-    place: Any = contextlib.nullcontext() if given else contextlib.closing(executor)
+        place.enter_context(contextlib.closing(executor))
     # Signals after the executor: a library that it starts may bring handlers of its own.
     with Signals() as signals, place, _opened(folder) as store:
         store.begin(plan, command=command, created=datetime.now(timezone.utc).isoformat(timespec="seconds"))

@@ -220,7 +220,8 @@ class _Penalty(torch.autograd.Function):
 def consistency(logits: Tensor, runs: int, temperature: float) -> Tensor:
     """Return the mean over nodes and samples of ‖p_m - sharpen(p̄, τ)‖² of each run, shape (R,).
 
-    p̄ is the mean of the M predictions, sharpen(p̄, τ) ∝ p̄^{1/τ}; no gradient flows through it.
+    p̄ is the mean of the M predictions, sharpen(p̄, τ) ∝ p̄^{1/τ}; no gradient flows through it. This is the consistency
+    term of GRAND (Feng et al., NeurIPS 2020).
     """
     predictions = torch.softmax(logits.view(len(logits), runs, -1, logits.shape[2]), dim=-1)
     target = predictions.detach().mean(2, keepdim=True) ** (1.0 / temperature)

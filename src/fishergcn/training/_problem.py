@@ -15,7 +15,7 @@ from scipy import sparse
 from torch import Tensor
 
 from fishergcn._base.reprs import one_line
-from fishergcn._base.types import AnyArray, CSRArray, FloatArray, IntArray
+from fishergcn._base.types import AnyArray, CSRArray, FeatureMatrix, FloatArray, IntArray
 from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
 from fishergcn.nn import Dropout, Features, FeatureScaling, Parameter, View, make_features, ready_features, with_links
@@ -113,13 +113,13 @@ class Problem:
         return keys_of(self.dataset, [(run.split.name, run.seed) for run in runs])
 
     @cached_property
-    def inputs(self) -> Any:
+    def inputs(self) -> FeatureMatrix:
         """What the network reads of each node, before it is scaled."""
         return network_inputs(self.graph, self.config)
 
     def features(self, device: torch.device | str = "cpu", rows: IntArray | None = None) -> Features:
         """Return the features, or some rows of them, as the network reads them."""
-        given = self.inputs
+        given: Any = self.inputs
         if self.scaled is not None and rows is None:
             return ready_features(self.scaled, device, self.dtype)
         return make_features(
@@ -132,10 +132,13 @@ class Problem:
         return FeatureScaling.learn(self.inputs, self.config.scaling)
 
 
-def network_inputs(graph: Graph, config: TrainConfig) -> Any:
+def network_inputs(graph: Graph, config: TrainConfig) -> FeatureMatrix:
     """Return what a network reads of each node, before it is scaled: X, or [X, A] with ``links_as_features``."""
-    given: Any = graph.features
-    return with_links(given, graph.adjacency) if config.links_as_features else given
+    found: Any = graph.features
+    if config.links_as_features:
+        found = with_links(found, graph.adjacency)
+    made: FeatureMatrix = found
+    return made
 
 
 def input_size(graph: Graph, config: TrainConfig) -> int:
