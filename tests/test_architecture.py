@@ -56,7 +56,6 @@ CIRCLES: dict[tuple[str, str], str] = {
 IDEAS: dict[str, str] = {
     "_kernels/cpu_streams.py": "kernels are apart from what they compute",
     "_kernels/cuda_streams.py": "kernels are apart from what they compute",
-    "cli/compare.py": "one file a command",
     "training/_work.py": "how much is tried depends on it: apart from what measures time or memory",
     "cli/doctor.py": "one file a command",
     "cli/geometry_links.py": "one file a command",
