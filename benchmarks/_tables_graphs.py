@@ -153,6 +153,16 @@ def graphs(record: Record) -> str:
     return "\n\n".join([markdown(["test accuracy, %", *found], rows), said, "\n".join(lines)])
 
 
+def large_fit(record: Record) -> str:
+    """One row: what fit does on a large planted graph, beside what reads no features or no links."""
+    columns = ("accuracy", "label_propagation", "logistic_regression")
+    row = [f"{record['nodes']:,}", f"{record['links']:,}", ", ".join(record["members"])]
+    row += [f"{100 * record[name]:.1f}" for name in columns]
+    row += [against(record["seconds"], 900, at_least=False), against(record["peak_memory_gb"], 8, at_least=False)]
+    heads = ["nodes", "links", "chosen", "fit, %", "label propagation, %", "logistic regression, %", "seconds", "GB"]
+    return markdown(heads, [row])
+
+
 def _is_peer(value: object) -> bool:
     return isinstance(value, dict) and "seconds" in value
 

@@ -19,7 +19,16 @@ from pathlib import Path
 from _markdown import Record, machine_line
 from _process import RESULTS
 from _tables_cost import cost, cost_gpu, extrapolation, largest, startup
-from _tables_graphs import directions, distances, graphs, natural_gradient, perturbed_product, preprocessing, spectrum
+from _tables_graphs import (
+    directions,
+    distances,
+    graphs,
+    large_fit,
+    natural_gradient,
+    perturbed_product,
+    preprocessing,
+    spectrum,
+)
 from _tables_training import (
     gpu,
     gpu_table,
@@ -54,6 +63,7 @@ TABLES: dict[str, Callable[[Record], str]] = {
         roofline_gpu,
         startup,
         graphs,
+        large_fit,
         cost,
         cost_gpu,
         largest,

@@ -62,7 +62,7 @@ def models() -> list[TrainedModel]:
 
 @pytest.fixture(scope="module")
 def both(models) -> Ensemble:
-    return Ensemble.from_models(models, SHARES, HEATS, kind="weighted mean")
+    return Ensemble.from_models(models, SHARES, HEATS, name="weighted mean")
 
 
 @pytest.fixture

@@ -70,8 +70,8 @@ class TestEqualsFullBatch:
             np.testing.assert_allclose(found.curves[name], values, rtol=1e-11, err_msg=name)
         for name in score_fields():
             assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-11)
-        for name, weight in found.weights.items():
-            np.testing.assert_allclose(weight, expected.weights[name], atol=1e-11)
+        for one, other in zip(found.weights.values(), expected.weights.values(), strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-11)
         np.testing.assert_allclose(found.shape, expected.shape, rtol=1e-11)
         assert (found.identity, found.config) == (expected.identity, expected.config)
 
@@ -86,8 +86,8 @@ class TestEqualsFullBatch:
         found = train_batches(graph, method, split, config=config, batch_size=45, fanout=(-1, -1), keep_weights=True)
         for name, values in expected.curves.items():
             np.testing.assert_allclose(found.curves[name], values, rtol=1e-10, err_msg=name)
-        for name, weight in found.weights.items():
-            np.testing.assert_allclose(weight, expected.weights[name], atol=1e-10)
+        for one, other in zip(found.weights.values(), expected.weights.values(), strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-10)
         [plain] = train(graph, method, split, config=TrainConfig.from_dict(config.to_dict() | {"radius": 0.0}))
         assert plain.curves["train_loss"] != expected.curves["train_loss"]
 
@@ -108,8 +108,8 @@ class TestEqualsFullBatch:
         [expected] = train(graph, "gcn-x3", split, config=config, keep_weights=True)
         found = train_batches(graph, "gcn-x3", split, config=config, batch_size=45, fanout=(-1, -1), keep_weights=True)
         np.testing.assert_allclose(found.curves["train_loss"], expected.curves["train_loss"], rtol=1e-10)
-        for name, weight in found.weights.items():
-            np.testing.assert_allclose(weight, expected.weights[name], atol=1e-10)
+        for one, other in zip(found.weights.values(), expected.weights.values(), strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-10)
         for name in score_fields():
             assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-9)
 

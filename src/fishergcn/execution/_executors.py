@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import os
 import queue
@@ -243,7 +242,7 @@ class ProcessExecutor:
                     records = [RunRecord.from_dict(values) for values in answer["records"]]
                     if weights is not None:
                         records = [
-                            dataclasses.replace(each, weights=read_arrays(weights / f"{place}.npz"))
+                            each.with_arrays(read_arrays(weights / f"{place}.npz"))
                             for place, each in enumerate(records)
                         ]
                     yield records

@@ -7,7 +7,6 @@ this package.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
@@ -106,7 +105,7 @@ class RayExecutor:
     def _parts(self, job: Job, task: Any) -> list[list[RunRecord]]:
         try:
             return [
-                [dataclasses.replace(RunRecord.from_dict(values), weights=weights) for values, weights in part]
+                [RunRecord.from_dict(values).with_arrays(weights) for values, weights in part]
                 for part in ((zip(json.loads(text), arrays, strict=True)) for text, arrays in self._ray.get(task))
             ]
         except Exception as error:
@@ -135,7 +134,7 @@ def _train_arrays(
     job = Job(_problem(key, arrays), chosen, keep_weights, find_measure(measure), json.loads(task))
     device = torch.device("cuda" if gpu else "cpu")
     return [
-        (json.dumps([record.to_dict() for record in records]), [record.weights for record in records])
+        (json.dumps([record.to_dict() for record in records]), [record.arrays() for record in records])
         for _, records in LocalExecutor(device).run([job])
     ]
 

@@ -63,7 +63,7 @@ def main() -> None:
             for records in job.measure(job, device, leave_with_parent):
                 for index, record in enumerate(records):
                     if record.weights is not None:
-                        np.savez(Path(weights) / f"{index}.npz", **dict[str, Any](record.weights))
+                        np.savez(Path(weights) / f"{index}.npz", **dict[str, Any](record.arrays()))
                 answer({"records": [record.to_dict() for record in records]})
             answer({})
         except FisherGCNError as error:

@@ -60,12 +60,12 @@ def refit(
     found, heats = [], []
     for each in members:
         [record] = train(graph, each.record.method, chosen, [each.record.seed], each.config, **place)
-        if record.status != "ok" or record.weights is None:
+        if record.status != "ok" or record.outputs is None:
             raise InputError(
                 f"training {each.record.method} again failed ({record.status}); the old model is as it was."
             )
         found.append(TrainedModel.from_records(graph, [record], chosen))
-        heats.append(temperature_of(record.weights["outputs.val"], np.asarray(graph.labels)[chosen.val]))
+        heats.append(temperature_of(record.outputs["val"], np.asarray(graph.labels)[chosen.val]))
     made = found[0]
     if isinstance(model, Ensemble):
         made = Ensemble.from_models(found, model.shares, heats, name=str(model.record.extra.get("kind", "mean")))

@@ -63,7 +63,7 @@ def _model(
     models, parts, heats = list[TrainedModel](), list[float](), list[float]()
     for key, runs in found.items():
         for record, arrays in runs:
-            kept = dataclasses.replace(record, weights=arrays)
+            kept = record.with_arrays(arrays)
             models.append(TrainedModel.from_records(choice.graph, [kept], choice.split))
             parts.append(shares[key] / len(runs))
             heats.append(temperature_of(arrays["outputs.val"], labels))

@@ -49,7 +49,8 @@ def run(
     Parameters
     ----------
     plan, folder
-        See :func:`make_plan`; and that of the database. One that holds runs of another plan, a model or a search is refused.
+        See :func:`make_plan`; and that of the database. One that holds runs of another plan, a model or a search is
+        refused.
     device, workers
         ``"auto"``, ``"cpu"`` or ``"cuda"``; and how many processes on the CPU, by default as many as it has cores.
     cluster
@@ -121,7 +122,7 @@ def _write_weights(
     for record in records:
         arrays = {
             name: each
-            for name, each in (record.weights or {}).items()
+            for name, each in record.arrays().items()
             if (outputs if name.startswith("outputs.") else record.split in kept)
         }
         if record.status == "ok" and arrays:

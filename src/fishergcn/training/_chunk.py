@@ -256,7 +256,7 @@ class _Finals:
                 epochs=int(history.epochs[at]),
                 curves=history.curves(at),
                 shape=[] if shapes is None else shapes[at].tolist(),
-                weights=kept[at] or None,
+                arrays=kept[at],
             )
             for at, (run, broken) in enumerate(zip(trainer.runs, history.diverged, strict=True))
         ]
@@ -307,21 +307,28 @@ def untrained(
             {name: float(values[at]) for name, values in found.items()},
             device_name(device),
             seconds,
-            weights=kept[at] if keep_weights else None,
+            arrays=kept[at] if keep_weights else {},
         )
         for at, run in enumerate(runs)
     ]
 
 
 def make_record(
-    problem: Problem, run: Run, scores: dict[str, float], device: str = "", seconds: float = 0.0, **more: Any
+    problem: Problem,
+    run: Run,
+    scores: dict[str, float],
+    device: str = "",
+    seconds: float = 0.0,
+    *,
+    arrays: Mapping[str, AnyArray] | None = None,
+    **more: Any,
 ) -> RunRecord:
-    """Return the record of a run with what ``more`` says of it."""
+    """Return the record of a run with its weights and outputs, and with what ``more`` says of it."""
     calibrated = f"val_{CALIBRATED}"
     extra = {name: value for name, value in scores.items() if name == calibrated and math.isfinite(value)}
     known = {name: value for name, value in scores.items() if name != calibrated}
     values = {"status": "ok", "epochs": 0, "curves": {}, "shape": [], "extra": extra, "scores": known, **more}
-    return RunRecord(
+    found = RunRecord(
         dataset=problem.dataset,
         method=problem.method.name,
         split=run.split.name,
@@ -333,3 +340,4 @@ def make_record(
         graph_digest=problem.graph.digest,
         **values,
     )
+    return found.with_arrays(arrays)

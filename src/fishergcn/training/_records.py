@@ -54,9 +54,11 @@ class RunRecord:
         What a measure other than training adds, as plain values: of an attack its name, its level and its size.
     weights
         What was tested, if it was asked for: the arrays of the network by name (W^l as ``weights.l``, a bias b^l as
-        ``biases.l``, …); of a method that trains nothing, as ``train``, the nodes that it learned from; and the logits
-        of validation and test nodes, in the order of the split, as ``outputs.val`` and ``outputs.test``, unless it was
-        trained in mini-batches. Not part of the record's plain values.
+        ``biases.l``, …); of a method that trains nothing, as ``train``, the nodes that it learned from. Not part of the
+        record's plain values.
+    outputs
+        With the weights, unless it was trained in mini-batches: the logits of validation and test nodes, in the order
+        of the split, as ``val`` and ``test``. Not part of the record's plain values.
 
     Examples
     --------
@@ -87,6 +89,7 @@ class RunRecord:
     graph_digest: str
     extra: dict[str, Any] = field(default_factory=dict)
     weights: Mapping[str, AnyArray] | None = field(default=None, repr=False, compare=False)
+    outputs: Mapping[str, AnyArray] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         known = {name: value for name, value in self.scores.items() if not math.isnan(value)}
@@ -107,6 +110,18 @@ class RunRecord:
             f"RunRecord({self.dataset!r}, {self.method!r}, {self.split!r}, seed={self.seed}, status={self.status!r}, "
             f"epochs={self.epochs}, val_accuracy={self.val_accuracy:.4f}, test_accuracy={self.test_accuracy:.4f})"
         )
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Return weights and outputs by one name each, as they travel between processes and lie in files."""
+        outputs = {f"{_OUTPUTS}{name}": each for name, each in (self.outputs or {}).items()}
+        return {**(self.weights or {}), **outputs}
+
+    def with_arrays(self, arrays: Mapping[str, AnyArray] | None) -> RunRecord:
+        """Undo :meth:`arrays`."""
+        known = arrays or {}
+        outputs = {name.removeprefix(_OUTPUTS): each for name, each in known.items() if name.startswith(_OUTPUTS)}
+        weights = {name: each for name, each in known.items() if not name.startswith(_OUTPUTS)}
+        return dataclasses.replace(self, weights=weights or None, outputs=outputs or None)
 
     @property
     def identity(self) -> tuple[str, str, str, int]:
@@ -143,8 +158,11 @@ class RunRecord:
 
 
 _PARTS = ("test_", "val_")
+_OUTPUTS = "outputs."
 _FIELDS = {
-    each.name: str(each.type) for each in dataclasses.fields(RunRecord) if each.name not in ("scores", "weights")
+    each.name: str(each.type)
+    for each in dataclasses.fields(RunRecord)
+    if each.name not in ("scores", "weights", "outputs")
 }
 
 
