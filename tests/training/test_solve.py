@@ -15,7 +15,6 @@ from fishergcn.models import load_model
 from fishergcn.splits import Split
 from fishergcn.studies import CANDIDATES
 from fishergcn.training import Sizes, _solve, held_bytes, parse_method, work_of
-from fishergcn.training._solve import SHARPNESS, conjugate_gradients
 
 EXACT = TrainConfig(dtype="float64", scaling="none", bias=True, weight_decay=5e-3)
 SPLIT = Split("one", range(30), range(30, 45), range(45, 60))
@@ -57,7 +56,7 @@ def oracle(graph: Graph, split: Split, shares: np.ndarray, decay: float, bias: b
 def check(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
     assert found.keys() == expected.keys()
     for name, each in expected.items():
-        np.testing.assert_allclose(found[name] / SHARPNESS, each, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(found[name] / _solve.SHARPNESS, each, rtol=0, atol=1e-6)
 
 
 def even(split: Split = SPLIT) -> np.ndarray:
@@ -102,10 +101,10 @@ def test_a_class_without_training_nodes_has_no_weights(bias):
 def test_one_class_alone_is_always_predicted():
     split = Split("one class", [0, 3, 6], SPLIT.val, SPLIT.test)
     with pytest.warns(UserWarning, match="no training node of class"):
-        found = solved(split=split)
         [record] = train(GRAPH, "linear", split, 1, EXACT, device="cpu", keep_weights=True)
+    found = record.weights
     assert not any(np.any(found[f"weights.{steps}"]) for steps in range(3))
-    np.testing.assert_allclose(found["biases.0"], [SHARPNESS, 0, 0])
+    np.testing.assert_allclose(found["biases.0"], [_solve.SHARPNESS, 0, 0])
     assert set(record.outputs["test"].argmax(axis=1)) == {0}
 
 
@@ -144,12 +143,12 @@ def test_conjugate_gradients_stop_at_the_residual():
     rng = np.random.default_rng(0)
     square = rng.normal(size=(20, 20))
     matrix, wanted = torch.tensor(square @ square.T + np.eye(20)), torch.tensor(rng.normal(size=20))
-    found, residual = conjugate_gradients(matrix.mv, wanted, 1e-9, 1000)
+    found, residual = _solve.conjugate_gradients(matrix.mv, wanted, 1e-9, 1000)
     assert residual <= 1e-9
     torch.testing.assert_close(found, torch.linalg.solve(matrix, wanted), rtol=0, atol=1e-6)
-    _, early = conjugate_gradients(matrix.mv, wanted, 1e-9, 3)
+    _, early = _solve.conjugate_gradients(matrix.mv, wanted, 1e-9, 3)
     assert 1e-9 < early < 1
-    assert conjugate_gradients(matrix.mv, torch.zeros(20, dtype=torch.float64), 1e-9, 1000)[1] == 0.0
+    assert _solve.conjugate_gradients(matrix.mv, torch.zeros(20, dtype=torch.float64), 1e-9, 1000)[1] == 0.0
 
 
 def test_it_is_the_first_network_that_fit_tries():
