@@ -140,7 +140,8 @@ def test_from_python(files, graph, tmp_path):
 def test_in_fit_and_compare(files, graph, tmp_path):
     for name in ("my_network", "my_score"):
         importlib.import_module(name)
-    chosen = fit(graph, SPLIT, "cpu", methods=["majority", "twohops", "mlp"], workers=2, folder=tmp_path / "fit")
+    chosen = fit(graph, SPLIT, "cpu", methods=["majority", "twohops", "mlp"], workers=2, folder=tmp_path / "fit",
+                 ensemble=False)  # fmt: skip
     assert {each.name for each in chosen.selection.candidates} == {"majority", "twohops", "mlp"}
     assert chosen.selection.chosen == "twohops"  # links join like nodes, and features are noisy
     plan = studies.make_comparison([graph], ["twohops-x3"], splits=[SPLIT], seeds=2, config=CONFIG)

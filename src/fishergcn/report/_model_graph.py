@@ -82,9 +82,9 @@ def _draw_degrees(facts: GraphFacts) -> Chart:
 
 
 def has_derivatives(model: TrainedModel) -> bool:
-    """Say whether there is one network that reads the links."""
+    """Say whether there is one network that reads the links, by a symmetric matrix."""
     try:
-        model.check_network(links=True)
+        model.check_network(links=True, symmetric=True)
     except InputError:
         return False
     return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -88,14 +89,13 @@ def recipes_of(methods: Sequence[str] | None, fixed: Mapping[str, Any]) -> tuple
     if methods is not None:
         names = dict.fromkeys(parse_method(name).name for name in methods)
         return tuple(Recipe(name, name) for name in names)
-    # A candidate whose network is fixed to something else would be another one, which is there already.
-    return tuple(
-        each
-        for each in CANDIDATES
-        if all(
-            _plain(fixed.get(name, value)) == _plain(value) for name, value in each.settings.items() if name in _SHAPE
-        )
-    )
+    found: dict[str, Recipe] = {}
+    for each in CANDIDATES:
+        settled = {name: _plain(fixed.get(name, value)) for name, value in each.settings.items()}
+        # A network that is fixed to something else would be another one, which is there already.
+        if all(settled[name] == _plain(each.settings[name]) for name in _SHAPE if name in settled):
+            found.setdefault(json.dumps([each.method, settled]), each)
+    return tuple(found.values())
 
 
 def _plain(value: Any) -> Any:

@@ -59,7 +59,7 @@ def _columns(runs: Runs) -> dict[str, str]:
     columns = {"cell": "str"}
     for field in dataclasses.fields(RunRecord):
         columns |= scores if field.name == "scores" else {field.name: str(field.type)}
-    return {name: kind for name, kind in columns.items() if name != "weights"}
+    return {name: kind for name, kind in columns.items() if name not in ("weights", "outputs")}
 
 
 def _write_csv(path: Path, columns: Mapping[str, str], rows: Iterator[dict[str, Any]]) -> int:

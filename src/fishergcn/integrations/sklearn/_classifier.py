@@ -29,7 +29,7 @@ from fishergcn.integrations.sklearn._table import (
     same_rows,
     without_validation,
 )
-from fishergcn.models import TrainedModel
+from fishergcn.models import Ensemble, TrainedModel
 from fishergcn.splits import Split, held_out
 from fishergcn.studies import CANDIDATES, fit
 from fishergcn.training import TrainConfig, parse_method
@@ -221,9 +221,10 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
         graph = Graph(self.graph_, self._scaling.apply(X), labels, name="estimator")
         self.model_ = self._trained(graph, config, weight)
 
-        [record] = self.model_.records
+        single = self.model_.members[0] if isinstance(self.model_, Ensemble) else self.model_
+        [record] = single.records
         self.selection_ = self.model_.selection
-        self.weights_ = {name: each[0].cpu().numpy() for name, each in self.model_.weights.items()}
+        self.weights_ = {name: each[0].cpu().numpy() for name, each in single.weights.items()}
         self.n_iter_ = record.epochs
         self.loss_curve_ = record.curves.get("train_loss", [])
         self.validation_curve_ = [] if self.validation_fraction is None else record.curves.get("val_accuracy", [])
