@@ -101,7 +101,7 @@ def test_another_score_is_named(tmp_path):
 
 
 def test_refusals(tmp_path, monkeypatch):
-    with pytest.raises(InputError, match=r"^score must be one of accuracy, .*, got 'luck'\.$"):
+    with pytest.raises(InputError, match=r"^--score must be one of accuracy, .*, got 'luck'\.$"):
         run(*QUICK, "--score", "luck", "--out", tmp_path / "none")
     assert not (tmp_path / "none").exists()
     done = CliRunner().invoke(app, ["tune", *QUICK, "--grid", "fine", "--out", str(tmp_path)])
