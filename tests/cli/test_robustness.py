@@ -155,5 +155,7 @@ def test_another_score_is_named_on_the_terminal_and_on_the_page(path, tmp_path):
     assert "test cross entropy" in page.lower()
     assert "accuracy" not in page.lower()
     assert "points" not in page
-    with pytest.raises(InputError, match=r"^--score must be one of accuracy, cross_entropy under attack, got 'macro_f1'"):
+    with pytest.raises(
+        InputError, match=r"^--score must be one of accuracy, cross_entropy under attack, got 'macro_f1'"
+    ):
         CliRunner().invoke(app, ["robustness", *map(str, few), "--score", "macro-f1"], catch_exceptions=False)

@@ -12,7 +12,7 @@ from fishergcn.errors import InputError
 from fishergcn.studies import RunStore, export, open_runs
 from fishergcn.training import RunRecord, score_fields
 
-FIELDS = [field.name for field in dataclasses.fields(RunRecord) if field.name != "weights"]
+FIELDS = [field.name for field in dataclasses.fields(RunRecord) if field.name not in ("weights", "outputs")]
 COLUMNS = ["cell", *FIELDS[:6], *score_fields(), *FIELDS[7:]]
 
 
