@@ -41,7 +41,7 @@ from fishergcn.training import (
     work_of,
 )
 
-_WORK = 120.0  # of all candidates together, in seconds of a usual core: see training.work_of
+_WORK = 105.0  # of all candidates together, in seconds of a usual core: see training.work_of
 _PREPARING, _TRYING = 0.15, 0.45  # the shares of it that preparations and candidates may take
 _ENOUGH = 1000  # nodes that judge, over all inner splits, which tell candidates apart
 _FEWEST, _MOST = 3, 5  # inner splits
