@@ -10,7 +10,7 @@ import numpy as np
 
 from fishergcn._base.imports import require
 from fishergcn._base.types import AnyArray
-from fishergcn.integrations.sklearn._table import known_labels
+from fishergcn.integrations.sklearn._table import known_labels, marked
 
 metrics: Any = require("sklearn.metrics", extra="sklearn", purpose="labeled_scorer")
 
@@ -44,7 +44,7 @@ def labeled_scorer(scoring: str | Callable[..., float] = "accuracy") -> Callable
 
 
 def _score(scorer: Callable[..., float], estimator: Any, X: Any, y: Any, **options: Any) -> float:
-    y = np.asarray(y)
+    y = np.asarray(marked(y))
     known = known_labels(y)
     weight = options.pop("sample_weight", None)
     if weight is not None:
