@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import io
-import re
 import warnings
-from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,12 +16,13 @@ pytest.importorskip("sklearn")
 import joblib
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.metrics import f1_score
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from fishergcn.integrations.sklearn import FisherGCNClassifier, labeled_scorer
+from fishergcn.integrations.sklearn import FisherGCNClassifier, hidden_label_scores, labeled_scorer
 
 QUICK = {"max_epochs": 30, "samples": 2, "hidden": (16,), "learning_rate": 0.05}
 EXPECTED_FAILURES = {
@@ -320,20 +318,28 @@ def test_it_works_in_a_pipeline_a_search_and_a_file(blobs) -> None:
 def test_a_given_graph_does_not_follow_a_search(blobs) -> None:
     X, y, _ = blobs
     graph = sparse.csr_array(sparse.eye_array(90, k=1) + sparse.eye_array(90, k=-1))
-    message = "has rows, 60, got 90; cross-validation takes rows out of X but not out of graph: hide labels by -1"
+    message = "has rows, 60, got 90; cross-validation takes rows out of X but not out of graph: hidden_label_scores"
     with pytest.raises(InputError, match=message):
         cross_val_score(FisherGCNClassifier(graph=graph, **QUICK), X, y, cv=3, error_score="raise")
 
 
-def test_cross_validation_of_the_guide_runs(blobs) -> None:
-    X, _, partly = blobs
-    page = Path(__file__).resolve().parents[2] / "docs" / "guide_sklearn.md"
-    [code] = re.findall(r"^```python\n([^`]*StratifiedKFold[^`]*)^```$", page.read_text("utf-8"), flags=re.MULTILINE)
-    adjacency = FisherGCNClassifier(**QUICK).fit(X, partly).graph_
-    found = {"FisherGCNClassifier": partial(FisherGCNClassifier, **QUICK), "X": X, "y": partly, "adjacency": adjacency}
-    exec(code.replace("StratifiedKFold(5", "StratifiedKFold(3"), found)
-    assert len(found["accuracies"]) == 3
-    assert np.mean(found["accuracies"]) > 0.8
+@pytest.mark.parametrize("kind", ["integers", "text", "NaN", "unsigned"])
+def test_labels_are_hidden_fold_by_fold(blobs, kind) -> None:
+    """All rows stay: what is fitted and asked is what a loop over the folds would."""
+    X, y, partly = blobs
+    graph = FisherGCNClassifier(**QUICK).fit(X, partly).graph_
+    estimator = FisherGCNClassifier(graph, random_state=0, **QUICK)
+    partly = y.copy() if kind in ("unsigned", "text") else np.where(np.arange(90) < 45, y, -1)
+    labeled, expected = np.flatnonzero(partly >= 0), []
+    for _, fold in StratifiedKFold(3).split(labeled, partly[labeled]):
+        hidden, test = partly.copy(), labeled[fold]
+        hidden[test] = -1
+        found = clone(estimator).fit(X, hidden).transduction_
+        expected.append(f1_score(y[test], found[test], average="macro"))
+    forms = {"unsigned": partly.astype(np.uint8), "text": np.array(list("abc"))[partly]}
+    given = forms.get(kind, np.where(partly < 0, np.nan, partly) if kind == "NaN" else partly)
+    np.testing.assert_allclose(hidden_label_scores(estimator, X, given, cv=3, scoring="f1_macro"), expected)
+    assert not hasattr(estimator, "model_")
 
 
 def test_more_neighbors_than_rows_are_announced(blobs) -> None:

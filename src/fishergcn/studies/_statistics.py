@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
@@ -174,23 +174,6 @@ def _gap(ours: Estimate | None, theirs: float | None) -> float | None:
     return float((ours.mean - theirs) / ours.standard_error)
 
 
-@overload
-def compare(runs: Runs, metric: str = "test_accuracy") -> list[Comparison]: ...
-
-
-@overload
-def compare(
-    runs: Graph,
-    methods: str | Sequence[str],
-    metric: str = "test_accuracy",
-    *,
-    folder: str | Path | None = None,
-    device: str = "auto",
-    workers: int | None = None,
-    **planned: Any,
-) -> list[Comparison]: ...
-
-
 def compare(
     runs: Runs | Graph,
     methods: str | Sequence[str] | None = None,
@@ -210,10 +193,9 @@ def compare(
     runs
         See :func:`open_runs`; or a graph, on which the methods are run first, as ``fishergcn compare`` does.
     methods
-        On a graph: those to compare. Their references are added.
+        On a graph: those to compare. Their references are added. With runs, the metric may stand here.
     metric
         A score by its name, such as ``"macro_f1"``, on the test nodes; with ``"val_"`` before it on validation nodes.
-        After ``runs`` it may come second.
     folder, device, workers
         On a graph: where to keep the runs, and where to make them, as in :func:`run`. Without a folder they are not
         kept.

@@ -69,7 +69,7 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
         The graph between the rows of X, in their order: a symmetric, non-negative matrix, sparse or dense, or an
         object of which the links and weights are read. None is "knn": rows are linked if one is among the
         ``n_neighbors`` nearest of the other. A given graph does not follow when ``cross_val_score`` or
-        ``GridSearchCV`` take rows out of X; they need the kNN graph.
+        ``GridSearchCV`` take rows out of X; :func:`hidden_label_scores` hides labels instead.
     method : str
         ``gcn``, or another that :func:`fishergcn.train` takes, such as ``gcn-t``, ``fishergcn-t`` or ``mlp``, which
         does not read the graph. ``"auto"`` lets :func:`fishergcn.fit` choose, by labels that it holds out; without
@@ -322,7 +322,7 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
         if self.graph_.shape[0] != X.shape[0]:
             raise InputError(
                 f"graph must have as many nodes as X has rows, {X.shape[0]}, got {self.graph_.shape[0]}; "
-                "cross-validation takes rows out of X but not out of graph: hide labels by -1 instead."
+                "cross-validation takes rows out of X but not out of graph: hidden_label_scores hides labels instead."
             )
 
     def _logits(self, X: Any, links: Any) -> Tensor:
