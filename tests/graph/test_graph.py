@@ -57,6 +57,14 @@ class TestCounts:
     def test_repr(self):
         assert repr(Graph(PATH, name="path")) == "<Graph 'path': 3 nodes, 2 links, 0 features, 0 classes>"
 
+    @pytest.mark.parametrize("name", ["from_scipy", "from_numpy", "from_nx"])
+    def test_a_constructor_that_does_not_exist_leads_to_those_that_do(self, name):
+        message = rf"no attribute '{name}'; matrices of SciPy and NumPy go to Graph\(adjacency, .* Graph.from_networkx,"
+        with pytest.raises(AttributeError, match=message):
+            getattr(Graph, name)
+        with pytest.raises(AttributeError, match=r"^Graph has no attribute 'edges'\.$"):
+            _ = Graph.edges
+
     def test_table_for_notebooks(self):
         names = [f"class {code}" for code in range(12)]
         hostile = Graph(np.ones((13, 13)), labels=[*range(12), -1], class_names=["<i>a", *names[1:]], name="<b>\x1b")

@@ -44,7 +44,20 @@ if TYPE_CHECKING:
 SelfLinks: TypeAlias = Literal["keep", "drop"]
 
 
-class Graph:
+class _Constructors(type):
+    """Names the constructors where one is asked for that does not exist."""
+
+    if not TYPE_CHECKING:  # for type checkers any name would exist
+
+        def __getattr__(cls, name: str) -> Any:
+            known = [f"Graph.{each}" for each in vars(cls) if each.startswith("from_")]
+            hint = (
+                f"; matrices of SciPy and NumPy go to Graph(adjacency, features, labels), others to {', '.join(known)}"
+            )
+            raise AttributeError(f"Graph has no attribute {name!r}{hint if name.startswith('from') else ''}.")
+
+
+class Graph(metaclass=_Constructors):
     """An undirected, weighted graph with optional node features and labels.
 
     Parameters
