@@ -66,7 +66,6 @@ IDEAS: dict[str, str] = {
     "execution/_worker.py": "the program that a worker process runs",
     "graph/_formats/_intake.py": "files and frames come in here, above all formats",
     "integrations/pyg/_consistency.py": "one public loss",
-    "integrations/sklearn/_scorer.py": "one public function",
     "models/_weights.py": "weights on disk",
     "nn/networks/majority.py": "one file a network",
     "operators/_block.py": "what a mini-batch multiplies with",

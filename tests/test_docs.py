@@ -25,7 +25,7 @@ PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
 ]
 # Every python block of these is run, in order.
-RUNNABLE = ("guide_own_data.md", "guide.md", "own_networks.md", "reports.md")
+RUNNABLE = ("guide_own_data.md", "guide.md", "guide_sklearn.md", "own_networks.md", "reports.md")
 
 
 def name_of(page: Path) -> str:

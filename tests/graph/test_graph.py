@@ -57,6 +57,26 @@ class TestCounts:
     def test_repr(self):
         assert repr(Graph(PATH, name="path")) == "<Graph 'path': 3 nodes, 2 links, 0 features, 0 classes>"
 
+    @pytest.mark.parametrize("name", ["from_scipy", "from_numpy", "from_nx"])
+    def test_a_constructor_that_does_not_exist_leads_to_those_that_do(self, name):
+        message = rf"no attribute '{name}'; matrices of SciPy and NumPy go to Graph\(adjacency, .* Graph.from_networkx,"
+        with pytest.raises(AttributeError, match=message):
+            getattr(Graph, name)
+        with pytest.raises(AttributeError, match=r"^Graph has no attribute 'edges'\.$"):
+            _ = Graph.edges
+
+    def test_table_for_notebooks(self):
+        names = [f"class {code}" for code in range(12)]
+        hostile = Graph(np.ones((13, 13)), labels=[*range(12), -1], class_names=["<i>a", *names[1:]], name="<b>\x1b")
+        shown = hostile._repr_html_()
+        assert shown.startswith(r"<table><caption>Graph &lt;b&gt;\x1b</caption><tr><th>nodes</th><td>13</td></tr>")
+        assert "<td>12 (&lt;i&gt;a, class 1, class 2, " in shown
+        assert "class 9, …)</td>" in shown
+        assert "<th>nodes with a class</th><td>12</td>" in shown
+        bare = Graph(PATH)._repr_html_()
+        assert "<caption>Graph</caption>" in bare
+        assert "<th>classes</th><td>0</td>" in bare
+
 
 class TestCanonicalForm:
     def test_duplicates_are_summed_and_zeros_removed(self):

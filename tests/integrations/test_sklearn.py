@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import io
-import re
 import warnings
-from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,12 +16,13 @@ pytest.importorskip("sklearn")
 import joblib
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.metrics import f1_score
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from fishergcn.integrations.sklearn import FisherGCNClassifier
+from fishergcn.integrations.sklearn import FisherGCNClassifier, hidden_label_scores, labeled_scorer
 
 QUICK = {"max_epochs": 30, "samples": 2, "hidden": (16,), "learning_rate": 0.05}
 EXPECTED_FAILURES = {
@@ -141,6 +139,92 @@ def test_new_nodes_are_linked_to_their_nearest_neighbors(blobs) -> None:
     np.testing.assert_allclose(model.predict_proba(X[60:])[[5]], model.predict_proba(X[[65]]), atol=1e-12)
 
 
+@pytest.mark.parametrize("method", ["gcn", "lp"])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_fitted_rows_are_answered_as_in_the_graph(blobs, method, form) -> None:
+    """All of them, some in another order, or one beside a new one; rows that occur twice are nodes of their own."""
+    X, _, partly = blobs
+    X = np.round(X)
+    X[41] = X[40]
+    model = FisherGCNClassifier(method=method, n_neighbors=3, random_state=0, **QUICK).fit(form(X), partly)
+    np.testing.assert_array_equal(model.predict_proba(form(X)), model.label_distributions_)
+    np.testing.assert_array_equal(model.predict(form(X)), model.transduction_)
+    np.testing.assert_array_equal(model.decision_function(form(X))[:5], model.decision_function(form(X[:5])))
+    some = [50, 3, 7, 3]
+    np.testing.assert_array_equal(model.predict_proba(form(X[some])), model.label_distributions_[some])
+    new = X[:2] + np.array([[0.0], [0.25]])
+    found = model.predict_proba(form(new))
+    np.testing.assert_array_equal(found[0], model.label_distributions_[0])
+    np.testing.assert_allclose(found[[1]], model.predict_proba(form(new[1:])), atol=1e-12)
+    joined = model.predict_proba(form(X), model._neighbors.links(form(X)))
+    assert np.abs(joined - model.label_distributions_).max() > 1e-3
+
+
+def test_a_fitted_row_may_come_dense_or_sparse(blobs) -> None:
+    X, _, partly = blobs
+    X[:, 2] = -0.0
+    stored = sparse.csr_array(np.abs(X) + 1.0)  # all entries stored, also those that become zero
+    stored.data = X.reshape(-1).copy()
+    model = FisherGCNClassifier(scaling="none", random_state=0, **QUICK).fit(stored, partly)
+    np.testing.assert_array_equal(model.predict_proba(X), model.label_distributions_)
+
+
+UNKNOWN_LABELS = {
+    "NaN": lambda y: np.where(y < 0, np.nan, y),
+    "NaN among objects": lambda y: np.array([each if each >= 0 else np.nan for each in y], dtype=object),
+    "None": lambda y: np.array([each if each >= 0 else None for each in y]),
+    "None in a list": lambda y: [int(each) if each >= 0 else None for each in y],
+    "missing in a column of pandas": lambda y: pytest.importorskip("pandas").array(
+        [int(each) if each >= 0 else None for each in y], dtype="Int64"
+    ),
+}
+
+
+@pytest.mark.parametrize("given", UNKNOWN_LABELS.values(), ids=UNKNOWN_LABELS)
+def test_nan_and_none_are_unknown_labels(blobs, given) -> None:
+    X, _, partly = blobs
+    y = given(partly)
+    plain = FisherGCNClassifier(random_state=0, **QUICK).fit(X, partly)
+    model = FisherGCNClassifier(random_state=0, **QUICK).fit(X, y)
+    assert model.classes_.tolist() == [0, 1, 2]
+    np.testing.assert_array_equal(model.label_distributions_, plain.label_distributions_)
+    assert model.score(X, y) == plain.score(X, partly) == labeled_scorer()(model, X, y) > 0.9
+
+
+@pytest.mark.parametrize("unknown", [None, np.nan])
+@pytest.mark.parametrize("form", [list, lambda y: np.array(y, dtype=object)])
+def test_unknown_labels_beside_text(blobs, unknown, form) -> None:
+    X, y, partly = blobs
+    labels = form([unknown if code < 0 else "abc"[code] for code in partly])
+    model = FisherGCNClassifier(random_state=0, **QUICK).fit(X, labels)
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    assert (model.transduction_ == np.array(list("abc"))[y]).mean() > 0.95
+    assert model.score(X, labels) > 0.9
+
+
+def test_labels_that_are_refused(blobs) -> None:
+    X, _, _ = blobs
+    with pytest.raises(InputError, match="text that holds 'nan'; for unknown classes use dtype=object and the number"):
+        FisherGCNClassifier(**QUICK).fit(X, np.array(["a"] * 89 + [np.nan]))
+    with pytest.raises(InputError, match="at least one known class"):
+        FisherGCNClassifier(**QUICK).fit(X, [None] * 90)
+
+
+def test_a_graph_may_come_from_other_libraries(blobs) -> None:
+    X, _, partly = blobs
+    links = sparse.csr_array(sparse.diags_array([2.0, 2.0], offsets=[-1, 1], shape=(90, 90)))
+    own = fishergcn.Graph(links, features=np.eye(90), labels=np.zeros(90, dtype=int))
+    forms = [own, pytest.importorskip("networkx").from_scipy_sparse_array(links)]
+    pytest.importorskip("torch_geometric")
+    forms.append(own.to_pyg())
+    forms[-1].y = forms[-1].y / 2  # no classes: features and labels are those of X and y
+    plain = FisherGCNClassifier(links, random_state=0, **QUICK).fit(X, partly)
+    for graph in forms:
+        model = clone(FisherGCNClassifier(graph, random_state=0, **QUICK)).fit(X, partly)
+        np.testing.assert_array_equal(model.graph_.toarray(), links.toarray())
+        np.testing.assert_array_equal(model.label_distributions_, plain.label_distributions_)
+
+
 def test_the_score_counts_known_classes_only(blobs) -> None:
     X, y, partly = blobs
     model = FisherGCNClassifier(random_state=0, **QUICK).fit(X, partly)
@@ -234,20 +318,28 @@ def test_it_works_in_a_pipeline_a_search_and_a_file(blobs) -> None:
 def test_a_given_graph_does_not_follow_a_search(blobs) -> None:
     X, y, _ = blobs
     graph = sparse.csr_array(sparse.eye_array(90, k=1) + sparse.eye_array(90, k=-1))
-    message = "has rows, 60, got 90; cross-validation takes rows out of X but not out of graph: hide labels by -1"
+    message = "has rows, 60, got 90; cross-validation takes rows out of X but not out of graph: hidden_label_scores"
     with pytest.raises(InputError, match=message):
         cross_val_score(FisherGCNClassifier(graph=graph, **QUICK), X, y, cv=3, error_score="raise")
 
 
-def test_cross_validation_of_the_guide_runs(blobs) -> None:
-    X, _, partly = blobs
-    page = Path(__file__).resolve().parents[2] / "docs" / "guide_sklearn.md"
-    [code] = re.findall(r"^```python\n([^`]*StratifiedKFold[^`]*)^```$", page.read_text("utf-8"), flags=re.MULTILINE)
-    adjacency = FisherGCNClassifier(**QUICK).fit(X, partly).graph_
-    found = {"FisherGCNClassifier": partial(FisherGCNClassifier, **QUICK), "X": X, "y": partly, "adjacency": adjacency}
-    exec(code.replace("StratifiedKFold(5", "StratifiedKFold(3"), found)
-    assert len(found["accuracies"]) == 3
-    assert np.mean(found["accuracies"]) > 0.8
+@pytest.mark.parametrize("kind", ["integers", "text", "NaN", "unsigned"])
+def test_labels_are_hidden_fold_by_fold(blobs, kind) -> None:
+    """All rows stay: what is fitted and asked is what a loop over the folds would."""
+    X, y, partly = blobs
+    graph = FisherGCNClassifier(**QUICK).fit(X, partly).graph_
+    estimator = FisherGCNClassifier(graph, random_state=0, **QUICK)
+    partly = y.copy() if kind in ("unsigned", "text") else np.where(np.arange(90) < 45, y, -1)
+    labeled, expected = np.flatnonzero(partly >= 0), []
+    for _, fold in StratifiedKFold(3).split(labeled, partly[labeled]):
+        hidden, test = partly.copy(), labeled[fold]
+        hidden[test] = -1
+        found = clone(estimator).fit(X, hidden).transduction_
+        expected.append(f1_score(y[test], found[test], average="macro"))
+    forms = {"unsigned": partly.astype(np.uint8), "text": np.array(list("abc"))[partly]}
+    given = forms.get(kind, np.where(partly < 0, np.nan, partly) if kind == "NaN" else partly)
+    np.testing.assert_allclose(hidden_label_scores(estimator, X, given, cv=3, scoring="f1_macro"), expected)
+    assert not hasattr(estimator, "model_")
 
 
 def test_more_neighbors_than_rows_are_announced(blobs) -> None:

@@ -91,4 +91,5 @@ def test_the_card_of_an_ensemble_lists_its_members(trained, tmp_path):
     assert "| mlp | 40% | 0.25 |" in card
     assert "cross entropy, mean of calibrated members" in card
     assert "raw probabilities" not in card
+    assert "<caption>ensemble</caption>" in load_model(tmp_path / "model")._repr_html_()
     assert repr(load_model(tmp_path / "model")).startswith("Ensemble(2 members, 'ring', 'ensemble', 'mine'")

@@ -12,7 +12,7 @@ from scipy import sparse
 from fishergcn import GCN, Graph, TrainConfig, TrainedModel, attacks, high_order, renormalized, splits, train
 from fishergcn.errors import InputError
 from fishergcn.geometry import extrinsic
-from fishergcn.models import load_model
+from fishergcn.models import Selection, load_model
 from fishergcn.operators import SparseMatrix
 from fishergcn.perturbation import Neighborhood
 from fishergcn.training import Run, parse_method, prepare
@@ -104,6 +104,31 @@ class TestNetworksSideBySide:
     def test_shown_in_one_line(self, trained):
         method, _, model = trained
         assert repr(model) == f"TrainedModel(4 networks, '{method}', 30 nodes, 3 classes)"
+
+    def test_shown_in_a_notebook(self, trained):
+        method, records, model = trained
+        assert f"<caption>4 networks, {method}</caption>" in model._repr_html_()
+        shown = model.only(0)._repr_html_()
+        assert f"<caption>{method}</caption><tr><th>graph</th><td>mine: 30 nodes, " in shown
+        assert "<td>3 (red, green, blue)</td>" in shown
+        assert "<td>per-class:3+2:1: 9 train, 6 val, 15 test</td>" in shown
+        assert f"<th>test scores</th><td>accuracy {100 * records[0].test_accuracy:.2f}%, " in shown
+
+    def test_without_test_nodes_there_is_no_test_score(self):
+        graph = GRAPH.replace(name="<b>", class_names=["<red>", "green", "blue"])
+        split = splits.Split("mine", SPLITS[0].train, SPLITS[0].val, [])
+        [record] = train(graph, "gcn", split, 1, CONFIG, keep_weights=True)
+        model = TrainedModel.from_records(graph, record, split)
+        model = dataclasses.replace(model, selection=Selection((), "gcn", sentences=("Use <gcn>.", "Two.", "Three.")))
+        assert "nan" not in repr(model)
+        assert repr(model).endswith("30 nodes, 3 classes, chosen from 1)")
+        shown = model._repr_html_()
+        assert shown.startswith("<p>Use &lt;gcn&gt;.</p><p>Two.</p><table>")
+        assert "<td>&lt;b&gt;: 30 nodes, " in shown
+        assert "<td>3 (&lt;red&gt;, green, blue)</td>" in shown
+        assert "<th>validation scores</th>" in shown
+        assert "test scores" not in shown
+        assert "nan" not in shown
 
     def test_what_needs_one_network_says_so(self, trained):
         _, _, model = trained
@@ -309,6 +334,7 @@ class TestNetworksFromElsewhere:
         model = TrainedModel.from_network(lambda operator: operator @ X, GRAPH)
         np.testing.assert_allclose(model.logits()[:, 0], renormalized(GRAPH.adjacency) @ X.numpy(), atol=1e-14)
         assert repr(model) == "TrainedModel(a network trained elsewhere, 30 nodes, 3 classes)"
+        assert "<caption>A network trained elsewhere</caption>" in model._repr_html_()
         with pytest.raises(InputError, match="a function or a matrix of its own"):
             model.probabilities(GRAPH)
 

@@ -84,3 +84,30 @@ def test_a_graph_of_ones_own(tmp_path):
     graph.save(tmp_path / "mine.npz")
     words = ["reproduce", "quick", "--dataset", tmp_path / "mine.npz", "--method", "gcn", "--splits", "per-class:3+5:1"]
     command(*words, "--seeds", 1, "--epochs", 2, "--device", "cpu", "--out", tmp_path / "runs")
+
+
+def test_methods_are_compared_on_a_graph_in_one_call(tmp_path):
+    """What the command computes, run by run, with or without a folder that keeps the runs."""
+    labels = np.arange(40) % 2
+    links = [(node, (node + step) % 40) for node in range(40) for step in (2, 3)]
+    graph = Graph.from_edges(links, features=np.random.default_rng(0).random((40, 3)), labels=labels, name="ring")
+    graph.save(tmp_path / "ring.npz")
+    words = ["compare", "--graph", tmp_path / "ring.npz", "--method", "gcn-x5", "--splits", 2, "--epochs", 3]
+    command(*words, "--set", "hidden=4", "--device", "cpu", "--workers", 1, "--quiet", "--out", tmp_path / "shell")
+    with studies.open_runs(tmp_path / "shell") as runs:
+        expected = studies.compare(runs, "macro_f1")
+        assert studies.compare(runs, metric="macro_f1") == expected
+        with pytest.raises(InputError, match="only a score goes with them"):
+            studies.compare(runs, folder=tmp_path)
+    here = {"splits": 2, "settings": {"max_epochs": 3, "hidden": 4}, "device": "cpu", "workers": 1}
+    found = studies.compare(graph, ["gcn", "gcn-x5"], "macro_f1", folder=tmp_path / "python", **here)
+    ours = [each for each in found if each.cell == "gcn-x5"]
+    assert [each.role for each in ours] == ["baseline", "without links"]
+    assert ours == [each for each in expected if each.cell == "gcn-x5"]
+    with studies.open_runs(tmp_path / "python") as runs:
+        assert studies.compare(runs, "macro_f1") == found
+    assert studies.compare(graph, ["gcn", "gcn-x5"], "macro_f1", **here) == found
+    with pytest.raises(InputError, match="methods must name at least one"):
+        studies.compare(graph)
+    with pytest.warns(UserWarning, match="of 6 runs diverged or failed and are left out"), np.errstate(all="ignore"):
+        studies.compare(graph, "gcn-x5", **here | {"settings": {"max_epochs": 3, "learning_rate": 1e30}})

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from fishergcn._base.foreign import for_spreadsheet, markdown
+from fishergcn._base.foreign import for_spreadsheet, markdown, printable
 
 
 def csv_text(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
@@ -33,6 +34,23 @@ def markdown_table(
     rule = ["---:" if place in right else "---" for place in range(len(head))]
     cells = [[markdown(cell) if escape else str(cell) for cell in row] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *cells))
+
+
+def html_table(title: str, rows: Iterable[tuple[str, object]], notes: Sequence[str] = ()) -> str:
+    """Return facts as a small table with a caption, for notebooks, after some sentences; all text is escaped."""
+    lines = (f"<tr><th>{_html(name)}</th><td>{_html(value)}</td></tr>" for name, value in rows)
+    above = (f"<p>{_html(note)}</p>" for note in notes)
+    return f"{''.join(above)}<table><caption>{_html(title)}</caption>{''.join(lines)}</table>"
+
+
+def _html(text: object) -> str:
+    return html.escape(printable(text))
+
+
+def some_of(names: Sequence[object], most: int = 10) -> str:
+    """Return how many there are and the first of them: "2 (cat, dog)"."""
+    shown = [*map(str, names[:most]), *(["…"] if len(names) > most else [])]
+    return f"{len(names)} ({', '.join(shown)})" if shown else "0"
 
 
 def duration(seconds: float) -> str:

@@ -16,6 +16,7 @@ from fishergcn._base.checks import check_choice, check_text
 from fishergcn._base.files import check_target
 from fishergcn._base.mapped import write_mapped
 from fishergcn._base.matrices import check_adjacency
+from fishergcn._base.text import html_table, some_of
 from fishergcn._base.types import AnyArray, CSRArray, FeatureMatrix, IntArray, MatrixLike
 from fishergcn.errors import InputError
 from fishergcn.graph._components import components
@@ -43,7 +44,20 @@ if TYPE_CHECKING:
 SelfLinks: TypeAlias = Literal["keep", "drop"]
 
 
-class Graph:
+class _Constructors(type):
+    """Names the constructors where one is asked for that does not exist."""
+
+    if not TYPE_CHECKING:  # for type checkers any name would exist
+
+        def __getattr__(cls, name: str) -> Any:
+            known = [f"Graph.{each}" for each in vars(cls) if each.startswith("from_")]
+            hint = (
+                f"; matrices of SciPy and NumPy go to Graph(adjacency, features, labels), others to {', '.join(known)}"
+            )
+            raise AttributeError(f"Graph has no attribute {name!r}{hint if name.startswith('from') else ''}.")
+
+
+class Graph(metaclass=_Constructors):
     """An undirected, weighted graph with optional node features and labels.
 
     Parameters
@@ -222,6 +236,17 @@ class Graph:
             f"<Graph{title}: {self.num_nodes} nodes, {self.num_links} links, "
             f"{self.num_features} features, {self.num_classes} classes>"
         )
+
+    def _repr_html_(self) -> str:
+        """Return a short table for notebooks."""
+        known = 0 if self._labels is None else int((self._labels >= 0).sum())
+        rows = [
+            *(("nodes", self.num_nodes), ("links", self.num_links), ("features", self.num_features)),
+            ("classes", some_of(self.class_names or range(self.num_classes))),
+            ("nodes with a class", known),
+            ("components", self.num_components),
+        ]
+        return html_table(f"Graph {self.name}" if self.name else "Graph", rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Copies sent to other processes go through the constructor, so that they are read-only too.

@@ -6,8 +6,10 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from fishergcn._base.foreign import markdown
-from fishergcn._base.text import markdown_table
+from fishergcn._base.text import html_table, markdown_table, some_of
 from fishergcn.models._facts import MemberFacts, selection_rule
 from fishergcn.training import Score, TrainConfig, registered_scores
 
@@ -70,6 +72,26 @@ def model_card(model: TrainedModel) -> str:
             "",
         ]
     )
+
+
+def model_html(model: TrainedModel) -> str:
+    """Return the decision, sizes and scores as HTML for a notebook; parts without nodes have no scores."""
+    graph = model.graph
+    rows: list[tuple[str, object]] = [
+        ("graph", f"{graph.name or 'no name'}: {graph.num_nodes} nodes, {graph.num_links} links"),
+        ("classes", some_of(model.class_names)),
+    ]
+    if len(model.records) != 1:
+        title = f"{len(model)} networks, {model.method.name}" if model.records else "A network trained elsewhere"
+        return html_table(title, rows)
+    record, sizes = model.record, model.split_sizes
+    rows.append(("split", f"{record.split}: " + ", ".join(f"{count} {part}" for part, count in sizes.items())))
+    for nodes, part in (("validation", "val"), ("test", "test")):
+        found = {each: getattr(record, f"{part}_{each.name}") for each in registered_scores()}
+        said = [f"{each.title} {each.text(value)}" for each, value in found.items() if np.isfinite(value)]
+        if sizes[part] and said:
+            rows.append((f"{nodes} scores", ", ".join(said)))
+    return html_table(record.method, rows, () if model.selection is None else model.selection.sentences[:2])
 
 
 def _title(score: Score, *, ensemble: bool) -> str:

@@ -28,7 +28,7 @@ from fishergcn._settings.choices import Scaling
 from fishergcn.errors import InputError
 from fishergcn.execution import check_graph
 from fishergcn.graph import Graph
-from fishergcn.models._card import model_card
+from fishergcn.models._card import model_card, model_html
 from fishergcn.models._facts import MemberFacts
 from fishergcn.models._folder import class_names_of, write_folder
 from fishergcn.models._making import network_arguments, record_arguments
@@ -179,10 +179,15 @@ class TrainedModel:
             what = f"{len(self)} networks, {self.method.name!r}" if self.records else "a network trained elsewhere"
             return f"TrainedModel({what}, {size})"
         [found] = self.records
+        tested = f"test_accuracy={found.test_accuracy:.4f}, " if np.isfinite(found.test_accuracy) else ""
         return (
             f"TrainedModel({found.dataset!r}, {found.method!r}, {found.split!r}, seed={found.seed}, {size}, "
-            f"test_accuracy={found.test_accuracy:.4f}, chosen from {self.chosen_from})"
+            f"{tested}chosen from {self.chosen_from})"
         )
+
+    def _repr_html_(self) -> str:
+        """Return a short table for notebooks."""
+        return model_html(self)
 
     def only(self, run: int | None = None) -> TrainedModel:
         """Return a model of one of the networks; without a number that of the only one, or raise."""

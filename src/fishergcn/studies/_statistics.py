@@ -6,16 +6,22 @@ See :mod:`fishergcn.studies._resampling` for how intervals and differences are m
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fishergcn.errors import DataFileError
+from fishergcn._base.warn import warn
+from fishergcn.errors import DataFileError, InputError
+from fishergcn.graph import Graph
 from fishergcn.studies._plan import Cell, Role
+from fishergcn.studies._planning import make_comparison
 from fishergcn.studies._preset import Published
 from fishergcn.studies._resampling import Estimate, Key, estimate, paired_difference
+from fishergcn.studies._runner import run
 from fishergcn.studies._runs import Runs
 from fishergcn.training import RunRecord, find_score, registered_scores, score_field
 
@@ -168,7 +174,16 @@ def _gap(ours: Estimate | None, theirs: float | None) -> float | None:
     return float((ours.mean - theirs) / ours.standard_error)
 
 
-def compare(runs: Runs, metric: str = "test_accuracy") -> list[Comparison]:
+def compare(
+    runs: Runs | Graph,
+    methods: str | Sequence[str] | None = None,
+    metric: str = "test_accuracy",
+    *,
+    folder: str | Path | None = None,
+    device: str = "auto",
+    workers: int | None = None,
+    **planned: Any,
+) -> list[Comparison]:
     """Compare every cell with its baseline, its control and the same network without links, run by run.
 
     References have the same options, such as an attack and its level, and the same variant if there is such a cell.
@@ -176,9 +191,16 @@ def compare(runs: Runs, metric: str = "test_accuracy") -> list[Comparison]:
     Parameters
     ----------
     runs
-        See :func:`open_runs`.
+        See :func:`open_runs`; or a graph, on which the methods are run first, as ``fishergcn compare`` does.
+    methods
+        On a graph: those to compare. Their references are added. With runs, the metric may stand here.
     metric
         A score by its name, such as ``"macro_f1"``, on the test nodes; with ``"val_"`` before it on validation nodes.
+    folder, device, workers
+        On a graph: where to keep the runs, and where to make them, as in :func:`run`. Without a folder they are not
+        kept.
+    **planned
+        On a graph: ``splits``, ``seeds``, ``config`` and ``settings``, as in :func:`make_comparison`.
 
     Returns
     -------
@@ -191,14 +213,29 @@ def compare(runs: Runs, metric: str = "test_accuracy") -> list[Comparison]:
 
     Examples
     --------
-    >>> import tempfile
-    >>> from fishergcn import studies
-    >>> plan = studies.make_plan("quick", methods=["gcn-x5"], splits=2, seeds=1, epochs=1)
-    >>> with tempfile.TemporaryDirectory() as folder, studies.run(plan, folder, workers=1) as runs:
-    ...     [found] = compare(runs, "test_loss")
-    >>> found.cell, found.reference, found.role, found.metric, found.won + found.tied + found.lost
-    ('gcn-x5', 'gcn', 'baseline', 'test_loss', 2)
+    >>> from fishergcn import TrainConfig, datasets
+    >>> few = TrainConfig(max_epochs=1)
+    >>> found = compare(datasets.load("cora"), ["gcn-x5"], "loss", splits=2, config=few, device="cpu", workers=1)
+    >>> [(each.cell, each.reference, each.role) for each in found][-1], found[-1].won + found[-1].tied + found[-1].lost
+    (('gcn-x5', 'mlp-x5', 'without links'), 2)
     """
+    if not isinstance(runs, Graph):
+        if planned or folder is not None:
+            raise InputError("runs are compared as they are: only a score goes with them.")
+        return _compare(runs, methods if isinstance(methods, str) else metric)
+    if not methods:
+        raise InputError("methods must name at least one method to compare on the graph.")
+    find_score(metric)
+    plan = make_comparison([runs], [methods] if isinstance(methods, str) else methods, **planned)
+    with tempfile.TemporaryDirectory() as spare:
+        place = Path(spare) / "study" if folder is None else folder
+        with run(plan, place, device=device, workers=workers) as made:
+            if lost := len(plan) - made.counts().get("ok", 0):
+                warn(f"{lost} of {len(plan)} runs diverged or failed and are left out of the comparison.")
+            return _compare(made, metric)
+
+
+def _compare(runs: Runs, metric: str) -> list[Comparison]:
     plan, score = runs.plan, find_score(metric)
     values = {(cell.dataset, cell.name): scores_of(runs.of_cell(cell), metric) for cell in plan.cells}
     found = []

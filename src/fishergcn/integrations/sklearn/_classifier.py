@@ -13,7 +13,7 @@ from torch import Tensor
 from fishergcn._base.checks import check_choice, check_integer, check_real
 from fishergcn._base.imports import require
 from fishergcn._base.tensors import check_outputs
-from fishergcn._base.types import AnyArray, FloatArray, IntArray, MatrixLike
+from fishergcn._base.types import AnyArray, FloatArray, IntArray
 from fishergcn.errors import ConvergenceError, InputError
 from fishergcn.execution import train
 from fishergcn.graph import Graph, largest_component
@@ -25,7 +25,10 @@ from fishergcn.integrations.sklearn._table import (
     Neighbors,
     Scaling,
     check_metric,
+    first_equal,
+    given_graph,
     known_labels,
+    marked,
     same_rows,
     without_validation,
 )
@@ -56,16 +59,17 @@ _SETTINGS = (
 class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ignore[misc]
     """A graph convolutional network with an adversary on its graph, for few labels and many nodes.
 
-    Transductive: :meth:`fit` takes all nodes, with -1 for those of unknown class, and ``transduction_`` holds
-    the classes of all of them. New nodes are classified one by one, through their links to the fitted ones, by
-    :meth:`fishergcn.TrainedModel.logits_of_new`.
+    Transductive: :meth:`fit` takes all nodes, with -1, NaN or None for those of unknown class, and ``transduction_``
+    holds the classes of all of them; ``predict(X)`` with the fitted X returns it. New nodes are classified one by one,
+    through their links to the fitted ones, by :meth:`fishergcn.TrainedModel.logits_of_new`.
 
     Parameters
     ----------
-    graph : None, "knn", or matrix of shape (n_samples, n_samples)
-        The graph between the rows of X: symmetric, non-negative, sparse or dense. None is "knn": rows are
-        linked if one is among the ``n_neighbors`` nearest of the other. A given matrix does not follow when
-        ``cross_val_score`` or ``GridSearchCV`` take rows out of X; they need the kNN graph.
+    graph : None, "knn", matrix of shape (n_samples, n_samples), Graph, networkx.Graph or torch_geometric Data
+        The graph between the rows of X, in their order: a symmetric, non-negative matrix, sparse or dense, or an
+        object of which the links and weights are read. None is "knn": rows are linked if one is among the
+        ``n_neighbors`` nearest of the other. A given graph does not follow when ``cross_val_score`` or
+        ``GridSearchCV`` take rows out of X; :func:`hidden_label_scores` hides labels instead.
     method : str
         ``gcn``, or another that :func:`fishergcn.train` takes, such as ``gcn-t``, ``fishergcn-t`` or ``mlp``, which
         does not read the graph. ``"auto"`` lets :func:`fishergcn.fit` choose, by labels that it holds out; without
@@ -105,7 +109,7 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The labels, without -1.
+        The labels, without those that stand for an unknown class.
     transduction_ : ndarray of shape (n_samples,)
         The predicted label of each fitted row, those with known labels included.
     label_distributions_ : ndarray of shape (n_samples, n_classes)
@@ -143,7 +147,7 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
 
     def __init__(
         self,
-        graph: MatrixLike | Literal["knn"] | None = None,
+        graph: Any = None,
         *,
         method: str = "gcn",
         n_neighbors: int = 7,
@@ -198,7 +202,7 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
         X : array or sparse matrix of shape (n_samples, n_features)
             All nodes.
         y : array of shape (n_samples,)
-            Their labels, -1 where unknown.
+            Their labels; -1, NaN or None where unknown.
         sample_weight : array of shape (n_samples,), optional
             How much each label counts, in the mean over all of them; not read where it is unknown. A row of weight 0
             is not learned from, but stays in the graph.
@@ -209,7 +213,7 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
             Itself.
         """
         config = self._config()
-        X, y = validation.validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, ensure_min_samples=2)
+        X, y = validation.validate_data(self, X, marked(y), accept_sparse="csr", dtype=np.float64, ensure_min_samples=2)
         known = known_labels(y)
         multiclass.check_classification_targets(y[known])
         self.classes_, codes = np.unique(y[known], return_inverse=True)
@@ -251,11 +255,11 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
         Parameters
         ----------
         X : array or sparse matrix of shape (m, n_features)
-            New nodes.
+            New nodes, or fitted ones.
         links : matrix of shape (m, n_samples), optional
-            Weights of their links to the fitted nodes, non-negative. By default they are linked to their
-            ``n_neighbors`` nearest ones; if the graph was given as a matrix, X must then be the fitted X, and
-            the result is ``label_distributions_``.
+            Weights of their links to the fitted nodes, non-negative. By default a row that equals a fitted one is
+            that node, with its part of ``label_distributions_``, and others are linked to their ``n_neighbors``
+            nearest ones; if the graph was given, X must then be the fitted X.
 
         Returns
         -------
@@ -272,7 +276,7 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy of :meth:`predict` on the rows whose class is known."""
-        y = validation.column_or_1d(y)
+        y = validation.column_or_1d(marked(y))
         known = known_labels(y)
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(metrics.accuracy_score(y[known], self.predict(X)[known], sample_weight=weight))
@@ -309,34 +313,37 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
     def _link(self, X: Any) -> None:
         """Set A, and how new nodes are linked to it."""
         self._neighbors: Neighbors | None = None
-        self._fitted: Any = None
+        self._fitted = X
         if self.graph is None or isinstance(self.graph, str):
             check_choice("graph", "knn" if self.graph is None else self.graph, ("knn",))
             self._neighbors = Neighbors(X, self.n_neighbors, self.metric, self.n_jobs)
             self.graph_ = self._neighbors.adjacency
             return
-        self._fitted = X
-        self.graph_ = Graph(self.graph).adjacency
+        self.graph_ = given_graph(self.graph).adjacency
         if self.graph_.shape[0] != X.shape[0]:
             raise InputError(
                 f"graph must have as many nodes as X has rows, {X.shape[0]}, got {self.graph_.shape[0]}; "
-                "cross-validation takes rows out of X but not out of graph: hide labels by -1 instead."
+                "cross-validation takes rows out of X but not out of graph: hidden_label_scores hides labels instead."
             )
 
     def _logits(self, X: Any, links: Any) -> Tensor:
-        """Return the logits of new nodes, (m, 1, C)."""
+        """Return the logits of fitted and new nodes, (m, 1, C)."""
         validation.check_is_fitted(self)
         X = validation.validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        if links is None and self._neighbors is not None:
-            links = self._neighbors.links(X)
         if links is not None:
             return self._precise.logits_of_new(links, self._scaling.apply(X))
-        if not same_rows(X, self._fitted):
+        if same_rows(X, self._fitted):
+            return self._precise.logits()
+        if self._neighbors is None:
             raise InputError(
-                "links must be given for new nodes, since the graph was given as a matrix; the classes of "
-                "the fitted nodes are in transduction_."
+                "links must be given for new nodes, since the graph was given; the classes of the fitted nodes are in "
+                "transduction_."
             )
-        return self._precise.logits()
+        found = self._precise.logits_of_new(self._neighbors.links(X), self._scaling.apply(X))
+        # Fitted rows are answered as in the graph, whatever stands beside them.
+        node = torch.from_numpy(first_equal(X, self._fitted))
+        found[node >= 0] = self._precise.logits()[node[node >= 0]]
+        return found
 
     def _trained(self, graph: Graph, config: TrainConfig, weight: FloatArray | None) -> TrainedModel:
         """Return the model that is asked for, on all labels or with some held out."""

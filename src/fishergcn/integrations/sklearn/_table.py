@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+import numbers
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -10,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from fishergcn._base.imports import require
-from fishergcn._base.types import AnyArray, CSRArray, FloatArray
+from fishergcn._base.types import AnyArray, CSRArray, FloatArray, IntArray
 from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
 from fishergcn.graph import Graph
@@ -89,18 +91,70 @@ class Scaling:
         return np.hstack([scaled, ones])
 
 
+def marked(y: Any) -> Any:
+    """Return labels with -1 in place of NaN and of None; what holds neither comes back as it is."""
+    # NumPy would make text of all that stands beside text in a list.
+    found = np.asarray(y, dtype=object) if isinstance(y, list | tuple) else np.asarray(y)
+    if found.dtype.kind == "f":
+        return np.where(np.isnan(found), UNKNOWN, found) if np.isnan(found).any() else y
+    if found.dtype.kind != "O" or found.ndim != 1:
+        return y
+    values = [UNKNOWN if _missing(each) else each for each in found]
+    if all(new is old for new, old in zip(values, found, strict=True)):
+        return y
+    text = any(isinstance(each, str) for each in values)
+    return np.array(values, dtype=object) if text else np.array(values)
+
+
+def _missing(value: Any) -> bool:
+    if isinstance(value, numbers.Real):
+        return value != value  # NaN
+    return value is None or type(value).__name__ == "NAType"  # that of pandas
+
+
 def known_labels(y: AnyArray) -> AnyArray:
     """Return which labels are not -1; raise if none is."""
     if y.dtype.kind in "US":
-        if (y == str(UNKNOWN)).any():
+        if (wrong := np.isin(y, (str(UNKNOWN), "nan"))).any():
             raise InputError(
-                "y is an array of text that holds '-1'; for unknown classes use dtype=object and the number -1."
+                f"y is an array of text that holds {str(y[wrong][0])!r}; for unknown classes use dtype=object and the "
+                "number -1, NaN or None."
             )
         return np.ones(y.shape, dtype=np.bool_)
     known: AnyArray = np.asarray(y != UNKNOWN, dtype=np.bool_)
     if not known.any():
         raise InputError("y must hold at least one known class, got -1 only.")
     return known
+
+
+def given_graph(graph: Any) -> Graph:
+    """Return the links of a :class:`Graph`, a NetworkX graph or a ``Data`` of PyTorch Geometric, or of a matrix."""
+    if isinstance(graph, Graph):
+        return graph
+    if hasattr(graph, "edge_index") or hasattr(graph, "adj_t"):
+        # Without features and labels, which are X and y here.
+        return Graph.from_pyg(graph, features=None, labels=None, standard_split=None, masks=None)
+    if hasattr(graph, "adj") and hasattr(graph, "nodes"):
+        return Graph.from_networkx(graph)
+    return Graph(graph)
+
+
+def first_equal(rows: Any, fitted: Any) -> IntArray:
+    """Return for each row the number of the first fitted row that equals it, -1 where there is none."""
+    places: dict[bytes, int] = {}
+    for at, key in enumerate(_keys(fitted)):
+        places.setdefault(key, at)
+    return np.array([places.get(key, -1) for key in _keys(rows)], dtype=np.int64)
+
+
+def _keys(table: Any) -> Iterator[bytes]:
+    """Yield the entries of each row that are not zero, with their columns, as bytes."""
+    rows = sparse.csr_array(table, copy=True)
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    columns = rows.indices.astype(np.int64)
+    for start, end in itertools.pairwise(rows.indptr):
+        yield columns[start:end].tobytes() + rows.data[start:end].tobytes()
 
 
 def same_rows(first: Any, second: Any) -> bool:
