@@ -81,7 +81,7 @@ IDEAS: dict[str, str] = {
 STEMS: dict[str, int] = {}
 #: Functions that may be longer than 80 lines, with their lines.
 LONG = {}
-LINES_OF_SOURCE = 46_500
+LINES_OF_SOURCE = 46_600
 PRIVATE_IMPORTS_IN_TESTS = 60
 
 RANK = {package: rank for rank, layer in enumerate(LAYERS) for package in layer}
