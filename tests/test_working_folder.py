@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -27,6 +28,7 @@ COMMANDS = {
     "train": ["--graph", "pair.npz", "--method", "gcn", "--workers", "2", "--seeds", "2", *SMALL],
     "tune": ["--graph", "pair.npz", "--method", "gcn", "--trials", "1", "--out", "tuned", "--workers", "1", *SMALL],
     "predict": ["model"],
+    "leaderboard": ["chosen"],
     "compare": ["--graph", "pair.npz", "--method", "gcn", "--splits", "1", "--out", "compared", "--workers", "2",
                 *SMALL],
     "report": ["runs"],
@@ -68,12 +70,14 @@ def place(tmp_path_factory):
     (folder / "links.csv").write_text("a,b\nb,c\n")
     from fishergcn import studies
     from fishergcn.execution import train
-    from fishergcn.models import save_models
+    from fishergcn.models import Candidate, Selection, save_models
     from fishergcn.splits import choose
 
     [split] = choose(graph, None)
     [record] = train(graph, "gcn", split, config=fishergcn.TrainConfig(max_epochs=2), keep_weights=True)
-    save_models(folder / "model", graph, [record], split)
+    [model] = save_models(folder / "model", graph, [record], split).values()
+    candidate = Candidate("gcn", "gcn", {}, "graph convolutions", value=0.5, low=0.4, high=0.6, runs=1, share=1.0)
+    dataclasses.replace(model, selection=Selection((candidate,), "gcn")).save(folder / "chosen")
     plan = studies.make_plan("quick", methods=["gcn"], splits=1, seeds=1, epochs=1)
     studies.run(plan, folder / "runs", device="cpu", workers=1).close()
     for name in HOSTILE:

@@ -99,9 +99,10 @@ def adversarial_direction(
 
     Examples
     --------
-    >>> import numpy as np, fishergcn
+    >>> import numpy as np, torch, fishergcn
     >>> graph = fishergcn.Graph.from_edges([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)], features=np.eye(4))
-    >>> model = fishergcn.TrainedModel.from_network(fishergcn.GCN(4, (3,), 2), graph)
+    >>> network = fishergcn.GCN(4, (3,), 2, generator=torch.Generator().manual_seed(0))
+    >>> model = fishergcn.TrainedModel.from_network(network, graph)
     >>> found = adversarial_direction(model, Neighborhood(model.propagation, rank=3))
     >>> v = found.direction
     >>> bool(np.isclose(v @ found.fisher @ v, found.eigenvalues[0])), round(float(found.node_shares.sum()), 9)
