@@ -13,6 +13,8 @@ from fishergcn._settings.choices import Scaling
 from fishergcn.graph import Graph
 from fishergcn.training import parse_method
 
+Key = tuple[str, str]  # a candidate, and the words for its preparation
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -44,6 +46,11 @@ class Recipe:
     def linked(self) -> bool:
         """Whether the links matter."""
         return parse_method(self.method).uses_graph or bool(self.settings.get("links_as_features"))
+
+
+def full_name(key: Key) -> str:
+    """Return a candidate with its preparation, as it is called in files."""
+    return ": ".join(each for each in key if each)
 
 
 def _deep(layers: int, **settings: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 from fishergcn._base.memory import free_memory
 from fishergcn._base.types import AnyArray, FloatArray
@@ -21,7 +22,7 @@ from fishergcn.execution import Executor, Listener, choose_executor
 from fishergcn.graph import Graph
 from fishergcn.models import Selection, TrainedModel
 from fishergcn.splits import Split
-from fishergcn.studies._candidates import Recipe, preparations_of, words_for
+from fishergcn.studies._candidates import Key, Recipe, full_name, preparations_of, words_for
 from fishergcn.studies._decisions import Clock, Decisions
 from fishergcn.studies._ensembles import Judged, Shares, choose
 from fishergcn.studies._inner import inner_splits
@@ -50,8 +51,6 @@ _FINALISTS = 5
 _MOST_FINALS = 4.0  # how much more work than all candidates the best two may be on a second inner split
 _MOST_ENTRIES = 2e8  # of a high-order matrix: 2.4 GB
 _RARE = 0.7  # the share of the most frequent class from which on classes are also weighed
-
-Key = tuple[str, str]  # a candidate, and the words for its preparation
 
 
 @dataclasses.dataclass(eq=False)
@@ -252,10 +251,6 @@ class Choice:
         found = self._train(stage, keys, [self.split], share=math.inf, kept=True, seeds=seeds)
         return {key: [each for each in some if each[0].status == "ok"] for key, some in found.items()}
 
-    def name_of(self, key: Key) -> str:
-        """Return what a candidate is called in files."""
-        return _name(key)
-
     # What is known of candidates
 
     def _train(
@@ -276,7 +271,7 @@ class Choice:
         if not keys:
             return {}
         dataset = self.graph.name or self.graph.digest
-        cells = {key: Cell(dataset, _name(key), self._recipe(key).method, key[1], self.config(key)) for key in keys}
+        cells = {key: Cell(dataset, full_name(key), self._recipe(key).method, key[1], self.config(key)) for key in keys}
         plan = Plan(
             preset=stage,
             title=f"choosing a model: {stage}",
@@ -328,18 +323,18 @@ class Choice:
     def _judged(self, keys: Sequence[Key], splits: Sequence[Split]) -> Judged:
         """Return what candidates say of nodes that they did not learn from, at the temperature of validation nodes."""
         labels = np.asarray(self.graph.labels)
-        found: dict[str, list[FloatArray]] = {_name(key): [] for key in keys}
+        found: dict[str, list[FloatArray]] = {full_name(key): [] for key in keys}
         for key in keys:
             for split in splits:
                 arrays = self.outputs[key, split.name]
                 heat = temperature_of(arrays["outputs.val"], labels[split.val])
                 both = np.concatenate([arrays["outputs.val"], arrays["outputs.test"]])
-                found[_name(key)].append(_softmax(both / heat))
+                found[full_name(key)].append(special.softmax(both.astype(np.float64) / heat, axis=1))
         known = [labels[np.concatenate([each.val, each.test])] for each in splits]
         return Judged(found, known, [len(each.val) for each in splits], self.score)
 
     def _selection(self, chosen: str, shares: Shares, judged: Judged, model: TrainedModel) -> Selection:
-        names = {_name(key): key for key in self.records}
+        names = {full_name(key): key for key in self.records}
         best = {key[0]: key for key in self._leaders(len(self.records))} | {
             names[name][0]: names[name] for name in shares
         }
@@ -396,14 +391,3 @@ class Choice:
 
 
 _BALANCED = ", balanced classes"
-
-
-def _name(key: Key) -> str:
-    return ": ".join(each for each in key if each)
-
-
-def _softmax(logits: AnyArray) -> FloatArray:
-    shifted = np.asarray(logits, dtype=np.float64) - logits.max(axis=1, keepdims=True)
-    raised = np.exp(shifted)
-    found: FloatArray = raised / raised.sum(axis=1, keepdims=True)
-    return found

@@ -14,11 +14,12 @@ from fishergcn.errors import InputError
 from fishergcn.execution import train
 from fishergcn.models import Ensemble, TrainedModel
 from fishergcn.splits import Split
+from fishergcn.studies._candidates import Key, full_name
 from fishergcn.studies._ensembles import Shares
 from fishergcn.training import RunRecord, TrainConfig, temperature_of
 
 if TYPE_CHECKING:
-    from fishergcn.studies._choice import Choice, Key
+    from fishergcn.studies._choice import Choice
 
 _SEEDS = 3  # of which the mean is taken where that is little work
 _LITTLE = 60.0  # work of all of them: see training.work_of
@@ -30,7 +31,7 @@ Trained = tuple[RunRecord, Mapping[str, AnyArray]]  # and its weights
 
 def final_model(choice: Choice, chosen: str, shares: Shares) -> TrainedModel:
     """Train what was chosen on the split itself: each member with several seeds, where that is little work."""
-    keys = {choice.name_of(key): key for key in choice.records}
+    keys = {full_name(key): key for key in choice.records}
     wanted = {keys[name]: share for name, share in shares.items()}
     little = _SEEDS * sum(choice.work(key) for key in wanted) <= _LITTLE
     several = choice.ensembles and choice.limit is None and little
@@ -42,7 +43,7 @@ def final_model(choice: Choice, chosen: str, shares: Shares) -> TrainedModel:
         found |= {key: _good(choice, key, each) for key, each in again.items()}
     for key, each in found.items():
         if not each:
-            raise InputError(f"{choice.name_of(key)} was chosen, but training it on the split itself failed.")
+            raise InputError(f"{full_name(key)} was chosen, but training it on the split itself failed.")
     first = _model(choice, {key: each[:1] for key, each in found.items()}, wanted, chosen)
     every = _model(choice, found, wanted, chosen) if several else first
     return every if every.record.val_cross_entropy < first.record.val_cross_entropy else first

@@ -15,14 +15,14 @@ from scipy import special
 
 from fishergcn._base.types import FloatArray
 from fishergcn.models import Candidate, Ensemble, Selection, TrainedModel
-from fishergcn.studies._candidates import words_of
+from fishergcn.studies._candidates import Key, full_name, words_of
 from fishergcn.studies._ensembles import Judged, Shares, nested
 from fishergcn.studies._honest import Honest, class_shares, estimated
 from fishergcn.studies._inner import known_homophily
 from fishergcn.training import temperature_of
 
 if TYPE_CHECKING:
-    from fishergcn.studies._choice import Choice, Key
+    from fishergcn.studies._choice import Choice
 
 _COMMON = 0.7  # the share of the most frequent class from which on accuracy says little
 
@@ -84,8 +84,8 @@ class Outcome:
     def _best(self, *, linked: bool) -> str | None:
         """Return the finalist with the best score, of those with links or of those without."""
         finalists = [
-            _full(key) for key in self.best.values()
-            if _full(key) in self.judged.probabilities and self.choice._recipe(key).linked == linked
+            full_name(key) for key in self.best.values()
+            if full_name(key) in self.judged.probabilities and self.choice._recipe(key).linked == linked
         ]  # fmt: skip
         gain = self.choice.score.gain
         values = {name: gain(self._estimated(self._of(name)).value) for name in finalists}
@@ -128,7 +128,7 @@ class Outcome:
         return float(self.classes.max())
 
     def _key(self, name: str) -> Key:
-        return next(key for key in self.choice.records if _full(key) == name)
+        return next(key for key in self.choice.records if full_name(key) == name)
 
     def _short(self, name: str) -> str:
         return self._key(name)[0]
@@ -143,7 +143,7 @@ class Outcome:
                 why = choice.left_out.get(name, "it diverged or failed")
                 yield Candidate(name, recipe.method, dict(recipe.settings), words, left_out=why)
                 continue
-            full, splits = _full(key), range(len(judged.labels))
+            full, splits = full_name(key), range(len(judged.labels))
             aside = [judged.aside({full: 1.0}, at) for at in splits]
             found = estimated(choice.score, aside, judged.labels_aside, self.classes, self.unlabeled)
             losses = [judged.values({full: 1.0}, at)[1] for at in splits]
@@ -157,10 +157,6 @@ class Outcome:
                 name, recipe.method, settings, words, found.value, found.low, found.high, float(np.mean(losses)),
                 len(judged.labels), sum(record.seconds for record in runs), self.shares.get(full, 0.0),
             )  # fmt: skip
-
-
-def _full(key: Key) -> str:
-    return ": ".join(each for each in key if each)
 
 
 def sentences(found: Selection, common: float, linked: str | None, free: str | None) -> Iterator[str]:

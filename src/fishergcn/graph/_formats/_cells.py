@@ -1,4 +1,4 @@
-"""The features of a table: numbers, and columns of something else; what is wrong with columns is told together."""
+"""The features of a table: numbers, and columns of something else; problems of columns are reported together."""
 
 from __future__ import annotations
 

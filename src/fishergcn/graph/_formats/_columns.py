@@ -62,7 +62,7 @@ class Means:
 
 @dataclass
 class Columns:
-    """What was said about columns, notes of what was understood beyond that, and problems, which are told together.
+    """What was said about columns, notes of what was understood beyond that, and problems, reported together.
 
     ``like`` is a graph of other tables: what is not said is as it was with them.
     """
