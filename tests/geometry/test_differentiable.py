@@ -195,6 +195,20 @@ def test_orthogonal_ranges_are_finite():
     assert intrinsic.bures_angle(halfway, down.numpy()) == pytest.approx(np.pi / 4, abs=1e-12)
 
 
+def test_where_the_overlap_loses_its_rank_the_fidelity_has_a_corner():
+    """Pure states a = e₁e₁ᵀ and b(t) of (sin t, cos t): F = |sin t|, with slopes -1 and 1 on both sides of 0."""
+    up = torch.diag(torch.tensor([1.0, 0.0], dtype=torch.float64))
+
+    def fidelity(angle):
+        turned = torch.stack([torch.sin(angle), torch.cos(angle)])
+        return differentiable.fidelity(up, torch.outer(turned, turned))
+
+    for sign in (-1.0, 1.0):
+        angle = torch.tensor(sign * 1e-3, dtype=torch.float64, requires_grad=True)
+        (slope,) = torch.autograd.grad(fidelity(angle), angle)
+        assert slope.item() == pytest.approx(sign, abs=1e-5)
+
+
 def test_a_distance_can_be_descended_to_zero():
     goal = of_weights(OTHER)
     weights = WEIGHTS.clone().requires_grad_()

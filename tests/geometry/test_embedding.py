@@ -12,7 +12,7 @@ from scipy import sparse
 from fishergcn.geometry import embedding as geometry
 from fishergcn.graph import Graph, largest_component
 
-FEW = settings(deadline=None, derandomize=True, max_examples=25)
+FEW = settings(max_examples=25)
 
 
 def torch_divergence(W: np.ndarray, Y: torch.Tensor) -> torch.Tensor:

@@ -201,6 +201,27 @@ def test_geodesic_between_equal_and_between_orthogonal_matrices():
     assert intrinsic.bures_angle(halfway, np.diag([0.5, 0.5, 0, 0])) == pytest.approx(np.pi / 4, abs=1e-12)
 
 
+@pytest.mark.parametrize(("shared", "unique"), [(2, True), (1, False)])
+def test_the_path_is_unique_where_the_overlap_has_the_smaller_rank(shared, unique):
+    """Both have rank 2; every best Q, turned in what the overlap leaves free, gives a shortest path."""
+    x = np.eye(4)[:, :2] / np.sqrt(2)
+    y = np.eye(4)[:, [0, 1] if shared == 2 else [0, 2]] @ np.diag([0.8, 0.6])
+    a, b = x @ x.T, y @ y.T
+    angle, middles = intrinsic.bures_angle(a, b), []
+    assert np.linalg.matrix_rank(y.T @ x) == shared
+    for sign in (1.0, -1.0):
+        turned = y @ np.diag([1.0, sign])  # another Q, as good where the second column meets nothing
+        if np.sum(x * turned) == pytest.approx(np.cos(angle), abs=1e-12):
+            middles.append((x + turned) @ (x + turned).T)
+    middles = [each / np.trace(each) for each in middles]
+    for middle in middles:
+        assert intrinsic.bures_angle(a, middle) == pytest.approx(angle / 2, abs=1e-12)
+        assert intrinsic.bures_angle(middle, b) == pytest.approx(angle / 2, abs=1e-12)
+    assert len(middles) == (1 if unique else 2)
+    if not unique:
+        assert np.abs(middles[0] - middles[1]).max() > 0.1
+
+
 def test_midpoint_is_halfway():
     a, b = random_density(7, 7, seed=1), random_density(7, 7, seed=2)
     middle = intrinsic.geodesic(a, b, 0.5)
