@@ -167,13 +167,49 @@ SENTENCE = (
         lambda model: model.logits(model.members[1].operator),
         lambda model: model.test(features=model.members[1].features),
         lambda model: attacks.operator_of(model, GRAPH.adjacency),
-        lambda model: extrinsic.node_links(model, 0),
-        lambda model: extrinsic.link_sensitivity(model),
     ],
 )
 def test_what_needs_one_network_says_so(both, ask):
     with pytest.raises(InputError, match=f"^{re.escape(SENTENCE)}$"):
         ask(both)
+
+
+def test_links_are_felt_through_all_members():
+    """Against central differences of fourth order: predictions on graphs with another weight of one link."""
+    found = []
+    for method in ("gcn", "sage", "mlp"):
+        config = TrainConfig(max_epochs=8, hidden=6, scaling="none")
+        records = train(GRAPH, method, SPLIT, config=config, device="cpu", keep_weights=True)
+        found.append(TrainedModel.from_records(GRAPH, records, SPLIT))
+    model, exact = Ensemble.from_models(found, (0.5, 0.3, 0.2), (0.7, 1.0, 2.0)), torch.float64
+    links = np.argwhere(np.triu(GRAPH.adjacency.toarray(), 1))
+    links = links[np.argsort((links != 4).all(axis=1), kind="stable")[:6]]  # those of the node first
+
+    def log_p(i: int, j: int, step: float) -> float:
+        changed = GRAPH.adjacency.toarray()
+        changed[[i, j], [j, i]] += step
+        return float(model.to("cpu", exact).raw_logits(GRAPH.replace(adjacency=changed))[4, 1])
+
+    def derivative(i: int, j: int) -> float:
+        one, two = (log_p(i, j, step) - log_p(i, j, -step) for step in (1e-2, 2e-2))
+        return (8 * one - two) / 12e-2
+
+    values = [derivative(i, j) for i, j in links.tolist()]
+    named = extrinsic.link_sensitivity(model, links=links, score_of=(4, 1))
+    np.testing.assert_allclose(named.values, values, atol=1e-7)
+    assert np.abs(values).max() > 1e-3
+    assert extrinsic.node_links(model, 4).links
+
+
+@pytest.mark.parametrize("member", [0, 3, 4])
+def test_members_without_a_derivative_in_links_are_named(models, member):
+    model = Ensemble.from_models([models[1], models[member]], (0.5, 0.5), (1.0, 1.0))
+    with pytest.raises(
+        InputError, match=f"^a member of the ensemble, '{models[member].method.name}', has no derivative"
+    ):
+        extrinsic.node_links(model, 0)
+    with pytest.raises(InputError, match=r"^through_normalization=False is for one network"):
+        extrinsic.link_sensitivity(model, through_normalization=False)
 
 
 def test_members_that_do_not_fit_are_refused(models, both):
@@ -189,7 +225,8 @@ def test_members_that_do_not_fit_are_refused(models, both):
         Ensemble.from_models([models[0], both], [0.5, 0.5], [1.0, 1.0])
     other = trained(make_graph(seed=9))[1]
     elsewhere = trained(split=dataclasses.replace(SPLIT, name="another"))[1]
-    for each in (other, elsewhere):
+    namesake = trained(split=Split("mine", SPLIT.val, SPLIT.train, SPLIT.test))[1]  # it has learned from other nodes
+    for each in (other, elsewhere, namesake):
         with pytest.raises(InputError, match="the members of an ensemble must be of one graph and one split"):
             Ensemble.from_models([models[0], each], [0.5, 0.5], [1.0, 1.0])
 

@@ -226,7 +226,7 @@ class TestAlteredDescription:
 
         found = [path for path in places(original) if path]
 
-        @settings(deadline=None, derandomize=True, max_examples=50)
+        @settings(max_examples=50)
         @given(
             st.sampled_from(found),
             st.sampled_from([None, True, -1, 10**30, 0.5, "x", "", [], {}, [[]], [None]]),

@@ -156,7 +156,7 @@ class TestNewNodes:
         np.testing.assert_allclose(model.probabilities(larger), expected, atol=1e-12)
         np.testing.assert_array_equal(model.predict(larger), expected.argmax(axis=1))
         lines = model.predictions_csv(larger).splitlines()
-        assert lines[0] == "node,class,p:red,p:green,p:blue"
+        assert lines[0] == "node,class,p:red,p:green,p:blue,caution"
         assert [line.split(",")[1] for line in lines[1:]] == [model.class_names[c] for c in expected.argmax(axis=1)]
 
     def test_the_same_graph_gives_the_same(self, trained):

@@ -14,11 +14,13 @@ def stacked(runs: int = 4) -> list[nn.Parameter]:
     return [nn.Parameter(torch.randn(runs, *shape, generator=drawn)) for shape in ((5, 3), (3,))]
 
 
+@pytest.mark.parametrize("decay", [0.0, 0.1])
 @pytest.mark.parametrize("maximize", [False, True])
-def test_it_is_that_of_torch(maximize):
+def test_it_is_that_of_torch(maximize, decay):
     mine, theirs = stacked(), stacked()
-    ours = Adam(mine, 0.01, maximize=maximize)
-    peer = torch.optim.Adam(theirs, lr=0.01, fused=True, maximize=maximize)
+    ours = Adam(mine, 0.01, maximize=maximize, decay=decay)
+    kind = torch.optim.AdamW if decay else torch.optim.Adam
+    peer = kind(theirs, lr=0.01, fused=True, maximize=maximize, weight_decay=decay)
     drawn = torch.Generator().manual_seed(1)
     for _ in range(20):
         for one, other in zip(mine, theirs, strict=True):

@@ -52,7 +52,9 @@ def entropies(graph, splits):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", ["accuracy", "log-loss", *(pytest.param(name, marks=pytest.mark.slow) for name in NAMES[1:-1])]
+)
 def test_the_best_epoch_is_kept_and_waited_for(graph, splits, entropies, name, kind):
     score = find_score(name)
     waiting = {"stopping": "patience", "patience": PATIENCE, "test_at": "best-val"}

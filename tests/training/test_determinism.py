@@ -39,11 +39,13 @@ def folders(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", ["again", "workers"])
+@pytest.mark.slow
 def test_the_same_command_gives_the_same_bytes(folders, name):
     found, expected = (hashlib.sha256(records(folders[each])).hexdigest() for each in (name, "first"))
     assert found == expected
 
 
+@pytest.mark.slow
 def test_the_plan_is_the_same(folders):
     first, again = (open_runs(folders[name]).plan for name in ("first", "again"))
     assert first == again

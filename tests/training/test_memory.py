@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -80,7 +80,6 @@ def test_whether_a_step_sees_all_nodes_is_known_beforehand(method, bias):
     assert same == (rows == cora.num_nodes)
 
 
-@settings(deadline=None)  # the first that asks of a GPU imports Triton
 @given(st.integers(1, 40), st.sampled_from(["gcn", "fishergcn", "gcn-x5-c"]), st.booleans())
 def test_more_runs_samples_or_units_hold_more(number, method, gpu):
     method, config = parse_method(method), TrainConfig(samples=number)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fishergcn.training import Targets, measure, registered_scores
+from fishergcn.training import Targets, measure, registered_scores, temperature_of
 
 metrics = pytest.importorskip("sklearn.metrics")
 CPU = torch.device("cpu")
@@ -60,3 +60,11 @@ def test_calibration_finds_the_temperature_of_least_cross_entropy():
         ]
         assert found[run] == pytest.approx(min(losses), rel=1e-12)
     assert "calibrated_cross_entropy" not in measure(logits, targets, part="test")
+
+
+def test_few_nodes_do_not_set_a_temperature():
+    """Six nodes that are right at any temperature would make probabilities of 0 and 1."""
+    logits = np.array([[1.0, 0.0], [0.0, 1.0]] * 6)
+    labels = np.array([0, 1] * 6)
+    assert temperature_of(logits[:6], labels[:6]) == 1.0
+    assert temperature_of(logits[:6], labels[:6], least=1) == temperature_of(logits, labels) == 0.125

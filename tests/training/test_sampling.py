@@ -40,7 +40,7 @@ class TestBlocks:
             np.testing.assert_array_equal(dense_block(block, 60), expected)
             np.testing.assert_array_equal(block.columns, np.flatnonzero(expected.any(axis=0)))
 
-    @settings(deadline=None, derandomize=True, max_examples=30)
+    @settings(max_examples=30)
     @given(st.integers(1, 12), st.integers(0, 2**64 - 1), st.integers(0, 2**31))
     def test_a_row_holds_itself_and_fanout_weighted_neighbors(self, fanout, key, step):
         matrix = random_graph(40, 0.3, 2)
@@ -100,7 +100,7 @@ class TestBlocks:
 
 
 class TestBatches:
-    @settings(deadline=None, derandomize=True, max_examples=40)
+    @settings(max_examples=40)
     @given(st.integers(1, 200), st.integers(1, 60), st.integers(0, 5))
     def test_every_node_once_in_even_batches(self, count, size, epoch):
         nodes = np.arange(count) * 3

@@ -179,7 +179,7 @@ def test_a_score_of_ones_own_is_one_file(own, tmp_path, capsys):
     save_models(tmp_path / "model", graph, [best], split)
     model = load_model(tmp_path / "model")
     assert model.record.test_brier == best.test_brier
-    off = model.probabilities()[40:] - np.eye(3)[labels[40:]]
+    off = model.probabilities(raw=True)[40:] - np.eye(3)[labels[40:]]
     assert best.test_brier == pytest.approx((off**2).sum(1).mean(), rel=1e-5)
     card = (tmp_path / "model" / "README.md").read_text()
     assert "| Brier score |" in card

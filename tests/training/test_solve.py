@@ -15,6 +15,7 @@ from fishergcn.models import load_model
 from fishergcn.splits import Split
 from fishergcn.studies import CANDIDATES
 from fishergcn.training import Sizes, _solve, held_bytes, parse_method, work_of
+from fishergcn.training.tasks._classes import SHARPNESS
 
 EXACT = TrainConfig(dtype="float64", scaling="none", bias=True, weight_decay=5e-3)
 SPLIT = Split("one", range(30), range(30, 45), range(45, 60))
@@ -56,7 +57,7 @@ def oracle(graph: Graph, split: Split, shares: np.ndarray, decay: float, bias: b
 def check(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
     assert found.keys() == expected.keys()
     for name, each in expected.items():
-        np.testing.assert_allclose(found[name] / _solve.SHARPNESS, each, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(found[name] / SHARPNESS, each, rtol=0, atol=1e-6)
 
 
 def even(split: Split = SPLIT) -> np.ndarray:
@@ -104,7 +105,7 @@ def test_one_class_alone_is_always_predicted():
         [record] = train(GRAPH, "linear", split, 1, EXACT, device="cpu", keep_weights=True)
     found = record.weights
     assert not any(np.any(found[f"weights.{steps}"]) for steps in range(3))
-    np.testing.assert_allclose(found["biases.0"], [_solve.SHARPNESS, 0, 0])
+    np.testing.assert_allclose(found["biases.0"], [SHARPNESS, 0, 0])
     assert set(record.outputs["test"].argmax(axis=1)) == {0}
 
 

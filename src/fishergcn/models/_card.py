@@ -26,7 +26,7 @@ def model_card(model: TrainedModel) -> str:
     facts = [
         ("method", record.method),
         ("graph", f"{record.dataset}: {size}"),
-        ("classes", ", ".join(model.class_names)),
+        (model.task.things, ", ".join(model.class_names)),
         ("split", f"{record.split}: {parts}"),
         ("seed, epochs", f"{record.seed}, {record.epochs}"),
         ("trained on", f"{record.device}, {record.seconds:.1f} s"),
@@ -34,7 +34,7 @@ def model_card(model: TrainedModel) -> str:
         ("graph's SHA-256", record.graph_digest),
     ]
     measured = [
-        each for each in registered_scores() if {f"val_{each.name}", f"test_{each.name}"} & record.scores.keys()
+        each for each in registered_scores(None) if {f"val_{each.name}", f"test_{each.name}"} & record.scores.keys()
     ]
     scores = [
         (nodes, *(each.text(getattr(record, f"{part}_{each.name}")) for each in measured))
@@ -48,7 +48,7 @@ def model_card(model: TrainedModel) -> str:
             f"# {record.method} on {markdown(record.dataset)}",
             "",
             *([] if model.selection is None else [markdown(" ".join(model.selection.sentences[:2])), ""]),
-            f"{title[0].upper()}{title[1:]} that predicts the class of each node of a graph.",
+            f"{title[0].upper()}{title[1:]} that predicts {model.task.what} of each node of a graph.",
             "",
             markdown_table(("", ""), facts),
             "",
@@ -56,22 +56,30 @@ def model_card(model: TrainedModel) -> str:
             "",
             markdown_table(("nodes", *(_title(each, ensemble=bool(members)) for each in measured)), scores),
             "",
-            "Balanced accuracy and macro F1 average over classes, so rare ones count as much as common ones.",
+            model.task.note,
             "",
             f"{chosen} {_caution(sizes['test'], model.chosen_from)}",
             "",
+            *_trust(model),
             *_selection(model),
             *(_members(members) if members else _settings(model.config)),
             "## Use",
             "",
             "    fishergcn predict FOLDER --out predictions.csv",
             "",
-            "or, in Python, `fishergcn.load_model(FOLDER).probabilities()`. Predictions are for the nodes of this",
-            "graph, or of another one with the same features (`probabilities(graph)`), without perturbation and",
-            "without dropout.",
+            *_in_python(model),
             "",
         ]
     )
+
+
+def _in_python(model: TrainedModel) -> list[str]:
+    call = "predict" if model.graph.task == "regression" else "probabilities"
+    return [
+        f"or, in Python, `fishergcn.load_model(FOLDER).{call}()`. Predictions are for the nodes of this",
+        f"graph, or of another one with the same features (`{call}(graph)`), without perturbation and",
+        "without dropout.",
+    ]
 
 
 def model_html(model: TrainedModel) -> str:
@@ -79,7 +87,7 @@ def model_html(model: TrainedModel) -> str:
     graph = model.graph
     rows: list[tuple[str, object]] = [
         ("graph", f"{graph.name or 'no name'}: {graph.num_nodes} nodes, {graph.num_links} links"),
-        ("classes", some_of(model.class_names)),
+        (model.task.things, some_of(model.class_names)),
     ]
     if len(model.records) != 1:
         title = f"{len(model)} networks, {model.method.name}" if model.records else "A network trained elsewhere"
@@ -87,7 +95,7 @@ def model_html(model: TrainedModel) -> str:
     record, sizes = model.record, model.split_sizes
     rows.append(("split", f"{record.split}: " + ", ".join(f"{count} {part}" for part, count in sizes.items())))
     for nodes, part in (("validation", "val"), ("test", "test")):
-        found = {each: getattr(record, f"{part}_{each.name}") for each in registered_scores()}
+        found = {each: getattr(record, f"{part}_{each.name}") for each in registered_scores(None)}
         said = [f"{each.title} {each.text(value)}" for each, value in found.items() if np.isfinite(value)]
         if sizes[part] and said:
             rows.append((f"{nodes} scores", ", ".join(said)))
@@ -122,6 +130,27 @@ def _selection(model: TrainedModel) -> list[str]:
     said = [markdown(each) for each in model.selection.sentences]
     right = range(2, len(heads))
     return ["## How it was chosen", "", *said, "", markdown_table(heads, rows, right=right), ""]
+
+
+def words_of_trust(model: TrainedModel) -> list[str]:
+    """Say how probabilities were calibrated, above which labels are predicted, and what sets or intervals promise."""
+    if model.task.decided:
+        said = f"A label is predicted where its probability is above {model.threshold:.0%}"
+        return [f"{said}, which gave the best micro F1 on validation nodes."]
+    if model.graph.targets is None:
+        return [model.calibration.words, *(() if model.aside is None else model.guarantee)]
+    if not (aside := len(model.nodes_aside)):
+        return []
+    return [
+        f"`predict_interval(coverage)` gives intervals, from the errors on {aside} nodes that had no influence on the "
+        "model. They hold the true number with this frequency for nodes that are drawn as those were."
+    ]
+
+
+def _trust(model: TrainedModel) -> list[str]:
+    said = [markdown(each) if model.graph.targets is None else each for each in words_of_trust(model)]
+    heads = {"classification": "Probabilities", "multilabel": "Labels", "regression": "Intervals"}
+    return [f"## {heads[model.task.name]}", "", *(line for each in said for line in (each, ""))] if said else []
 
 
 def _caution(tested: int, chosen_from: int) -> str:

@@ -13,16 +13,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from fishergcn._base.types import FloatArray, MatrixLike
 from fishergcn.errors import InputError
+from fishergcn.graph import known_nodes
 from fishergcn.models._facts import ENSEMBLE, MemberFacts
 from fishergcn.models._trained import TrainedModel
 from fishergcn.nn import Base
-from fishergcn.training import Method, RunRecord, Targets, measure
+from fishergcn.training import THRESHOLD, Method, RunRecord, measure, targets_on
 
 if TYPE_CHECKING:
     from fishergcn.graph import Graph
@@ -79,7 +79,8 @@ class Ensemble(TrainedModel):
     >>> trained = [fishergcn.train(graph, name, split, **options) for name in ("gcn", "mlp")]
     >>> models = [TrainedModel.from_records(graph, each, split) for each in trained]
     >>> both = Ensemble.from_models(models, shares=[0.5, 0.5], temperatures=[1.0, 1.0])
-    >>> np.allclose(both.probabilities(), (models[0].probabilities() + models[1].probabilities()) / 2)
+    >>> parts = [model.probabilities(raw=True) for model in models]
+    >>> np.allclose(both.probabilities(raw=True), (parts[0] + parts[1]) / 2)
     True
     """
 
@@ -108,7 +109,8 @@ class Ensemble(TrainedModel):
             if isinstance(each, Ensemble):
                 raise InputError("a member of an ensemble must not be an ensemble itself.")
             same = each.graph is first.graph or each.graph.digest == first.graph.digest
-            if not same or each.record.split != first.record.split:
+            known = [one.runs[0].split for one in (first, each.only()) if one.runs]
+            if not same or each.record.split != first.record.split or known[-1:] != known[:1]:
                 raise InputError("the members of an ensemble must be of one graph and one split.")
         made = cls.joined([each.only() for each in models], shares, temperatures)
         return dataclasses.replace(made, records=(made._record(name),))
@@ -131,6 +133,7 @@ class Ensemble(TrainedModel):
             weights={},
             records=() if record is None else (record,),
             runs=first.runs,
+            chosen_by=first.chosen_by,
             _sizes=first._sizes,
             members=tuple(members),
             shares=tuple(map(float, shares)),
@@ -141,15 +144,17 @@ class Ensemble(TrainedModel):
         """Return what is known of the ensemble as a run: its scores, and the time of all members."""
         known = [each.record for each in self.members]
         scores: dict[str, float] = {}
-        out = self.logits()
-        if self.runs and self.graph.labels is not None:
+        out, tuned = self.logits(), None
+        if self.runs and known_nodes(self.graph).any():
+            split = self.runs[0].split
             for part in ("val", "test"):
-                nodes = getattr(self.runs[0].split, part)
-                if len(nodes):
-                    targets = Targets.of(
-                        [nodes], np.asarray(self.graph.labels), None, torch.device("cpu"), torch.float64
-                    )
-                    scores |= {f"{part}_{name}": float(value[0]) for name, value in measure(out, targets).items()}
+                if len(getattr(split, part)):
+                    targets = targets_on(self.graph, [split], part, None, torch.device("cpu"), torch.float64)
+                    # Members are calibrated, so that only a threshold is still to be found.
+                    found = measure(out, targets, part=part if self.task.decided else "", thresholds=tuned)
+                    tuned = found.pop(THRESHOLD, tuned)
+                    scores |= {f"{part}_{name}": float(value[0]) for name, value in found.items()}
+        threshold = {} if tuned is None else {f"val_{THRESHOLD}": float(tuned[0])}
         return dataclasses.replace(
             known[0],
             method=ENSEMBLE,
@@ -158,7 +163,7 @@ class Ensemble(TrainedModel):
             shape=[],
             epochs=max(each.epochs for each in known),
             seconds=sum(each.seconds for each in known),
-            extra={"kind": name, "members": len(known)},
+            extra={"kind": name, "members": len(known), **threshold},
             weights=None,
         )
 
@@ -176,33 +181,26 @@ class Ensemble(TrainedModel):
         """Return the ensemble with its members on a device, in a precision."""
         return dataclasses.replace(self, members=tuple(each.to(device, dtype) for each in self.members))
 
-    def _mixed(self, logits: Sequence[Tensor]) -> Tensor:
-        """Return log p from the logits (n, 1, C) of each member."""
-        parts = [
-            torch.log_softmax(each.double().cpu() / heat, dim=-1) + float(np.log(share))
-            for each, share, heat in zip(logits, self.shares, self.temperatures, strict=True)
-        ]
-        return torch.logsumexp(torch.stack(parts), dim=0)
+    def mixed(self, logits: Sequence[Tensor]) -> Tensor:
+        """Return log p (n, 1, C) from the logits of each member, or the outputs that mean their mean in other tasks."""
+        return self.task.mixed(logits, self.shares, self.temperatures)
 
     @torch.no_grad()
     def _logits(self, operator: Operator | None, features: Features | None) -> Tensor:
         if operator is not None or features is not None:
             self.check_network()
-        return self._mixed([each._logits(None, None) for each in self.members])
+        return self.mixed([each._logits(None, None) for each in self.members])
 
     @torch.no_grad()
     def logits_of_new(self, links: MatrixLike, features: MatrixLike) -> Tensor:
         """Return log p (m, 1, C) of new nodes that join the graph one by one."""
-        return self._mixed([each.logits_of_new(links, features) for each in self.members])
+        return self.mixed([each.logits_of_new(links, features) for each in self.members])
 
-    def probabilities(self, graph: Graph | None = None) -> FloatArray:
-        """Return the probability of each class for every node, n x C, of the graph or of another one."""
-        if graph is None:
-            found: FloatArray = torch.exp(self._logits(None, None)[:, 0]).numpy()
-            return found
-        parts = [torch.from_numpy(np.log(np.maximum(each.probabilities(graph), 1e-300))) for each in self.members]
-        mixed: FloatArray = torch.exp(self._mixed([each[:, None] for each in parts])[:, 0]).numpy()
-        return mixed
+    def raw_logits(self, graph: Graph | None = None) -> FloatArray:
+        """Return log p of the mean, n x C, on the graph or on another one; in other tasks what means the mean."""
+        members = [torch.from_numpy(each.raw_logits(graph))[:, None] for each in self.members]
+        found: FloatArray = self.mixed(members)[:, 0].numpy()
+        return found
 
     def check_network(self, *, links: bool = False, weights: bool = False, symmetric: bool = False) -> None:
         """Raise: there are several networks."""

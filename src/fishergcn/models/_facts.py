@@ -15,6 +15,7 @@ from fishergcn._base.files import read_bytes
 from fishergcn._base.json import parse_json
 from fishergcn._version import __version__
 from fishergcn.errors import DataFileError, InputError, reason
+from fishergcn.models._calibrated import Calibrated
 from fishergcn.models._selection import Selection
 from fishergcn.training import RunRecord, TrainConfig, find_score, parse_method
 
@@ -57,6 +58,8 @@ class Facts:
     choice: Selection | None = None
     chosen_by: str = "accuracy"
     members: tuple[MemberFacts, ...] = ()
+    calibration: Calibrated | None = None
+    sets: Mapping[str, Any] | None = None  # of nodes set aside, whose number is ``nodes``
 
     @property
     def records(self) -> tuple[RunRecord, ...]:
@@ -82,6 +85,8 @@ class Facts:
             "run": _plain(self.record),
             **({} if self.choice is None else {"choice": self.choice.to_dict()}),
             **({"members": [_plain_member(each) for each in self.members]} if self.members else {}),
+            **({} if self.calibration is None else {"calibration": self.calibration.to_dict()}),
+            **({} if self.sets is None else {"sets": dict(self.sets)}),
         }
 
 
@@ -125,7 +130,8 @@ def _facts(values: Any) -> Facts:
         )
     found = Entries(values, "the model")
     graph, sizes = check_choice("graph", found.text("graph"), ("embedded", "graph.npz")), found.inside("split_sizes")
-    sums, chosen = found.inside("sha256"), found.inside("selection")
+    sums, chosen, names = found.inside("sha256"), found.inside("selection"), found.texts("class_names")
+    classes = len(names)
     members = tuple(_member(each) for each in found.tables("members")) if "members" in values else ()
     if members and not (len(members) > 1 and abs(sum(each.share for each in members) - 1) < 1e-6):
         raise DataFileError("the members of an ensemble must be two or more, with shares that add up to 1.")
@@ -139,10 +145,12 @@ def _facts(values: Any) -> Facts:
         chosen_from=chosen.whole("runs"),
         chosen_by=find_score(chosen.text("score")).name if "score" in chosen.values else "accuracy",
         embedded=graph == "embedded",
-        class_names=found.texts("class_names"),
+        class_names=names,
         num_features=found.whole("num_features"),
         sums={name: sums.text(name) for name in sums.values},
         choice=Selection.from_dict(values["choice"]) if "choice" in values else None,
+        calibration=Calibrated.from_dict(values["calibration"], classes) if "calibration" in values else None,
+        sets=found.table("sets") if "sets" in values else None,
     )
 
 

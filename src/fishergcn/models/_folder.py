@@ -3,7 +3,8 @@
 ``weights.safetensors`` (the tensors of the network by name: W^l as ``weights.l``, b^l as ``biases.l``, …; centers and
 scales of the columns of features as ``scaling.center`` and ``scaling.scale``, as far as a model has them; of a method
 that trains nothing the nodes that it learned from as ``train``), ``model.json`` (all that is needed to rebuild the
-network, and what is known of its run), ``split.safetensors`` (the nodes for training, validation and test),
+network, and what is known of its run), ``split.safetensors`` (the nodes for training, validation and test, and those
+set aside for prediction sets, ``aside``),
 ``README.md`` (the same for people), ``predictions.csv``, ``runs.json`` (all runs from which this one was chosen) and,
 unless the graph ships with the package, ``graph.npz``. Models of several methods stand in folders named after them,
 beside one ``runs.json``. Loading runs no code from the folder, and nothing that the files say is used as a path.
@@ -22,12 +23,14 @@ import numpy as np
 from scipy import sparse
 
 from fishergcn import datasets
-from fishergcn._base.files import atomic_folder, check_target, read_bytes, write_text
+from fishergcn._base.entries import Entries
+from fishergcn._base.files import atomic_folder, check_target, read_bytes, refuse_links, write_text
 from fishergcn._base.json import parse_json
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError, InputError, reason
-from fishergcn.graph import Graph
+from fishergcn.graph import Graph, known_nodes
 from fishergcn.models._facts import FORMAT, Facts, read_facts
+from fishergcn.models._sets import Aside, aside_from_dict
 from fishergcn.models._weights import read_tensors, write_tensors
 from fishergcn.splits import Split
 from fishergcn.training import RunRecord, TrainConfig, input_size, parse_method
@@ -35,13 +38,15 @@ from fishergcn.training import RunRecord, TrainConfig, input_size, parse_method
 if TYPE_CHECKING:
     from fishergcn.models._trained import TrainedModel
 
-# Of these, geometry.json is what `fishergcn geometry fisher MODEL --keep` adds, report.html what `report` adds.
-_FILES = (
+# Of these, geometry.json is what `fishergcn geometry fisher MODEL --keep` adds, certificates.json what `certify --keep`
+# adds, report.html what `report` adds.
+MODEL_FILES = (
     "weights.safetensors", "model.json", "split.safetensors", "README.md", "predictions.csv", "runs.json", "graph.npz",
-    "geometry.json", "report.html",
+    "geometry.json", "certificates.json", "report.html",
 )  # fmt: skip
 _SPLIT = "split.safetensors"
 _PARTS = ("train", "val", "test")
+_ASIDE = "aside"
 _LARGEST_GRAPH_FILE = 8 << 30
 _LARGEST_RUNS_FILE = 1 << 30
 
@@ -56,7 +61,8 @@ def write_folder(
 ) -> None:
     """Write models, each to the folder of its name inside (the folder itself for ""), and all runs."""
     values = [record.to_dict() for record in runs]
-    with atomic_folder(check_model_target(folder, overwrite=overwrite)) as temporary:
+    target = check_model_target(folder, overwrite=overwrite)
+    with atomic_folder(target, replaces=_holds_models_only if overwrite else None) as temporary:
         _write_json(temporary / "runs.json", {"format": "fishergcn-runs", "version": 1, "runs": values})
         for name, model in models.items():
             _write_model(temporary / name, model)
@@ -64,25 +70,29 @@ def write_folder(
 
 def read_folder(folder: Path) -> tuple[Facts, Graph, dict[str, AnyArray]]:
     """Read what is known of a model, its graph and its tensors by name, and check that they fit together."""
+    refuse_links(folder, *MODEL_FILES)
     facts = read_facts(folder)
     graph = _read_graph(folder, facts)
     tensors = read_tensors(folder / "weights.safetensors", _shapes(graph, facts))
     _check_sum(folder, "weights.safetensors", facts)
     for name, each in tensors.items():
-        if name.endswith("train") and not np.isin(each, np.flatnonzero(np.asarray(graph.labels) >= 0)).all():
+        if name.endswith("train") and not np.isin(each, np.flatnonzero(known_nodes(graph))).all():
             raise DataFileError(f"{folder / 'weights.safetensors'}: {name} must hold labeled nodes of the graph.")
     return facts, graph, tensors
 
 
-def read_split(folder: Path, facts: Facts, graph: Graph) -> Split | None:
-    """Read which nodes were trained on, validated with and tested on; None in a folder of an older version."""
+def read_split(folder: Path, facts: Facts, graph: Graph) -> tuple[Split | None, Aside | None]:
+    """Read which nodes were trained on, validated with, tested on and set aside; none in a folder of 0.1."""
     if _SPLIT not in facts.sums:
-        return None
-    shapes = {part: ("int64", (facts.split_sizes[part],)) for part in _PARTS}
+        return None, None
+    shapes: dict[str, tuple[str, tuple[int, ...]]] = {part: ("int64", (facts.split_sizes[part],)) for part in _PARTS}
+    if facts.sets is not None:
+        shapes[_ASIDE] = "int64", (Entries(facts.sets, "the prediction sets of a model").whole("nodes"),)
     parts = read_tensors(folder / _SPLIT, shapes)
     _check_sum(folder, _SPLIT, facts)
     try:
-        return Split(facts.record.split, *(parts[part] for part in _PARTS)).check(graph.num_nodes)
+        split = Split(facts.record.split, *(parts[part] for part in _PARTS)).check(graph.num_nodes)
+        return split, None if facts.sets is None else aside_from_dict(facts.sets, parts[_ASIDE], graph)
     except InputError as error:
         raise DataFileError(f"{folder / _SPLIT}: {error}") from None
 
@@ -90,6 +100,7 @@ def read_split(folder: Path, facts: Facts, graph: Graph) -> Split | None:
 def load_runs(folder: str | os.PathLike[str]) -> list[RunRecord]:
     """Read the runs from which a model was chosen, in the ``runs.json`` of its folder; none without that file."""
     path = Path(folder, "runs.json")
+    refuse_links(folder, "runs.json")
     if not os.path.isfile(path):
         return []
     try:
@@ -152,12 +163,14 @@ def _write_model(folder: Path, model: TrainedModel) -> None:
     if not embedded:
         graph.save(folder / "graph.npz")
     if model.runs:
-        write_tensors(folder / _SPLIT, {part: getattr(model.runs[0].split, part) for part in _PARTS})
+        aside = {} if model.aside is None else {_ASIDE: model.aside.nodes}
+        write_tensors(folder / _SPLIT, {part: getattr(model.runs[0].split, part) for part in _PARTS} | aside)
     binary = ("weights.safetensors", "graph.npz", _SPLIT)
     sums = {name: _sum(folder / name) for name in binary if (folder / name).exists()}
     sizes, names = model.split_sizes, model.class_names
     facts = Facts(record, sizes, model.chosen_from, embedded, names, graph.num_features, sums, model.selection,
-                  model.chosen_by, model.facts())  # fmt: skip
+                  model.chosen_by, model.facts(), None if graph.targets is not None else model.calibration,
+                  None if model.aside is None else model.aside.to_dict())  # fmt: skip
     _write_json(folder / "model.json", facts.to_dict())
     write_text(folder / "predictions.csv", model.predictions_csv())
     write_text(folder / "README.md", model.card())
@@ -215,4 +228,4 @@ def _is_ours(entry: Path, depth: int) -> bool:
         return False
     if entry.is_dir():
         return depth > 0 and _holds_models_only(entry, depth - 1)
-    return entry.name in _FILES
+    return entry.name in MODEL_FILES

@@ -19,7 +19,7 @@ from fishergcn.models._matching import matched_features
 from fishergcn.nn import GCN, by_layer
 from fishergcn.operators import Operator, SparseMatrix
 from fishergcn.splits import Split, choose
-from fishergcn.training import Run, RunRecord, TrainConfig, input_size, parse_method
+from fishergcn.training import Run, RunRecord, TrainConfig, find_task, input_size, parse_method
 
 _PARTS = ("train", "val", "test")
 
@@ -52,6 +52,7 @@ def record_arguments(
         "config": config,
         "records": tuple(found),
         "runs": runs,
+        "chosen_by": find_task(graph.task).score,
         "_sizes": tuple({part: len(getattr(run.split, part)) for part in _PARTS} for run in runs),
     }
     if not method.trained:
@@ -75,6 +76,8 @@ def network_arguments(
 ) -> dict[str, Any]:
     """Return the arguments of ``TrainedModel`` for a network that fits a graph."""
     graph = check_graph(graph)
+    if graph.targets is not None:
+        raise InputError(f"a network that was trained elsewhere must classify nodes, and the task is {graph.task!r}.")
     if not callable(network):
         raise InputError(f"network must be a GCN or map an operator to logits, got {type(network).__name__}.")
     given = dict(network.named_parameters()) if isinstance(network, GCN) else {}

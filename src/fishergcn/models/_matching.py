@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fishergcn._base.types import CSRArray, FeatureMatrix, IntArray, MatrixLike
+from fishergcn._base.types import AnyArray, CSRArray, FeatureMatrix, IntArray, MatrixLike
 from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
 from fishergcn.graph import Graph
@@ -37,7 +37,7 @@ def matched_features(known: Graph, graph: Graph, width: int) -> FeatureMatrix:
     one has none.
     """
     if graph.features is None or graph.num_features == 0:
-        if not _one_each(known):
+        if not has_one_feature_each(known):
             raise InputError(f"the graph has no features, and the network needs {width} of each node.")
         column = {name: number for number, name in enumerate(node_names_of(known))}
         found = [(row, column[name]) for row, name in enumerate(node_names_of(graph)) if name in column]
@@ -77,11 +77,11 @@ def matched_features(known: Graph, graph: Graph, width: int) -> FeatureMatrix:
 
 
 def moved_labels(
-    labels: IntArray, names: Sequence[str], graph: Graph, nodes: Sequence[IntArray]
-) -> tuple[IntArray, tuple[IntArray, ...]]:
+    labels: AnyArray, names: Sequence[str], graph: Graph, nodes: Sequence[IntArray]
+) -> tuple[AnyArray, tuple[IntArray, ...]]:
     """Return the labels of some nodes on another graph, -1 elsewhere, and where they are: nodes are found by name."""
     places = {name: place for place, name in enumerate(node_names_of(graph))}
-    moved = np.full(graph.num_nodes, -1, dtype=np.int64)
+    moved = np.full((graph.num_nodes, *labels.shape[1:]), -1, dtype=labels.dtype)
     found = []
     for each in nodes:
         there = [(places[names[node]], node) for node in each if names[node] in places]
@@ -132,7 +132,7 @@ def links_to(known: Graph, graph: Graph) -> CSRArray:
     return sparse.csr_array(parts, shape=(graph.num_nodes, known.num_nodes))
 
 
-def _one_each(graph: Graph) -> bool:
+def has_one_feature_each(graph: Graph) -> bool:
     """Say whether the features are the identity matrix, which stands for none."""
     features = graph.features
     if not isinstance(features, sparse.csr_array) or features.shape != (graph.num_nodes, graph.num_nodes):

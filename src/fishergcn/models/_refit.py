@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from fishergcn.errors import InputError
 from fishergcn.execution import check_graph, train
 from fishergcn.models._ensemble import Ensemble
 from fishergcn.models._folder import class_names_of
+from fishergcn.models._sets import split_for
 from fishergcn.models._trained import TrainedModel
 from fishergcn.splits import Split, choose
 from fishergcn.training import learnable, temperature_of
@@ -51,10 +50,13 @@ def refit(
     3
     """
     graph = learnable(check_graph(graph))
+    if graph.task != model.graph.task:
+        raise InputError(f"the task must be that of the model, {model.graph.task!r}, got {graph.task!r}.")
     if class_names_of(graph) != model.class_names:
         known, got = ", ".join(model.class_names), ", ".join(class_names_of(graph))
         raise InputError(f"the classes must be those of the model, {known:.200}, got {got:.200}.")
     [chosen] = choose(graph, split)
+    chosen, aside = split_for(graph, chosen, None if model.aside is None else model.aside.coverage)
     members = model.members if isinstance(model, Ensemble) else (model.only(),)
     place: dict[str, Any] = {"device": device, "progress": progress, "keep_weights": True}
     found, heats = [], []
@@ -65,7 +67,7 @@ def refit(
                 f"training {each.record.method} again failed ({record.status}); the old model is as it was."
             )
         found.append(TrainedModel.from_records(graph, [record], chosen))
-        heats.append(temperature_of(record.outputs["val"], np.asarray(graph.labels)[chosen.val]))
+        heats.append(temperature_of(record.outputs["val"], model.task.known(graph)[chosen.val], model.task))
     made = found[0]
     if isinstance(model, Ensemble):
         made = Ensemble.from_models(found, model.shares, heats, name=str(model.record.extra.get("kind", "mean")))
@@ -73,4 +75,6 @@ def refit(
     if selection is not None:
         words = tuple(dict.fromkeys([_SAID, *selection.sentences]))
         selection = dataclasses.replace(selection, sentences=words)
+    if model.aside is not None:
+        made = made.set_aside(aside, model.aside.coverage)
     return dataclasses.replace(made, selection=selection)

@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from fishergcn._base.types import AnyArray
+from fishergcn._base.files import refuse_links
+from fishergcn._base.types import AnyArray, IntArray
 from fishergcn.errors import InputError
 from fishergcn.execution import check_records
 from fishergcn.graph import Graph
@@ -21,7 +22,7 @@ from fishergcn.models._folder import read_folder, read_split, write_folder
 from fishergcn.models._trained import TrainedModel
 from fishergcn.nn import FeatureScaling
 from fishergcn.splits import Split
-from fishergcn.training import Run, RunRecord, TrainConfig, find_score, parse_method, rank
+from fishergcn.training import Run, RunRecord, TrainConfig, find_score, find_task, parse_method, rank
 
 
 def best_run(records: Iterable[RunRecord], score: str = "accuracy") -> RunRecord:
@@ -54,8 +55,10 @@ def save_models(
     records: Iterable[RunRecord],
     splits: Split | str | Iterable[Split | str],
     *,
-    score: str = "accuracy",
+    score: str | None = None,
     overwrite: bool = False,
+    aside: Mapping[str, IntArray] | None = None,
+    coverage: float = 0.9,
 ) -> dict[Path, TrainedModel]:
     """Save the best run of every method, and what is known of all runs.
 
@@ -70,9 +73,13 @@ def save_models(
         What :func:`fishergcn.train` returned with ``keep_weights=True``, of one method or of several;
         :func:`best_run` chooses.
     score
-        By which validation score, such as ``"macro-f1"`` or ``"log-loss"``.
+        By which validation score, such as ``"macro-f1"`` or ``"log-loss"``; by default accuracy, of several labels a
+        node micro F1, of numbers R².
     overwrite
         Replace model folders that are there. A folder with other files in it is never replaced.
+    aside, coverage
+        For prediction sets: nodes that were set aside, by the name of the split that they are in no part of, and the
+        coverage to promise by default.
 
     Returns
     -------
@@ -90,12 +97,14 @@ def save_models(
     ...     load_model(f"{folder}/model").probabilities().shape
     (2708, 7)
     """
-    by = find_score(score).check_classes(graph.num_classes).name
+    by = find_score(score or find_task(graph.task).score).check_classes(graph.num_classes, graph.task).name
     runs = check_records(records)
     models = {}
     for method in dict.fromkeys(record.method for record in runs):
         own = [record for record in runs if record.method == method]
         model = TrainedModel.from_records(graph, best_run(own, by), splits)
+        if aside is not None:
+            model = model.set_aside(aside[model.record.split], coverage)
         models[method] = dataclasses.replace(model, chosen_from=len(own), chosen_by=by)
     places = {method if len(models) > 1 else "": model for method, model in models.items()}
     write_folder(folder, places, runs, overwrite=overwrite)
@@ -118,9 +127,10 @@ def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
     ('gcn', 'public', {'train': 140, 'val': 500, 'test': 1000})
     """
     facts, graph, arrays = read_folder(Path(folder))
-    split = read_split(Path(folder), facts, graph)
+    split, aside = read_split(Path(folder), facts, graph)
     known: dict[str, Any] = {
         "chosen_from": facts.chosen_from, "selection": facts.choice, "chosen_by": facts.chosen_by,
+        "_calibration": facts.calibration, "aside": aside,
     }  # fmt: skip
     if not facts.members:
         made = _model(facts.record, facts, graph, split, arrays)
@@ -176,4 +186,5 @@ def load_models(folder: str | os.PathLike[str]) -> dict[Path, TrainedModel]:
     ['gcn', 'gcn-x5']
     """
     found = sorted([*Path(folder).glob("model.json"), *Path(folder).glob("*/model.json")])
+    refuse_links(folder, *(str(path.parent.relative_to(folder)) for path in found))
     return {path.parent: load_model(path.parent) for path in found}

@@ -6,13 +6,16 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from fishergcn._base.checks import check_choice
 from fishergcn._base.entries import Entries
 from fishergcn._base.imports import require
 from fishergcn._base.json import plain
 from fishergcn._base.reprs import one_line
 from fishergcn.errors import DataFileError, InputError
+from fishergcn.graph import TASKS
+from fishergcn.graph import Task as TaskName
 from fishergcn.training import Score, find_score
 
 if TYPE_CHECKING:
@@ -34,7 +37,8 @@ class Candidate:
     value, low, high
         The score that was chosen by, estimated for unlabeled nodes, with a 95% interval; NaN if it was left out.
     cross_entropy
-        Mean over its runs, of probabilities at the temperature that suits their validation nodes; NaN if left out.
+        Mean over its runs, of probabilities at the temperature that suits their validation nodes; NaN if left out. Of
+        numbers it is the root mean squared error.
     runs
         On how many inner splits it was trained.
     seconds
@@ -93,7 +97,7 @@ class Selection:
         The score by which it was chosen.
     value, low, high
         This score on nodes that nobody has labeled: an estimate with a 95% interval. It is measured on nodes that were
-        set aside in each inner split, for a model that was chosen, stopped and calibrated without them.
+        set aside in each inner split, for a model about which everything was decided without them.
     majority, majority_low
         The same for always answering the most frequent class; and the lower end of the 95% interval of how much better
         the model is.
@@ -110,6 +114,8 @@ class Selection:
         What came out, in words.
     seconds
         Time that the choice took.
+    task
+        What the model predicts of a node, as :attr:`fishergcn.Graph.task` has it.
 
     Examples
     --------
@@ -136,6 +142,7 @@ class Selection:
     splits: int = 0
     sentences: tuple[str, ...] = field(default=())
     seconds: float = 0.0
+    task: TaskName = "classification"
 
     __repr__ = one_line
 
@@ -150,6 +157,11 @@ class Selection:
         return CALIBRATED if self.score == "cross_entropy" else self.entry.title
 
     @property
+    def loss_title(self) -> str:
+        """What is shown beside the score, and called ``cross_entropy`` in candidates: of numbers the RMSE."""
+        return find_score("rmse").title if self.task == "regression" else CALIBRATED
+
+    @property
     def useful(self) -> bool | None:
         """Whether the model is clearly better than always answering the most frequent class; None if not measured."""
         return self.majority_low > 0 if math.isfinite(self.value) else None
@@ -157,6 +169,8 @@ class Selection:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON; NaN becomes None."""
         values: dict[str, Any] = plain(dataclasses.asdict(self))
+        if self.task == TASKS[0]:  # as it was before there were others
+            del values["task"]
         return values
 
     def to_frame(self) -> pd.DataFrame:
@@ -175,7 +189,7 @@ class Selection:
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return heads and rows of texts for people to read, best first and those left out last."""
-        score, more = self.entry, [] if self.score == "cross_entropy" else [CALIBRATED]
+        score, more = self.entry, [] if self.title == self.loss_title else [self.loss_title]
         heads = ["candidate", "what it is", self.title, "95% interval", *more, "runs", "seconds", "share"]
         rows = [
             [
@@ -211,6 +225,7 @@ class Selection:
                 chosen=chosen,
                 score="accuracy" if older else find_score(found.text("score")).name,
                 sentences=found.texts("sentences"),
+                task=_task(found.text("task")) if "task" in found.values else "classification",
                 judges=0 if older else found.whole("judges"),
                 splits=0 if older else found.whole("splits"),
                 **{name: found.number(links.get(name, name)) for name in numbers},
@@ -238,3 +253,8 @@ def _candidate(values: Mapping[str, Any], chosen: str) -> Candidate:
         )  # fmt: skip
     known |= {name: found.number(name) for name in ("value", "low", "high", "cross_entropy", "share")}
     return Candidate(**known, words=found.text("words"))
+
+
+def _task(name: str) -> TaskName:
+    check_choice("task", name, TASKS)
+    return cast("TaskName", name)

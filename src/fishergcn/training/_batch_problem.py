@@ -40,6 +40,10 @@ def prepare_batches(
     spectrum and no basis: of the graph, the neighborhood needs the diagonal alone.
     """
     group = Group() if group is None else group
+    if graph.targets is not None:
+        raise InputError(
+            f"mini-batches are for classes, and the task is {graph.task!r}; train the whole graph at once."
+        )
     if method.solved:
         raise InputError(f"method {method.name!r} is solved on the whole graph, so there are no mini-batches of it.")
     if method.consistent:

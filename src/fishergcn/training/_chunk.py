@@ -21,8 +21,8 @@ from fishergcn._kernels.threads import many_rows
 from fishergcn._settings.config import TrainConfig
 from fishergcn.operators import as_operator
 from fishergcn.training._engine import Trainer
-from fishergcn.training._metrics import CALIBRATED, measure, run_outputs, watched_values
-from fishergcn.training._objective import Targets
+from fishergcn.training._metrics import CALIBRATED, THRESHOLD, measure, run_outputs, watched_values
+from fishergcn.training._objective import targets_on
 from fishergcn.training._problem import Problem, Run
 from fishergcn.training._records import RunRecord
 from fishergcn.training._solve import solve
@@ -30,6 +30,7 @@ from fishergcn.training._stack import Stack
 from fishergcn.training._stopping import should_stop
 
 _LEAVE_SHARE = 0.2  # the stack is rebuilt when this share of it has stopped; on a GPU its epoch is then recorded anew
+_LARGEST_LOSS = 1e6  # what is predicted is standardized: beyond this the numbers are no answer to anything
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Progress:
     finished: int
     val_accuracy: float
     max_epochs: int = 0
+    score: str = "accuracy"  # what val_accuracy is, in other tasks than classification
 
 
 class Epochs(Protocol):
@@ -72,11 +74,16 @@ class Epochs(Protocol):
         """Let the other runs leave the stack."""
 
     def final_scores(
-        self, weights: Mapping[str, Tensor], part: str, outputs: list[dict[str, AnyArray]] | None = None
+        self,
+        weights: Mapping[str, Tensor],
+        part: str,
+        outputs: list[dict[str, AnyArray]] | None = None,
+        thresholds: FloatArray | None = None,
     ) -> dict[str, FloatArray]:
         """Return the scores of all runs on val or test nodes by name, each of shape (R,); none without any nodes.
 
-        The logits of these nodes are added to the ``outputs`` of each run, as ``outputs.val`` or ``outputs.test``.
+        The logits of these nodes are added to the ``outputs`` of each run, as ``outputs.val`` or ``outputs.test``. Of
+        several labels a node those above ``thresholds`` (R,) are predicted, which validation nodes tell.
         """
 
 
@@ -133,7 +140,8 @@ def train_epochs(
         if on_epoch is not None:
             left = int((~done).sum())
             accuracy = float(np.nanmean(history.values[3, names, epoch]))
-            on_epoch(Progress(epoch + 1, left, len(runs) - left, accuracy, config.max_epochs))
+            score = trainer.problem.task.score
+            on_epoch(Progress(epoch + 1, left, len(runs) - left, accuracy, config.max_epochs, score))
         if done.all():
             break
         if done[stacked].mean() >= _LEAVE_SHARE:
@@ -163,7 +171,7 @@ class _History:
     """Curves of all runs, one column per epoch, and which epoch is the best of each."""
 
     def __init__(self, problem: Problem, runs: int) -> None:
-        self.names = ["train_loss", "train_accuracy", "val_loss", "val_accuracy"]
+        self.names = [f"{part}_{name}" for part in ("train", "val") for name in ("loss", problem.task.score)]
         self.watched, self.classes = problem.watched, problem.graph.num_classes
         if self.watched is not None and self.watched.name != "accuracy":
             self.names.append(f"val_{self.watched.name}")
@@ -235,11 +243,11 @@ class _Finals:
         """Score the weights and return a record of each run."""
         trainer = self.trainer
         kept: list[dict[str, AnyArray]] = [{} for _ in trainer.runs]
-        found = {
-            f"{part}_{name}": values
-            for part in ("val", "test")
-            for name, values in trainer.final_scores(self.weights, part, kept if keep_weights else None).items()
-        }
+        found: dict[str, FloatArray] = {}
+        for part in ("val", "test"):
+            tuned = found.get(f"val_{THRESHOLD}")
+            scores = trainer.final_scores(self.weights, part, kept if keep_weights else None, tuned)
+            found |= {f"{part}_{name}": values for name, values in scores.items()}
         shapes = None if self.shape is None else self.shape.cpu().numpy()
         if keep_weights:
             for name, each in self.weights.items():
@@ -258,7 +266,9 @@ class _Finals:
                 shape=[] if shapes is None else shapes[at].tolist(),
                 arrays=kept[at],
             )
-            for at, (run, broken) in enumerate(zip(trainer.runs, history.diverged, strict=True))
+            for at, (run, broken) in enumerate(
+                zip(trainer.runs, history.diverged | (found["val_loss"] > _LARGEST_LOSS), strict=True)
+            )
         ]
 
 
@@ -286,19 +296,19 @@ def untrained(
     problem: Problem, runs: Sequence[Run], device: torch.device, *, keep_weights: bool = False
 ) -> list[RunRecord]:
     """Return the records of a method that trains nothing; all seeds give the same."""
-    start, labels = time.perf_counter(), problem.graph.labels
-    if labels is None:
-        raise AssertionError("prepare() refuses graphs without labels")
+    start, task, splits = time.perf_counter(), problem.task, [run.split for run in runs]
     operator = as_operator(problem.propagation, device=device, dtype=torch.float64)
     nodes = {part: [getattr(run.split, part) for run in runs] for part in ("train", "val", "test")}
-    out = problem.method.rule.log_probabilities(operator, labels, nodes["train"], problem.graph.num_classes)
+    known = task.known(problem.graph)
+    out = task.by_rule(problem.method.rule, operator, known, nodes["train"], problem.graph.num_classes)
     found: dict[str, FloatArray] = {}
     kept: list[dict[str, AnyArray]] = [{"train": run.split.train} for run in runs]
     for part in ("val", "test"):
-        targets = Targets.of(nodes[part], labels, None, device, torch.float64)
+        targets = targets_on(problem.graph, splits, part, None, device, torch.float64)
         for own, each in zip(kept, run_outputs(out, targets, nodes[part]), strict=True):
             own[f"outputs.{part}"] = each
-        found |= {f"{part}_{name}": values for name, values in measure(out, targets, part=part).items()}
+        scores = measure(out, targets, part=part, thresholds=found.get(f"val_{THRESHOLD}"))
+        found |= {f"{part}_{name}": values for name, values in scores.items()}
     seconds = (time.perf_counter() - start) / len(runs)
     return [
         make_record(
@@ -324,9 +334,9 @@ def make_record(
     **more: Any,
 ) -> RunRecord:
     """Return the record of a run with its weights and outputs, and with what ``more`` says of it."""
-    calibrated = f"val_{CALIBRATED}"
-    extra = {name: value for name, value in scores.items() if name == calibrated and math.isfinite(value)}
-    known = {name: value for name, value in scores.items() if name != calibrated}
+    beside = {f"val_{CALIBRATED}", f"val_{THRESHOLD}"}
+    extra = {name: value for name, value in scores.items() if name in beside and math.isfinite(value)}
+    known = {name: value for name, value in scores.items() if name not in beside}
     values = {"status": "ok", "epochs": 0, "curves": {}, "shape": [], "extra": extra, "scores": known, **more}
     found = RunRecord(
         dataset=problem.dataset,

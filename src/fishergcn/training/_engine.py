@@ -21,7 +21,7 @@ from fishergcn.perturbation import GraphPool, LinkNoise, Perturbation
 from fishergcn.training._compiled import CompiledStep
 from fishergcn.training._memory import check_fits
 from fishergcn.training._metrics import measure, run_outputs, validation
-from fishergcn.training._objective import Targets, consistency, penalty, scores, training_shares
+from fishergcn.training._objective import Targets, consistency, penalty, scores, targets_on, training_shares
 from fishergcn.training._problem import Problem, Run
 from fishergcn.training._recorder import Recorder
 from fishergcn.training._stack import Stack
@@ -47,6 +47,7 @@ class Trainer:
             gpu=device.type == "cuda",
             dense=not sparse.issparse(problem.inputs),
             linked=problem.propagation.nnz > problem.graph.num_nodes,
+            task=problem.task.name,
         )
         self.recorder = Recorder() if self.plan.kind == "recorded" else None
         self.compiled = CompiledStep(self) if self.plan.kind == "compiled" else None
@@ -110,12 +111,12 @@ class Trainer:
         return full_view(self.features, self._whole, problem.depth)
 
     def _targets(self, part: str, view: View) -> Targets:
-        labels, class_weight, shares = self.problem.graph.labels, self.problem.config.class_weight, None
-        if labels is None:
-            raise AssertionError("prepare() refuses graphs without labels")
+        graph, class_weight, shares = self.problem.graph, self.problem.config.class_weight, None
         if part == "train":  # only what is learned from is weighted
-            shares = [training_shares(run.split, labels, class_weight) for run in self.runs]
-        return Targets.of(self._nodes(part), labels, view, self.device, self.problem.dtype, shares=shares)
+            known = self.problem.task.known(graph)
+            shares = [training_shares(run.split, known, class_weight) for run in self.runs]
+        splits = [run.split for run in self.runs]
+        return targets_on(graph, splits, part, view, self.device, self.problem.dtype, shares=shares)
 
     def operator(self, epoch: int | Tensor, noise: Tensor | None) -> Operator | None:
         """Return the perturbed graphs of this step, or None for what the view has: the graph itself, or the mean."""
@@ -139,7 +140,8 @@ class Trainer:
         cross_entropy, accuracy = scores(out, self.train_targets)
         loss = cross_entropy + self._penalty(self.stack.weights)
         if method.consistent and config.consistency > 0:
-            loss = loss + config.consistency * consistency(out, len(self.stack), config.temperature)
+            apart = consistency(out, len(self.stack), config.temperature, self.problem.task)
+            loss = loss + config.consistency * apart
         return loss, accuracy
 
     def step(self, epoch: int | Tensor, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -199,7 +201,11 @@ class Trainer:
 
     @torch.inference_mode()
     def final_scores(
-        self, weights: Mapping[str, Tensor], part: str, outputs: list[dict[str, AnyArray]] | None = None
+        self,
+        weights: Mapping[str, Tensor],
+        part: str,
+        outputs: list[dict[str, AnyArray]] | None = None,
+        thresholds: FloatArray | None = None,
     ) -> dict[str, FloatArray]:
         """Return the scores of all runs on val or test nodes by name, each of shape (R,); none without any nodes.
 
@@ -211,4 +217,4 @@ class Trainer:
         out, targets = self.problem.logits(weights, view), self._targets(part, view)
         for found, each in zip(outputs or (), run_outputs(out, targets, self._nodes(part)), strict=False):
             found[f"outputs.{part}"] = each
-        return measure(out, targets, self._penalty(weights), part)
+        return measure(out, targets, self._penalty(weights), part, thresholds)

@@ -55,7 +55,7 @@ def held_bytes(
         return _PROCESS + 60.0 * sizes.entries
     if method.solved:  # in float64, and without masks
         config = dataclasses.replace(config, dtype="float64", dropout=0.0)
-    plan = plan_step(method, config, gpu=gpu, dense=sizes.dense, linked=sizes.entries > sizes.nodes)
+    plan = plan_step(method, config, gpu=gpu, dense=sizes.dense, linked=sizes.entries > sizes.nodes, task=sizes.task)
     if gpu:
         bytes_each = _FUSED_GPU if plan.fused and not batches else _GPU
     else:

@@ -197,7 +197,11 @@ class MiniBatchTrainer:
         self.stack.keep(runs)
 
     def final_scores(
-        self, weights: Mapping[str, Tensor], part: str, outputs: list[dict[str, AnyArray]] | None = None
+        self,
+        weights: Mapping[str, Tensor],
+        part: str,
+        outputs: list[dict[str, AnyArray]] | None = None,
+        thresholds: FloatArray | None = None,
     ) -> dict[str, FloatArray]:
         """Return the scores on val or test nodes by name, each of shape (1,), all neighbors read; {} without any."""
         if len(getattr(self.runs[0].split, part)) == 0:

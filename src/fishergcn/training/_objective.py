@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -19,11 +19,15 @@ from torch.nn import functional
 
 from fishergcn._base.backend import backend_of
 from fishergcn._base.reprs import one_line
-from fishergcn._base.types import FloatArray, IntArray
+from fishergcn._base.types import AnyArray, FloatArray, IntArray
 from fishergcn._settings.choices import ClassWeight
 from fishergcn.errors import InputError
 from fishergcn.nn import View
 from fishergcn.splits import Split
+from fishergcn.training.tasks import Standard, Task, find_task
+
+if TYPE_CHECKING:
+    from fishergcn.graph import Graph
 
 
 @dataclass(frozen=True)
@@ -31,12 +35,15 @@ class Targets:
     """The labeled nodes of each run, padded to a common length: three tensors of shape (R, N).
 
     ``rows`` says where the nodes stand in the output of a view, ``labels`` their classes; ``shares`` are 1 / N_r for a
-    node, 0 for padding, or what :func:`training_shares` says.
+    node, 0 for padding, or what :func:`training_shares` says. In other tasks ``labels`` is what they predict, (R, N) or
+    (R, N, L), and ``standards`` has center and scale of each run, shape (R, 2).
     """
 
     rows: Tensor
     labels: Tensor
     shares: Tensor
+    task: Task = find_task("classification")  # noqa: RUF009 (a task has no state)
+    standards: Tensor | None = None
 
     __repr__ = one_line
 
@@ -44,28 +51,37 @@ class Targets:
     def of(
         cls,
         nodes: Sequence[IntArray],
-        labels: IntArray,
+        labels: AnyArray,
         view: View | None,
         device: torch.device,
         dtype: torch.dtype,
         *,
         shares: Sequence[FloatArray] | None = None,
+        task: Task | None = None,
+        standards: Sequence[Standard] | None = None,
     ) -> Targets:
         """Place each run's nodes in the output of ``view``, or of all nodes in order without one.
 
-        Without ``shares`` all nodes of a run have the same.
+        Without ``shares`` all nodes of a run have the same. ``labels`` are the classes, or what another task knows of
+        all nodes, with the ``standards`` of each run.
         """
-        longest = max(len(each) for each in nodes)
+        longest, others = max(len(each) for each in nodes), standards is not None
         rows = np.zeros((len(nodes), longest), dtype=np.int64)
-        classes, padded = np.zeros_like(rows), np.zeros(rows.shape)
+        classes, padded = (
+            np.zeros((*rows.shape, *labels.shape[1:]), float if others else np.int64),
+            np.zeros(rows.shape),
+        )
         for run, each in enumerate(nodes):
             rows[run, : len(each)] = each if view is None else view.position(each)
-            classes[run, : len(each)] = labels[each]
+            center, scale = standards[run] if standards is not None else (0, 1)
+            classes[run, : len(each)] = (labels[each] - center) / scale if others else labels[each]
             padded[run, : len(each)] = 1.0 / max(len(each), 1) if shares is None else shares[run]
         return cls(
             torch.as_tensor(rows, device=device),
-            torch.as_tensor(classes, device=device),
+            torch.as_tensor(classes, dtype=dtype if others else None, device=device),
             torch.as_tensor(padded, dtype=dtype, device=device),
+            find_task("classification") if task is None else task,
+            None if standards is None else torch.tensor(standards, dtype=torch.float64, device=device),
         )
 
     @cached_property
@@ -87,10 +103,34 @@ class Targets:
 
     def keep(self, runs: Tensor) -> Targets:
         """Return the targets of some runs."""
-        return Targets(self.rows[runs], self.labels[runs], self.shares[runs])
+        standards = None if self.standards is None else self.standards[runs]
+        return Targets(self.rows[runs], self.labels[runs], self.shares[runs], self.task, standards)
+
+    @property
+    def classes(self) -> bool:
+        """Whether they are classes, for which there are compiled kernels."""
+        return self.standards is None
 
 
-def training_shares(split: Split, labels: IntArray, class_weight: ClassWeight) -> FloatArray:
+def targets_on(
+    graph: Graph,
+    splits: Sequence[Split],
+    part: str,
+    view: View | None,
+    device: torch.device,
+    dtype: torch.dtype,
+    *,
+    shares: Sequence[FloatArray] | None = None,
+) -> Targets:
+    """Return what is known of a part of each split, whatever the task of the graph."""
+    task, nodes = find_task(graph.task), [getattr(split, part) for split in splits]
+    known, own = task.known(graph), None
+    if graph.targets is not None:
+        own = [task.standard(known, split.train) for split in splits]
+    return Targets.of(nodes, known, view, device, dtype, shares=shares, task=task, standards=own)
+
+
+def training_shares(split: Split, labels: AnyArray, class_weight: ClassWeight) -> FloatArray:
     """Return the share of each training node in the loss, in their order: w_i c_i / Σ_j w_j c_j.
 
     w is the weight of a node, 1 unless the split says otherwise; c is 1 or, balanced, 1 / (C N_c) where N_c of the
@@ -107,11 +147,17 @@ def training_shares(split: Split, labels: IntArray, class_weight: ClassWeight) -
 
 
 def scores(logits: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:
-    """Return mean cross entropy and accuracy of each run over its nodes and samples, two of shape (R,).
+    """Return mean cross entropy and accuracy of each run over its nodes and samples, or what a task has instead: (R,).
 
     The logits have shape (p, R * M, C). The accuracy is in float64. It is counted, not summed in floating point: a
     stopping rule must see equal accuracies as equal.
     """
+    if not targets.classes:
+        grouped, where = _by_run(logits, targets)
+        chosen, known = grouped[where], targets.shares > 0
+        losses = targets.task.losses(chosen, targets.labels.unsqueeze(2))
+        found = targets.task.watched(chosen.detach(), targets.labels, known)
+        return (losses.mean(-1) * targets.shares).sum(1), found
     if backend_of(logits) == "numba":
         if torch.is_inference_mode_enabled():
             return measured_scores(logits, targets)[:2]
@@ -217,13 +263,11 @@ class _Penalty(torch.autograd.Function):
         return None, *(factor.view(-1, *[1] * (each.ndim - 1)) * each for each in ctx.saved_tensors)
 
 
-def consistency(logits: Tensor, runs: int, temperature: float) -> Tensor:
+def consistency(logits: Tensor, runs: int, temperature: float, task: Task | None = None) -> Tensor:
     """Return the mean over nodes and samples of ‖p_m - sharpen(p̄, τ)‖² of each run, shape (R,).
 
     p̄ is the mean of the M predictions, sharpen(p̄, τ) ∝ p̄^{1/τ}; no gradient flows through it. This is the consistency
-    term of GRAND (Feng et al., NeurIPS 2020).
+    term of GRAND (Feng et al., NeurIPS 2020). Another task than classification says what it is there.
     """
-    predictions = torch.softmax(logits.view(len(logits), runs, -1, logits.shape[2]), dim=-1)
-    target = predictions.detach().mean(2, keepdim=True) ** (1.0 / temperature)
-    target = target / target.sum(-1, keepdim=True)
-    return (predictions - target).square().sum(-1).mean((0, 2))
+    task = find_task("classification") if task is None else task
+    return task.consistency(logits.view(len(logits), runs, -1, logits.shape[2]), temperature)

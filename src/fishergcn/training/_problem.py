@@ -18,6 +18,7 @@ from fishergcn._base.reprs import one_line
 from fishergcn._base.types import AnyArray, CSRArray, FeatureMatrix, FloatArray, IntArray
 from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
+from fishergcn.graph import known_nodes
 from fishergcn.nn import Dropout, Features, FeatureScaling, Parameter, View, make_features, ready_features, with_links
 from fishergcn.operators import SparseMatrix
 from fishergcn.perturbation import CongruenceNeighborhood, Neighborhood, PerturbationWarning
@@ -25,6 +26,7 @@ from fishergcn.splits import Split
 from fishergcn.streams import keys_of
 from fishergcn.training._methods import samples_of
 from fishergcn.training._scores import Score, find_score
+from fishergcn.training.tasks import Task, find_task
 
 if TYPE_CHECKING:
     from fishergcn._settings.choices import Congruence, Directions
@@ -72,6 +74,11 @@ class Problem:
     def samples(self) -> int:
         """M, the number of samples per step."""
         return samples_of(self.method, self.config)
+
+    @property
+    def task(self) -> Task:
+        """What is predicted of a node."""
+        return find_task(self.graph.task)
 
     @property
     def depth(self) -> int:
@@ -152,9 +159,9 @@ def learnable(graph: Graph, methods: Iterable[Method] = ()) -> Graph:
     A graph without features gets the identity matrix, which is one feature for each node, and a warning says so; unless
     methods are given of which none reads features.
     """
-    if graph.labels is None or graph.labels.max() < 0:
+    if not known_nodes(graph).any():
         raise InputError(f"graph {graph.name or 'given'!r} has no labels to learn from.")
-    if graph.num_classes < 2:
+    if graph.targets is None and graph.num_classes < 2:
         only = graph.class_names[0] if graph.class_names else "0"
         raise InputError(f"labels must name at least two classes, got only {only!r}.")
     methods = list(methods)
@@ -199,7 +206,10 @@ def prepare(
     Neighborhood(3 nodes, rank 2, radius 0.1, uniform noise, high directions, projected scale)
     """
     graph = learnable(graph, [method])
-    config = dataclasses.replace(config, score=find_score(config.score).check_classes(graph.num_classes).name)
+    score = find_score(config.score).check_classes(graph.num_classes, graph.task).name
+    if graph.targets is not None:
+        _check_task(graph, config, score)
+    config = dataclasses.replace(config, score=score)
     if method.trained and config.scaling == "rows" and has_negative_features(graph):
         warn("some features are negative, so their rows are not divided by their sum (scaling='none').")
         config = dataclasses.replace(config, scaling="none")
@@ -222,6 +232,17 @@ def prepare(
     if method.perturbed and not by_links and config.radius > 0:
         neighborhood = make_neighborhood(propagation, config, spectrum, operator)
     return Problem(graph, method, config, propagation, neighborhood, moved if spatial else None, scaled, operator)
+
+
+def _check_task(graph: Graph, config: TrainConfig, score: str) -> None:
+    """Raise for settings that are for classes alone."""
+    if score != "loss":
+        raise InputError(f"score must be 'loss' where the task is {graph.task!r}, which stops by it, got {score!r}.")
+    if config.class_weight != "none":
+        raise InputError(
+            f"class_weight must be 'none' where the task is {graph.task!r}, since there are no classes to weigh, got "
+            f"{config.class_weight!r}."
+        )
 
 
 def make_neighborhood(
@@ -250,8 +271,8 @@ def make_neighborhood(
 
 def check_runs(problem: Problem, runs: Sequence[Run]) -> None:
     """Raise for splits that do not fit the graph; warn of a class without training nodes."""
-    labels, classes = problem.graph.labels, problem.graph.num_classes
-    if labels is None:
+    labels, classes, known = problem.graph.labels, problem.graph.num_classes, known_nodes(problem.graph)
+    if not known.any():
         raise InputError("the graph has no labels to learn from.")
     if not runs:
         raise InputError("splits must hold at least one split.")
@@ -264,11 +285,13 @@ def check_runs(problem: Problem, runs: Sequence[Run]) -> None:
             nodes = getattr(split, part)
             if len(nodes) == 0 and part != "test":
                 raise InputError(f"split {split.name!r} has no {part} nodes; at least one is needed.")
-            unknown = nodes[labels[nodes] < 0]
+            unknown = nodes[~known[nodes]]
             if len(unknown):
                 raise InputError(f"split {split.name!r}: {part} node {unknown[0]} has no label.")
         if split.node_weight is not None and not problem.method.trained:
             raise InputError(f"method {problem.method.name!r} trains no network: it has no use for node_weight.")
+        if labels is None:
+            continue
         missing = np.flatnonzero(np.bincount(labels[split.train], minlength=classes) == 0)
         if len(missing):
             warn(f"split {split.name!r} has no training node of class {missing[0]}.")

@@ -13,7 +13,8 @@ from fishergcn._base.entries import FITS, is_number, with_nan
 from fishergcn._base.json import plain
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError, InputError
-from fishergcn.training._scores import find_score, score_fields
+from fishergcn.training._scores import Score, find_score, score_fields
+from fishergcn.training.tasks import find_task
 
 Ranked = TypeVar("Ranked")
 
@@ -106,9 +107,11 @@ class RunRecord:
         raise AttributeError(f"a run record has no field and no score {name!r}.")
 
     def __repr__(self) -> str:
+        main = main_score(self).name
         return (
             f"RunRecord({self.dataset!r}, {self.method!r}, {self.split!r}, seed={self.seed}, status={self.status!r}, "
-            f"epochs={self.epochs}, val_accuracy={self.val_accuracy:.4f}, test_accuracy={self.test_accuracy:.4f})"
+            f"epochs={self.epochs}, val_{main}={getattr(self, f'val_{main}'):.4f}, "
+            f"test_{main}={getattr(self, f'test_{main}'):.4f})"
         )
 
     def arrays(self) -> dict[str, AnyArray]:
@@ -164,6 +167,14 @@ _FIELDS = {
     for each in dataclasses.fields(RunRecord)
     if each.name not in ("scores", "weights", "outputs")
 }
+
+
+def main_score(record: RunRecord) -> Score:
+    """Return what runs of a task are compared by: accuracy, or what a record without it has in its place."""
+    for task in ("multilabel", "regression"):
+        if {f"{part}{find_task(task).score}" for part in _PARTS} & record.scores.keys():
+            return find_score(find_task(task).score)
+    return find_score("accuracy")
 
 
 def rank(runs: Iterable[Ranked], score: str = "accuracy") -> list[Ranked]:

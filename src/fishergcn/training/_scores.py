@@ -7,8 +7,8 @@ all nodes at once (``gathers``). All of them are computed when a record is made,
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
@@ -21,6 +21,8 @@ from fishergcn._base.reprs import one_line
 from fishergcn._base.text import signed
 from fishergcn._base.types import FloatArray
 from fishergcn.errors import InputError, reason
+from fishergcn.graph import Task as TaskName
+from fishergcn.training import _task_scores as of_tasks
 
 _AT_ONCE = 1 << 22  # numbers in double precision at once: logits of millions of nodes should not be copied
 
@@ -71,10 +73,19 @@ class Score:
         How many classes it needs; None if any number will do. With another number it is missing.
     gathers
         Whether it needs the logits of all nodes at once.
+    ranks
+        Whether it looks at the order of the nodes alone, so that how sure a model is does not matter.
     shown
         Whether tables have a column for it even if nobody asks for it.
     aliases
         Other names.
+    by_task
+        How it is computed in tasks without classes, by the name of the task: a function of the outputs of one run and
+        of what is known of the same nodes, as tensors in float64, which returns one number. Of several labels a node
+        outputs are logits (N, L) beside 0 and 1 (N, L); of numbers, numbers (N,) beside numbers (N,). Without ``of``
+        it is for these tasks alone.
+    in_units
+        Whether it is counted in the unit of the numbers that are predicted.
 
     Examples
     --------
@@ -92,8 +103,11 @@ class Score:
     meaning: str = ""
     classes: int | None = None
     gathers: bool = False
+    ranks: bool = False
     shown: bool = True
     aliases: tuple[str, ...] = ()
+    by_task: Mapping[str, Callable[..., Any]] = field(default_factory=dict, hash=False)
+    in_units: bool = False
 
     def __post_init__(self) -> None:
         names = (self.name, *self.aliases)
@@ -101,7 +115,7 @@ class Score:
             raise InputError(f"the names of a score must be lower-case identifiers, got {', '.join(map(repr, names))}.")
         wrong = [
             ("title must be a text", self.title, isinstance(self.title, str) and self.title.strip()),
-            ("of must be a function", self.of, callable(self.of)),
+            ("of must be a function", self.of, callable(self.of) or (self.of is None and self.by_task)),
             ("better must be 'high' or 'low'", self.better, self.better in ("high", "low")),
             ("classes must be None or at least 2", self.classes, self.classes is None or self.classes >= 2),
         ]
@@ -147,16 +161,35 @@ class Score:
         """Return a value without its percent sign."""
         if value is None or np.isnan(value):
             return missing
+        if self.in_units:
+            return f"{value:.4g}"
         return f"{100 * value:.{digits}f}" if self.percent else f"{value:.{digits + 2}f}"
 
     def difference(self, value: float, digits: int = 2) -> str:
         """Return a difference of two values, signed: in percentage points, or with two more digits as it is."""
+        if self.in_units:
+            return f"{value:+.3g}".replace("-", "−")
         return signed(100 * value, digits) if self.percent else signed(value, digits + 2)
 
-    def check_classes(self, classes: int) -> Score:
-        """Return it, or raise if a graph has not the number of classes that it needs."""
+    def fits(self, task: TaskName) -> bool:
+        """Whether it can be computed in a task."""
+        return self.of is not None if task == "classification" else task in self.by_task
+
+    def check_classes(self, classes: int, task: TaskName = "classification") -> Score:
+        """Return it, or raise if a graph has another task, or not the number of classes that it needs."""
+        if not self.fits(task):
+            known = ", ".join(each.name.replace("_", "-") for each in registered_scores(task))
+            raise InputError(f"score {self.name!r} does not fit the task {task!r}, which has {known}.")
+        if task != "classification":
+            return self
         if self.classes not in (None, classes):
             raise InputError(f"score {self.name!r} needs {self.classes} classes, but the graph has {classes}.")
+        return self
+
+    def check_outputs(self) -> Score:
+        """Return it, or raise if outputs alone do not tell it."""
+        if self.name == "loss":
+            raise InputError("score 'loss' is one of training, with the weight decay in it; 'log-loss' is without it.")
         return self
 
     def measure(self, tally: Tally, runs: Iterable[tuple[Tensor, Tensor]]) -> FloatArray:
@@ -198,9 +231,12 @@ def register_score(score: Score) -> Score:
     'among the first two'
     >>> unregister_score("top_two")
     """
-    names = {name for each in registered_scores() for name in (each.name, *each.aliases)}
+    names = {name for each in registered_scores(None) for name in (each.name, *each.aliases)}
     if taken := sorted({score.name, *score.aliases} & names):
         raise InputError(f"there is a score named {taken[0]!r} already.")
+    if score.of is None:  # of tasks without classes
+        _SCORES[score.name], _MODULES[score.name] = score, sys._getframe(1).f_globals.get("__name__", "")
+        return score
     classes, runs = score.classes or 12, 2
     labels, ones = torch.arange(classes).repeat(3), np.ones(runs)
     logits = torch.sin(torch.arange(len(labels) * classes, dtype=torch.float64)).view(-1, classes)
@@ -224,9 +260,9 @@ def unregister_score(name: str) -> None:
     del _SCORES[name], _MODULES[name]
 
 
-def registered_scores() -> tuple[Score, ...]:
-    """Return all scores, in the order of their registration."""
-    return tuple(_SCORES.values())
+def registered_scores(task: TaskName | None = "classification") -> tuple[Score, ...]:
+    """Return the scores of a task, or those of all, in the order of their registration."""
+    return tuple(each for each in _SCORES.values() if task is None or each.fits(task))
 
 
 def scores_shown(score: Score) -> list[Score]:
@@ -236,7 +272,7 @@ def scores_shown(score: Score) -> list[Score]:
 
 def score_fields() -> tuple[str, ...]:
     """Return the names that scores have in a record, of test and then of validation nodes."""
-    return tuple(f"{part}_{name}" for part in ("test", "val") for name in _SCORES)
+    return tuple(f"{part}_{each.name}" for part in ("test", "val") for each in registered_scores())
 
 
 def find_score(name: str) -> Score:
@@ -248,10 +284,10 @@ def find_score(name: str) -> Score:
     ('macro F1', 'cross entropy', 'accuracy')
     """
     bare = str(name).replace("-", "_").removeprefix("test_").removeprefix("val_")
-    for each in registered_scores():
+    for each in registered_scores(None):
         if bare in (each.name, *each.aliases):
             return each
-    known = (name for each in registered_scores() for name in (each.name, *each.aliases))
+    known = (name for each in registered_scores(None) for name in (each.name, *each.aliases))
     raise InputError(f"score must be one of {', '.join(each.replace('_', '-') for each in known)}, got {name!r:.80}.")
 
 
@@ -325,20 +361,42 @@ def _macro_f1(tally: Tally) -> FloatArray:
     return _mean_of_classes(tally, lambda true, predicted: (true + predicted) / 2)
 
 
-_RANKING: dict[str, Any] = {"percent": True, "gathers": True, "shown": False}
+def _each_label(of_label: Callable[..., Tensor], logits: Tensor, labels: Tensor) -> Tensor:
+    """Return the mean over the labels of a score of one label, without those that all nodes have or none has."""
+    found = []
+    for some in torch.split(torch.arange(logits.shape[1]), max(_AT_ONCE // max(len(logits), 1), 1)):
+        ascending, order = logits[:, some].T.contiguous().sort(-1)
+        less, upto = (torch.searchsorted(ascending, ascending, right=right) for right in (False, True))
+        found.append(of_label(labels[:, some].T.gather(1, order), less, upto))
+    return torch.cat(found).nanmean()
+
+
+_RANKING: dict[str, Any] = {"percent": True, "gathers": True, "ranks": True, "shown": False}
 for _score in (
     Score("accuracy", "accuracy", _accuracy, percent=True, meaning="the share of nodes classified correctly"),
     Score("balanced_accuracy", "balanced accuracy", _balanced_accuracy, percent=True,
           meaning="the mean over the classes of the share of their nodes classified correctly"),
-    Score("macro_f1", "macro F1", _macro_f1, percent=True, meaning="the mean of F1 over the classes"),
+    Score("macro_f1", "macro F1", _macro_f1, percent=True, meaning="the mean of F1 over the classes",
+          by_task={"multilabel": of_tasks.macro_f1}),
     Score("loss", "loss with weight decay", lambda tally: tally.loss, better="low",
-          meaning="the cross entropy with the weight-decay term, as published losses are"),
+          meaning="the cross entropy with the weight-decay term, as published losses are",
+          by_task=dict.fromkeys(("multilabel", "regression"), of_tasks.not_alone)),
     # The log loss of softmax(logits) is their cross entropy.
     Score("cross_entropy", "cross entropy", lambda tally: tally.cross_entropy, better="low", aliases=("log_loss",),
-          shown=False, meaning="the mean of −log p of the true class"),
+          shown=False, meaning="the mean of −log p of the true class", by_task={"multilabel": of_tasks.cross_entropy}),
     Score("roc_auc", "ROC AUC", partial(_one_against_the_rest, _area_under_roc), **_RANKING,
-          meaning="how often a node of a class is ranked above one of the others, the mean over the classes"),
+          meaning="how often a node of a class is ranked above one of the others, the mean over the classes",
+          by_task={"multilabel": partial(_each_label, _area_under_roc)}),
     Score("average_precision", "average precision", partial(_one_against_the_rest, _average_precision), **_RANKING,
-          meaning="the area under the curve of precision over recall, the mean over the classes"),
+          meaning="the area under the curve of precision over recall, the mean over the classes",
+          by_task={"multilabel": partial(_each_label, _average_precision)}),
+    Score("micro_f1", "micro F1", percent=True, by_task={"multilabel": of_tasks.micro_f1},
+          meaning="F1 of the answers to all labels of all nodes together"),
+    Score("r2", "R²", by_task={"regression": of_tasks.r2}, aliases=("r_squared",),
+          meaning="the share of the variance that is explained"),
+    Score("mae", "mean absolute error", by_task={"regression": of_tasks.mae}, better="low", in_units=True,
+          aliases=("mean_absolute_error",), meaning="the mean distance of a prediction from the number"),
+    Score("rmse", "RMSE", by_task={"regression": of_tasks.rmse}, better="low", in_units=True,
+          meaning="the root of the mean squared distance of a prediction from the number"),
 ):  # fmt: skip
     _SCORES[_score.name] = _score

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from fishergcn._base.types import FloatArray
 from fishergcn._kernels.choice import FULL_ROW
+from fishergcn.graph import Task as TaskName
 
 if TYPE_CHECKING:
     from fishergcn._settings.config import TrainConfig
@@ -42,6 +43,7 @@ class Sizes:
     dense: bool = False
     crowding: float = 0.0
     clustered: bool = False
+    task: TaskName = "classification"
 
     @classmethod
     def of(
@@ -74,6 +76,7 @@ class Sizes:
             features=(graph.num_features or nodes) + nodes * config.links_as_features,
             stored=stored + int(graph.adjacency.nnz) * config.links_as_features,
             classes=graph.num_classes,
+            task=graph.task,
             **{
                 part: nodes if splits is None else max(len(getattr(split, part)) for split in splits)
                 for part in ("train", "val", "test")

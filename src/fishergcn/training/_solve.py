@@ -3,11 +3,12 @@
     minimize   Σ_i s_i ‖f_W(i) + b - y_i‖² + wd ‖W‖²
 
 over the training nodes i, with their shares s_i in the loss, 1/N each unless nodes or classes have weights: so this is
-ridge regression on y, the classes as 0 and 1, with the penalty λ = N · ``weight_decay``. b is not in it. Then
+ridge regression on y, the classes as 0 and 1 (labels as -1 and 1, numbers as they are), with the penalty
+λ = N · ``weight_decay``. b is not in it. Then
 
     logits = κ (f_W + b)
 
-with a constant κ, since softmax of numbers between 0 and 1 would be close to even.
+with a constant κ of the task, since softmax of numbers between 0 and 1 would be close to even.
 """
 
 from __future__ import annotations
@@ -18,14 +19,12 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from fishergcn._base.warn import warn
 from fishergcn.splits import Split
 from fishergcn.training._engine import Trainer
 from fishergcn.training._problem import Problem, Run
 
-SHARPNESS = 4.0  # κ
 _RESIDUAL = 1e-9  # of the normal equations, relative to their right-hand side
 _STEPS = 1000
 
@@ -42,7 +41,7 @@ def solve(problem: Problem, split: Split, device: torch.device) -> dict[str, Ten
     trainer = Trainer(wide, [Run(split, 0)], device)
     view, targets, classes = trainer.train_view, trainer.train_targets, problem.graph.num_classes
     rows, shares = targets.rows[0], targets.shares[0].unsqueeze(1)
-    known = functional.one_hot(targets.labels[0], classes).double()
+    known, sharpness = problem.task.ridge(targets.labels[0], classes)
     zeros = {name: torch.zeros_like(each.detach()) for name, each in trainer.stack.weights.items()}
     sizes = {name: each.numel() for name, each in zeros.items() if name != "biases.0"}
     centered = "biases.0" in zeros
@@ -76,7 +75,7 @@ def solve(problem: Problem, split: Split, device: torch.device) -> dict[str, Ten
     if centered:
         with torch.no_grad():
             found["biases.0"] = mean(known - outputs(flat))
-    return {name: SHARPNESS * each for name, each in found.items()}
+    return {name: sharpness * each for name, each in found.items()}
 
 
 def conjugate_gradients(

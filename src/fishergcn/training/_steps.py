@@ -9,6 +9,7 @@ import torch
 
 from fishergcn._base.backend import chosen_backend, kernels_on
 from fishergcn.errors import InputError
+from fishergcn.graph import Task as TaskName
 
 if TYPE_CHECKING:
     from fishergcn._settings.config import TrainConfig
@@ -37,6 +38,7 @@ def plan_step(
     dense: bool = False,
     linked: bool = True,
     batches: bool = False,
+    task: TaskName = "classification",
 ) -> StepPlan:
     """Decide how the steps of a training run, or refuse a backend that was chosen and cannot run.
 
@@ -51,6 +53,8 @@ def plan_step(
         "compiled": _not_compiled(method, config, kernels, gpu=gpu, dense=dense, linked=linked),
         "recorded": _not_recorded(method, config, kernels, gpu=gpu),
     }
+    if task != "classification":
+        obstacles["compiled"] = obstacles["compiled"] or f"the kernels are for classes, and the task is {task!r}"
     if batches:
         obstacles = dict.fromkeys(obstacles, "the steps of mini-batches differ in size")
     chosen = chosen_backend()

@@ -13,10 +13,12 @@ from torch import Tensor
 
 from fishergcn.training._objective import Targets, exact_cross_entropy
 
+TRIED = np.logspace(-3, 3, 33, base=2.0)
+
 
 def fit(logits: Tensor, targets: Targets) -> Mapping[str, Tensor]:
     """Return T of each run, shape (R,), from logits (p, R, C)."""
-    tried = torch.tensor(np.logspace(-3, 3, 33, base=2.0), device=logits.device)
+    tried = torch.tensor(TRIED, device=logits.device)
     found = [exact_cross_entropy(apply(logits, {"temperature": each}), targets) for each in tried]
     return {"temperature": tried[torch.stack(found).argmin(0)].unsqueeze(-1)}
 

@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 
 _FORMAT = "fishergcn-graph"
 _VERSION = 1
+_WITH_TASK = 2  # of files with targets that are no classes, which older versions would not see
 _LONGEST = 2**31 - 1
 _PLAIN_FEATURES = ("x_shape", "x_indptr", "x_indices", "x_data")
 
 
-def save_graph(graph: Graph, path: str | os.PathLike[str]) -> None:
+def save_graph(graph: Graph, path: str | os.PathLike[str], *, overwrite: bool = True) -> None:
     """Write ``graph`` to ``path``."""
     arrays = _pack_csr("adjacency", sparse.csr_array(sparse.triu(graph.adjacency)))
     if sparse.issparse(graph.features):
@@ -44,9 +45,12 @@ def save_graph(graph: Graph, path: str | os.PathLike[str]) -> None:
     description = {"format": _FORMAT, "version": _VERSION} | {name: getattr(graph, name) for name in NAMES}
     if graph.feature_names is None:  # without it, a file is the same as of version 0.1
         del description["feature_names"]
+    if graph.targets is not None:
+        arrays["targets"] = graph.targets
+        description |= {"version": _WITH_TASK, "task": graph.task}
     if graph.reading is not None:
         description["reading"] = graph.reading
-    write_arrays(path, arrays | {"description": pack_json(description)})
+    write_arrays(path, arrays | {"description": pack_json(description)}, overwrite=overwrite)
 
 
 def load_graph(kind: type[Graph], path: str | os.PathLike[str]) -> Graph:
@@ -62,8 +66,8 @@ def load_graph(kind: type[Graph], path: str | os.PathLike[str]) -> Graph:
         description = unpack_json(arrays["description"])
         if not isinstance(description, dict) or description.get("format") != _FORMAT:
             raise DataFileError("its description is not that of a graph")
-        if description.get("version") != _VERSION:
-            raise DataFileError(f"version {description.get('version')!r} is not {_VERSION}")
+        if description.get("version") not in (_VERSION, _WITH_TASK):
+            raise DataFileError(f"version {description.get('version')!r} is not {_VERSION} or {_WITH_TASK}")
         upper = _unpack_csr("adjacency", arrays)
         split, masks = published(arrays)
         names: dict[str, Any] = {name: _texts_or_none(description.get(name)) for name in NAMES[1:]}
@@ -73,8 +77,9 @@ def load_graph(kind: type[Graph], path: str | os.PathLike[str]) -> Graph:
         return kind(
             upper + sparse.triu(upper, 1).T,
             features,
-            arrays.get("labels"),
+            arrays.get("labels", arrays.get("targets")),
             name=description.get("name"),
+            task=description.get("task"),
             **names,
             reading=description.get("reading"),
             standard_split=split,

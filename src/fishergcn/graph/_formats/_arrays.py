@@ -38,9 +38,12 @@ def graph_arrays(graph: Graph) -> dict[str, AnyArray]:
         found["features"] = graph.features
     if graph.labels is not None:
         found["labels"] = graph.labels
+    if graph.targets is not None:
+        found["targets"] = graph.targets
     for kind, parts in zip(_PUBLISHED, (graph.standard_split, graph.masks), strict=True):
         found |= {f"{kind}_{part}": values for part, values in (parts or {}).items()}
-    return found | {"description": pack_json({name: getattr(graph, name) for name in (*NAMES, "reading")})}
+    named = (*NAMES, "reading", *(("task",) if graph.targets is not None else ()))
+    return found | {"description": pack_json({name: getattr(graph, name) for name in named})}
 
 
 def graph_from_arrays(kind: type[Graph], arrays: Mapping[str, AnyArray]) -> Graph:
@@ -56,8 +59,8 @@ def graph_from_arrays(kind: type[Graph], arrays: Mapping[str, AnyArray]) -> Grap
     _check_links(adjacency)
     graph._adjacency = adjacency
     graph._features = _features(arrays, nodes)
-    told = [*(facts.get(name) for name in NAMES), *published(arrays), facts.get("reading")]
-    graph._describe(arrays.get("labels"), *told)
+    described = [*(facts.get(name) for name in NAMES), *published(arrays), facts.get("reading"), facts.get("task")]
+    graph._describe(arrays.get("labels", arrays.get("targets")), *described)
     return graph
 
 
@@ -87,6 +90,8 @@ def _content(graph: Graph) -> Iterator[tuple[str, AnyArray]]:
             yield name, data
     if graph.labels is not None:
         yield "labels", graph.labels
+    if graph.targets is not None:
+        yield f"targets, {graph.task}", graph.targets
     yield from (graph.standard_split or {}).items()
     for part, mask in (graph.masks or {}).items():  # a graph without masks has the digest that it always had
         yield f"{part} masks", mask

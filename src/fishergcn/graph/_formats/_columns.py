@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, get_args
@@ -17,6 +18,7 @@ from fishergcn.graph._formats._reading import MISSING, NO_WEIGHT, WORDS, Column,
 from fishergcn.graph._formats._records import Records
 from fishergcn.graph._formats._splits import is_archive
 from fishergcn.graph._formats._text import is_number
+from fishergcn.graph._targets import Task
 
 if TYPE_CHECKING:
     from fishergcn.graph._graph import Graph
@@ -25,8 +27,18 @@ _SOURCE = re.compile(
     r"(source|src|from|head|start|left|u|citing|follower)([ _]?node)?([ _]?id)?|(node|id)[ _]?(1|a)", re.I
 )
 _TARGET = re.compile(r"(target|dst|to|tail|end|right|v|cited|followed)([ _]?node)?([ _]?id)?|(node|id)[ _]?(2|b)", re.I)
+_PAIRS = (("source", "target"), ("src", "dst"), ("from", "to"), ("head", "tail"), ("left", "right"),
+          ("citing", "cited"), ("follower", "followed"), ("sender", "receiver"), ("origin", "destination"),
+          ("von", "nach"), ("a", "b"), ("1", "2"))  # fmt: skip
+_MOST_PAIRED = 40  # columns
+_FEWEST = 5  # rows that say which column holds ids
+_PART = re.compile(r"[A-Za-z]+|[0-9]+")
 _WEIGHT = re.compile(r"((edge|link)[ _]?)?weights?|strength|w", re.I)
 _ID = re.compile(r"(node|vertex)?[ _]?id|node|vertex", re.I)
+_INDEX = re.compile(  # of rows, as tables of data frames have it
+    "(unnamed: ?0|index|rownames|row|(row|edge|link)[ _]?(id|index|number|num|nr|no))?", re.I
+)
+_ZEROS = re.compile("0[0-9]")  # begins a number of a person or place, not one to reckon with
 _LABEL = re.compile(r"label|class|category|target|y", re.I)
 COLUMN_NAME = re.compile(  # such as source, from_node, NodeId1
     "(source|target|src|dst|from|to|head|tail|start|end|left|right|u|v|weight|label|class|node|id|name"
@@ -71,7 +83,7 @@ class Columns:
     target: Column | None = None
     weight: Column | None = None
     id: Column | None = None
-    label: Column | None = None
+    label: Column | Sequence[Column] | None = None
     parts: Column | Sequence[Column] = ()
     drop: Column | Sequence[Column] = ()
     columns: Mapping[str, Kind] | None = None
@@ -82,12 +94,14 @@ class Columns:
     repeated: Repeated | None = None
     fill_from: Graph | None = None  # whose means fill empty cells: those of the table itself if there is none
     like: Graph | None = None
+    task: Task | None = None
     notes: list[str] = field(init=False, default_factory=list)
     problems: list[str] = field(init=False, default_factory=list)
     met: set[str] = field(init=False, default_factory=set)
     unmet: dict[str, list[str]] = field(init=False, default_factory=dict)  # what a table did not have, and what it had
     kinds: dict[int, Kind] = field(init=False, default_factory=dict)  # by their places in the table of nodes
     reading: dict[str, Any] = field(init=False, default_factory=dict)  # how tables were read
+    label_name: str = field(init=False, default="")  # of the column of labels, if it has one
 
     def __post_init__(self) -> None:
         for name in ("fill_from", "like"):
@@ -102,9 +116,11 @@ class Columns:
             self.reading[name] = value
         if (self.source is None) != (self.target is None):
             raise InputError("source and target must be given together, got one of them.")
-        for one in (self.source, self.target, self.weight, self.id, self.label, *self.splits, *self.dropped):
+        for one in (self.source, self.target, self.weight, self.id, *self.label_columns, *self.splits, *self.dropped):
             if isinstance(one, bool) or not (one is None or isinstance(one, str | int)):
                 raise InputError(f"a column must be a name or a number from 1, got {one!r}.")
+        if self.task is not None:
+            check_choice("task", self.task, get_args(Task))
         for column, kind in (self.columns or {}).items():
             check_choice(f"columns[{column!r}]", kind, get_args(Kind))
         if self.missing is None and "missing" in self.past:
@@ -146,6 +162,11 @@ class Columns:
     def splits(self) -> list[Column]:
         """Where splits come from: columns, or an archive."""
         return [self.parts] if isinstance(self.parts, str | int) else list(self.parts)
+
+    @property
+    def label_columns(self) -> list[Column]:
+        """The columns of classes, or of labels if they are several."""
+        return _listed(self.label)
 
     @property
     def dropped(self) -> list[Column]:
@@ -238,13 +259,15 @@ class Columns:
             remedy = "; cells are separated by commas, semicolons or tabs, in files not named .csv also by blanks"
             if width > 3:
                 remedy = "; choose them, by name or number: source= and target="
+                if names is not None:
+                    remedy += f" (there are {_some(names)})"
             raise DataFileError(
                 f"{table.at(line)}: a link is two node ids, maybe a weight, not {width} cell(s){remedy}."
             )
         weight = self._weight(table, names, width, places)
-        if names is not None or self.source is not None:
+        if names is not None or self.source is not None or width > 3:
             self.remember(names, source=places[0], target=places[1])
-        if names is not None and self.source is None and not self.past:
+        if names is not None and (self.source is None or self.weight is None) and not self.past:
             self.note_left_out(table, names, places, weight)
         return places if weight is None else [*places, weight]
 
@@ -256,10 +279,11 @@ class Columns:
         found = [*ends, *([] if weight is None else [weight])]
         roles = zip(("source", "target", "weight"), found, strict=False)
         said = ", ".join(f"{role} {names[at] or at + 1!r}" for role, at in roles)
-        left = [names[at] or "the index" for at in rest]
-        free = [names[at] for at in rest if names[at]] if weight is None and self.weight is None else []
+        left = [repr(names[at]) if names[at] else f"column {at + 1}" if at else "the index" for at in rest]
+        free = [names[at] for at in rest if not _INDEX.fullmatch(names[at])]
+        free = free if weight is None and self.weight is None else []
         remedy = f"; weight={free[0]!r} makes it the weight" if len(free) == 1 else ""
-        self.notes.append(f"{table.name}: {said}; left out: {_some(left)}{remedy}.")
+        self.notes.append(f"{table.name}: {said}; left out: {_few(left)}{remedy}.")
 
     def _weight(self, table: Records, names: Sequence[str] | None, width: int, ends: Sequence[int]) -> int | None:
         """Return where the weight is: said, as before, or called so; without names maybe the third of three columns."""
@@ -275,10 +299,8 @@ class Columns:
                     "links without weights."
                 )
             return self.required(table, names, width, chosen)
-        if self.source is not None:
-            return None
         if names is None:
-            return 2 if width == 3 else None
+            return 2 if width == 3 and self.source is None else None
         found = [at for at, name in enumerate(names) if is_weight(name) and at not in ends]
         return found[0] if len(found) == 1 else None
 
@@ -290,25 +312,37 @@ class Columns:
     def _ends(self, names: Sequence[str] | None, width: int) -> list[int]:
         """Return the places of a link's ends: those that names tell, else the first two but for an index."""
         if names is not None and width > 2:
-            found = [[at for at, name in enumerate(names) if word.fullmatch(name)] for word in (_SOURCE, _TARGET)]
-            if len(found[0]) == len(found[1]) == 1:
-                return [found[0][0], found[1][0]]
+            found = _named_ends(names)
+            if found:
+                return found
         places = list(range(width))
-        if names is not None and names[0] == "" and width > 2:
+        if names is not None and width > 2 and _INDEX.fullmatch(names[0]):
             places = places[1:]
         return places[:2] if len(places) <= 3 or self.weight is not None else []
 
-    def of_nodes(self, table: Records, names: Sequence[str] | None, width: int) -> tuple[int, list[int]]:
-        """Return where the node ids are, and the features: all columns that nothing else was said about."""
-        others = [*self.dropped, *self.split_columns, *([] if self.label is None else [self.label])]
+    def of_nodes(
+        self, table: Records, names: Sequence[str] | None, rows: Sequence[Sequence[str]], linked: Collection[str]
+    ) -> tuple[int, list[int]]:
+        """Return where the node ids are, and the features: all columns that nothing else was said about.
+
+        ``rows`` are the cells of the first rows, ``linked`` the nodes of the links.
+        """
+        width = len(rows[0])
+        others = [*self.dropped, *self.split_columns, *self.label_columns]
         taken = {self.place(table, names, width, each) for each in others}
         taken |= {self._found_before(each, names, width) for each in self.past.get("parts", ())}
-        taken.add(self._as_before("label", names, width))
+        taken |= {self._found_before(each, names, width) for each in _listed(self.past.get("label"))}
         self._place_kinds(table, names, width)
         taken |= {at for at, kind in self.kinds.items() if kind == "drop"}
-        chosen = self._ids(table, names, width)
-        first = 1 if chosen > 0 and names is not None and names[0] == "" else 0  # an index is no feature
-        features = [at for at in range(first, width) if at != chosen and at not in taken]
+        chosen = self._ids(table, names, rows, linked, {at for at in taken if at is not None})
+        if chosen > 0 and names is not None and self._is_index(names[0], rows[0][0]):
+            taken.add(0)  # which is no feature
+            if names[0] and self.id is not None:
+                self.notes.append(
+                    f"{table.name}: column {names[0]!r} is left out, since it looks like an index; "
+                    f"columns={{{names[0]!r}: 'number'}} reads it."
+                )
+        features = [at for at in range(width) if at != chosen and at not in taken]
         if names is None or self.label is not None or self.past:
             return chosen, self._as_known(table, names, features)
         for at in features:
@@ -331,8 +365,22 @@ class Columns:
             if at is not None:
                 self.kinds[at] = kind
 
-    def _ids(self, table: Records, names: Sequence[str] | None, width: int) -> int:
-        """Return where the node ids are."""
+    def _is_index(self, name: str, cell: str) -> bool:
+        """Say whether a first column that is not that of the ids numbers the rows, and nobody wants it."""
+        if 0 in self.kinds or name in (self.known or ()):
+            return False
+        return not name or (_INDEX.fullmatch(name) is not None and cell.isdigit())
+
+    def _ids(
+        self,
+        table: Records,
+        names: Sequence[str] | None,
+        rows: Sequence[Sequence[str]],
+        linked: Collection[str],
+        taken: Collection[int],
+    ) -> int:
+        """Return where the node ids are: in a column that is not ``taken`` for something else."""
+        width = len(rows[0])
         if self.id is not None:
             found = self.place(table, names, width, self.id)
         else:
@@ -343,15 +391,15 @@ class Columns:
                     "chooses another."
                 )
         if found is None:
-            found = 0
-            if names is not None and width > 2 and names[0] == "" and _ID.fullmatch(names[1]):
-                found = 1
-                self.notes.append(f"{table.name}: node ids are in column {names[1]!r}; left out: the index.")
-            elif names is not None and width > 1 and names[0] == "" and table.unit != "node":
+            found = min({*range(width)} - {*taken}, default=0)
+            beside = _beside_index(names, rows, linked)
+            if names is not None and found == 0 and beside is not None and beside not in taken:
+                found = beside
+                self.notes.append(f"{table.name}: node ids are in column {names[found]!r}; left out: the index.")
+            elif names is not None and width > 1 and _INDEX.fullmatch(names[found]) and table.unit != "node":
                 # An index that numbers the rows may well look like the ids, which are in another column.
-                self.notes.append(
-                    f"{table.name}: node ids are in the first column, which has no name; id= chooses another."
-                )
+                where = f"column {names[found]!r}" if names[found] else "the first column, which has no name"
+                self.notes.append(f"{table.name}: node ids are in {where}; id= chooses another.")
         if found > 0 or self.id is not None or (names is not None and names[0]):
             self.remember(names, id=found)
         return found
@@ -370,12 +418,16 @@ class Columns:
             self.notes.append(f"{table.name}: left out, since training did not have {_it(new)}: {_some(new)}.")
         return [at for at in features if names[at] in self.known]
 
-    def of_labels(self, table: Records, names: Sequence[str] | None, line: int, width: int) -> tuple[int, int]:
+    def of_labels(self, table: Records, names: Sequence[str] | None, line: int, width: int) -> tuple[int, list[int]]:
         """Return where the node ids and the classes are in a table of labels."""
         node = None if self.id is None else self.place(table, names, width, self.id)
-        label = None if self.label is None else self.place(table, names, width, self.label)
-        index = int(names is not None and width > 2 and names[0] == "")
-        node = index if node is None else node
+        several = [self.required(table, names, width, each) for each in self.label_columns[1:]]
+        label = self.place(table, names, width, self.label_columns[0]) if self.label_columns else None
+        index = int(names is not None and width > 2 and _has_index(names))
+        if node is None and label is None and names is not None and names_label_and_id(names):
+            label = 0
+        if node is None:
+            node = index + 1 if label == index and width > index + 1 else index
         if label is None and width - index == 2:
             label = index + 1 if node == index else index
         if label is None and names is not None:
@@ -388,7 +440,45 @@ class Columns:
             if width == 1:
                 remedy = "; cells are separated by commas, semicolons or tabs, in files not named .csv also by blanks"
             raise DataFileError(f"{table.at(line)}: a label is a node id and a class, got {width} cell(s){remedy}.")
-        return node, label
+        if names is not None and names[label]:
+            self.label_name = names[label]
+        return node, [label, *several]
+
+
+def _beside_index(names: Sequence[str] | None, rows: Sequence[Sequence[str]], linked: Collection[str]) -> int | None:
+    """Return where the ids are beside a first column without a name that numbers the rows; None if that is no index.
+
+    They are where the name says so, where a node of the links stands that no number of rows or feature can be, or in
+    the only other column of different nodes of the links.
+    """
+    cells = rows[0]
+    if names is None or len(cells) < 3 or not _INDEX.fullmatch(names[0]):
+        return None
+    if _ID.fullmatch(names[1]) and (not names[0] or cells[0].isdigit()):
+        return 1
+    if not cells[0].isdigit():
+        return None
+    if cells[0] in linked:
+        columns = enumerate(zip(*(row for row in rows if len(row) == len(cells)), strict=True))
+        several = [at for at, column in columns if len(rows) >= _FEWEST and _are_nodes(column, linked)]
+        return several[1] if len(several) == 2 and several[0] == 0 and names[several[1]] else None
+    found = [at for at, cell in enumerate(cells) if cell in linked and (not is_number(cell) or _ZEROS.match(cell))]
+    return found[0] if len(found) == 1 and names[found[0]] else None
+
+
+def _are_nodes(column: Sequence[str], linked: Collection[str]) -> bool:
+    """Say whether the cells of a column are different and most of them nodes of the links."""
+    return len({*column}) == len(column) and sum(cell in linked for cell in column) > 0.8 * len(column)
+
+
+def _has_index(names: Sequence[str]) -> bool:
+    """Say whether an index stands before the ids: without a name, or before a column that is called as ids are."""
+    return not names[0] or (_INDEX.fullmatch(names[0]) is not None and _ID.fullmatch(names[1]) is not None)
+
+
+def _listed(column: Column | Sequence[Column] | None) -> list[Column]:
+    """Return one column or several as a list."""
+    return [] if column is None else list(column) if isinstance(column, list | tuple) else [column]  # type: ignore[list-item]
 
 
 def is_weight(name: str) -> bool:
@@ -399,7 +489,24 @@ def is_weight(name: str) -> bool:
 def names_a_link(cells: Iterable[str]) -> bool:
     """Say whether a first row of many cells names the ends of links."""
     cells = list(cells)
-    return all(any(word.fullmatch(cell) for cell in cells) for word in (_SOURCE, _TARGET))
+    if all(any(word.fullmatch(cell) for cell in cells) for word in (_SOURCE, _TARGET)):
+        return True
+    return bool(_pair_of_ends(cells)) and not any(map(is_number, cells))
+
+
+def names_three(cells: Sequence[str]) -> bool:
+    """Say whether a first row of three cells names columns whose first two are not the ends of links."""
+    ends = _named_ends(cells)
+    if ends == [0, 1] or any(map(is_number, cells)):
+        return False
+    if ends and not _ID.fullmatch(cells[0]):  # where n1, kin, n2 may be a link
+        return not any(part.isdigit() for cell in cells[1:] for part in _PART.findall(cell))
+    return bool(ends or _INDEX.fullmatch(cells[0]))
+
+
+def names_label_and_id(cells: Sequence[str]) -> bool:
+    """Say whether a first row of two cells names the class before the node."""
+    return len(cells) == 2 and bool(_LABEL.fullmatch(cells[0]) and _ID.fullmatch(cells[1]))
 
 
 def names_a_label(cells: Iterable[str]) -> bool:
@@ -413,8 +520,36 @@ def names_features(cells: list[str]) -> bool:
     return not any(map(is_number, cells[1:])) or (counted and COLUMN_NAME.fullmatch(cells[0]) is not None)
 
 
+def _named_ends(names: Sequence[str]) -> list[int]:
+    """Return where the ends of links are that names tell; nothing if they do not."""
+    found = [[at for at, name in enumerate(names) if word.fullmatch(name)] for word in (_SOURCE, _TARGET)]
+    if len(found[0]) == len(found[1]) == 1:
+        return [found[0][0], found[1][0]]
+    return _pair_of_ends(names)
+
+
+def _pair_of_ends(names: Sequence[str]) -> list[int]:
+    """Return where the only two names are that are those of a link's ends; nothing if there are more, or none."""
+    pairs = itertools.permutations(range(min(len(names), _MOST_PAIRED)), 2)
+    found = [[*pair] for pair in pairs if _is_pair(names[pair[0]], names[pair[1]])]
+    return found[0] if len(found) == 1 else []
+
+
+def _is_pair(first: str, second: str) -> bool:
+    """Say whether two names are those of a link's ends, such as from_station and to_station, or user1 and user2."""
+    parts = [_PART.findall(name.lower()) for name in (first, second)]
+    if len(parts[0]) != len(parts[1]):
+        return False
+    differ = [pair for pair in zip(*parts, strict=True) if pair[0] != pair[1]]
+    return len(differ) == 1 and differ[0] in _PAIRS
+
+
 def _some(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return _few([*map(repr, names)])
+
+
+def _few(words: Sequence[str]) -> str:
+    return ", ".join(words[:5]) + (f" and {len(words) - 5} more" if len(words) > 5 else "")
 
 
 def _it(names: Sequence[str]) -> str:

@@ -47,7 +47,7 @@ def networkx_arguments(
     wanted = [attributes] if isinstance(attributes, str) else attributes
     if not wanted and columns.label is None and not columns.splits:
         return arguments
-    kept = None if wanted is True else [*(wanted or ()), *map(str, (columns.label, *columns.split_columns))]
+    kept = None if wanted is True else [*(wanted or ()), *map(str, (*columns.label_columns, *columns.split_columns))]
     table = records_of_nodes("graph", graph.nodes(data=True), kept)
     nodes = read_nodes(table, columns, (), announced=True, trusted=True)
     missing = [name for name in (wanted if isinstance(wanted, Sequence) else ()) if name not in _roots(nodes.names)]
@@ -172,6 +172,9 @@ def to_pyg(graph: Graph, keep_sparse: bool) -> Data:
         fields["x"] = torch.from_numpy(dense)
     if graph.labels is not None:
         fields["y"] = torch.from_numpy(graph.labels.copy())
+    if graph.targets is not None:  # several labels as whole numbers, -1 for unknown; a number in float32
+        kind = np.int64 if graph.task == "multilabel" else np.float32
+        fields["y"] = torch.from_numpy(graph.targets.astype(kind))
     for part, index in (graph.standard_split or {}).items():
         mask = torch.zeros(graph.num_nodes, dtype=torch.bool)
         mask[torch.from_numpy(index.copy())] = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +11,10 @@ from fishergcn.errors import DataFileError
 from fishergcn.graph._formats._cells import Features
 from fishergcn.graph._formats._columns import Columns, names_features
 from fishergcn.graph._formats._records import Records
+from fishergcn.graph._formats._targets import joined
 from fishergcn.graph._formats._text import is_number
+
+_SAMPLE = 50  # rows by which a column of ids is told from an index
 
 
 @dataclass
@@ -31,16 +35,16 @@ def read_nodes(table: Records, columns: Columns, linked: Collection[str], *, ann
     """Read a table; a first row that holds names of columns, and no node that is ``linked``, is a header."""
     found = Nodes(table)
     reader: Features | None = None
-    place = width = label = 0
+    place = width = 0
+    labels: list[int] = []
     first: list[str] = []
     split_places: dict[str, int] = {}
     again: dict[str, int] = {}  # nodes that have another row: its line
-    chosen = [
-        each
-        for each in (columns.id, columns.label, *columns.split_columns, *columns.dropped, *(columns.columns or ()))
-        if each is not None
-    ]
-    for line, cells in table.rows:
+    given = (columns.id, *columns.label_columns, *columns.split_columns, *columns.dropped, *(columns.columns or ()))
+    chosen = [each for each in given if each is not None]
+    rows = iter(table.rows)
+    sample = [*itertools.islice(rows, _SAMPLE)]
+    for line, cells in itertools.chain(sample, rows):
         if reader is None and found.names is None and not first:
             by_choice = any(columns.needs_names(each) and each in cells for each in chosen)
             by_choice = by_choice or columns.named_before(cells, "id")
@@ -56,19 +60,27 @@ def read_nodes(table: Records, columns: Columns, linked: Collection[str], *, ann
                     "by commas, semicolons or tabs, in files not named .csv also by blanks."
                 )
             names = _aligned(found.names, width)
-            place, features = columns.of_nodes(table, names, width)
+            place, features = columns.of_nodes(
+                table, names, [row for _, row in sample if row is not found.names], linked
+            )
             columns.check_met()  # labels were read before
             reader = Features(table, columns, features, names)
-            label_place = None if columns.label is None else columns.place(table, names, width, columns.label)
-            if label_place is not None:
-                found.classes, label = [], label_place
-                columns.remember(names, label=label_place)
+            places = [columns.place(table, names, width, each) for each in columns.label_columns]
+            labels = [at for at in places if at is not None]
+            if labels and len(labels) == len(places):
+                found.classes = []
+                columns.remember(names, label=labels[0])
+                columns.label_name = "" if names is None else names[labels[0]]
+                if len(labels) > 1:
+                    columns.reading["label"] = [names[at] if names is not None else at + 1 for at in labels]
             split_places = {
                 str(each): at
                 for each in columns.split_columns
                 if (at := columns.place(table, names, width, each)) is not None
             }
             found.splits = {each: {} for each in split_places}
+            if split_places:
+                columns.reading["parts"] = [(names and names[at]) or at + 1 for at in split_places.values()]
         table.require_width(line, cells, width)
         node = cells[place]
         if not node:
@@ -78,7 +90,7 @@ def read_nodes(table: Records, columns: Columns, linked: Collection[str], *, ann
             continue
         found.ids[node] = line
         if found.classes is not None:
-            found.classes.append((line, node, cells[label]))
+            found.classes.append((line, node, joined(table, line, cells, labels, columns)))
         for each, at in split_places.items():
             found.splits[each][node] = cells[at]
         reader.add(line, cells)
@@ -94,8 +106,6 @@ def read_nodes(table: Records, columns: Columns, linked: Collection[str], *, ann
             parts.pop(ids[0])
     _settle_repeated(table, columns, found, again)
     found.features, found.feature_names = reader.matrix()
-    if found.splits:
-        columns.reading["parts"] = list(found.splits)
     return found
 
 

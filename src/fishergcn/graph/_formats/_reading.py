@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import InputError
 from fishergcn.graph._pairs import Directed
+from fishergcn.graph._targets import Task
 
 if TYPE_CHECKING:
     from fishergcn.graph._graph import Graph
@@ -35,7 +36,7 @@ class Choices(TypedDict, total=False):
     target: Column | None
     weight: Column | None
     id: Column | None
-    label: Column | None
+    label: Column | Sequence[Column] | None
     parts: Column | Sequence[Column]
     drop: Column | Sequence[Column]
     columns: Mapping[str, Kind] | None
@@ -46,6 +47,7 @@ class Choices(TypedDict, total=False):
     repeated: Repeated | None
     fill_from: Graph | None
     like: Graph | None
+    task: Task | None
     directed: Directed | None
     self_links: Literal["keep", "drop"]
     name: str | None
@@ -54,7 +56,7 @@ class Choices(TypedDict, total=False):
     masks: Mapping[str, AnyArray] | None
 
 
-MISSING = ("NA", "N/A", "#N/A", "<NA>", "NaN", "null", "None", "?")  # in any case, beside an empty cell
+MISSING = ("NA", "N/A", "#N/A", "#NV", "#N/D", "<NA>", "NaN", "null", "None", "?")  # in any case, beside an empty cell
 NO_WEIGHT = "none"
 
 WORDS: dict[str, tuple[str, ...]] = {
@@ -78,7 +80,8 @@ def _is_table(value: Any, fits: Callable[[Any], bool]) -> bool:
 
 
 _ENTRIES: dict[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("source", "target", "weight", "id", "label"), _is_column),
+    **dict.fromkeys(("source", "target", "weight", "id"), _is_column),
+    "label": lambda value: _is_column(value) or _is_list(value, (str, int)),
     **{name: words.__contains__ for name, words in WORDS.items()},
     "directed": get_args(Directed).__contains__,
     "self_links": ("keep", "drop").__contains__,

@@ -7,15 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fishergcn._base.imports import require
-from fishergcn._base.memory import check_memory
-from fishergcn.errors import DataFileError, InputError, reason
-from fishergcn.graph._formats._source import regular, suffix_of, title
+from fishergcn.errors import DataFileError, InputError
+from fishergcn.graph._formats._columnar import SUFFIXES, read_columns
+from fishergcn.graph._formats._source import suffix_of, title
 from fishergcn.graph._formats._text import Row, cell_of, read_number, read_rows
-
-_PARQUET, _FEATHER = (".parquet", ".pq"), (".feather", ".arrow", ".ipc")
-_LARGEST = 1 << 32  # bytes of a columnar file once unpacked
-_BYTES_PER_CELL = 64  # of Python's objects
 
 
 @dataclass(frozen=True)
@@ -25,6 +20,7 @@ class Records:
     name: str
     unit: str  # what messages call a row
     rows: Iterable[Row]
+    taken: int | None = None  # place of a column that rows are without, which counts in messages
 
     def at(self, line: int) -> str:
         """Return where a row is, for a message."""
@@ -41,7 +37,8 @@ class Records:
             return read_number(cell)
         except ValueError:
             got = repr(cell) if cell else "an empty cell"
-            raise DataFileError(f"{self.at(line)}: cell {place + 1} must be a number, got {got}{remedy}.") from None
+            cell_number = place + 1 + (self.taken is not None and place >= self.taken)
+            raise DataFileError(f"{self.at(line)}: cell {cell_number} must be a number, got {got}{remedy}.") from None
 
 
 def records_of(source: Any, name: str) -> Records:
@@ -50,50 +47,14 @@ def records_of(source: Any, name: str) -> Records:
         return source
     if not isinstance(source, Path):
         return _of_frame(source, name)
-    if suffix_of(source) in _PARQUET + _FEATHER:
-        return Records(title(source), "row", _columnar_rows(source))
+    if suffix_of(source) in SUFFIXES:
+        return Records(title(source), "row", _file_rows(source))
     return Records(title(source), "line", read_rows(source))
 
 
-def _columnar_rows(path: Path) -> Iterator[Row]:
-    arrow = require("pyarrow", extra="report", purpose=f"reading {path}")
-    with regular(path) as stream:
-        try:
-            if suffix_of(path) in _PARQUET:
-                parquet = require("pyarrow.parquet", extra="report", purpose=f"reading {path}").ParquetFile(stream)
-                groups = range(parquet.metadata.num_row_groups)
-                _check_size(path, sum(parquet.metadata.row_group(each).total_byte_size for each in groups))
-                # One value may stand for a billion rows.
-                check_memory(
-                    f"reading {path}", _BYTES_PER_CELL * parquet.metadata.num_rows * parquet.metadata.num_columns
-                )
-                table = parquet.read()
-            else:
-                table = arrow.ipc.open_file(arrow.PythonFile(stream, mode="r")).read_all()
-            table.validate(full=True)
-            _check_size(path, table.nbytes)
-            check_memory(f"reading {path}", _BYTES_PER_CELL * table.num_rows * table.num_columns)
-            names = list(table.column_names)
-            columns = [_values(table.column(at), names[at], path) for at in range(len(names))]
-        except (arrow.ArrowException, OSError, ValueError, TypeError, OverflowError, NotImplementedError) as error:
-            if isinstance(error, InputError):
-                raise
-            text = " ".join(reason(error).split())[:200].rstrip(".")
-            raise DataFileError(f"{path} is not a {suffix_of(path)[1:]} file, or it is damaged ({text}).") from error
+def _file_rows(path: Path) -> Iterator[Row]:
+    names, columns = read_columns(path)  # which is not done before the first row is asked for
     yield from _rows(names, columns)
-
-
-def _check_size(path: Path, size: int) -> None:
-    if size > _LARGEST:
-        raise DataFileError(f"{path} must hold at most {_LARGEST >> 30} GiB, and holds more.")
-    check_memory(f"reading {path}", 4 * size)
-
-
-def _values(column: Any, name: str, path: Path) -> list[Any]:
-    kind = str(column.type)
-    if any(word in kind for word in ("list", "struct", "map", "union", "binary", "extension")):
-        raise DataFileError(f"{path}: column {name!r} must hold a number or a text in each row, got {kind}.")
-    return list(column.to_pylist())
 
 
 def _of_frame(frame: Any, name: str) -> Records:

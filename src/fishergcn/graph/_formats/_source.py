@@ -24,6 +24,7 @@ from fishergcn.errors import DataFileError, reason
 _LARGEST_FILE = 4 << 30
 _LONGEST_LINE = 16 << 20
 _CHUNK = 1 << 20
+_RATIO = 200  # how many times its size a compressed file may unpack to
 _IN_MEMORY = 64 << 20  # of standard input and of what was compressed; more goes to a temporary file
 
 
@@ -111,16 +112,22 @@ def regular(path: Path) -> Iterator[IO[bytes]]:
         with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as copy:
             try:
                 with gzip.GzipFile(fileobj=stream) as packed:
-                    _copy(path, packed, copy)  # a chunk at a time: a small file may hold more than a disk
+                    _copy(path, packed, copy, stream)  # a chunk at a time: a small file may hold more than a disk
             except (OSError, EOFError, zlib.error) as error:
                 raise DataFileError(f"{path} is not a gzip file, or it is damaged ({reason(error)}).") from error
             yield copy
 
 
-def _copy(path: Path, source: IO[bytes] | gzip.GzipFile | _Encoded, copy: IO[bytes]) -> None:
+def _copy(
+    path: Path, source: IO[bytes] | gzip.GzipFile | _Encoded, copy: IO[bytes], packed: IO[bytes] | None = None
+) -> None:
     size = 0
     while chunk := source.read(_CHUNK):
         size += len(chunk)
+        if packed is not None and size > max(_IN_MEMORY, _RATIO * packed.tell()):
+            raise DataFileError(
+                f"{path} unpacks to more than {_RATIO} times its size, as no honest table does; unpack it first."
+            )
         if size > _LARGEST_FILE:
             raise _too_large(path)
         copy.write(chunk)

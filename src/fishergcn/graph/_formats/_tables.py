@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,19 +17,35 @@ from scipy import sparse
 from fishergcn._base.npz import read_arrays
 from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.errors import DataFileError, InputError, reason
-from fishergcn.graph._formats._columns import COLUMN_NAME, Columns, is_weight, names_a_label, names_a_link
+from fishergcn.graph._formats._columns import (
+    COLUMN_NAME,
+    Columns,
+    is_weight,
+    names_a_label,
+    names_a_link,
+    names_label_and_id,
+    names_three,
+)
 from fishergcn.graph._formats._nodes import Nodes, read_nodes
-from fishergcn.graph._formats._reading import NO_WEIGHT
+from fishergcn.graph._formats._reading import MISSING, NO_WEIGHT
 from fishergcn.graph._formats._records import Records, records_of
 from fishergcn.graph._formats._splits import split_arguments
+from fishergcn.graph._formats._targets import joined, label_arguments, number_arguments, task_of
 from fishergcn.graph._formats._text import has_comma, is_number, may_be_thousands, read_comma
 from fishergcn.graph._pairs import Directed, PairError, link_matrix
 
 _WEIGHT_REMEDY = "; weight='none' leaves the column out"
-_NO_CLASS = "-1"  # unless that leaves one class only
-_YEARS, _FIRST_TIME = (1800, 2100), 10**8  # whole numbers that are no weights: years, and seconds since 1970
+_NO_CLASS = ("-1", "-1.0")  # unless that leaves one class only
+# Whole numbers that are no weights: years, and seconds since 1970.
+_YEARS, _FIRST_TIME, _MOST_DIGITS = (1800, 2100), 10**8, 20
 _KINDS = ("edges", "features", "labels")
 _DIGIT = re.compile(r"[0-9]")
+_LIST = re.compile(r"[,;|]")
+_MARK = re.compile(  # a class called so is perhaps none
+    r"[-–—._*]+|n\.? ?a\.?|k\. ?a\.|nat|nil|unk|unknown|unspecified|undefined|unlabell?ed"
+    r"|missing|not (known|available)|unbekannt|inconnue?|desconocid[oa]",
+    re.IGNORECASE,
+)
 
 
 def table_arguments(
@@ -86,6 +103,7 @@ def table_arguments(
             if names_a_label(cells) or links.header or word or links.names is not None:
                 _note_header(columns, classes.table, line, cells)
                 classes = classes.without_first()
+        classes = classes.turned(number, columns)
         splits = splits | classes.splits
     elif nodes is not None and nodes.classes is not None:
         classes = Classes(nodes.table, nodes.classes, "-", {})
@@ -174,16 +192,18 @@ class Links:
             more = f" (in all {len(lost)} nodes in {count} links)" if count > 1 else ""
             remedy = ", id= chooses the column of the ids" if nodes is not None and nodes.names else ""
             node = next(iter(lost))
+            other = _alike(node, number)
+            but = f", but {other!r} has, and ids must be spelled alike" if other else ""
             columns.problems.append(
-                f"{self.table.at(first)}: node {node!r} has no row in {where}{more}; unknown='drop' leaves such links "
-                f"out{remedy}"
+                f"{self.table.at(first)}: node {node!r} has no row in {where}{but}{more}; unknown='drop' leaves such "
+                f"links out{remedy}"
             )
         kept = [list(itertools.compress(column, fits)) for column in self.columns]
         return replace(self, lines=list(itertools.compress(self.lines, fits)), columns=kept)
 
     def matrix(self, number: Mapping[str, int], columns: Columns, directed: Directed) -> Any:
         """Return the adjacency matrix for numbered nodes."""
-        weights = None if len(self.columns) == 2 else self._weights(columns)
+        weights = None if len(self.columns) == 2 else self.weights(columns)
         ends = [np.fromiter(map(number.__getitem__, ids), dtype=np.int64, count=len(ids)) for ids in self.columns[:2]]
         try:
             return link_matrix(np.stack(ends, axis=1), len(number), weights, directed)
@@ -192,7 +212,8 @@ class Links:
             unit = self.table.unit + ("s" if len(lines) > 1 else "")
             raise DataFileError(f"{self.table.name} {unit} {' and '.join(lines)} {error.problem}.") from None
 
-    def _weights(self, columns: Columns) -> FloatArray:
+    def weights(self, columns: Columns) -> FloatArray:
+        """Return the weights of the links."""
         cells = self.columns[2]
         with_comma = [cell for cell in cells if has_comma(cell)]
         if (
@@ -207,15 +228,44 @@ class Links:
         return np.array([self.table.number(line, cell, self.places[2], _WEIGHT_REMEDY) for line, cell in rows])
 
 
+def links_of(table: Records, columns: Columns) -> tuple[Links, FloatArray | None]:
+    """Return the links of a table whose header, if it has one, is row 0, and their weights."""
+    links = _read_links(table, columns, announced=False, trusted=True).settled(columns, [])
+    return links, None if len(links.columns) == 2 else links.weights(columns)
+
+
 def _no_weight(cells: Sequence[str]) -> str:
     """Say what a column without a name holds that is no weight; nothing if it may be one."""
     if not any(is_number(cell) or has_comma(cell) for cell in cells):
         return f"text such as {cells[0]!r}"
-    if all(cell.isascii() and cell.isdigit() for cell in cells):
-        least, most = min(map(int, cells)), max(map(int, cells))
-        if (_YEARS[0] <= least and most <= _YEARS[1] and least < most) or least >= _FIRST_TIME:
-            return f"whole numbers from {least} to {most}, which look like years or times"
+    whole = [cell.removesuffix(".0") for cell in cells]
+    if all(cell.isascii() and cell.isdigit() and len(cell) < _MOST_DIGITS for cell in whole):
+        numbers = {*map(int, whole)}
+        forms = {_form_of_date(number) for number in numbers}
+        if (len(numbers) > 1 and len(forms) == 1 and "" not in forms) or min(numbers) >= _FIRST_TIME:
+            return f"whole numbers from {min(numbers)} to {max(numbers)}, which look like years, dates or times"
     return ""
+
+
+def _form_of_date(number: int) -> str:
+    """Return as what a number could be read, year, month (199612) or day (19961224); nothing if it is none of them."""
+    for form, unit in (("year", 1), ("month", 100), ("day", 10_000)):
+        year, rest = divmod(number, unit)
+        month, day = (rest, 1) if form == "month" else divmod(rest, 100) if form == "day" else (1, 1)
+        if _YEARS[0] <= year <= _YEARS[1] and 1 <= month <= 12 and 1 <= day <= 31:
+            return form
+    return ""
+
+
+def _alike(node: str, others: Iterable[str]) -> str:
+    """Return another node that differs only in case, blanks, leading zeros or ``.0``; nothing if there is none."""
+    wanted = _spelling(node)
+    return next((other for other in others if _spelling(other) == wanted), "")
+
+
+def _spelling(node: str) -> str:
+    plain = " ".join(unicodedata.normalize("NFKC", node).split())
+    return (plain.removesuffix(".0").lstrip("0") or "0").casefold()
 
 
 def _few(nodes: Iterable[str]) -> str:
@@ -235,7 +285,8 @@ def _read_links(table: Records, columns: Columns, announced: bool, trusted: bool
         if names is None and not lines:
             known = line == 0 or announced or columns.needs_names(*chosen)
             known = known or columns.named_before(cells, "source", "target")
-            suspected = not trusted and (cells[0] == "" or (len(cells) > 3 and names_a_link(cells)))
+            named = names_three(cells) if len(cells) == 3 else len(cells) > 3 and names_a_link(cells)
+            suspected = not trusted and (cells[0] == "" or named)
             if known or suspected:
                 names = cells
                 _note_header(columns, table, None if known else line, cells)
@@ -253,7 +304,19 @@ def _read_links(table: Records, columns: Columns, announced: bool, trusted: bool
             column.append(cells[at])
     if not lines:
         raise DataFileError(f"{table.name} holds no links.")
+    _check_lists(table, lines, found)
     return Links(table, lines, found, places, names)
+
+
+def _check_lists(table: Records, lines: Sequence[int], ends: Sequence[Sequence[str]]) -> None:
+    """Raise if the second end of a link is a list of nodes."""
+    known = {*ends[0]}
+    for line, cell in zip(lines, ends[1], strict=True):
+        parts = [each.strip() for each in _LIST.split(cell)] if _LIST.search(cell) else []
+        if cell not in known and len(parts) > 1 and known.issuperset(parts):
+            raise DataFileError(
+                f"{table.at(line)}: {cell!r:.40} is a list of nodes; a line must hold one link, that is two node ids."
+            )
 
 
 def _read_feature_archive(path: Path) -> Any:
@@ -288,18 +351,24 @@ class Classes:
         """Return the classes after a header."""
         return replace(self, rows=self.rows[1:])
 
+    def turned(self, number: Mapping[str, int], columns: Columns) -> Classes:
+        """Return the classes with node and class exchanged where only that makes sense of them."""
+        said = columns.id is not None or columns.label is not None
+        if said or any(node in number for _, node, _ in self.rows) or not all(each in number for *_, each in self.rows):
+            return self
+        columns.notes.append(f"{self.table.name}: each line names the class before the node.")
+        return replace(self, rows=[(line, node, name) for line, name, node in self.rows])
+
     def arguments(self, number: Mapping[str, int], columns: Columns, *, suspected: bool) -> dict[str, Any]:
         """Return labels and names of classes for numbered nodes; a header may be ``suspected`` in the first row."""
-        known: dict[str, str] = {}
+        known: dict[str, list[tuple[int, str]]] = {}
         absent = self._absent(columns)
         strangers: dict[str, int] = {}
         for line, node, name in self.rows:
             if node not in number:
                 strangers.setdefault(node, line)
-            elif name not in absent and known.setdefault(node, name) != name:
-                raise DataFileError(
-                    f"{self.table.at(line)}: node {node!r} has two classes, {known[node]!r} and {name!r}."
-                )
+            elif name not in absent:
+                known.setdefault(node, []).append((line, name))
         if strangers and columns.unknown == "drop":
             columns.notes.append(f"{self.table.name}: {len(strangers)} label(s) are left out, of nodes that are not in "
                                  f"the graph, such as {next(iter(strangers))!r}.")  # fmt: skip
@@ -311,27 +380,47 @@ class Classes:
             columns.problems.append(f"{self.table.at(line)}: node {node!r} is not in the graph{more}{hint}")
         if not known and not columns.problems:
             raise DataFileError(f"{self.table.name} holds no labels.")
-        class_names = _ordered(known.values())
+        task = task_of([name for some in known.values() for _, name in some], columns, self.table)
+        if task == "multilabel":
+            return label_arguments({node: [name for _, name in some] for node, some in known.items()}, number, columns)
+        for own, cells in known.items():
+            for line, name in cells[1:]:
+                if name != cells[0][1]:
+                    raise DataFileError(
+                        f"{self.table.at(line)}: node {own!r} has two classes, {cells[0][1]!r} and {name!r}; "
+                        "task='multilabel' takes them for several labels."
+                    )
+        single = {node: some[0] for node, some in known.items()}
+        if task == "regression":  # where -1 is a number like any other
+            single |= {
+                node: (line, name) for line, node, name in self.rows
+                if node in number and node not in single and not columns.is_missing(name)
+            }  # fmt: skip
+            return number_arguments(single, number, columns, self.table)
+        class_names = _ordered(name for _, name in single.values())
         _note_twins(columns, self.table, class_names)
+        _note_marks(columns, self.table, Counter(name for _, name in single.values()), sorted(absent))
         code = {name: index for index, name in enumerate(class_names)}
         labels: IntArray = np.full(len(number), -1, dtype=np.int64)
-        for node, name in known.items():
+        for node, (_, name) in single.items():
             labels[number[node]] = code[name]
-        return {"labels": labels, "class_names": class_names}
+        told = {} if columns.task is None else {"task": columns.task}
+        return {"labels": labels, "class_names": class_names, **told}
 
     def _absent(self, columns: Columns) -> set[str]:
         """Return the texts that stand for an unknown class, with a note of those that could be names of classes."""
         counts = Counter(name for _, _, name in self.rows)
         absent = {name for name in counts if columns.is_missing(name)}
-        if columns.missing is None and _NO_CLASS in counts:
-            others = [name for name in counts if name not in absent and name != _NO_CLASS]
+        minus = [name for name in _NO_CLASS if name in counts]
+        if columns.missing is None and minus and columns.task != "regression":
+            others = [name for name in counts if name not in absent and name not in minus]
             if len(others) == 1:
                 columns.notes.append(
-                    f"{self.table.name}: '-1' is a class, since {others[0]!r} would be the only one; an empty cell is "
-                    "an unknown class."
+                    f"{self.table.name}: {minus[0]!r} is a class, since {others[0]!r} would be the only one; an empty "
+                    "cell is an unknown class."
                 )
             else:
-                absent.add(_NO_CLASS)
+                absent.update(minus)
         told = [name for name, _ in counts.most_common() if name and name in absent]
         if told:
             shown = ", ".join(f"{name!r} ({counts[name]})" for name in told)
@@ -356,31 +445,50 @@ def _note_twins(columns: Columns, table: Records, names: Sequence[str]) -> None:
         )
 
 
+def _note_marks(columns: Columns, table: Records, counts: Counter[str], absent: Collection[str]) -> None:
+    """Keep a note of classes that may mean that the class is unknown, also of those that no longer do.
+
+    What to say instead begins with what is ``absent`` now, since it takes the place of that.
+    """
+    usual = {each.lower() for each in MISSING}
+    marks = [name for name in counts if name.lower() in usual or (columns.missing is None and _MARK.fullmatch(name))]
+    if not marks:
+        return
+    said = [*(filter(None, absent) if columns.missing is None else columns.missing), *marks]
+    shown = ", ".join(f"{name!r} ({counts[name]})" for name in marks)
+    what = f"{marks[0]!r} is taken for a class, of {counts[marks[0]]} node(s)"
+    what = what if len(marks) == 1 else f"{shown} are taken for classes"
+    columns.notes.append(
+        f"{table.name}: {what}; missing={(said if len(said) > 1 else said[0])!r} says that such nodes have none."
+    )
+
+
 def _read_classes(table: Records, columns: Columns, linked: Collection[str], announced: bool, trusted: bool) -> Classes:
     names: list[str] | None = None
     rows: list[tuple[int, str, str]] = []
-    node = label = width = 0
+    node = width = 0
+    labels: list[int] = []
     splits: dict[str, dict[str, str]] = {}
     places: dict[str, int] = {}
-    chosen = [each for each in (columns.id, columns.label, *columns.split_columns) if each is not None]
+    chosen = [each for each in (columns.id, *columns.label_columns, *columns.split_columns) if each is not None]
     for line, cells in table.rows:
         if names is None and not rows:
             known = line == 0 or announced or any(columns.needs_names(each) and each in cells for each in chosen)
             named = cells[0] == "" or (cells[0] not in linked and names_a_label(cells))
-            if known or (named and not trusted and len(cells) > 2):
+            if known or (named and not trusted and (len(cells) > 2 or names_label_and_id(cells))):
                 names = cells
                 _note_header(columns, table, None if known else line, cells)
                 continue
         if not rows:
             width = len(cells)
             same = names if names is not None and len(names) == width else None
-            node, label = columns.of_labels(table, same, line, width)
+            node, labels = columns.of_labels(table, same, line, width)
             found = {str(each): columns.place(table, same, width, each) for each in columns.split_columns}
             places = {each: at for each, at in found.items() if at is not None}
             splits = {each: {} for each in places}
         if len(cells) != width:
             raise DataFileError(f"{table.at(line)}: a label is a node id and a class, got {len(cells)} cell(s).")
-        rows.append((line, cells[node], cells[label]))
+        rows.append((line, cells[node], joined(table, line, cells, labels, columns)))
         for each, at in places.items():
             splits[each][cells[node]] = cells[at]
     return Classes(table, rows, "" if names is None else names[0] or "-", splits)
