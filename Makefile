@@ -34,7 +34,7 @@ demo: $(VENV)/.base  ## set up, train all six methods on Cora and end with a pag
 
 test: $(VENV)/.dev  ## set up and run all tests but the slow ones
 	@tools/install_chromium.sh
-	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile -q
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadfile -q
 
 slow: $(VENV)/.dev  ## the tests that take minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m slow
@@ -55,9 +55,11 @@ fuzz: $(VENV)/.fuzz  ## hostile input for every reader and the command line, see
 	$(BIN)/python tools/fuzz.py --engine atheris --inputs 5000 --first-seed 7 --report results/trust/fuzz.json
 	$(BIN)/python tools/trust_page.py
 
-soak: $(VENV)/.dev  ## a sweep killed, stopped, removed and doubled at random moments; rewrites docs/trust.md
+soak: $(VENV)/.dev  ## a sweep disturbed, and all kinds of commands killed, at random moments; rewrites docs/trust.md
 	rm -f results/trust/soak.log
 	OMP_NUM_THREADS=1 $(BIN)/python tools/soak.py --kills 20 --others 30 --log results/trust/soak.log
+	rm -f results/trust/commands.log
+	OMP_NUM_THREADS=1 $(BIN)/python tools/soak_commands.py --kills 100 --log results/trust/commands.log
 	$(BIN)/python tools/trust_page.py
 
 dist: $(VENV)/.dev  ## wheel and sdist; the wheel is tried in a clean environment without this folder

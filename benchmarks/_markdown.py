@@ -32,4 +32,5 @@ def machine_line(record: Record) -> str:
     names = ("torch", "torch_geometric", "numpy", "scipy", "numba", "cuda")
     versions = ", ".join(f"{name} {facts[name]}" for name in names if facts.get(name))
     gpu = f"{facts['gpu']}; " if facts.get("gpu") else ""
-    return f"{gpu}{facts['cpu']}, {facts['cores']} cores; Python {facts['python']}, {versions}."
+    cores = f"{facts['cores']} core{'s' * (facts['cores'] != 1)}"
+    return f"{gpu}{facts['cpu']}, {cores}; Python {facts['python']}, {versions}."

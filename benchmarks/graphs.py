@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 from _process import RESULTS
-from _record import machine, write_record
+from _record import commit, machine, write_record
 
 
 def fitted(graph: Any, split: Any, device: str, score: str, limit: float | None) -> dict[str, Any]:
@@ -199,7 +199,7 @@ def main() -> None:
         for name, path in chosen.items()
         for split in splits.choose(load(name, path), options.first + options.splits)[options.first :]
     ]
-    facts = {"at_once": options.at_once, "machine": machine() | _torch_facts(options.device)}
+    facts = {"at_once": options.at_once, "commit": commit(), "machine": machine() | _torch_facts(options.device)}
     with ProcessPoolExecutor(options.at_once, get_context("spawn")) as pool:
         more = options.device, options.score, options.time_limit
         for each in as_completed([pool.submit(measure, *task, *more) for task in tasks]):

@@ -18,16 +18,25 @@ from pathlib import Path
 
 from _markdown import Record, machine_line
 from _process import RESULTS
+from _tables_certificates import certificates, link_certificates, sampled_certificates
 from _tables_cost import cost, cost_gpu, extrapolation, largest, startup
 from _tables_graphs import (
+    calibration,
+    change_points,
     directions,
     distances,
+    fit_large,
+    fit_time,
+    graph_statistics,
+    graph_tests,
     graphs,
     large_fit,
     natural_gradient,
     perturbed_product,
     preprocessing,
+    sequences,
     spectrum,
+    tasks,
 )
 from _tables_training import (
     gpu,
@@ -63,11 +72,22 @@ TABLES: dict[str, Callable[[Record], str]] = {
         roofline_gpu,
         startup,
         graphs,
+        fit_time,
         large_fit,
+        fit_large,
+        calibration,
+        certificates,
+        link_certificates,
+        sampled_certificates,
+        tasks,
         cost,
         cost_gpu,
         largest,
         extrapolation,
+        change_points,
+        graph_statistics,
+        graph_tests,
+        sequences,
     )
 }
 

@@ -32,8 +32,8 @@ LAYERS = (
     ("nn",),
     ("training",),
     ("execution",),
-    ("models",),
-    ("attacks", "geometry"),
+    ("models", "large"),
+    ("attacks", "certificates", "geometry"),
     ("studies",),
     ("drawing",),
     ("report",),
@@ -51,38 +51,47 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
 CIRCLES: dict[tuple[str, str], str] = {
     ("fishergcn.studies._plan", "fishergcn.studies._cost"): "Plan.cost is a shortcut to what stands on plans",
     ("fishergcn.models._trained", "fishergcn.models._refit"): "model.refit is a shortcut to what stands on models",
+    ("fishergcn.models._trained", "fishergcn.models._explanation"): "model.explain is a shortcut, too",
+    ("fishergcn.models._trained", "fishergcn.models._to_pyg"): "model.to_pyg is a shortcut, too",
 }
 #: Modules below 80 lines that one other imports: why they are an idea of their own.
 IDEAS: dict[str, str] = {
+    "certificates/_curve.py": "one file on disk, and what is in it",
     "_kernels/cpu_streams.py": "kernels are apart from what they compute",
     "_kernels/cuda_streams.py": "kernels are apart from what they compute",
     "training/_work.py": "how much is tried depends on it: apart from what measures time or memory",
     "cli/doctor.py": "one file a command",
+    "cli/explain.py": "one file a command",
     "cli/geometry_links.py": "one file a command",
     "cli/leaderboard.py": "one file a command",
     "cli/report.py": "one file a command",
     "cli/robustness.py": "one file a command",
     "cli/spectrum.py": "one file a command",
+    "cli/verify.py": "one file a command",
     "execution/_worker.py": "the program that a worker process runs",
+    "geometry/statistics/_worker.py": "the program that a worker process runs",
+    "geometry/statistics/_marks.py": "which steps are marked, apart from how they are measured",
+    "graph/_formats/_covariates.py": "what is known about each of many graphs",
     "graph/_formats/_intake.py": "files and frames come in here, above all formats",
     "integrations/pyg/_consistency.py": "one public loss",
     "models/_weights.py": "weights on disk",
-    "nn/networks/majority.py": "one file a network",
     "operators/_block.py": "what a mini-batch multiplies with",
     "operators/_dense.py": "one file an operator",
     "operators/_graphs.py": "a graph for each entry of a batch",
+    "report/_certificates.py": "one section of a page",
+    "report/_model_why.py": "one section of a page",
     "report/_study.py": "one file a kind of page",
     "spectrum/_quadrature.py": "one public function",
     "studies/_data_table.py": "one table of the paper",
-    "training/_adam.py": "one optimizer",
+    "training/_task_scores.py": "scores of targets that are not classes",
     "training/_temperature.py": "one calibration",
 }
 #: File stems that may be there three times, with their number.
 STEMS: dict[str, int] = {}
 #: Functions that may be longer than 80 lines, with their lines.
 LONG = {}
-LINES_OF_SOURCE = 46_600
-PRIVATE_IMPORTS_IN_TESTS = 60
+LINES_OF_SOURCE = 64_200
+PRIVATE_IMPORTS_IN_TESTS = 75
 
 RANK = {package: rank for rank, layer in enumerate(LAYERS) for package in layer}
 

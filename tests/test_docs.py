@@ -25,7 +25,9 @@ PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
 ]
 # Every python block of these is run, in order.
-RUNNABLE = ("guide_own_data.md", "guide.md", "guide_sklearn.md", "own_networks.md", "reports.md")
+#: Pages whose blocks run.
+QUICK = ("guide_own_data.md", "guide_sklearn.md", "reports.md")
+LONG = ("guide.md", "own_networks.md", "probabilities.md", "tasks.md")
 
 
 def name_of(page: Path) -> str:
@@ -137,7 +139,7 @@ def test_geometry_example_of_the_readme_runs() -> None:
     assert 0 < found["intrinsic"].bures_distance(found["a"], found["b"]) < 1
 
 
-@pytest.mark.parametrize("name", RUNNABLE)
+@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in LONG)])
 def test_python_blocks_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All blocks of a page in one namespace, with few epochs in place of the defaults."""
     code = blocks(DOCS / name, "python")

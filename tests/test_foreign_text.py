@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import sys
 import unicodedata
 from pathlib import Path
@@ -56,6 +57,19 @@ class TestSpreadsheets:
     @given(st.text())
     def test_cells_are_read_back_unchanged(self, text):
         assert foreign.from_spreadsheet(foreign.for_spreadsheet(text)) == text
+
+    @given(st.text("ab;\t=-+@1.\"'"))
+    def test_cells_of_other_languages_are_read_back_unchanged_and_hold_no_formula(self, cell):
+        written = foreign.for_spreadsheet(cell)
+        assert foreign.from_spreadsheet(written) == cell
+        line = text.csv_text(["a"], [["x", written, 0.5]]).splitlines()[1]
+        for each in re.split("[;\t]", line)[1:]:  # where the decimal comma is usual
+            found = each.lstrip('"')
+            assert found[:1] not in [*"=+-@"] or re.match(r"[+-](\d+\.?\d*|\.\d+)(\"|,|$)", found), line
+
+    def test_a_formula_after_a_semicolon(self):
+        assert foreign.for_spreadsheet("a;=1+1") == "a;'=1+1"
+        assert foreign.for_spreadsheet("a;-1;b") == "a;-1;b"
 
     @pytest.mark.parametrize("cell", FORMULAS)
     def test_no_cell_begins_a_formula(self, cell):

@@ -159,6 +159,7 @@ def test_csv_with_titles_and_text(newcomer, rows):
     another.opens("study/report.html", "friends", "gcn-x2", "mlp")
 
 
+@pytest.mark.slow
 def test_pandas(another, rows):
     pytest.importorskip("pandas")
     printed = another.writes(
@@ -219,6 +220,7 @@ print(graph.class_names, graph.feature_names)
     another.opens("study/report.html", "karate", "gcn-x2")
 
 
+@pytest.mark.slow
 def test_parquet(another, rows):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet

@@ -40,7 +40,7 @@ GRAPHS = {
     "weights of 1e-12": lambda: ring(weights=[1e-12] * NODES),
     "weights of 1e12": lambda: ring(weights=[1e12] * NODES),
     "weights from 1e-12 to 1e12": lambda: ring(weights=np.geomspace(1e-12, 1e12, NODES)),
-    "weights of 1e-300": lambda: ring(weights=[1e-300] * NODES),
+    "weights of 1e-37": lambda: ring(weights=[1e-37] * NODES),
     "weights of 1e300": lambda: ring(weights=[1e300] * NODES),
 }
 FEATURES = {

@@ -11,8 +11,9 @@ import pytest
 import fishergcn
 
 MODULES = [
-    "attacks", "datasets", "drawing", "errors", "execution", "geometry", "graph", "integrations", "models", "nn",
-    "operators", "perturbation", "propagation", "report", "spectrum", "splits", "streams", "studies", "training",
+    "attacks", "certificates", "datasets", "drawing", "errors", "execution", "geometry", "graph", "integrations",
+    "large", "models", "nn", "operators", "perturbation", "propagation", "report", "spectrum", "splits", "streams",
+    "studies", "training",
 ]  # fmt: skip
 
 

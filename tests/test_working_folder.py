@@ -29,6 +29,8 @@ COMMANDS = {
     "tune": ["--graph", "pair.npz", "--method", "gcn", "--trials", "1", "--out", "tuned", "--workers", "1", *SMALL],
     "predict": ["model"],
     "leaderboard": ["chosen"],
+    "verify": ["model"],
+    "fit-large": ["mapped", "--out", "large", "--dry-run"],
     "compare": ["--graph", "pair.npz", "--method", "gcn", "--splits", "1", "--out", "compared", "--workers", "2",
                 *SMALL],
     "report": ["runs"],
@@ -41,6 +43,18 @@ COMMANDS = {
     "runs show": ["runs"],
     "runs export": ["runs", "--out", "exported.csv"],
     "runs archive": ["runs", "--out", "archived"],
+    "explain": ["model", "--node", "0"],
+    "graphs info": ["pairs"],
+    "graphs distances": ["pairs", "--out", "distances"],
+    "graphs mean": ["pairs", "--out", "mean"],
+    "graphs test": ["pairs", "--groups", "groups.csv"],
+    "graphs changes": ["pairs"],
+    "graphs cluster": ["pairs"],
+    "graphs pca": ["pairs"],
+    "graphs line": ["pairs", "--permutations", "99"],
+    "graphs embed": ["pairs"],
+    "graphs spectra": ["pairs"],
+    "certify": ["model"],
     "geometry fisher": ["model"],
     "geometry links": ["model", "--node", "0"],
     "geometry embed": ["pair.npz", "--out", "embedded.csv"],
@@ -67,7 +81,12 @@ def place(tmp_path_factory):
     links = [(i, j) for i in range(24) for j in range(i) if rng.random() < 0.2]
     graph = Graph.from_edges(links, num_nodes=24, features=np.eye(24), labels=[i % 2 for i in range(24)], name="pair")
     graph.save(folder / "pair.npz")
+    graph.save(folder / "mapped", mapped=True)
     (folder / "links.csv").write_text("a,b\nb,c\n")
+    (folder / "pairs").mkdir()
+    for number in range(6):
+        (folder / "pairs" / f"{number}.csv").write_text(f"source,target\na,b\nb,c\nc,{'ade'[number % 3]}\n")
+    (folder / "groups.csv").write_text("graph,group\n" + "".join(f"{number},{number % 2}\n" for number in range(6)))
     from fishergcn import studies
     from fishergcn.execution import train
     from fishergcn.models import Candidate, Selection, save_models

@@ -75,7 +75,7 @@ def made_by(runs: Runs) -> str:
     seconds = sum(record.seconds for record in records)
     return (
         "Test accuracy in %, mean ± standard deviation over the runs; differences in points, paired on split and seed, "
-        "with 95 % intervals from resampling splits; won, tied and lost count splits of adversary − x5. "
+        "with 95 % intervals by Student's t over splits; won, tied and lost count splits of adversary − x5. "
         f"{len(records)} runs ({splits} splits, {seeds} {'seed' if seeds == 1 else 'seeds'}, "
         f"{records[0].epochs} epochs), {diverged} of them diverged; "
         f"{seconds:.0f} seconds summed over the processes that shared the device ({places})."

@@ -30,7 +30,7 @@ def distances() -> str:
         ["every scale at its bound, ϕ = ε", *(f"{each['at_the_bound']:.4f}" for each in fisher)],
         ["**as trained**", *(f"{each:.4f}" for each in trained)],
         ["one link removed: median (quartiles)", *(f"{m:.4f} ({low:.4f} to {high:.4f})" for low, m, high in links)],
-        ["**as trained, in links**", *(f"{each:.2f}" for each in in_links().values())],
+        ["**as trained, in links (root mean square)**", *(f"{each:.2f}" for each in in_links().values())],
         ["links that weigh more than the perturbation", *(heavier(each) for each in found)],
         ["`fishergcn-t`: share of the ten directions", *(f"{each['captured_mass']:.2%}" for each in high)],
         ["`fishergcn-t`: as trained", *(f"{each['as_trained']:.4f}" for each in high)],
@@ -44,8 +44,9 @@ def distances() -> str:
 
 
 def in_links() -> dict[str, float]:
-    """Return how far the perturbation as trained moves each graph, in the median distance of one link removed."""
-    return {name: measured()[name]["fishergcn"]["as_trained"] / np.median(measured()[name]["links"]) for name in NAMES}
+    """Return how far the perturbation as trained moves each graph, in root mean squares of one link removed."""
+    sizes = {name: np.sqrt(np.mean(np.square(measured()[name]["links"]))) for name in NAMES}
+    return {name: measured()[name]["fishergcn"]["as_trained"] / sizes[name] for name in NAMES}
 
 
 def heavier(found: dict[str, Any]) -> str:

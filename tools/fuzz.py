@@ -48,7 +48,7 @@ def attempt(name: str, seed: int, data: bytes | None = None) -> str:
     with tempfile.TemporaryDirectory(prefix="fuzz-") as place:
         folder = Path(place)
         for path, content in files.items():
-            (folder / path).parent.mkdir(exist_ok=True)
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(content)
         here, away = Path.cwd(), folder / "in" / "here"  # names given as paths, even ../../x, stay in the folder
         away.mkdir(parents=True)

@@ -17,7 +17,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fuzz_spoiling import Files, odd_value, spoil_bytes, spoil_npz, spoil_one, spoil_text, spoil_value, to_json
+from fuzz_spoiling import (
+    Files,
+    odd_array,
+    odd_value,
+    spoil_bytes,
+    spoil_npz,
+    spoil_one,
+    spoil_text,
+    spoil_value,
+    to_json,
+)
 from fuzz_targets import Target, graph
 
 STATEMENTS = (
@@ -33,27 +43,42 @@ STATEMENTS = (
 
 
 @functools.cache
-def _model() -> Files:
+def _model(kind: str = "classes") -> Files:
+    """Return the files of a calibrated model of classes, of an ensemble, of several labels or of a number a node."""
     from fishergcn.execution import train
-    from fishergcn.models import save_models
+    from fishergcn.models import Ensemble, TrainedModel, save_models
     from fishergcn.splits import Split
     from fishergcn.training import TrainConfig
 
-    toy = graph()
+    labels: dict[str, Any] = {
+        "labels": np.array([[at % 2, at % 3 == 0] for at in range(12)]),
+        "numbers": np.arange(12) * 1.5,
+    }
+    names = {"labels": ["a", "b"], "numbers": None}
+    toy = graph(labels=labels[kind], class_names=names[kind]) if kind in labels else graph()
     split = Split("s", np.array([0, 1, 2]), np.array([3, 4, 5]), np.array([6, 7, 8]))
-    [record] = train(toy, "gcn", split, config=TrainConfig(max_epochs=2, hidden=3), keep_weights=True)
+    config = TrainConfig(max_epochs=2, hidden=3)
+    methods = ("gcn", "mlp") if kind == "ensemble" else ("gcn",)
+    records = [train(toy, name, split, config=config, keep_weights=True) for name in methods]
     with tempfile.TemporaryDirectory() as folder:
-        save_models(f"{folder}/model", toy, [record], split)
+        if kind == "ensemble":
+            members = [TrainedModel.from_records(toy, each, split) for each in records]
+            found = Ensemble.from_models(members, shares=[0.4, 0.6], temperatures=[1.0, 2.0])
+            found.save(f"{folder}/model", runs=[each for part in records for each in part])
+        else:
+            save_models(f"{folder}/model", toy, [*records[0]], split)
         return {path.name: path.read_bytes() for path in Path(folder, "model").iterdir()}
 
 
 def _spoil_model(rng: random.Random, files: Files) -> Files:
     if rng.random() < 0.2:
         return spoil_one(rng, files)
-    name = rng.choice(
-        ("model.json", "model.json", "weights.safetensors", "split.safetensors", "graph.npz", "runs.json")
-    )
+    parts = ("model.json", "model.json", "weights.safetensors", "split.safetensors", "graph.npz", "runs.json")
+    name = rng.choice([each for each in parts if each in files])
     facts = json.loads(files["model.json"])
+    if name == "model.json" and rng.random() < 0.4 and facts.get("calibration"):
+        facts["calibration"] = spoil_value(rng, facts["calibration"])
+        return files | {name: to_json(facts, rng)}
     if name.endswith(".json"):
         return files | {name: to_json(spoil_value(rng, json.loads(files[name])), rng)}
     data = files[name]
@@ -87,10 +112,109 @@ def _read_model(folder: Path, rng: random.Random) -> None:
     from fishergcn.report import write_report
 
     model = load_model(folder)
-    assert np.isfinite(model.probabilities()).all()
+    assert model.graph.task == "regression" or np.isfinite(model.probabilities()).all()
     assert len(list(csv.reader(io.StringIO(model.predictions_csv())))) == 13
     if rng.random() < 0.3:  # it takes a while
         assert write_report(folder).stat().st_size < 2_000_000
+
+
+# Sequences of graphs
+
+
+@functools.cache
+def _sequence() -> Files:
+    """Return a table of links with days, a folder of graph files, and a folder of distances that is half done."""
+    from fishergcn.geometry.statistics import GraphCollection, pairwise
+
+    days = [f"2024-01-0{day},n{at},n{(at + day) % 6},{1 + at / 4}" for day in (1, 2, 3) for at in range(6)]
+    found = {"calls.csv": "\n".join(["day,from,to,weight", *days]).encode()}
+    with tempfile.TemporaryDirectory() as folder:
+        graphs = [graph(), graph(labels=None, class_names=None)]
+        for at, each in enumerate(graphs):
+            each.save(f"{folder}/g{at}.npz")
+        pairwise(GraphCollection([each.adjacency for each in (*graphs, graphs[0])]), folder=f"{folder}/distances")
+        places = [path for path in Path(folder).rglob("*") if path.is_file()]
+        for path in places:
+            inside = path.relative_to(folder)
+            name = str(inside if inside.parts[0] == "distances" else Path("graphs") / inside)
+            found[name] = path.read_bytes()
+    return found
+
+
+def _spoil_sequence(rng: random.Random, files: Files) -> Files:
+    name = rng.choice(sorted(files))
+    if name.endswith(".npz"):
+        return files | {name: spoil_npz(rng, files[name])}
+    if name.endswith(".json"):
+        return files | {name: to_json(spoil_value(rng, json.loads(files[name])), rng)}
+    return files | {name: spoil_text(rng, files[name].decode()).encode("utf-8", "surrogatepass")}
+
+
+def _read_sequence(folder: Path, rng: random.Random) -> None:
+    from fishergcn.geometry.statistics import GraphCollection, pairwise
+    from fishergcn.graph import read_graphs
+
+    found = read_graphs(
+        folder / "calls.csv", empty=rng.choice(("refuse", "skip")), every=rng.choice((None, "month", 2.0))
+    )
+    assert all(each.num_links for each in found.graphs.values())
+    read_graphs(folder / "graphs")
+    toy = graph().adjacency
+    distances = pairwise(GraphCollection([toy, toy, toy]), folder=folder / "distances")
+    assert np.isfinite(distances.values).all()
+
+
+# Graphs in mapped folders, and large ones
+
+
+@functools.cache
+def _large() -> Files:
+    """Return a mapped graph, its tables, and the folder of work on it that is half done."""
+    import pyarrow
+    from pyarrow import parquet
+
+    from fishergcn.large import fit_large
+
+    with tempfile.TemporaryDirectory() as folder:
+        toy = graph(class_names=None, node_ids=None)
+        toy.save(f"{folder}/mapped", mapped=True)
+        links = np.argwhere(np.triu(toy.adjacency.toarray()))
+        parquet.write_table(pyarrow.table({"a": links[:, 0], "b": links[:, 1]}), f"{folder}/edges.parquet")
+        words = ["train", "train", "val", "val", "test", None] * 2
+        columns = {"label": [f"class {each}" for each in toy.labels], "part": words, "x": np.arange(12) / 7}
+        parquet.write_table(pyarrow.table(columns), f"{folder}/nodes.parquet")
+        fit_large(f"{folder}/mapped", out=f"{folder}/out", settings=_large_settings(), workers=1)
+        paths = (path for path in Path(folder).rglob("*") if path.is_file() and path.name != "runs.lock")
+        return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+def _large_settings() -> Any:
+    from fishergcn.large import LargeSettings
+
+    return LargeSettings(memory=700_000_000, hops=0, epochs=1, hidden=2)
+
+
+def _spoil_large(rng: random.Random, files: Files) -> Files:
+    name = rng.choice(sorted(files))
+    if name.endswith(".npy"):
+        array = np.load(io.BytesIO(files[name]))
+        return files | {name: odd_array(rng, array) if rng.random() < 0.7 else spoil_bytes(rng, files[name])}
+    if name.endswith(".json"):
+        return files | {name: to_json(spoil_value(rng, json.loads(files[name])), rng)}
+    return files | {name: spoil_bytes(rng, files[name])}
+
+
+def _read_large(folder: Path, rng: random.Random) -> None:
+    from fishergcn.graph import Graph
+    from fishergcn.large import LargeFit, check_parts, fit_large, plan_large
+
+    tables = {"edges": folder / "edges.parquet", "nodes": folder / "nodes.parquet"}
+    assert check_parts(folder / "out", LargeFit.load(folder / "out").nodes)
+    plan_large(**tables, settings=_large_settings())
+    plan_large(folder / "mapped", settings=_large_settings())
+    assert len(Graph.load(folder / "mapped").digest) == 64
+    if rng.random() < 0.1:  # it takes a while
+        fit_large(**tables, out=folder / "new", settings=_large_settings(), workers=1)
 
 
 @functools.cache
@@ -277,6 +401,11 @@ def _read_runs(folder: Path, rng: random.Random) -> None:
 TARGETS = {
     "geometry": Target(_geometry, _spoil_geometry, _read_geometry),
     "model": Target(_model, _spoil_model, _read_model),
+    "ensemble": Target(functools.partial(_model, "ensemble"), _spoil_model, _read_model),
+    "labels": Target(functools.partial(_model, "labels"), _spoil_model, _read_model),
+    "numbers": Target(functools.partial(_model, "numbers"), _spoil_model, _read_model),
+    "sequence": Target(_sequence, _spoil_sequence, _read_sequence),
+    "large": Target(_large, _spoil_large, _read_large),
     "search": Target(_search, _spoil_search, _read_search),
     "database": Target(_database, _spoil_database, _read_runs),
     "archive": Target(_archive, _spoil_archive, _read_runs),

@@ -131,7 +131,7 @@ def spoil_text(rng: random.Random, text: str, separators: str = ",;\t =\n") -> s
     return "".join(cells)
 
 
-def _odd_array(rng: random.Random, array: Any) -> bytes:
+def odd_array(rng: random.Random, array: Any) -> bytes:
     """Return an ``.npy`` whose type, shape or content is not what it was."""
     stream = io.BytesIO()
     match rng.randrange(6):
@@ -163,7 +163,7 @@ def spoil_npz(rng: random.Random, data: bytes) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as source, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as target:
         names = source.namelist()
-        chosen = rng.sample(names, rng.choice((1, 1, 2)))
+        chosen = rng.sample(names, min(len(names), rng.choice((1, 1, 2))))
         for name in names:
             content = source.read(name)
             if name in chosen:
@@ -176,7 +176,7 @@ def spoil_npz(rng: random.Random, data: bytes) -> bytes:
                 elif rng.random() < 0.1:
                     continue
                 else:
-                    content = _odd_array(rng, array)
+                    content = odd_array(rng, array)
             target.writestr(rng.choice((name,) * 9 + ("../x.npy",)), content)
     spoiled = out.getvalue()
     return spoil_bytes(rng, spoiled) if rng.random() < 0.1 else spoiled

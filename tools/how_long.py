@@ -23,7 +23,8 @@ PAGE = ROOT / "docs" / "cost.md"
 RUN = 200  # epochs of a usual run, for which the time of one epoch is scaled up
 
 TABLE = "benchmarks/gpu.py --table"
-COMMANDS = {"gpu_table": TABLE, "gpu_table_sliced": TABLE, "graphs": "benchmarks/graphs.py FOLDER"}
+COMMANDS = {"gpu_table": TABLE, "gpu_table_sliced": TABLE, "graphs": "benchmarks/graphs.py FOLDER",
+            "fit_time": "benchmarks/fit_time.py FOLDER"}  # fmt: skip
 
 Row = tuple[str, float, str]  # what, seconds, benchmark
 
@@ -63,6 +64,9 @@ def training() -> Iterator[Row]:
 
 
 def choosing() -> Iterator[Row]:
+    for name, graph in record("fit_time")["graphs"].items():
+        size = f"{graph['nodes']:,} nodes, {graph['links']:,} links; {graph['workers']} workers"
+        yield f"`fit` on {name} ({size})", graph["seconds"], "fit_time"
     for name, graph in record("graphs")["graphs"].items():
         seconds = graph["means"]["seconds"]
         size = f"{graph['nodes']:,} nodes, {graph['links']:,} links; {graph['at_once']} such at once"
@@ -99,6 +103,9 @@ def large() -> Iterator[Row]:
         if row["nodes"] >= 100_000:
             size = f"{millions(row['nodes'])} nodes, {row['links']:,} links"
             yield f"`{row['method']}`: an epoch over the full batch, {size}", row["seconds_per_epoch"], "scaling"
+    for row in record("fit_large")["rows"]:
+        size = f"{millions(row['nodes'])} nodes, {row['links']:,} links, in {row['memory_gb']:g} GB"
+        yield f"`fit-large`: six candidates, and classes of all nodes, {size}", row["seconds"], "fit_large"
     found = record("large_graph")
     size = f"{millions(found['nodes'])} nodes, {millions(found['links'])} links"
     seconds = found["results"]["1"]["epochs"][-1]["seconds"]
@@ -117,7 +124,10 @@ def add_on() -> Iterator[Row]:
 def machine_of(name: str) -> str:
     """Return the machine in a few words; for records that keep it beside each entry, that of all entries."""
     found = record(name)
-    facts = [found["machine"]] if "machine" in found else [each["machine"] for each in found["graphs"].values()]
+    if "machine" in found:
+        facts = [found["machine"]]
+    else:
+        facts = [each["machine"] for each in (found["rows"] if "rows" in found else found["graphs"].values())]
     said = {f"{each['cpu'].replace('(R)', '')}, {each['cores']} cores" for each in facts}
     gpus = {each["gpu"] for each in facts if each.get("gpu")}
     if len(said) > 1 or len(gpus) > 1:

@@ -247,12 +247,13 @@ def perturbations() -> str:
     with open_runs(RESULTS / "perturbations") as runs:
         judged = judge(read_outcome(runs))
         counts = {name: len(list(runs.entries(name))) for name in runs.plan.datasets}
-        planned = len(runs.plan) // len(runs.plan.datasets)
+        each_cell = len(runs.plan.splits) * len(runs.plan.seeds)
+        planned = {name: each_cell * sum(c.dataset == name for c in runs.plan.cells) for name in counts}
     picture = "![What each neighborhood gains over its control](_static/perturbations.svg)"
-    done = ", ".join(f"{NAMES[name]} {count:,}" for name, count in counts.items())
+    done = ", ".join(f"{NAMES[name]} {count:,} of {planned[name]:,}" for name, count in counts.items())
     made = (
-        f"Runs: {done}, of {planned:,} planned for each. Made by `fishergcn reproduce perturbations --dataset NAME "
-        "--device cuda --out NAME` for each data set, and `fishergcn runs archive`."
+        f"Runs: {done} planned. Made by `fishergcn reproduce perturbations --dataset NAME --device cuda --out NAME` "
+        "for each data set, and `fishergcn runs archive`; the means without dropout on Cora were run later, on a CPU."
     )
     caption = PERTURBATIONS.format(score="accuracy")
     return f"{paragraph(judged)}\n\n{picture}\n\n{caption}\n\n{made}"

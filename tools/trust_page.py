@@ -2,6 +2,7 @@
 
 python tools/fuzz.py --inputs 3000 --first-seed 200000 --report results/trust/fuzz.json
 python tools/soak.py --kills 20 --others 30 --log results/trust/soak.log
+python tools/soak_commands.py --kills 100 --log results/trust/commands.log
 python tools/trust_page.py                    rewrite the marked blocks of the page
 python tools/trust_page.py --check            write nothing; fail if a block is out of date
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -27,6 +29,11 @@ WORDS = {
     "planetoid": "Planetoid (`Graph.from_planetoid`)",
     "preset": "presets (`experiments.preset.load`, `make_plan`)",
     "model": "model folders (`models.load_model`, predictions)",
+    "ensemble": "folders of ensembles (`models.load_model`, predictions)",
+    "labels": "models of several labels a node (`models.load_model`, predictions)",
+    "numbers": "models of a number a node (`models.load_model`, predictions)",
+    "sequence": "sequences of graphs (tables with times, folders of graphs, distances that are resumed)",
+    "large": "large graphs (mapped folders, Parquet tables, what `fit-large` wrote)",
     "search": "searches (`studies.load_tuning`, report pages)",
     "geometry": "records of a model's geometry (`GeometryRecord.load`, pictures)",
     "database": "run databases (`open_runs`, statistics, export)",
@@ -67,6 +74,11 @@ FOUND = [
     ("review", "", "files were renamed before they were on disk"),
     ("review", "", "JSON with the same name twice, or with 1e999, was read"),
     ("review", "", ".numba_config.yaml in the working folder could name a folder of compiled code"),
+    ("review", "", "models and learning curves of graphs named ../../x or /x were written there"),
+    ("review", "", "a link to a folder inside a given one: report wrote its page there, fit-large its blocks"),
+    ("review", "", "fit-large --overwrite removed files of others among its blocks and predictions"),
+    ("review", "", "a mapped graph or a preset that was a pipe was waited for without end"),
+    ("review", "", "a file that appeared while predict --out wrote was replaced"),
     ("numerics", "", "fishergcn on a star: LAPACK returns no eigenvectors where the subset asked for is degenerate"),
 ]
 
@@ -95,11 +107,28 @@ def killed() -> str:
     return "\n".join(["```text", *(line[11:] for line in lines), "```"])
 
 
+def commands() -> str:
+    """A row for each kind of command: how long it takes, how often it was killed, and how often something was wrong."""
+    log, seconds, counts = RECORDS / "commands.log", dict[str, str](), dict[str, list[int]]()
+    if not log.exists():
+        return "This version has not been through it yet."
+    for line in log.read_text(encoding="utf-8").splitlines():
+        _, _, text = line.partition(" ")
+        if begun := re.match(r"(\w+): undisturbed in ([0-9.]+) s", text):
+            seconds[begun[1]], counts[begun[1]] = begun[2], [0, 0]
+        elif killed := re.match(r"(\w+)( \d+: killed|: had ended by itself) after [0-9.]+ s; (.*)", text):
+            counts[killed[1]][0] += "killed" in killed[2]
+            counts[killed[1]][1] += killed[3] != "as it should be"
+    rows = [[f"`{name}`", seconds[name], *map(str, counts[name])] for name in counts]
+    rows.append(["all", "", *(str(sum(each[at] for each in counts.values())) for at in (0, 1))])
+    return markdown_table(["command", "seconds, undisturbed", "kills", "faults"], rows, right=range(1, 4), escape=False)
+
+
 def covered() -> str:
     return f"The last whole run, on a machine without a GPU: {(RECORDS / 'coverage.txt').read_text().strip()} %."
 
 
-BLOCKS = {"fuzzed": fuzzed, "found": found, "killed": killed, "covered": covered}
+BLOCKS = {"fuzzed": fuzzed, "found": found, "killed": killed, "commands": commands, "covered": covered}
 
 
 def main() -> int:

@@ -17,6 +17,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from fishergcn import attacks as attacks
+    from fishergcn import certificates as certificates
     from fishergcn import datasets as datasets
     from fishergcn import drawing as drawing
     from fishergcn import errors as errors
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from fishergcn import geometry as geometry
     from fishergcn import graph as graph
     from fishergcn import integrations as integrations
+    from fishergcn import large as large
     from fishergcn import models as models
     from fishergcn import nn as nn
     from fishergcn import operators as operators
@@ -49,8 +51,9 @@ else:
     # Hidden from type checkers, for which any misspelled name would be a module otherwise. All comes at its first
     # use, so that neither ``import fishergcn`` nor the command's help waits for torch.
     _MODULES = (
-        "attacks", "datasets", "drawing", "errors", "execution", "geometry", "graph", "integrations", "models", "nn",
-        "operators", "perturbation", "propagation", "report", "spectrum", "splits", "streams", "studies", "training",
+        "attacks", "certificates", "datasets", "drawing", "errors", "execution", "geometry", "graph", "integrations",
+        "large", "models", "nn", "operators", "perturbation", "propagation", "report", "spectrum", "splits", "streams",
+        "studies", "training",
     )  # fmt: skip
     _HOMES = {
         name: package

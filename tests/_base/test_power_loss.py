@@ -53,7 +53,7 @@ def test_a_folder_that_takes_the_place_of_another(tmp_path):
     (folder / "model" / "b").write_text("old")
     script = """
 import os, sys; from pathlib import Path; from fishergcn._base.files import atomic_folder
-with atomic_folder(Path(sys.argv[1], "model")) as new:
+with atomic_folder(Path(sys.argv[1], "model"), replaces=lambda _: True) as new:
     for name in "ab":
         (new / name).write_text("new")
 os.mkdir(sys.argv[1] + "/mark-1")
@@ -153,7 +153,7 @@ def test_without_an_exchange_of_names_a_folder_is_replaced_all_the_same(tmp_path
     monkeypatch.setattr(files, "exchange_names", lambda *_: False)
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "a").write_text("old")
-    with files.atomic_folder(tmp_path / "model") as new:
+    with files.atomic_folder(tmp_path / "model", replaces=lambda _: True) as new:
         (new / "a").write_text("new")
     assert (tmp_path / "model" / "a").read_text() == "new"
     assert [path.name for path in tmp_path.iterdir()] == ["model"]

@@ -85,7 +85,7 @@ def test_farthest_is_approached_and_not_exceeded(ball):
     phi[weakest] = 80.0
     assert math.isclose(float(ball.distance(phi)), farthest(ball, None), rel_tol=1e-9)
     drawn = 30 * torch.randn(500, ball.rank, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    assert (ball.distance(drawn) <= farthest(ball, None)).all()
+    assert (ball.distance(drawn) <= farthest(ball, None) * (1 + 1e-12)).all()  # but for rounding
 
 
 def test_farthest_within_the_spectral_bound(ball):
@@ -109,7 +109,7 @@ def test_farthest_within_the_spectral_bound(ball):
     assert float(ball.distance(inside).max()) > 0.8 * farthest(ball)
 
 
-@settings(deadline=None, derandomize=True, max_examples=25)
+@settings(max_examples=25)
 @given(st.lists(st.floats(-40, 40), min_size=6, max_size=6), st.floats(1e-6, 1.0))
 def test_projection(ball, numbers, share):
     phi, radius = torch.tensor(numbers, dtype=torch.float64), share * farthest(ball, None)

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from fishergcn import renormalized
+from fishergcn import Graph, TrainConfig, TrainedModel, renormalized, train
 from fishergcn.attacks import worst_congruence
 from fishergcn.errors import InputError
 from fishergcn.perturbation import CongruenceNeighborhood
+from fishergcn.splits import Split
 from fishergcn.training import scores
 
 KINDS = ("nodes", "links", "polynomial")
@@ -72,3 +73,29 @@ def test_without_the_bound_it_is_worse(graph, trained):
     free, kept = (worst_congruence(model, around, 0.6, bound=bound) for bound in (None, 2.0))
     assert (free.loss >= kept.loss - 1e-12).all()
     assert float(around.largest_eigenvalue(free.phi).max()) > 2
+
+
+def path_of_three(seed):
+    """A network on a path of three nodes and one without links: two weights of nodes that a grid can go through."""
+    graph = Graph.from_edges([(0, 1), (1, 2)], features=np.eye(4), labels=[0, 1, 0, 1], num_nodes=4)
+    split = Split("mine", train=[0, 1], val=[3], test=[2])
+    config = TrainConfig(max_epochs=100, hidden=4, dtype="float64")
+    records = train(graph, "gcn", split, seeds=[seed], config=config, keep_weights=True, device="cpu")
+    return TrainedModel.from_records(graph, records, split)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_as_high_as_a_grid_and_never_lower_in_a_larger_ball(seed):
+    """A single ascent on the largest sphere fell far short of the grid, and found less in larger balls."""
+    model = path_of_three(seed)
+    around = CongruenceNeighborhood(model.propagation, "nodes")
+    axis = torch.linspace(-1.0, 4.0, 16, dtype=torch.float64)
+    # A common factor of all 1 + x changes nothing, so the first node may keep its voice.
+    points = torch.cartesian_prod(torch.zeros(1, dtype=torch.float64), axis, axis, torch.zeros(1, dtype=torch.float64))
+    distances = around.distance(points)
+    losses = torch.tensor([float(measure(model, around, each[None])[0][0]) for each in points])
+    radii = [0.1, 0.25, 0.4, 0.7, 1.0, 1.2]
+    found = [float(worst_congruence(model, around, radius, bound=None).loss[0]) for radius in radii]
+    assert found == sorted(found)
+    for radius, loss in zip(radii, found, strict=True):
+        assert loss >= float(losses[distances <= radius].max()) - 1e-3

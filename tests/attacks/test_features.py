@@ -21,7 +21,7 @@ def some_features(seed, rows=15, columns=12):
     return sparse.csr_array(dense)
 
 
-@settings(deadline=None, derandomize=True, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(0, 30), st.floats(0, 1))
 def test_entries_move_within_their_rows(seed, share):
     before = some_features(seed)
@@ -42,7 +42,7 @@ def test_larger_shares_contain_smaller_ones():
     assert (moved[0][changed] == moved[1][changed]).all()
 
 
-@settings(deadline=None, derandomize=True, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(0, 30), st.integers(1, 25), st.floats(0, 1))
 def test_dense_entries_swap_within_their_columns(seed, nodes, share):
     before = np.random.default_rng(seed).normal(size=(nodes, 6)).astype(np.float32)  # all values differ

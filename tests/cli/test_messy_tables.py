@@ -299,3 +299,113 @@ class TestCommands:
         assert status == 2
         assert told.startswith(f"fishergcn: error: {message}")
         assert told.count("fishergcn: error") == 1
+
+
+class TestMoreStrangers:
+    """Tables of other programs, which lead to a right model at once or after one refusal."""
+
+    def test_a_spreadsheet_as_unicode_text(self, type_in):
+        """UTF-16 with tabs; empty columns at the right, which mean nothing, and a percentage."""
+        rows = [[at + 1, heights(at), f"{at}.5%", TEAMS[at] if at < 16 else "#N/A", "", ""] for at in range(COUNT)]
+        write(type_in.folder / "nodes.txt", [["Node No.", "Size", "Share", "Team", "", ""], *rows], "\t", "utf-16")
+        linked = [[at + 1, other + 1, "", ""] for at, other in ring(int)]
+        write(type_in.folder / "links.txt", [["From", "To", "", ""], *linked], "\t", "utf-16")
+        words = ["train", "--edges", "links.txt", "--features", "nodes.txt", "--label", "Team", *FEW, "--out", "model"]
+        status, _, told = type_in(*words)
+        assert status == 2
+        assert "'Share' holds numbers with a sign or unit such as '0.5%' in line 2 (--column Share=drop)." in told
+        assert "''" not in told  # a column without a name needs no word
+        status, _, told = type_in(*words, "--column", "Share=drop")
+        assert status == 0, told
+        assert "column '5' is left out: all of its cells are empty" in told
+        assert "left out: column 3, column 4" in told
+        check_right(type_in.folder)
+        assert load_model("model").graph.feature_names == ("Size",)
+
+    def test_links_with_years_and_ids_beside_an_index(self, type_in):
+        """As pandas writes them; columns are found by what their names have in common, ids by the links."""
+        names = [f"{at:06d}" for at in range(COUNT)]
+        write(type_in.folder / "nodes.csv", [["", "zip", "height"], *([7 * at, name, heights(at)]
+              for at, name in enumerate(names))])  # fmt: skip
+        linked = [[1990 + at, "kin", names[at], names[(at + 2 * step) % COUNT]]
+                  for at in range(COUNT) for step in (1, 2)]  # fmt: skip
+        write(type_in.folder / "links.csv", [["year", "kind", "from_zip", "to_zip"], *linked])
+        write(type_in.folder / "labels.csv", [["zip", "team"], *([names[at], TEAMS[at]] for at in range(16))])
+        words = ("--edges", "links.csv", "--features", "nodes.csv", "--labels", "labels.csv", *FEW, "--out", "model")
+        status, _, told = type_in("train", *words)
+        assert status == 0, told
+        assert "source 'from_zip', target 'to_zip'; left out: 'year', 'kind'." in told
+        assert "node ids are in column 'zip'; left out: the index." in told
+        check_right(type_in.folder)
+        assert load_model("model").graph.feature_names == ("height",)
+
+    def test_parquet_with_gaps_and_categories(self, type_in):
+        pandas = pytest.importorskip("pandas")
+        pytest.importorskip("pyarrow")
+        numbers = np.arange(COUNT)
+        nodes = pandas.DataFrame({
+            "uid": pandas.array(numbers + 1000, dtype="Int64"),
+            "height": pandas.array([None if at == 5 else heights(at) for at in range(COUNT)], dtype="Float64"),
+            "paid": pandas.array([None if at == 7 else bool(at % 3) for at in range(COUNT)], dtype="boolean"),
+            "town": pandas.Categorical(np.array(["Rome", "Oslo"])[numbers % 3 % 2]),
+            "joined": pandas.to_datetime("2020-01-01") + pandas.to_timedelta(numbers, "D"),
+            "team": pandas.Categorical([TEAMS[at] if at < 16 else None for at in range(COUNT)]),
+        })  # fmt: skip
+        nodes.to_parquet(type_in.folder / "nodes.parquet")
+        ends = np.array(ring(int)) + 1000
+        pandas.DataFrame({"a": ends[:, 0], "b": ends[:, 1], "strength": 2.0, "since": 1990}).to_parquet("links.parquet")
+        words = ["train", "--edges", "links.parquet", "--features", "nodes.parquet", "--label", "team", *FEW]
+        words[words.index("mlp")] = "gcn"  # few of these features tell the teams apart
+        status, _, told = type_in(*words, "--out", "model")
+        assert status == 2
+        assert told.count("\n") == 1
+        for option in ("--column town=one-hot", "--column joined=drop", "--empty fill"):
+            assert option in told
+        options = ("--column", "town=one-hot", "--column", "joined=drop", "--empty", "fill", "--out", "model")
+        status, _, told = type_in(*words, *options)
+        assert status == 0, told
+        assert "source 'a', target 'b', weight 'strength'; left out: 'since'" in told
+        check_right(type_in.folder)
+        assert set(load_model("model").graph.adjacency.data) == {2.0}
+
+    def test_weights_beside_ends_that_were_chosen(self, type_in):
+        linked = ring(more=lambda at: (1990 + at, 3))
+        write(type_in.folder / "links.csv", [["who", "whom", "year", "weight"], *linked])
+        ends = ("--edges", "links.csv", "--source", "who", "--target", "whom")
+        status, _, told = type_in("data", "import", *ends, "--out", "all.npz")
+        assert (status, "weight 'weight'; left out: 'year'" in told) == (0, True)
+        assert "weights           all 3" in type_in("data", "info", "all.npz")[1]
+        assert type_in("data", "import", *ends, "--weight", "none", "--out", "plain.npz")[0] == 0
+        assert "weights           all 1" in type_in("data", "info", "plain.npz")[1]
+
+    def test_dates_beside_ends_are_no_ends(self, type_in):
+        write(type_in.folder / "links.csv", [["member", "friend", "start_date", "end_date"], ["A1", "B2", 2020, 2021]])
+        status, _, told = type_in("data", "import", "--edges", "links.csv", "--header", "all", "--out", "g.npz")
+        assert status != 0
+        assert "--source and --target (there are 'member', 'friend', 'start_date', 'end_date')" in told
+
+    @pytest.mark.parametrize("mark", ["k.A.", "unknown", "--"])
+    def test_a_class_that_may_mean_none(self, type_in, mark):
+        rows = [[at, heights(at), TEAMS[at] if at < 16 else mark] for at in range(COUNT)]
+        write(type_in.folder / "nodes.csv", [["id", "height", "team"], *rows])
+        write(type_in.folder / "links.csv", [["source", "target"], *ring()])
+        words = ("data", "import", "--edges", "links.csv", "--features", "nodes.csv", "--label", "team")
+        told = type_in(*words, "--out", "g.npz")[2]
+        assert f"'{mark}' is taken for a class, of 8 node(s); --missing {mark} says that such nodes have none." in told
+        assert "is taken for a class" not in type_in(*words, "--missing", mark, "--out", "h.npz")[2]
+        assert Graph.load("h.npz").num_classes == 2
+
+    def test_what_is_known_of_other_tasks(self, type_in):
+        rows = [[at, heights(at), "x|y" if at % 2 else "y", heights(at)] for at in range(COUNT - 4)]
+        rows += [[at, heights(at), "", ""] for at in range(COUNT - 4, COUNT)]
+        write(type_in.folder / "nodes.csv", [["id", "height", "topics", "price"], *rows])
+        write(type_in.folder / "links.csv", [["source", "target"], *ring()])
+        words = ("data", "import", "--edges", "links.csv", "--features", "nodes.csv")
+        told = type_in(*words, "--label", "topics", "--drop", "price", "--out", "t.npz")[2]
+        assert "(--task multilabel); --task classification takes it" in told
+        shown = type_in("data", "info", "t.npz")[1]
+        assert re.search(r"labeled nodes +20\n +nodes per class +10, 20\n", re.sub(r" +\n", "\n", shown))
+        assert "% of the propagation matrix" in shown
+        words = (*words, "--label", "price", "--task", "regression", "--drop", "topics", "--out", "p.npz")
+        assert type_in(*words)[0] == 0
+        assert re.search(r"labeled nodes +20 ", type_in("data", "info", "p.npz")[1])

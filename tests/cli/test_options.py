@@ -55,7 +55,9 @@ def test_is_declared_once(option):
 def test_the_words_that_architecture_asks_for():
     training = {("train",), ("tune",), ("reproduce",), ("robustness",), ("compare",)}
     for option in ("--method", "--dataset", "--graph", "--splits"):
-        assert set(OPTIONS[option]) == training | ({("predict",)} if option in ("--dataset", "--graph") else set())
+        assert set(OPTIONS[option]) == training | (
+            {("predict",), ("explain",)} if option in ("--dataset", "--graph") else set()
+        )
         assert all(each.multiple for each in OPTIONS[option].values())
     assert {each.default for each in OPTIONS["--device"].values()} == {"auto"}
     for gone in ("--methods", "--datasets", "--attacks", "--split", "--max-epochs", "--learning-rate"):

@@ -38,7 +38,10 @@ def run(*arguments, prefix=(), **options):
     return subprocess.run([*prefix, *COMMAND, *arguments], timeout=120, check=False, **options)
 
 
-@pytest.mark.parametrize("arguments", [["data", "info", "cora"], ["data", "info", "cora", "--json"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [pytest.param(["data", "info", "cora"], marks=pytest.mark.slow), ["data", "info", "cora", "--json"], ["--version"]],
+)
 def test_a_full_standard_output(arguments):
     with open("/dev/full", "wb") as full:
         done = run(*arguments, stdout=full)
@@ -113,7 +116,7 @@ def limited(count):
     return [setpriv, "--reuid", "65534", "--inh-caps", rights, "--ambient-caps", rights, "prlimit", f"--nproc={count}"]
 
 
-@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("count", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_too_few_threads_and_processes(tmp_path, count):
     if os.geteuid() != 0:
         pytest.skip("other processes of this user count too")
@@ -201,3 +204,15 @@ def test_few_open_files():
     done = run("data", "info", "cora", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16)))
     text = done.stderr.decode()
     assert "damaged" not in text
+
+
+def test_where_compiled_code_goes(monkeypatch, tmp_path):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache" / "new"))
+    monkeypatch.setattr(first, "_writable", lambda folder: folder == str(tmp_path / "cache" / "new"))
+    first._have_place_for_compiled_code()
+    assert os.environ["NUMBA_CACHE_DIR"] == ""
+    monkeypatch.setattr(first, "_writable", lambda _: False)
+    monkeypatch.setattr("tempfile.mkdtemp", lambda prefix: str(tmp_path / prefix))
+    first._have_place_for_compiled_code()
+    assert os.environ["NUMBA_CACHE_DIR"] == str(tmp_path / "fishergcn-")

@@ -155,6 +155,7 @@ def test_in_fit_and_compare(files, graph, tmp_path):
     assert "twohops" in write_report(tmp_path / "s").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_installed_for_the_command_line(files, graph, tmp_path):
     """An entry point of an installed package is enough for every command, workers included."""
     facts = files / "my_package-1.0.dist-info"

@@ -37,7 +37,7 @@ class Reader(HTMLParser):
         self.text += data
 
 
-@settings(deadline=None, derandomize=True, max_examples=50)
+@settings(max_examples=50)
 @given(TEXT, TEXT)
 def test_text_and_attributes_come_back(text, value):
     seen = Reader(tag("p", text, title=value))
@@ -60,7 +60,7 @@ def test_full_precision():
     assert Reader(tag("td", data_value=0.1 + 0.2)).attributes["data-value"] == "0.30000000000000004"
 
 
-@settings(deadline=None, derandomize=True, max_examples=50)
+@settings(max_examples=50)
 @given(JSON)
 def test_json_comes_back_and_cannot_close_its_element(value):
     written = json_script("d", value)
@@ -69,7 +69,7 @@ def test_json_comes_back_and_cannot_close_its_element(value):
     assert json.loads(inner) == value
 
 
-@settings(deadline=None, derandomize=True, max_examples=50)
+@settings(max_examples=50)
 @given(TEXT)
 def test_data_links_carry_their_content(content):
     link = Reader(data_link("data", "a.csv", content)).attributes["href"]

@@ -68,11 +68,36 @@ def test_jobs_are_taken_as_they_are_needed_and_a_dead_worker_is_replaced(problem
         os.kill(worker.pid, signal.SIGKILL)
         for job, records in results:
             found[job.runs[0].seed] = bare(records)
-        assert len(executor._alive) == 0
         assert found == here(jobs)
     finally:
         executor.close()
+    assert len(executor._alive) == 0
     assert not executor._folder.exists()
+
+
+def test_workers_stay_for_the_next_run_unless_they_die_or_are_stopped(problem, split):
+    executor, found = ProcessExecutor(1), []
+
+    def run(count):
+        found.append({job.runs[0].seed: bare(records) for job, records in executor.run(jobs_of(problem, split, count))})
+        [worker] = executor._idle
+        return worker
+
+    try:
+        first = run(2)
+        assert run(3) is first
+        os.kill(first.pid, signal.SIGKILL)
+        other = run(2)
+        assert other.poll() is None
+        assert found == [here(jobs_of(problem, split, count)) for count in (2, 3, 2)]
+        stopped = executor.run(jobs_of(problem, split, 4))
+        next(stopped)
+        stopped.close()
+        assert other.poll() is not None
+        assert run(2) is not other
+    finally:
+        executor.close()
+    assert (executor._idle, len(executor._alive)) == ([], 0)
 
 
 def test_workers_of_a_gpu_start_before_the_first_job(problem, split, monkeypatch):
@@ -225,6 +250,7 @@ def test_what_a_job_gave_before_it_failed_is_kept(problem, split, measure, local
     assert found == [["ok"], ["failed: no more"] * 3]
 
 
+@pytest.mark.slow
 def test_a_job_that_is_repeated_gives_no_list_twice(problem, split, measure, tmp_path):
     task = {"from": 0, "dies": str(tmp_path / "died")}  # after its first list, once
     job = Job(problem, tuple(Run(split, seed) for seed in range(2)), measure=measure.one_by_one, task=task)

@@ -72,7 +72,7 @@ class Holder:
         self.process.wait()
 
 
-@pytest.mark.parametrize(("method", "hidden"), [("gcn", 4), ("gcn-x2-c", 2)])
+@pytest.mark.parametrize(("method", "hidden"), [("gcn", 4), pytest.param("gcn-x2-c", 2, marks=pytest.mark.slow)])
 def test_two_workers_count_the_graph_once(graph, tmp_path, method, hidden):
     config = TrainConfig(hidden=hidden, scaling="none", max_epochs=1)
     problem = prepare(graph, parse_method(method), config)

@@ -24,6 +24,10 @@ READERS = (
     "planetoid",
     "preset",
     "model",
+    "ensemble",
+    "labels",
+    "numbers",
+    "sequence",
     "search",
     "geometry",
     "database",
@@ -73,7 +77,7 @@ def test_any_bytes_in_place_of_any_file(driver, reader):
     good = driver.READERS[reader].good()
     names = sorted(good)
 
-    @settings(deadline=None, derandomize=True, max_examples=150, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=150, suppress_health_check=list(HealthCheck))
     @given(st.integers(0, len(names) - 1), st.binary(max_size=300), st.floats(0, 1), st.booleans(), st.integers(0, 50))
     def check(file, data, place, whole, dropped):
         content = good[names[file]]

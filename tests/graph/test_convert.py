@@ -174,7 +174,7 @@ class TestPyg:
             ({"edge_weight": torch.ones(3)}, "one number per link"),
             ({"x": torch.ones(2, 2)}, "one row for each of the 3 nodes"),
             ({"y": torch.ones(3)}, "must be integers"),
-            ({"y": torch.ones(3, 2, dtype=torch.long)}, "one class for each of the 3 nodes"),
+            ({"y": torch.ones(3, 2, 2, dtype=torch.long)}, "one class for each of the 3 nodes"),
         ],
     )
     def test_refused(self, fields, message):

@@ -244,7 +244,7 @@ class TestFromEdges:
             Graph.from_edges(**arguments)
 
     @given(st.data())
-    @settings(deadline=None, derandomize=True, max_examples=50)
+    @settings(max_examples=50)
     def test_against_a_loop(self, data):
         n = data.draw(st.integers(2, 6))
         node = st.integers(0, n - 1)
@@ -257,7 +257,7 @@ class TestFromEdges:
         assert ones.num_links == len({frozenset(pair) for pair in pairs if pair[0] != pair[1]})
 
     @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=12))
-    @settings(deadline=None, derandomize=True, max_examples=50)
+    @settings(max_examples=50)
     def test_refuse_is_exactly_asymmetry(self, pairs):
         symmetric = all((j, i) in pairs for i, j in pairs)
         try:

@@ -153,7 +153,9 @@ class TestNotices:
         (folder / "nodes.csv").write_text("id,age\nAnn,1\nBob,2\nCy,3\nDee,4\n")
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            graph = Graph.from_files(folder / "links.csv", folder / "nodes.csv", source="source", target=3, header=True)
+            graph = Graph.from_files(
+                folder / "links.csv", folder / "nodes.csv", source="source", target=3, weight="none", header=True
+            )
         assert graph.num_features == 1
 
     def test_a_column_that_may_be_the_classes(self, folder):
@@ -172,7 +174,7 @@ class TestChoices:
         assert found.replace(features=None) == expected().replace(features=None)
 
     def test_links_without_weight(self, folder):
-        found = quietly(Graph.from_files, folder / "links.csv", source="source", target="target")
+        found = quietly(Graph.from_files, folder / "links.csv", source="source", target="target", weight="none")
         assert set(found.adjacency.data) == {1.0}
 
     def test_text_and_gaps_dropped(self, folder):

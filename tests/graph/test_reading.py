@@ -43,7 +43,7 @@ def refusal(read, *arguments, **choices):
 class TestMissing:
     """One rule for features, classes and splits in every format."""
 
-    @pytest.mark.parametrize("text", ["NaN", "NA", "n/a", "null", "None", "?", "#N/A", "<NA>", ""])
+    @pytest.mark.parametrize("text", ["NaN", "NA", "n/a", "null", "None", "?", "#N/A", "#NV", "<NA>", ""])
     def test_no_text_of_this_kind_is_a_class(self, read, text):
         graph, told = read(labels=f"a,x\nb,{text}\nc,y\nd,{text}\ne,x\n")
         assert graph.class_names == ("x", "y")
@@ -107,6 +107,15 @@ class TestMissing:
         graph, _ = read(features="a,1\nb,-999\nc,3\nd,2\ne,-999\n", missing="-999", empty="fill")
         assert graph.features.ravel().tolist() == [1, 2, 3, 2, 2]
 
+    def test_numbers_that_may_stand_for_no_value_are_named(self, read):
+        rows = "id,t,u,v\na,-999,-99,3\nb,20,-80,4\nc,-4,-70,\nd,-999,-60,5\ne,7,-50,-99\n"
+        graph, told = read(features=rows, empty="fill")
+        assert graph.features[0, 0] == -999
+        assert "column 't' holds -999 in 2 cell(s); missing='-999' says that these have no value." in told
+        assert "column 'v' holds -99 in 1 cell(s)" in told
+        assert "column 'u' holds" not in told
+        assert "says that these" not in read(features=rows, empty="fill", missing=["", "-999"])[1]
+
     def test_the_missing_value_of_pandas(self):
         pandas = pytest.importorskip("pandas")
         links = pandas.DataFrame({"source": ["a", "b"], "target": ["b", "c"]})
@@ -136,6 +145,119 @@ class TestClasses:
         graph, told = read(labels="a,-1\nb,0\nc,1\nd,1\n", missing="NA")
         assert graph.class_names == ("-1", "0", "1")
         assert "unknown" not in told
+
+    def test_minus_one_with_a_point_is_the_same(self, read):
+        assert read(labels="a,-1.0\nb,0.0\nc,1.0\nd,1.0\n")[0].class_names == ("0.0", "1.0")
+        assert read(labels="a,-1.0\nb,1.0\nc,-1.0\n")[0].class_names == ("-1.0", "1.0")
+
+    @pytest.mark.parametrize("mark", ["nil", "NaT", "unknown", "-"])
+    def test_texts_that_may_mean_no_class_are_named(self, read, mark):
+        graph, told = read(labels=f"a,x\nb,{mark}\nc,y\n")
+        assert mark in graph.class_names
+        assert f"{mark!r} is taken for a class, of 1 node(s); missing={mark!r} says that such nodes have none" in told
+
+    def test_what_is_said_instead_holds_what_was_read_so_before(self, read):
+        """Since missing= takes the place of the usual texts, which would become classes."""
+        rows = "a,x\nb,NA\nc,y\nd,k.A.\ne,unknown\n"
+        _, told = read(labels=rows)
+        assert "'k.A.' (1), 'unknown' (1) are taken for classes; missing=['NA', 'k.A.', 'unknown'] says that" in told
+        assert read(labels=rows, missing=["NA", "k.A.", "unknown"])[0].class_names == ("x", "y")
+        _, told = read(labels=rows, missing=["k.A.", "unknown"])
+        assert "'NA' is taken for a class, of 1 node(s); missing=['k.A.', 'unknown', 'NA'] says that such" in told
+        features = "id,t\na,-999\nb,?\nc,-999\nd,5\ne,7\n"
+        assert "missing=['?', '-999'] says that these have no value" in read(features=features, empty="fill")[1]
+
+
+RING = [(at, (at + 3) % 8) for at in range(8)]
+MIXED = [(3 * at) % 8 for at in range(8)]  # the ids, in another order than the rows
+
+
+class TestIndex:
+    """A column that numbers the rows beside the ids, whose numbers may well be those of nodes."""
+
+    links = "source,target\n" + "".join(f"{one},{other}\n" for one, other in RING)
+
+    @pytest.mark.parametrize(
+        "head",
+        [
+            "Unnamed: 0,user,friend",
+            "index,source,target",
+            "edge_id,a,b",
+            "row,who,whom",
+            ",user,friend",
+            "id,from,to",
+            "id,person1,person2",
+        ],
+    )
+    def test_of_links(self, read, head):
+        graph, told = read(f"{head}\n" + "".join(f"{at},{one},{other}\n" for at, (one, other) in enumerate(RING)))
+        np.testing.assert_array_equal(graph.adjacency.toarray(), read(self.links)[0].adjacency.toarray())
+        assert f"left out: {head.split(',')[0] or 'the index'!r}".replace("'the index'", "the index") in told
+        assert "makes it the weight" not in told or head.startswith("id")
+
+    def test_data_that_only_look_like_names(self, read):
+        assert read("u,v,2\nv,w,3\n")[0].node_ids == ("u", "v", "w")
+        assert read("from,to,weight\na,b,2\nb,c,3\n")[0].node_ids == ("a", "b", "c")
+        assert read("row,u,2\nu,v,3\n")[0].node_ids == ("row", "u", "v")
+        assert read("n1,n3,n2\nn3,n2,n1\n")[0].num_links == 2
+
+    @pytest.mark.parametrize("head", ["Unnamed: 0,id,x", "index,node_id,x", "row,id,x", "row id,node,x", ",id,x"])
+    def test_of_nodes(self, read, head):
+        rows = "".join(f"{at},{node},{node / 2}\n" for at, node in enumerate(MIXED))
+        graph, told = read(self.links, f"{head}\n{rows}")
+        assert graph.node_ids == tuple(map(str, MIXED))
+        assert graph.feature_names == ("x",)
+        np.testing.assert_array_equal(graph.features.ravel(), np.array(MIXED) / 2)
+        assert f"node ids are in column {head.split(',')[1]!r}; left out: the index." in told
+
+    def test_of_nodes_beside_chosen_ids(self, read):
+        rows = "row,user,x\n" + "".join(f"{at},{node},{node / 2}\n" for at, node in enumerate(MIXED))
+        graph, told = read(self.links, rows)  # all different, and nodes, as those of the index
+        assert graph.node_ids == tuple(map(str, MIXED))
+        assert "node ids are in column 'user'; left out: the index." in told
+        ages = "".join(f"{at},{at % 3},{(at % 3) / 2}\n" for at in range(8))
+        graph, told = read(self.links, "row,age,x\n" + ages)
+        assert graph.feature_names == ("age", "x")
+        assert "node ids are in column 'row'; id= chooses another." in told
+        graph, told = read(self.links, rows, id="user")
+        assert graph.feature_names == ("x",)
+        assert "column 'row' is left out, since it looks like an index; columns={'row': 'number'} reads it." in told
+        assert read(self.links, rows, id="user", columns={"row": "number"})[0].feature_names == ("row", "x")
+
+    def test_of_labels(self, read):
+        rows = "Unnamed: 0,id,label\n" + "".join(f"{at},{node},{'ab'[node % 2]}\n" for at, node in enumerate(MIXED))
+        graph, _ = read(self.links, None, rows)
+        assert graph.labels.tolist() == [node % 2 for node in range(8)]
+
+    @pytest.mark.parametrize("names", ["ab", "01"])
+    def test_the_class_before_the_node(self, read, names):
+        rows = "".join(f"{names[node % 2]},{node}\n" for node in MIXED)
+        graph, _ = read(self.links, None, "label,id\n" + rows)
+        assert graph.labels.tolist() == [node % 2 for node in range(8)]
+        assert graph.class_names == tuple(names)
+
+    @pytest.mark.parametrize("head", ["", "team,member\n", "label,member\n"])
+    def test_the_class_before_a_node_that_is_recognized(self, read, head):
+        rows = "".join(f"{'xy'[node % 2]},n{node}\n" for node in MIXED)
+        links = "source,target\n" + "".join(f"n{one},n{other}\n" for one, other in RING)
+        graph, told = read(links, None, head + rows)
+        assert graph.labels.tolist() == [node % 2 for node in range(8)]
+        assert "labels.csv: each line names the class before the node." in told
+        assert "node 'x' is not in the graph" in refusal(read, links, None, rows + "x,n9\n")
+
+    @pytest.mark.parametrize("choice", [{"label": "team"}, {"drop": "team"}, {"columns": {"team": "drop"}}])
+    def test_a_first_column_that_is_something_else(self, read, choice):
+        """Its numbers are all different and those of nodes, so that nothing else would tell."""
+        rows = "team,id,x\n" + "".join(f"{at},{node},{node / 2}\n" for at, node in enumerate(MIXED))
+        assert read(self.links, rows, **choice)[0].node_ids == tuple(map(str, MIXED))
+
+    @pytest.mark.parametrize(
+        ("mine", "other"), [("3", "3.0"), ("N3", "n3"), ("3", "0003"), ("n  3", "n 3"), ("Zoe\u0308", "Zoë")]
+    )
+    def test_ids_that_are_spelled_in_two_ways(self, read, mine, other):
+        told = refusal(read, f"source,target\n{mine},{mine}\n", f"id,x\n{other},1\nx,2\n")
+        assert f"node {mine!r} has no row in" in told
+        assert f"but {other!r} has, and ids must be spelled alike" in told
 
 
 class TestWeights:
@@ -177,12 +299,29 @@ class TestWeights:
         assert set(graph.adjacency.data) == {1.0}
         assert told == ""
 
-    @pytest.mark.parametrize(("low", "high"), [(1990, 2009), (1082040961, 1098777142)])
+    @pytest.mark.parametrize(
+        ("low", "high"), [(1990, 2009), (1082040961, 1098777142), (199611, 200901), (19961224, 20090131)]
+    )
     def test_years_and_times_without_names(self, read, low, high):
         graph, told = read(f"a,b,{low}\nb,c,{high}\n")
         assert set(graph.adjacency.data) == {1.0}
         assert f"left out, since it holds whole numbers from {low} to {high}, which look like years" in told
         assert set(read(f"a,b,{low}\nb,c,{high}\n", weight=3)[0].adjacency.data) == {float(low), float(high)}
+        assert set(read(f"a,b,{low}.0\nb,c,{high}.0\n")[0].adjacency.data) == {1.0}
+
+    @pytest.mark.parametrize(("low", "high"), [(199600, 200901), (199613, 200901), (19961232, 20090131), (3, 2009)])
+    def test_numbers_that_are_no_dates(self, read, low, high):
+        assert set(read(f"a,b,{low}\nb,c,{high}\n")[0].adjacency.data) == {float(low), float(high)}
+
+    def test_numbers_of_many_digits(self, read):
+        most = "9" * 5000
+        assert "finite" in refusal(read, f"a,b,{most}\nb,c,{most}\n")
+
+    @pytest.mark.parametrize("cell", ["b,c", "b;c", "b|c|d"])
+    def test_lists_of_nodes_are_no_links(self, read, cell):
+        message = refusal(read, f'id\tnext\na\t"{cell}"\nb\ta\nc\ta\nd\ta\n')
+        assert f"line 2: {cell!r} is a list of nodes; a line must hold one link" in message
+        assert read('a\t"b,c"\n"b,c"\td\nb\td\nc\td\n')[0].num_links == 4
 
     def test_decimal_commas(self, read):
         graph, told = read("source;target;weight\na;b;0,5\nb;c;2\n")
@@ -249,6 +388,34 @@ class TestColumns:
     def test_commas_and_points_are_not_mixed(self, read):
         message = refusal(read, features="id;x\na;0,5\nb;0.5\nc;3\nd;1\ne;9\n")
         assert "'x' holds numbers with a decimal comma, and others with a point, such as '0,5' in line 2" in message
+
+    def test_points_that_may_separate_thousands_are_asked_about(self, read):
+        """Beside decimal commas, or with two points: 1.000 would become 1, silently."""
+        table = "id;x;y\na;1.000;0,5\nb;25.500;1,5\nc;999;2\nd;1.200;2,25\ne;0;3\n"
+        message = refusal(read, features=table)
+        assert "'x' holds numbers such as '1.000', a thousand times as much if points separate thousands" in message
+        assert "(columns={'x': 'decimal-comma'} or columns={'x': 'number'})" in message
+        assert "'y'" not in message
+        graph, told = read(features=table, columns={"x": "decimal-comma"})
+        assert graph.features.T.tolist() == [[1000, 25500, 999, 1200, 0], [0.5, 1.5, 2, 2.25, 3]]
+        assert "column 'y' is read with decimal commas" in told
+        assert read(features=table, columns={"x": "number"})[0].features[1, 0] == 25.5
+        again, _ = read(features=table.replace("25.500", "1.025.500"), like=graph)
+        assert again.features[:, 0].tolist() == [1000, 1025500, 999, 1200, 0]
+
+    @pytest.mark.parametrize("x", ["0.500", "1.25", "1.2500"])
+    def test_points_that_separate_decimals_are_not(self, read, x):
+        graph, _ = read(features=f"id;x;y\na;1.125;0,5\nb;{x};1,5\nc;3;2\nd;1;2,25\ne;0;3\n")
+        assert graph.features[:2, 0].tolist() == [1.125, float(x)]
+        assert read(features="id,x\na,1.000\nb,2.500\nc,1\nd,2\ne,3\n")[0].features[1, 0] == 2.5
+
+    def test_points_and_commas_in_one_column(self, read):
+        table = "id;x\na;1.000\nb;0,5\nc;12\nd;2.100,25\ne;9\n"
+        assert "(columns={'x': 'decimal-comma'} or " in refusal(read, features=table)
+        graph, _ = read(features=table, columns={"x": "decimal-comma"})
+        assert graph.features.ravel().tolist() == [1000, 0.5, 12, 2100.25, 9]
+        message = refusal(read, features="id;x\na;1.000.000\nb;2.500.000\nc;1.000.001\nd;1\ne;2\n")
+        assert "'x' holds numbers whose points separate thousands, such as '1.000.000' in line 2" in message
 
     @pytest.mark.parametrize(("columns", "message"), [
         ({"x": "date"}, "columns['x'] must be one of"), ({"nix": "drop"}, "no file has a column 'nix'"),
@@ -373,6 +540,12 @@ class TestLike:
     def test_what_does_not_fit_is_one_sentence(self, read, links, nodes, message):
         known, _ = read(self.links, self.nodes, **self.choices)
         assert message in refusal(read, links or self.links, nodes or self.nodes, like=known)
+
+    def test_ends_among_four_columns_without_names_are_those_of_before(self, read):
+        """Found by fuzzing (csv 100140)."""
+        links = "a,b,0,7\nb,c,1,7\nc,a,1,7\n"
+        known, _ = read(links, weight="none")
+        assert read(links, like=known)[0].node_ids == known.node_ids == ("a", "b", "c")
 
     def test_gaps_where_training_had_none_are_asked_about(self, read):
         known, _ = read(features="id,x\na,1\nb,2\nc,3\nd,4\ne,5\n")

@@ -327,7 +327,7 @@ def test_a_loss_must_be_a_tensor(data, training) -> None:
 def test_the_code_of_the_guide_runs() -> None:
     page = Path(__file__).resolve().parents[2] / "docs" / "guide_pyg.md"
     blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
-    consistency, loop, diagnosis, both, batches, graphs, attention, nodes, features, encoding = blocks
+    consistency, loop, diagnosis, both, batches, graphs, attention, nodes, features, encoding, module = blocks
     assert "refresh" in attention  # of a model that is not on the page
     found: dict[str, Any] = {}
     exec(consistency.replace("range(20)", "range(2)"), found)
@@ -341,6 +341,7 @@ def test_the_code_of_the_guide_runs() -> None:
     exec(nodes + features + encoding, found)
     assert found["node_adversary"].xi.grad.abs().sum() > 0
     assert found["data"].encoding.shape == (2708, 4)
+    exec(module, found)
 
 
 def test_a_layer_of_ones_own_enters_by_the_name_of_its_tensor(data) -> None:
@@ -372,6 +373,8 @@ def test_bad_graphs_are_refused(data) -> None:
         BuresAdversary(Data(edge_index=torch.tensor([[0, 1], [1, 2]]), num_nodes=3), rank=1)
     with pytest.raises(InputError, match="must have an edge_index"):
         BuresAdversary(Data(x=data.x))
+    with pytest.raises(InputError, match=r"edge_index must hold whole numbers, of torch\.int64, got torch\.float32"):
+        BuresAdversary(Data(edge_index=data.edge_index.float(), num_nodes=data.num_nodes))
     with pytest.raises(InputError, match="must say how many nodes"):
         BuresAdversary(Anonymous())
     adversary = BuresAdversary(data, rank=4)

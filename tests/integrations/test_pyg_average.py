@@ -70,6 +70,7 @@ def test_gradients_accumulate_over_steps(data, model, adversary) -> None:
     assert_gradients(model, adversary, [one + two for one, two in zip(first, second, strict=True)])
 
 
+@pytest.mark.slow
 def test_only_one_pass_is_alive_at_a_time(data, model, adversary) -> None:
     alive: list[weakref.ref] = []
 
@@ -108,6 +109,27 @@ def test_hooks_of_parameters_see_the_sum_once(data, model, adversary) -> None:
     place = [each is weight for each in model.parameters()].index(True)
     torch.testing.assert_close(weight.grad, 0.5 * expected[place])
     torch.testing.assert_close(adversary.xi.grad, expected[-1], rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize(("keep", "factor"), [(False, 1.0), (True, 8.0)])
+def test_hooks_inside_of_the_closure_see_each_pass_and_its_scale_if_kept(data, model, adversary, keep, factor) -> None:
+    """As the guide says: nobody can see them from outside, and keep=True gives them the final gradient."""
+    state, seen, alone = adversary.get_generator_state(), [], []
+
+    def closure(into=seen) -> torch.Tensor:
+        logits = model(data.x, data.edge_index)
+        logits.register_hook(into.append)
+        return nn.functional.cross_entropy(logits, data.y)
+
+    (8 * adversary.average(closure, keep=keep)).backward()
+    adversary.set_generator_state(state)
+    for phi in adversary.draw().detach():
+        with adversary.perturbed(phi):
+            (closure(alone) / SAMPLES).backward()
+    seen.sort(key=torch.linalg.norm)  # kept passes come in another order
+    alone.sort(key=torch.linalg.norm)
+    for found, wanted in zip(seen, alone, strict=True):
+        torch.testing.assert_close(found, factor * wanted, rtol=0, atol=1e-13)
 
 
 def test_losses_of_any_shape(data, model, adversary) -> None:

@@ -63,6 +63,9 @@ def test_half_precision_is_added_up_in_single() -> None:
 def test_what_is_refused(passes, got) -> None:
     with pytest.raises(InputError, match=f"at least 2 passes, each of the same shape .*, got {got}"):
         ConsistencyLoss()(passes)
+    for wrong in (None, [1.0, 2.0], "logits"):
+        with pytest.raises(InputError, match="passes must be a tensor or several, got "):
+            ConsistencyLoss()(wrong)
     with pytest.raises(InputError, match="temperature must be greater than 0"):
         ConsistencyLoss(temperature=0.0)
 

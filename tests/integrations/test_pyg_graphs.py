@@ -217,7 +217,7 @@ def test_a_spectrum_fits_its_links_in_any_order_and_with_weights_of_one() -> Non
     assert first.neighborhood.spectrum.solver == second.neighborhood.spectrum.solver == "given"
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10**6), st.integers(0, 10**6))
 def test_digests_differ_where_graphs_do(seed: int, other: int) -> None:
     one, two = random_data(seed, 8, 0.4), random_data(other, 8, 0.4)

@@ -17,7 +17,7 @@ from pyg_processes import train
 HERE = Path(__file__).parent
 
 
-@pytest.mark.parametrize("how", ["inside", pytest.param("around", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("how", [pytest.param(how, marks=pytest.mark.slow) for how in ("inside", "around")])
 def test_xi_is_equal_in_all_processes(tmp_path, how) -> None:
     """Attached before the model is wrapped, with passes one by one; attached to the wrapper, with passes kept."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 
 from fishergcn import datasets, renormalized
 from fishergcn.errors import InputError
-from fishergcn.perturbation import Neighborhood, PerturbationWarning
+from fishergcn.perturbation import CongruenceNeighborhood, Neighborhood, PerturbationWarning
 
 
 def graph(seed=0, nodes=40):
@@ -71,3 +72,29 @@ def test_the_largest_radius_is_the_edge():
     assert Neighborhood(graph(), rank=2, radius=0.1, directions="low").largest_radius(0.5) == 0.5
     with pytest.raises(InputError, match="random"):
         Neighborhood(graph(), rank=2, directions="random").largest_radius()
+
+
+@pytest.mark.parametrize(("name", "expected"), [("cora", 0.1077), ("citeseer", 0.1031)])
+def test_up_to_the_sure_radius_no_draw_leaves_the_bound(name, expected):
+    around = Neighborhood(renormalized(datasets.load(name).adjacency), rank=10, radius=0.1)
+    found = around.sure_radius()
+    assert found == pytest.approx(expected, abs=5e-5)
+    # All corners of the box, where a quasi-convex function has its maximum.
+    corners = torch.tensor(list(itertools.product([-0.5, 0.5], repeat=10)), dtype=torch.float64)
+    largest = [around.perturbed_eigenvalues(around.phi(corners, size * found)).max() for size in (1.0, 1.0001)]
+    assert largest[0] <= 2 + 1e-8 < largest[1]
+    with pytest.raises(InputError, match="uniform noise"):
+        Neighborhood(graph(), rank=2, noise="gaussian").sure_radius()
+
+
+@pytest.mark.parametrize("directions", ["nodes", "links", "polynomial"])
+@pytest.mark.parametrize("nodes", [30, 400])
+def test_eigenvalues_above_1_are_refused(directions, nodes):
+    rng = np.random.default_rng(0)
+    links = np.triu(rng.random((nodes, nodes)) < 6 / nodes, 1)
+    fine = renormalized((links | links.T).astype(float))
+    CongruenceNeighborhood(fine, directions)
+    grown = fine * 1.01
+    for make in (lambda: CongruenceNeighborhood(grown, directions), lambda: Neighborhood(grown, rank=2)):
+        with pytest.raises(InputError, match=r"eigenvalues at most 1, got 1\.01"):
+            make()

@@ -113,7 +113,7 @@ def test_gradients_of_the_distance(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 10_000), radius=st.floats(0.01, 1.5))
 def test_laws_hold_for_any_graph_and_radius(kind: str, seed: int, radius: float) -> None:
     neighborhood = around(kind, graph(seed, nodes=16, share=0.3), radius=radius)

@@ -110,7 +110,7 @@ def close_to_threshold(adjacency, order, threshold):
     return close | close.T
 
 
-@settings(deadline=None, derandomize=True, max_examples=50)
+@settings(max_examples=50)
 @given(graphs)
 def test_renormalized_equals_its_formula(adjacency):
     result = renormalized(adjacency)
@@ -119,7 +119,7 @@ def test_renormalized_equals_its_formula(adjacency):
     assert np.linalg.eigvalsh(result.toarray()).max() == pytest.approx(1, abs=1e-12)
 
 
-@settings(deadline=None, derandomize=True, max_examples=50)
+@settings(max_examples=50)
 @given(graphs, st.integers(1, 6), st.sampled_from([0.0, 1e-4, THRESHOLD, 0.1234567]))
 def test_high_order_equals_brute_force(adjacency, order, threshold):
     assume(not close_to_threshold(adjacency, order, threshold).any())
@@ -134,7 +134,7 @@ def test_high_order_equals_brute_force(adjacency, order, threshold):
         assert_same_bits(other, first)
 
 
-@settings(deadline=None, derandomize=True, max_examples=50)
+@settings(max_examples=50)
 @given(graphs, st.integers(2, 6), st.integers(0, 10**6))
 def test_all_paths_agree_even_where_rounding_decides(adjacency, order, pick):
     # The threshold is an entry of S, so that this entry and often others equal it up to rounding.
@@ -149,7 +149,7 @@ def test_all_paths_agree_even_where_rounding_decides(adjacency, order, pick):
     assert not (differs & ~close_to_threshold(adjacency, order, threshold)).any()
 
 
-@settings(deadline=None, derandomize=True, max_examples=30)
+@settings(max_examples=30)
 @given(graphs, st.integers(1, 6))
 def test_high_order_spectrum_lies_above_minus_a_third(adjacency, order):
     values = np.linalg.eigvalsh(high_order(adjacency, order, 0.0).toarray())
@@ -280,7 +280,7 @@ def test_shares_of_nonzeros_of_the_paper(name, self_links, entries, share):
         assert_same_bits(other, first)
 
 
-@settings(deadline=None, derandomize=True, max_examples=20)
+@settings(max_examples=20)
 @given(graphs, st.integers(1, 6), st.sampled_from([0.0, THRESHOLD]))
 def test_dense_tensors_give_the_same(adjacency, order, threshold):
     assume(not close_to_threshold(adjacency, order, threshold).any())
@@ -288,7 +288,7 @@ def test_dense_tensors_give_the_same(adjacency, order, threshold):
     np.testing.assert_allclose(dense_high_order(adjacency, order, threshold), sparse_one, rtol=0, atol=1e-14)
 
 
-@settings(deadline=None, derandomize=True, max_examples=20)
+@settings(max_examples=20)
 @given(graphs, st.sampled_from([None, 1, 4]))
 def test_products_multiply_with_the_matrix_without_its_cut(adjacency, order):
     matrix, dense = torch.tensor(adjacency), torch.eye(len(adjacency), dtype=torch.float64)
@@ -310,6 +310,7 @@ def test_the_walk_matrix_is_algorithm_1_before_it_is_symmetrized(path):
     np.testing.assert_allclose(walk_matrix(adjacency, 4, THRESHOLD).toarray(), steps, atol=1e-14)
 
 
+@pytest.mark.slow
 def test_shares_of_nonzeros_of_pubmed():
     # Three nodes of PubMed cite themselves.
     adjacency = datasets.load("pubmed").adjacency

@@ -9,8 +9,14 @@ import pytest
 AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1400, 400])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (1400, "light"),
+        (400, "dark"),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in ((1400, "dark"), (400, "light"))),
+    ],
+)
 def test_no_serious_findings(show, any_report, width, scheme):
     browser = show(any_report, width=width, scheme=scheme)
     browser.execute_script(AXE)

@@ -52,7 +52,7 @@ def test_a_class_without_nodes_or_predictions_has_no_score():
     assert math.isnan(third.f1)
 
 
-@settings(deadline=None, derandomize=True, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(1, 500).flatmap(lambda count: st.tuples(st.integers(0, count), st.just(count))))
 def test_wilson(pair):
     hits, count = pair

@@ -132,7 +132,7 @@ def test_the_keyboard_moves_the_epoch(show, plain_report):
     assert slider.get_attribute("aria-valuetext") == "epoch 2"
 
 
-@pytest.mark.parametrize("width", [390, 768, 1400])
+@pytest.mark.parametrize("width", [390, pytest.param(768, marks=pytest.mark.slow), 1400])
 def test_no_horizontal_scrolling(show, any_report, width):
     browser = show(any_report, width=width)
     assert browser.execute_script("return window.innerWidth") == width
@@ -384,6 +384,13 @@ def test_no_option_of_a_command_is_broken(show, plain_report, width):
     options = all_of(browser, ".command .option")
     assert {"--edges", "--out"} <= {each.text for each in options}
     assert max(each.size["height"] for each in options) < 30
+
+
+@pytest.mark.parametrize("kind", ["model_report", "plain_report"])
+def test_heads_beyond_the_screen_leave_no_gap_above_those_in_view(show, request, kind):
+    heads = all_of(show(request.getfixturevalue(kind), width=400), "table:not(.heat-table) thead")
+    assert heads
+    assert max(each.size["height"] for each in heads if each.is_displayed()) <= 105  # four lines
 
 
 def test_heads_of_the_confusion_matrix_stand_upright_where_it_is_narrow(show, model_report):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fishergcn
-from fishergcn import Graph, TrainConfig
+from fishergcn import Graph, TrainConfig, splits, studies
 from fishergcn.models import Candidate, Ensemble, Selection, TrainedModel
 from fishergcn.report import write_report
 from fishergcn.splits import Split
@@ -66,6 +66,44 @@ def test_a_good_model_may_be_used_and_its_worst_class_is_named(tmp_path):
     assert re.search(rf"of {worst}, its worst class", third)
 
 
+def test_no_class_is_the_worst_where_all_are_found(tmp_path):
+    graph = planted(60)
+    graph = graph.replace(features=(20 * np.eye(5)[graph.labels]).astype(np.float32))
+    page = page_of(trained(graph, method="mlp"), tmp_path)
+    found = verdicts_of(page)[2]
+    assert "worst class" not in found
+    assert re.fullmatch(
+        r"Of the test nodes of each class it finds all \d+ of \w+, all \d+ of \w+ and all \d+ of \w+\.", found
+    )
+    words = words_of(page)
+    assert "Of each class the same share of its test nodes is found: 100%." in words
+    assert "Hardest" not in words
+
+
+def test_where_several_classes_are_the_worst_all_are_named(tmp_path):
+    model = trained(planted(60))
+    nodes = model.runs[0].split.test
+    predicted = model.predict()
+    shares = {at: (predicted[nodes] == at)[model.graph.labels[nodes] == at].mean() for at in range(3)}
+    words = words_of(page_of(model, tmp_path))
+    low = [name for at, name in enumerate(model.class_names) if shares[at] == min(shares.values())]
+    assert f"Hardest: {', '.join(low)} (" in words
+    assert ("worst class" in words) == (len(low) == 1)
+
+
+def test_answers_above_what_a_model_ever_states_are_not_offered(tmp_path, charts_of):
+    graph = planted(240, informative=False, shares=(0.4, 0.3, 0.3))
+    timid = page_of(
+        trained(graph, config=dataclasses.replace(CONFIG, max_epochs=1, learning_rate=1e-4)), tmp_path / "timid"
+    )
+    words = words_of(timid)
+    assert re.search(r"The highest probability that it states on the test nodes is [34]\d%", words)
+    assert "--abstain" not in words
+    sure = page_of(trained(planted(24)), tmp_path / "sure")  # 8 test nodes
+    assert "decisions-chart" not in charts_of(sure.parent)
+    assert "decisions-chart" in charts_of(timid.parent)
+
+
 def test_a_useless_model_is_not_to_be_used(tmp_path):
     page = page_of(trained(planted(240, informative=False, shares=(0.7, 0.2, 0.1))), tmp_path)
     assert verdicts_of(page)[0].startswith("Do not use this model: on these 80 test nodes it is not clearly better")
@@ -110,8 +148,10 @@ def test_an_ensemble_has_a_page_with_its_members(tmp_path):
     words = words_of(page)
     assert 'id="members"' in page.read_text(encoding="utf-8")
     assert re.search(r"gcn 75% 1\.50 60 .*?learning rate 0\.05.* mlp 25% 1\.00 60", words)
-    assert "an ensemble has several" in words
-    assert "fishergcn geometry" not in words
+    assert "links it depends on most" in words
+    assert "Learning curves and geometry are of single networks: they are not on this page." in words
+    assert "fishergcn geometry links" in words
+    assert "fishergcn geometry fisher" not in words
 
 
 def test_thirty_nodes_do_not_say_whether_a_model_is_as_sure_as_it_should_be(tmp_path):
@@ -179,3 +219,17 @@ def test_own_data_are_not_told_to_try_own_data(tmp_path, make_plan, fill, name, 
     words = study(tmp_path, make_plan, fill, name=name)
     assert ("on your own data" in words) != own
     assert (f"Choose and train a model on {name}" in words) == own
+
+
+def test_methods_that_are_equally_good_are_named_together(tmp_path):
+    """On nodes that tell themselves, several methods are right everywhere: none of them is the best alone."""
+    labels = np.arange(60) % 3
+    links = [(at, (at + 3) % 60) for at in range(60)]
+    graph = Graph.from_edges(links, features=20 * np.eye(3)[labels], labels=labels, name="own", num_nodes=60)
+    config = TrainConfig(max_epochs=30, scaling="none", learning_rate=0.05, stopping="none")
+    split = [splits.per_class(graph, 6, 6, seed=seed) for seed in (0, 1)]
+    plan = studies.make_comparison([graph], ["gcn", "mlp"], splits=split, config=config)
+    studies.run(plan, tmp_path / "study", workers=1).close()
+    words = words_of(write_report(tmp_path / "study"))
+    assert "gcn and mlp have the highest mean test accuracy of 2 methods on own: 100.0%." in words
+    assert "on own, as all methods have." in words

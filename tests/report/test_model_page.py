@@ -20,8 +20,8 @@ from fishergcn.models import save_models
 from fishergcn.report import write_report
 from fishergcn.splits import Split
 
-SECTIONS = ["headline", "candidates", "classes", "confusion", "calibration", "uncertain", "graph", "training",
-            "geometry", "files", "protocol"]  # fmt: skip
+SECTIONS = ["headline", "candidates", "classes", "confusion", "calibration", "decisions", "uncertain", "why", "graph",
+            "training", "geometry", "files", "protocol"]  # fmt: skip
 
 
 def page_of(folder):
@@ -108,6 +108,25 @@ def test_the_least_certain_nodes_and_their_links(model_report):
     links = node_links(model, node).links[:3]
     said = ", ".join(f"{one} – {other} ({value:+.2g})" for one, other, _, value in links) or "none"
     assert first[-1] == said.replace("(-", "(−")
+
+
+def test_two_predictions_are_explained_as_the_command_explains_them(model_report):
+    model, labels, stated = judged(model_report)
+    nodes, outside = model.runs[0].split.test, np.setdiff1d(np.arange(120), model.runs[0].split.train)
+    least = outside[model.probabilities()[outside].max(axis=1).argmin()]
+    wrong = np.flatnonzero(stated.argmax(axis=1) != labels)
+    surest = nodes[wrong[stated[wrong].max(axis=1).argmax()]]
+    words, rows = words_of(model_report), rows_of(model_report, "why")
+    for head, node in (("The least certain prediction", least), ("The surest wrong prediction", surest)):
+        found = model.explain(int(node), limit=6)
+        assert f"{head}: node {found.node}" in words
+        assert all(each in words for each in found.sentences)
+        first = max(found.evidence, key=lambda each: abs(each.change))
+        kind = "link to" if first.kind == "link" else "feature"
+        [row] = [each for each in rows if each[0] == f"{kind} {first.name}" and each[4] == first.predicted
+                 and each[2] == f"{100 * first.probability:.1f}"]  # fmt: skip
+        assert row[3].replace("\u2212", "-") == f"{-100 * first.change:+.1f}"
+    assert f"fishergcn explain {model_report} --node NODE" in words
 
 
 def test_the_graph(model_report):

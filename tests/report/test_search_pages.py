@@ -66,6 +66,7 @@ def command_of(page):
     return html.unescape(re.sub(r"<[^>]+>", "", found))
 
 
+@pytest.mark.slow
 def test_the_command_trains_the_best_trial_again(tmp_path):
     cora = datasets.load("cora")
     found = studies.tune(cora, "gcn", "public", tmp_path, [7], TrainConfig(max_epochs=2), trials=2)

@@ -259,7 +259,7 @@ def test_check_names_the_part_and_the_node():
 
 
 @given(st.integers(0, 2**32 - 1), st.lists(st.integers(0, 5), min_size=3, max_size=6, unique=True))
-@settings(deadline=None, derandomize=True, max_examples=30)
+@settings(max_examples=30)
 def test_shuffled_keeps_nodes_and_sizes(seed, nodes):
     parts = {"train": nodes[:1], "val": nodes[1:2], "test": nodes[2:]}
     split = splits.shuffled(ring(standard_split=parts), seed)

@@ -124,6 +124,7 @@ def test_training_under_noise_is_training_on_that_graph(done, plan, graph):
     assert math.isclose(found.test_cross_entropy, expected.test_cross_entropy, rel_tol=1e-12)
 
 
+@pytest.mark.slow
 def test_worker_processes_find_the_same(done, plan, tmp_path):
     assert do(plan, tmp_path, workers=2) == {"ok": len(plan)}
     assert table(tmp_path) == table(done)

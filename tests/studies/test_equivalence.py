@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -20,7 +20,6 @@ RESULTS = Path(__file__).resolve().parents[2] / "results"
 differences = st.lists(st.floats(-0.1, 0.1), min_size=2, max_size=40).filter(lambda values: np.std(values) > 1e-6)
 
 
-@settings(deadline=None, derandomize=True)
 @given(values=differences, margin=st.floats(0.0, 0.2))
 def test_the_p_value_is_the_larger_of_two_one_sided_t_tests(values, margin):
     found = equivalence(values, range(len(values)), "splits")
@@ -29,7 +28,6 @@ def test_the_p_value_is_the_larger_of_two_one_sided_t_tests(values, margin):
     assert found.p_value(margin) == pytest.approx(max(above, below), rel=1e-9, abs=1e-300)
 
 
-@settings(deadline=None, derandomize=True)
 @given(values=differences)
 def test_the_margin_is_the_farther_end_of_the_interval_of_90_percent_and_has_p_5_percent(values):
     found = equivalence(values, range(len(values)), "splits")

@@ -134,6 +134,7 @@ def test_killed_at_twenty_random_moments(tmp_path):
     assert table(folder) == table(whole)
 
 
+@pytest.mark.slow
 def test_ctrl_c_and_a_second_runner_refused(tmp_path, undisturbed):
     process = start(tmp_path)
     wait_for(process, tmp_path, 1)
@@ -168,6 +169,7 @@ def children(pid):
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+@pytest.mark.slow
 def test_a_killed_worker_is_replaced(tmp_path, undisturbed):
     """Killed as soon as it is there: whatever it was doing, its job is done by another."""
     process = start(tmp_path, workers=2)

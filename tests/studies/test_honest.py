@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fishergcn.models import class_shares, class_weights
+from fishergcn.splits import Split
 from fishergcn.studies import _honest
-from fishergcn.studies._honest import class_shares, class_weights, estimated
+from fishergcn.studies._honest import estimated
+from fishergcn.studies._outcome import Outcome
 from fishergcn.training import find_score, score_of
 
 ACCURACY = find_score("accuracy")
@@ -40,7 +44,7 @@ def test_planted_shares_are_found(shares, skill, off):
     assert found.sum() == pytest.approx(1)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.integers(2, 5), st.integers(1, 40))
 def test_shares_are_shares(seed, classes, nodes):
     rng = np.random.default_rng(seed)
@@ -140,3 +144,45 @@ def test_a_score_that_is_not_defined_has_no_estimate():
     one_class = [np.array([[0.6, 0.4], [0.7, 0.3]])]
     found = estimated(find_score("roc_auc"), one_class, [np.array([0, 0])], np.array([1.0, 0.0]), 10)
     assert all(map(math.isnan, (found.value, found.low, found.high)))
+
+
+def test_inner_splits_that_share_training_nodes_are_less_sure():
+    """Scores that happen to agree hide what trainings differ by: s² n_judges / n_others is allowed for."""
+    rng = np.random.default_rng(5)
+    labels = [np.arange(99) % 3 for _ in range(4)]
+    found = [said(rng, own, SKILL) for own in labels]
+    plain, shared = (estimated(ACCURACY, found, labels, EVEN, 500, labeled=count) for count in (0, 600))
+    hits = np.array([(each.argmax(axis=1) == own).mean() for each, own in zip(found, labels, strict=True)])
+    quantile = 2.306004135204166  # Student's with 8 degrees of freedom
+    one, other = (((each.high - each.low) / 2 / quantile) ** 2 for each in (plain, shared))
+    measured = [
+        _honest._measured(ACCURACY, each, own, np.ones(99), None, None) for each, own in zip(found, labels, strict=True)
+    ]
+    between, of_nodes = hits.var(ddof=1), np.mean([each[1] ** 2 for each in measured])
+    hidden = between * 99 / (600 - 99)
+    assert other - one == pytest.approx(
+        1.25 * (max(between - of_nodes, hidden) - max(between - of_nodes, 0.0)), rel=1e-6
+    )
+    assert other > one
+
+
+@pytest.mark.parametrize("labeled", ["at random", "class by class"])
+def test_a_weak_model_is_judged_by_the_classes_that_labeled_nodes_have(labeled, monkeypatch):
+    """Trainings on inner splits say other things of the classes than the final one: no news about unlabeled nodes."""
+    rng = np.random.default_rng(7)
+    truth = rng.choice(3, 2000, p=[0.6, 0.3, 0.1])
+    drawn = rng.permutation(2000)
+    of_each = np.concatenate([np.flatnonzero(truth == each)[:120] for each in range(3)])
+    nodes = drawn[:600] if labeled == "at random" else of_each
+    split = Split("some", nodes[::2], nodes[1::2], [])
+    final = said(rng, truth, SKILL / 2)
+    parts = [split.val, split.train]
+    inner = [said(rng, truth[part], SKILL / 2) ** 2 * [0.3, 0.3, 1.2] for part in parts]
+    choice = SimpleNamespace(graph=SimpleNamespace(labels=truth, num_nodes=2000), split=split)
+    judged = SimpleNamespace(labels_aside=[truth[part] for part in parts])
+    outcome = Outcome(choice, "a mean", {}, judged, None, {}, {})
+    outcome.__dict__["predicted"] = [each / each.sum(axis=1, keepdims=True) for each in inner]
+    monkeypatch.setattr(Outcome, "_calibrated", lambda self: final)
+    shares = outcome.classes
+    known = np.bincount(truth[nodes], minlength=3) / len(nodes)
+    assert (np.abs(shares - known).max() < 1e-9) == (labeled == "at random")

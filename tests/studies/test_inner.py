@@ -29,7 +29,7 @@ def dealt(counts: list[tuple[int, int]], weighted: bool = False) -> tuple[Graph,
 classes = st.lists(st.tuples(st.integers(1, 12), st.integers(0, 12)), min_size=2, max_size=5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(classes, st.integers(1, 5))
 def test_no_node_is_in_two_parts_and_training_keeps_its_classes(counts, number):
     graph, split = dealt(counts)

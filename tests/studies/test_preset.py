@@ -61,7 +61,8 @@ def test_the_example_on_the_page(tmp_path):
 
 def test_all_are_there():
     expected = {"ablation", "curves", "quick", "table1", "table2", "table3", "three-layers"}
-    expected |= {"robustness", "robustness-quick", "consistency", "consistency-settings", "perturbations"}
+    expected |= {"robustness", "robustness-quick", "perturbations"}
+    expected |= {"consistency", "consistency-public", "consistency-settings"}
     assert set(studies.available_presets()) == expected
 
 

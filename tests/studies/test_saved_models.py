@@ -95,6 +95,8 @@ def test_another_score(two):
     low = compare_models(two, "log-loss")
     assert low.differences["majority"].low > 0  # more of what should be low
     assert "majority is clearly worse than gcn" in low.sentence
+    with pytest.raises(InputError, match="score 'loss' is one of training"):
+        compare_models(two, "loss")
 
 
 def test_a_model_beside_itself_is_not_different(two):

@@ -148,7 +148,7 @@ def test_a_cut_file_is_recognized(filled):
 def test_another_database_is_not_taken(tmp_path):
     with sqlite3.connect(tmp_path / DATABASE) as connection:
         connection.execute("CREATE TABLE other (x)")
-    with pytest.raises(DataFileError, match="tables are missing"):
+    with pytest.raises(DataFileError, match="which no study of ours makes"):
         open_runs(tmp_path)
 
 

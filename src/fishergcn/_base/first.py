@@ -42,6 +42,15 @@ def _check_there() -> None:
         raise SystemExit(2) from None
 
 
+def _fill_closed() -> None:
+    """Open what was closed of the three standard streams of a command, or the next file would take its number."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free: this one
+
+
 def _leave_path() -> None:
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     unsafe = _started_as_module() and not getattr(sys.flags, "safe_path", False)
@@ -49,6 +58,30 @@ def _leave_path() -> None:
         del sys.path[0]
     for name in _NUMBA:
         os.environ.setdefault(name, "")
+
+
+def _writable(folder: str) -> bool:
+    while not os.path.exists(folder):
+        folder = os.path.dirname(folder)
+    return os.access(folder, os.W_OK | os.X_OK)
+
+
+def _have_place_for_compiled_code() -> None:
+    """Have Numba keep compiled code in a folder of this process where it may write to none of its usual ones.
+
+    That is the case of a user without a home, for whom someone else installed the package. The folder has a new name
+    and is this user's alone: what others could have put there would be run.
+    """
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    usual = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    if os.name == "nt" or os.environ["NUMBA_CACHE_DIR"] or any(map(_writable, (f"{package}/_kernels", usual))):
+        return
+    import atexit
+    import shutil
+    import tempfile
+
+    folder = os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp(prefix="fishergcn-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
 
 
 def _can_start(count: int) -> bool:
@@ -79,5 +112,8 @@ def _spare_threads() -> None:
 
 
 _check_there()
+if _is_command():
+    _fill_closed()
 _leave_path()
+_have_place_for_compiled_code()
 _spare_threads()

@@ -15,8 +15,12 @@ _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
-# What a spreadsheet runs, after any number of apostrophes, but for plain numbers.
-_FORMULA = re.compile(r"'*(?!'*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z)[=+\-@\t\r\n＝＋－＠]")
+# What a spreadsheet runs, after any number of apostrophes, but for plain numbers; and the same after a semicolon or a
+# tab, where cells begin for a spreadsheet whose language writes decimal commas.
+_NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
+_FORMULA = re.compile(rf"'*(?!'*{_NUMBER}\Z)[=+\-@\t\r\n＝＋－＠]")
+_INNER = re.compile(rf"([;\t]\"*)(?='*(?!'*{_NUMBER}([;\t]|\Z))[=+\-@\r\n＝＋－＠])")
+_INNER_MADE = re.compile(rf"([;\t]\"*)'(?='*(?!'*{_NUMBER}([;\t]|\Z))[=+\-@\r\n＝＋－＠])")
 
 
 def printable(text: object, *, keep: str = "") -> str:
@@ -61,12 +65,18 @@ def _json_escape(character: str) -> str:
 def for_spreadsheet(text: str) -> str:
     """Return a cell that a spreadsheet shows as text: an apostrophe before what it would take for a formula.
 
-    That begins with ``=``, ``+``, ``-``, ``@``, a tab or a line end and is no number. :func:`from_spreadsheet` undoes
-    it, for text that began with an apostrophe as well.
+    That begins with ``=``, ``+``, ``-``, ``@``, a tab or a line end and is no number; or does so after a semicolon or a
+    tab, which separate cells in some languages. :func:`from_spreadsheet` undoes it, for text that began with an
+    apostrophe as well.
     """
+    if text.isalnum():
+        return text
+    text = _INNER.sub(r"\1'", text)
     return f"'{text}" if _FORMULA.match(text) else text
 
 
 def from_spreadsheet(cell: str) -> str:
     """Return the text of a cell that :func:`for_spreadsheet` made."""
-    return cell[1:] if cell[:1] == "'" and _FORMULA.match(cell) else cell
+    if "'" not in cell:
+        return cell
+    return _INNER_MADE.sub(r"\1", cell[1:] if cell[:1] == "'" and _FORMULA.match(cell) else cell)

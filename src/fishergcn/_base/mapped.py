@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.lib import format as npy
 
-from fishergcn._base.files import atomic_folder
+from fishergcn._base.files import atomic_folder, refuse_links
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError, reason
 
@@ -33,6 +33,10 @@ def read_mapped(folder: str | os.PathLike[str]) -> dict[str, AnyArray]:
     """Return the arrays of a folder, read-only and mapped: what is not looked at is not read."""
     try:
         paths = sorted(path for path in Path(folder).iterdir() if path.suffix == _SUFFIX)
+        refuse_links(folder, *(path.name for path in paths))
+        for path in paths:
+            if not path.is_file():  # a pipe would have us wait for ever
+                raise DataFileError(f"{path} is not a file.")
         return {path.stem: _mapped(path) for path in paths}
     except OSError as error:
         raise DataFileError(f"{folder} cannot be read: {error.strerror or reason(error)}.") from error
@@ -41,7 +45,9 @@ def read_mapped(folder: str | os.PathLike[str]) -> dict[str, AnyArray]:
 def _mapped(path: Path) -> AnyArray:
     try:
         found: AnyArray = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, TypeError) as error:
+    except OSError:
+        raise
+    except Exception as error:  # whatever NumPy raises on foreign bytes, the file holds no array
         if path.stat().st_size and _is_empty(path):  # which cannot be mapped
             empty: AnyArray = np.load(path, allow_pickle=False)
             return empty
@@ -56,5 +62,5 @@ def _is_empty(path: Path) -> bool:
             npy.read_magic(stream)
             shape, _, dtype = npy.read_array_header_1_0(stream)
         return 0 in shape and not dtype.hasobject
-    except (ValueError, OSError):
+    except Exception:
         return False

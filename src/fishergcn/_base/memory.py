@@ -18,7 +18,7 @@ _TRIM_THRESHOLD, _MMAP_MAX, _NEVER = -1, -4, -1  # two names of mallopt's parame
 
 @cache
 def keep_freed_memory() -> bool:
-    """Tell the C library to keep freed memory in this process; return whether it could be told."""
+    """Tell the C library to keep freed memory in this process; return whether it listens."""
     if not sys.platform.startswith("linux"):
         return False
     try:
@@ -29,7 +29,7 @@ def keep_freed_memory() -> bool:
 
 
 def return_freed_memory() -> None:
-    """Hand back to the system what :func:`keep_freed_memory` has kept, where it was told."""
+    """Hand back to the system what :func:`keep_freed_memory` has kept, where it does."""
     if keep_freed_memory.cache_info().currsize and keep_freed_memory():
         ctypes.CDLL(None).malloc_trim(0)
 
@@ -69,9 +69,10 @@ def check_memory(what: str, needed: int) -> None:
 
 def lacks_memory(error: BaseException) -> bool:
     """Say whether an error means that an allocation failed: by Python, NumPy or torch, on the CPU or a GPU."""
-    # Torch says so with a RuntimeError, of which only that of GPUs has a class of its own.
-    known = ("allocate memory", "out of memory", "DefaultCPUAllocator")
+    # Torch says so with a RuntimeError, of which only that of GPUs has a class of its own; a library that is too large
+    # to be loaded is an ImportError.
+    known = ("allocate memory", "out of memory", "DefaultCPUAllocator", "failed to map segment")
     return isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError)
+        isinstance(error, RuntimeError | ImportError)
         and (type(error).__name__ == "OutOfMemoryError" or any(words in str(error) for words in known))
     )

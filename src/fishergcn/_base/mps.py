@@ -58,6 +58,7 @@ class SharedGPU:
             self._keeper = start_python(
                 __name__,
                 str(index),
+                outlives=True,  # it ends the service once the pipe is closed
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,

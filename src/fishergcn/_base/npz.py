@@ -27,9 +27,15 @@ _RATIO = 200
 _HEADER_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
-def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, AnyArray]) -> None:
+def write_arrays(
+    path: str | os.PathLike[str],
+    arrays: Mapping[str, AnyArray],
+    *,
+    inside: str | os.PathLike[str] | None = None,
+    overwrite: bool = True,
+) -> None:
     """Write arrays to a deflated archive that ``numpy.load`` reads too; the bytes depend on content alone."""
-    with atomic_path(path) as temporary:
+    with atomic_path(path, inside=inside, overwrite=overwrite) as temporary:
         size = _write(temporary, arrays, zipfile.ZIP_DEFLATED)
         if size > _most(temporary):  # next to nothing but zeros: written plainly, since our reader would refuse it
             _write(temporary, arrays, zipfile.ZIP_STORED)

@@ -7,10 +7,16 @@ would be run. From Python 3.11 on ``-P`` prevents that; what is done here works 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import functools
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,14 +28,29 @@ from fishergcn.errors import FisherGCNError, reason
 _START = """
 import sys
 sys.path[:] = [each for each in sys.path if each]
-_, module, source, paths, *arguments = sys.argv
+_, module, source, paths, parent, temporary, *arguments = sys.argv
 if source not in sys.path:
     sys.path.insert(0, source)
 sys.path += [each for each in paths.split("\\n") if each and each not in sys.path]
 sys.argv[:] = [module, *arguments]
+if parent:
+    from fishergcn._base.process import end_with_parent
+    end_with_parent(int(parent), temporary)
 import runpy
 runpy.run_module(module, run_name="__main__", alter_sys=True)
 """
+
+
+_REMOVE = """
+import os, shutil, sys, time
+while os.getppid() == int(sys.argv[1]):
+    time.sleep(0.1)
+for each in sys.argv[2:]:
+    shutil.rmtree(each, ignore_errors=True)
+"""
+_WAITING: list[subprocess.Popen[bytes]] = []
+_PR_SET_PDEATHSIG = 1  # of the system's headers
+_WATCH = 0.25  # seconds between two looks at the parent
 
 
 class ProcessError(FisherGCNError):
@@ -37,9 +58,16 @@ class ProcessError(FisherGCNError):
 
 
 def start_python(
-    module: str, *arguments: str, environment: Mapping[str, str] | None = None, **options: Any
+    module: str,
+    *arguments: str,
+    environment: Mapping[str, str] | None = None,
+    outlives: bool = False,
+    temporary: Path | None = None,
+    **options: Any,
 ) -> subprocess.Popen[Any]:
     """Run a module of this package as a program; ``options`` are those of ``subprocess.Popen``.
+
+    Unless it ``outlives`` this process, it ends when this one is gone, and then removes the folder ``temporary``.
 
     It finds what this process finds, by the entries of ``sys.path``, but for the empty one: the working folder.
     """
@@ -49,7 +77,8 @@ def start_python(
         os.getcwd()
     except OSError:  # removed: no process could start there
         options.setdefault("cwd", tempfile.gettempdir())
-    command = [sys.executable, "-c", _START, module, source, paths, *arguments]
+    bond = ("", "") if outlives else (str(os.getpid()), str(temporary or ""))
+    command = [sys.executable, "-c", _START, module, source, paths, *bond, *arguments]
     try:
         return subprocess.Popen(command, env=safe_environment() | dict(environment or {}), **options)
     except OSError as error:
@@ -57,6 +86,51 @@ def start_python(
             f"a process cannot be started: {error.strerror or reason(error)}; fewer workers need fewer processes, and "
             "finished runs are saved."
         ) from error
+
+
+@functools.cache
+def end_with_parent(parent: int, temporary: str = "") -> None:
+    """Have this process end soon after another is its parent, whatever it is doing, and remove a folder that is left.
+
+    A process that was killed says nothing to those that it started.
+    """
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_WATCH)
+        if temporary:
+            shutil.rmtree(temporary, ignore_errors=True)
+        os._exit(1)
+
+    if os.name == "posix":
+        threading.Thread(target=watch, daemon=True).start()
+
+
+def remove_afterwards(*folders: Path) -> None:
+    """Have folders removed when this process is gone, however it ended: a process of its own waits for that."""
+    command = [sys.executable, "-I", "-c", _REMOVE, str(os.getpid()), *map(str, folders)]
+    with contextlib.suppress(OSError):
+        nothing = subprocess.DEVNULL
+        _WAITING.append(
+            subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True)
+        )
+
+
+def end_with_launcher() -> None:
+    """Have this process end with torchrun, if that started it.
+
+    On Linux the kernel sees to it: a rank whose peers are gone can wait for them in code that lets no other thread run.
+    """
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return
+    end_with_parent(os.getppid())
+    end_at_once()
+
+
+def end_at_once() -> None:
+    """On Linux, have the kernel end this process with its parent, even in long calls that let no thread run."""
+    with contextlib.suppress(AttributeError, OSError, TypeError):  # elsewhere
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def ends_well(command: list[str], environment: Mapping[str, str], patience: float, ask: str = "") -> bool:

@@ -42,10 +42,7 @@ class Worst:
 
 
 def farthest(neighborhood: Neighborhood, bound: float | None = 2.0) -> float:
-    """Return sup_φ D_B(ρ, ρ(φ)) over λ_max(L(φ)) ≤ bound, in closed form.
-
-    D_B² = 2 s (1 - Σ_i sqrt(λ̄_i q_i)) is largest at a corner of {q ≥ 0, Σ q = 1, Σw q_i ≤ bound}: the smallest λ̄ have
-    the largest q. Without a bound (None) all of q is on one direction: sqrt(2 s (1 - sqrt(min_i λ̄_i))).
+    """Return sup_φ D_B(ρ, ρ(φ)) over λ_max(L(φ)) ≤ bound, as :meth:`fishergcn.Neighborhood.farthest` does.
 
     Examples
     --------
@@ -54,11 +51,7 @@ def farthest(neighborhood: Neighborhood, bound: float | None = 2.0) -> float:
     >>> round(farthest(around), 4), round(farthest(around, bound=1.2), 4)
     (0.9511, 0.4302)
     """
-    shares = neighborhood.projected_spectrum.double().cpu().sort().values
-    cap = 1.0 if bound is None else bound / float(neighborhood.spectrum.eigenvalues.sum())
-    left = 1.0 - cap * torch.arange(len(shares), dtype=torch.float64)  # for each direction, when those before are full
-    affinity = float((shares * left.clamp(0.0, cap)).sqrt().sum())
-    return math.sqrt(2.0 * neighborhood.captured_mass * max(1.0 - affinity, 0.0))
+    return neighborhood.farthest(bound)
 
 
 def project(neighborhood: Neighborhood, phi: Tensor, radius: float, bound: float | None = None) -> Tensor:

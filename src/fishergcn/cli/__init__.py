@@ -13,11 +13,15 @@ import typer
 
 from fishergcn._base.foreign import printable
 from fishergcn._base.memory import lacks_memory
+from fishergcn._base.process import end_with_launcher
 from fishergcn._version import __version__
-from fishergcn.cli import data, geometry, runs
+from fishergcn.cli import data, geometry, graphs, runs
 from fishergcn.cli._help import Command, Group
+from fishergcn.cli.certify import certify
 from fishergcn.cli.compare import compare
 from fishergcn.cli.doctor import doctor
+from fishergcn.cli.explain import explain
+from fishergcn.cli.fit_large import fit_large
 from fishergcn.cli.leaderboard import leaderboard
 from fishergcn.cli.predict import predict
 from fishergcn.cli.report import report
@@ -26,6 +30,7 @@ from fishergcn.cli.robustness import robustness
 from fishergcn.cli.spectrum import spectrum
 from fishergcn.cli.train import train
 from fishergcn.cli.tune import tune
+from fishergcn.cli.verify import verify
 from fishergcn.errors import FisherGCNError, reason
 
 __all__ = ["main"]
@@ -43,11 +48,16 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 # In the order in which people need them.
-for _run in (train, predict, leaderboard, tune, compare, reproduce, robustness, report, spectrum, doctor):
+_COMMANDS = (
+    train, predict, explain, leaderboard, tune, compare, fit_large, reproduce, robustness, certify, report, verify,
+    spectrum, doctor,
+)  # fmt: skip
+for _run in _COMMANDS:
     app.command(cls=Command)(_run)
 app.add_typer(data.app, name="data")
 app.add_typer(runs.app, name="runs")
 app.add_typer(geometry.app, name="geometry")
+app.add_typer(graphs.app, name="graphs")
 
 
 def _show_version(wanted: bool) -> None:
@@ -65,15 +75,23 @@ def _root(
     pass
 
 
+class _Closed(io.TextIOBase):
+    """A standard output that was closed before we began: nobody reads results, which is not success."""
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+
 def main() -> None:
     """Run the command line; what goes wrong is one sentence on standard error and a non-zero exit status."""
+    end_with_launcher()
+    sys.stdout = sys.stdout or _Closed()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Greek letters shows '?' instead of failing
     try:
         status = app(standalone_mode=False)
-        if sys.stdout is not None:
-            sys.stdout.flush()  # now: at exit, Python would report an error with a traceback
+        sys.stdout.flush()  # now: at exit, Python would report an error with a traceback
     except SystemExit as done:
         status = done.code if isinstance(done.code, int) else 0 if done.code is None else 1
     except Exception as error:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from fishergcn._base.files import folder_inside, refuse_links
 from fishergcn._base.terminal import console, narrow, note, table
 from fishergcn.cli._common import exit_on_interrupt, print_json, tell_of_report, this_command, warnings_as_notes
 from fishergcn.errors import InputError
@@ -41,8 +42,10 @@ def choose_models(
         for name, split in places:
             target = saved.out
             if target is not None and len(places) > 1:
-                target /= f"{name} {split.name}".replace(":", "-")
+                target = folder_inside(target, f"{name} {split.name}".replace(":", "-"))
             search = None if target is None else target.with_name(f"{target.name}-search")
+            if search is not None:
+                refuse_links(search.parent, search.name)
             again = f"finished runs are in {search}; continue with: {this_command()}"
             known: dict[str, Any] = dataclasses.asdict(options) | {
                 "settings": settings, "workers": machine.workers, "progress": not printed.quiet, "seed": seed,
@@ -75,7 +78,7 @@ def update_model(data: Data, machine: shared.Machine, saved: Saved, printed: sha
         raise AssertionError("the command refuses --update without --out")
     with warnings_as_notes():
         model = load_model(saved.out)
-        graphs = list(data.load().values())
+        graphs = list(data.load(like=model.graph).values())
         splits: list[str | None] = list(data.splits or ()) or [None]
         if len(graphs) != 1 or len(splits) != 1:
             raise InputError(f"--update takes one graph and one split, got {len(graphs)} and {len(splits)}.")
@@ -92,20 +95,28 @@ def update_model(data: Data, machine: shared.Machine, saved: Saved, printed: sha
 
 def _facts(model: TrainedModel) -> dict[str, Any]:
     selection = None if model.selection is None else model.selection.to_dict()
-    return {"run": model.record.to_dict(), "selection": selection}
+    found: dict[str, Any] = {"run": model.record.to_dict(), "selection": selection}
+    if model.graph.targets is None:
+        found["calibration"] = model.calibration.to_dict()
+    if model.task.decided:
+        found["threshold"] = model.threshold
+    return found | ({} if model.aside is None else {"sets": model.aside.to_dict()})
 
 
 def _show(model: TrainedModel) -> None:
+    from fishergcn.models import words_of_trust
     from fishergcn.training import registered_scores
 
     record = model.record
     if model.selection is None:
         return
     show_selection(model.selection, f"{record.dataset}, split {record.split}: candidates")
-    if not math.isnan(record.test_accuracy):
-        shown = [each for each in registered_scores() if each.shown and each.name != "loss"]
+    if not math.isnan(record.test_loss):
+        shown = [each for each in registered_scores(model.graph.task) if each.shown and each.name != "loss"]
         tested = ", ".join(f"{each.title} {each.text(getattr(record, f'test_{each.name}'))}" for each in shown)
         console().print(f"On the test nodes: {tested}.", soft_wrap=True)
+    for sentence in words_of_trust(model):
+        console().print(sentence, soft_wrap=True)
 
 
 def show_selection(selection: Selection, title: str) -> None:

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from fishergcn.graph import Graph
 
 
-_ABOUT_TABLES = {name: f"--{name}" for name in ("id", "label", "weight", "missing")}  # what notes of tables name
+_ABOUT_TABLES = {
+    name: f"--{name}" for name in ("id", "label", "weight", "missing", "task")
+}  # what notes of tables name
 
 
 def print_json(value: Any) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 
@@ -50,7 +51,13 @@ class Tables:
         "edge_weight, strength or w, or the third of three without names."
     )
     id_: str | None = _column("Column of --features and --labels: the node ids; by default the first.", "--id")
-    label: str | None = _column("Column of --features or --labels: the classes; not used as a feature.")
+    label: list[str] | None = _column(
+        "Column of --features or --labels: the classes, the labels of a node separated by | or ;, or a number; not "
+        "used as a feature. Repeated: columns with 1 or 0 for several labels a node."
+    )
+    task: Literal["classification", "multilabel", "regression"] | None = data_option(
+        "What to predict of a node: one class, several labels, each yes or no, or a number; detected by default."
+    )
     parts: list[str] | None = data_option(
         "Column of --features or --labels that says train, val, test or nothing, which becomes the public split. "
         "Repeated, the columns become mask:0, mask:1, ... Or an .npz file of masks.",
@@ -91,7 +98,18 @@ class Tables:
 
     def needing_edges(self) -> list[str]:
         """Return the options that were given and mean nothing without --edges."""
-        return [f"--{name.rstrip('_').replace('_', '-')}" for name, value in vars(self).items() if value]
+        given = (name for name, value in vars(self).items() if value and name != "task")
+        return [f"--{name.rstrip('_').replace('_', '-')}" for name in given]
+
+    def completed(self, like: Graph) -> Tables:
+        """Return these tables with the columns of labels and of parts that those of ``like`` had, if none are named."""
+        past = like.reading or {}
+        label: list[Any] | None = self.label
+        if self.labels is None and label is None and (found := past.get("label")):
+            label = [found] if isinstance(found, str | int) else found
+        named = [each for each in past.get("parts", ()) if self.labels is None or not str(each).isdigit()]
+        parts = self.parts or named or None  # a number is one of the table that had the labels
+        return dataclasses.replace(self, label=label, parts=parts)
 
     def read(self, edges: Path, name: str | None = None, *, like: Graph | None = None) -> Graph:
         """Read the graph of the files; what is not said is as in the tables of ``like``, if it is given."""
@@ -99,6 +117,8 @@ class Tables:
 
         chosen = {option.rstrip("_"): value for option, value in vars(self).items() if value is not None}
         chosen["header"] = _header(self.header)
+        if self.label is not None and len(self.label) == 1:
+            chosen["label"] = self.label[0]
         chosen["columns"] = dict(map(_kind, chosen.pop("column", ())))
         name = name or ("stdin" if str(edges) == "-" else Path(edges.name.removesuffix(".gz")).stem)
         return Graph.from_files(edges, **chosen, like=like, name=name)
@@ -121,10 +141,11 @@ class Data:
         object.__setattr__(self, "dataset", [*(self.graphs or ()), *(self.dataset or ())] or None)
         object.__setattr__(self, "graphs", None)
 
-    def load(self) -> dict[str, Graph]:
-        """Read the graphs, by name."""
+    def load(self, *, like: Graph | None = None) -> dict[str, Graph]:
+        """Read the graphs, by name; what is not said of tables is as in those of ``like``, if it is given."""
         from fishergcn import datasets
         from fishergcn.execution import shared_graph
+        from fishergcn.graph import for_task
 
         given = [f"--{option}" for option in ("dataset", "edges") if getattr(self, option)]
         if not given or (len(given) > 1 and not self.mixed):
@@ -133,15 +154,17 @@ class Data:
             raise InputError(f"{way}, got neither." if self.mixed else f"either {way}, got {got}.")
         loads: list[Callable[[], Graph]] = [partial(load_graph, each) for each in self.dataset or ()]
         if self.edges is not None:
-            if self.tables.labels is None and self.tables.label is None:
+            tables = self.tables if like is None else self.tables.completed(like)
+            if tables.labels is None and tables.label is None:
                 raise InputError(
                     "--labels must be given with --edges: a file with a node id and a class name on each line; or "
                     "--label, the column of --features that holds the classes."
                 )
-            loads.append(partial(self.tables.read, self.edges, self.name))
+            loads.append(partial(tables.read, self.edges, self.name, like=like))
         elif self.tables.needing_edges():
             raise InputError(f"{self.tables.needing_edges()[0]} goes with --edges, not with {given[0]}.")
-        graphs = [shared_graph(f"graph-{at}", load) for at, load in enumerate(loads)]
+        read = [shared_graph(f"graph-{at}", load) for at, load in enumerate(loads)]
+        graphs = [for_task(graph, self.tables.task) for graph in read]
         found = {str(graph.name): graph for graph in graphs}
         if len(found) != len(graphs):
             own = any(each not in datasets.available() for each in self.dataset or ())

@@ -106,11 +106,11 @@ def in_options(sentence: str, flags: Mapping[str, str]) -> str:
     found = re.sub(r"^columns\['(.*)'\] must", r"--column \1 must", found)
     found = found.replace("header=False", "--header none").replace("overwrite=True", "--overwrite")
     names = "|".join(map(re.escape, flags))
-    value = r"'[^']*'|\"[^\"]*\"|\['[^']*'\]|[\w.+-]*\w|"
+    value = r"'[^']*'|\"[^\"]*\"|\['[^']*'(?:, '[^']*')*\]|[\w.+-]*\w|"
 
     def option(match: re.Match[str]) -> str:
-        text = match[2].strip("[]'\"")
-        return f"{flags[match[1]]} {shlex.quote(text)}" if text else flags[match[1]]
+        texts = match[2].strip("[]'\"").split("', '")
+        return " ".join(f"{flags[match[1]]} {shlex.quote(text)}" if text else flags[match[1]] for text in texts)
 
     found = re.sub(rf"(?<![\w.'\"-])({names})=({value})", option, found)
     return re.sub(rf"^({names}) must", lambda match: f"{flags[match[1]]} must", found)
@@ -191,6 +191,9 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace --out if i
 
 _DATA, _RUNS = "Data", "Runs and results"
 run_option = partial(option, panel=_RUNS)
+workers_option = partial(
+    run_option, "How many processes to use; by default one per core, or none beside this one on a GPU."
+)
 _GRAPH = "A data set that ships with the package, or a graph file (.npz)"
 Dataset = Annotated[
     list[str] | None,
@@ -269,9 +272,7 @@ class Machine:
     """Where runs are trained."""
 
     device: str = run_option("cpu, cuda, cuda:N, or auto (a GPU if there is one).", default="auto")
-    workers: int | None = run_option(
-        "How many processes to use; by default one per core, or none beside this one on a GPU."
-    )
+    workers: int | None = workers_option()
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from fishergcn._base.json import plain
 from fishergcn._base.terminal import narrow, table
-from fishergcn.training import TrainConfig, control_of, find_score, registered_scores, score_fields, titled
+from fishergcn.training import TrainConfig, control_of, find_score, find_task, registered_scores, score_fields, titled
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -25,7 +25,7 @@ _SPREAD = ("accuracy", "loss")  # the scores whose deviation is shown; the rest 
 
 def runs_table(results: Results, title: str) -> Table:
     """Return a table with a row for each run."""
-    scores = _shown(results, "test_cross_entropy", "val_accuracy", "val_loss")
+    scores = _shown(results, "test_cross_entropy", *_main(results), "val_loss")
     rows = [
         [
             method,
@@ -43,7 +43,7 @@ def runs_table(results: Results, title: str) -> Table:
 
 def means_table(results: Results, title: str) -> Table:
     """Return a table with a row for each method: mean ± sample standard deviation over its runs (means by class)."""
-    scores = _shown(results, "val_accuracy")
+    scores = _shown(results, *_main(results))
     rows = []
     for fact in means(results):
         diverged = f" ({fact['diverged']} diverged)" if fact["diverged"] else ""
@@ -96,7 +96,8 @@ def differences(results: Results, config: TrainConfig) -> list[dict[str, Any]]:
     """Return the paired differences between methods, a dictionary for each pair."""
     from fishergcn.studies import paired_difference
 
-    measure = "test_accuracy" if _known(results, "test_accuracy") else "val_accuracy"
+    main = _main(results)[0].removeprefix("val_")
+    measure = f"test_{main}" if _known(results, f"test_{main}") else f"val_{main}"
     values = {
         method: {(record.split, record.seed): getattr(record, measure) for record in records if record.status == "ok"}
         for method, records in results.items()
@@ -106,7 +107,7 @@ def differences(results: Results, config: TrainConfig) -> list[dict[str, Any]]:
         reference = reference_of(method, list(results), config)
         if reference is None or not values[method].keys() & values[reference].keys():
             continue
-        difference, *_ = paired_difference(values[method], values[reference], bounds=(0.0, 1.0))
+        difference, *_ = paired_difference(values[method], values[reference], bounds=find_score(main).bounds)
         numbers = {name: plain(getattr(difference, name)) for name in ("mean", "low", "high")}
         names = {"method": method, "reference": reference, "measure": measure, "unit": difference.unit}
         found.append({**names, **numbers})
@@ -115,9 +116,15 @@ def differences(results: Results, config: TrainConfig) -> list[dict[str, Any]]:
 
 def _shown(results: Results, *more: str) -> list[str]:
     """Return the scores that have numbers: those of validation where nothing was tested."""
-    tested = _known(results, "test_accuracy")
-    names = [f"{'test' if tested else 'val'}_{score.name}" for score in registered_scores() if score.shown]
+    tested = _known(results, "test_loss")
+    names = [f"{'test' if tested else 'val'}_{score.name}" for score in registered_scores(None) if score.shown]
     return [name for name in dict.fromkeys([*names, *(more if tested else ())]) if _known(results, name)]
+
+
+def _main(results: Results) -> list[str]:
+    """Return the validation score of the task of these runs, in a list."""
+    known = [f"val_{find_task(name).score}" for name in ("classification", "multilabel", "regression")]
+    return [name for name in known if _known(results, name)] or known[:1]
 
 
 def _head(name: str) -> str:

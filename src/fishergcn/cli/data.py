@@ -18,7 +18,7 @@ from fishergcn.cli._help import Command, Group
 if TYPE_CHECKING:
     from fishergcn.graph import Graph
 
-_TITLES = {"share": "density", "share_high_order": "density, high-order"}
+_TITLES = {"share": "non-zeros", "share_high_order": "non-zeros, high-order"}
 app = typer.Typer(cls=Group, help="List, describe and import graphs.", no_args_is_help=True)
 
 
@@ -119,7 +119,7 @@ def import_(*, files: Files, written: GraphFile) -> None:
     shared.check_new_file(out, overwrite=written.overwrite)
     with warnings_as_notes():
         graph = files.tables.read(files.edges, files.name or out.stem)
-    graph.save(out, mapped=mapped)
+    graph.save(out, mapped=mapped, overwrite=written.overwrite)
     if written.json:
         print_json(_facts(graph, high_order=False) | _details(graph))
         return
@@ -138,6 +138,7 @@ def _facts(graph: Graph, *, high_order: bool) -> dict[str, Any]:
         "self_links": graph.num_self_links,
         "components": graph.num_components,
         "features": graph.num_features,
+        "task": graph.task,
         "classes": graph.num_classes,
         "split": None if split is None else [len(split[part]) for part in ("train", "val", "test")],
         "share": propagation.renormalized(graph.adjacency).nnz / cells,
@@ -151,15 +152,22 @@ def _details(graph: Graph) -> dict[str, Any]:
     import numpy as np
     from scipy import sparse
 
+    from fishergcn.graph import known_nodes
+
     degrees = np.diff(graph.adjacency.indptr) - (graph.adjacency.diagonal() != 0)  # links to other nodes
     measures: dict[str, Any] = {"min": np.min, "median": np.median, "max": np.max}
-    labels = np.array([], dtype=int) if graph.labels is None else graph.labels
+    known = known_nodes(graph)
+    members: list[int] = []
+    if graph.labels is not None:
+        members = np.bincount(graph.labels[known], minlength=graph.num_classes).tolist()
+    elif graph.targets is not None and graph.task == "multilabel":
+        members = (graph.targets[known] > 0).sum(axis=0).tolist()
     weights = graph.adjacency.data
     entries = 0 if graph.features is None else sparse.csr_array(graph.features).count_nonzero()
     return {
         "feature_entries": int(entries),
-        "labeled_nodes": int((labels >= 0).sum()),
-        "nodes_per_class": np.bincount(labels[labels >= 0], minlength=graph.num_classes).tolist(),
+        "labeled_nodes": int(known.sum()),
+        "nodes_per_class": members,
         "class_names": list(graph.class_names or ()),
         "weights": {name: float(of(weights)) if weights.size else 1.0 for name, of in measures.items()},
         "largest_degree": int(degrees.max()),
@@ -174,7 +182,7 @@ def _shown(value: Any) -> str:
             return f"all {value['min']:g}"
         return f"{value['min']:g} to {value['max']:g}, median {value['median']:g}"
     if isinstance(value, float):
-        return f"{100 * value:.4f} % of all pairs"
+        return f"{100 * value:.4f} % of the propagation matrix"
     if isinstance(value, list):
         return ", ".join(str(item) for item in value) or "-"
     return f"{value:,}" if isinstance(value, int) else "-" if value is None else str(value)

@@ -18,8 +18,8 @@ def report(
         typer.Argument(
             metavar="PATH",
             show_default=False,
-            help="Folder of a model or of several, of a search (tune, or the OUT-search folder of train), or of a "
-            "study (reproduce, compare, robustness).",
+            help="Folder of a model or of several, of a search (tune, or the OUT-search folder of train), of a "
+            "study (reproduce, compare, robustness), or of results on many graphs (graphs ... --out).",
         ),
     ],
     score: shared.Score = None,

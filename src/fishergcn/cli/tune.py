@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from fishergcn._base.files import folder_inside
 from fishergcn._base.terminal import console, note, table
 from fishergcn.cli import _options as shared
 from fishergcn.cli._common import (
@@ -91,7 +92,7 @@ def tune(
         for index, (each, loaded) in enumerate(graphs.items()):
             own = replace(data, dataset=data.dataset and [data.dataset[index]])
             for one in methods:
-                place = search.out / (each if len(graphs) > 1 else "") / (one if len(methods) > 1 else "")
+                place = folder_inside(search.out, *[each] * (len(graphs) > 1), *[one] * (len(methods) > 1))
                 listener = Listener() if printed.quiet else Display()
                 tuning = studies.tune(
                     loaded, one, data.splits or None, place, numbers, config,

@@ -66,11 +66,11 @@ class Chart:
         write_figure(self.panels, self.series, self.switches, stream, ".svg")
         return stream.getvalue()
 
-    def save(self, path: Path) -> None:
-        """Write a file in the format that its name ends in, wholly or not at all."""
+    def save(self, path: Path, *, inside: Path | None = None) -> None:
+        """Write a file in the format that its name ends in, or nothing; below ``inside`` no link is followed."""
         check_picture(path)
         suffix = path.suffix.lower()
-        with atomic_path(path) as temporary:
+        with atomic_path(path, inside=inside) as temporary:
             if suffix == ".svg":
                 temporary.write_text(self.svg, encoding="utf-8")
             else:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from fishergcn._base.text import csv_text
+from fishergcn.certificates import CertifiedCurve
 from fishergcn.drawing._chart import Chart
 from fishergcn.drawing._marks import Layer, Panel, Series
 from fishergcn.drawing._palette import Look
@@ -148,3 +149,20 @@ def _estimates(words: tuple[str, str, str], curves: Curves, looks: Mapping[str, 
     flat = bool(every) and max(every) - min(every) <= 1e-9
     domain = (every[0] - half, every[0] + half) if flat else None
     return Panel(*words, layers, percent=form.percent("y"), y_domain=domain)
+
+
+def draw_certified(curve: CertifiedCurve, name: str) -> Chart:
+    """Draw which share of predictions is certified and which a graph was found to change, and shade what is between."""
+    certified = [each / curve.nodes for each in curve.certified]
+    kept = [1 - each / curve.nodes for each in curve.broken]
+    radii, log = curve.radii, "x" if curve.radii[-1] > 8 * curve.radii[0] else ""
+    rows = list(zip(radii, certified, kept, strict=True))
+    text = [f"radius {radius:.4g}\ncertified {low:.1%}\nnot broken {high:.1%}" for radius, low, high in rows]
+    layers = [Layer("band", x=radii, low=certified, high=kept, color="rest", opacity=0.3)]
+    series = [Series("not broken", Look("#c44f00", (6.0, 3.0), "s")), Series("certified", Look("#1a6fb0", (), "o"))]
+    for each, values in zip(series, (kept, certified), strict=True):
+        layers.append(Layer("line", series=each.name, x=radii, y=values, text=text, dash=list(each.look.dash) or None))
+        layers.append(Layer("dot", series=each.name, x=radii, y=values, text=text))
+    panel = Panel(curve.title, "radius, in Bures distance", "share of predictions", layers, percent="y", log=log)
+    data = csv_text(["radius", "certified", "not broken"], rows)
+    return Chart(name, f"{curve.title}: certified predictions by radius", [panel], series, switches=True, data=data)

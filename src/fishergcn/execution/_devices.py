@@ -21,7 +21,7 @@ def find_device(device: str) -> torch.device:
     try:
         found = torch.device(device)
     except (RuntimeError, TypeError):
-        found = torch.device("meta")  # which is none of ours either
+        found = torch.device("meta")  # not supported either
     if found.type not in ("cpu", "cuda"):
         raise InputError(f"device must be 'cpu', 'cuda', 'cuda:N' or 'auto', got {device!r}.")
     if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import queue
 import shutil
 import signal
@@ -93,7 +92,8 @@ class ProcessExecutor:
     """Runs jobs in worker processes with one thread each.
 
     A worker that dies is replaced and its job is tried again, three times in all. Jobs are taken from their source only
-    as workers need them. A GPU is shared by all workers, at the same time where :class:`SharedGPU` can have it.
+    as workers need them, and workers stay for the jobs of the next run. A GPU is shared by all workers, at the same
+    time where :class:`SharedGPU` can have it.
     """
 
     def __init__(self, workers: int, *, keep_going: bool = False, device: torch.device | None = None) -> None:
@@ -107,6 +107,7 @@ class ProcessExecutor:
         self._problems: dict[str, int] = {}  # how many jobs use the folder of this name
         self._lock = threading.Lock()
         self._alive: set[subprocess.Popen[str]] = set()
+        self._idle: list[subprocess.Popen[str]] = []  # those of them that wait for the next run
 
     def chunk_size(self, problem: Problem) -> int:
         """Return how many runs of a problem make a job: one or, on a GPU, as many as fit in a worker's share of it."""
@@ -117,25 +118,25 @@ class ProcessExecutor:
         waiting: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         finished: _Answers = queue.SimpleQueue()
         stop = threading.Event()
-        threads = taken = 0
+        threads, taken, whole = list[threading.Thread](), 0, False
         source = iter(jobs)
         most = (1 + (_WAITING_FOR_GPU if self.gpu else _WAITING)) * self.workers
 
         def start_thread() -> None:
-            threading.Thread(target=self._serve, args=(waiting, finished, stop), daemon=True).start()
+            threads.append(threading.Thread(target=self._serve, args=(waiting, finished, stop), daemon=True))
+            threads[-1].start()
 
         try:
-            while self.gpu and threads < self.workers:  # they start while the first job is made ready
+            while self.gpu and len(threads) < self.workers:  # they start while the first job is made ready
                 start_thread()
-                threads += 1
             while True:
                 while taken < most and (job := next(source, None)) is not None:
                     waiting.put(job)
                     taken += 1
-                    if threads < self.workers:
+                    if len(threads) < self.workers:
                         start_thread()
-                        threads += 1
                 if taken == 0:
+                    whole = True
                     break
                 job, result = finished.get()
                 if not isinstance(result, list):
@@ -148,10 +149,15 @@ class ProcessExecutor:
                     result = failed_records(job, result)
                 yield job, result
         finally:
-            stop.set()
-            for _ in range(threads):
+            if not whole:
+                stop.set()
+            for _ in threads:
                 waiting.put(None)
-            self._kill_workers()
+            if whole:
+                for each in threads:
+                    each.join()
+            else:
+                self._kill_workers()
 
     def close(self) -> None:
         """End the workers and remove the shared files."""
@@ -167,10 +173,12 @@ class ProcessExecutor:
             for worker in self._alive:
                 worker.wait()
             self._alive.clear()
+            self._idle.clear()
 
     def _serve(self, waiting: queue.SimpleQueue[Job | None], finished: _Answers, stop: threading.Event) -> None:
-        worker: subprocess.Popen[str] | None = None
-        if self.gpu:
+        with self._lock:
+            worker = self._idle.pop() if self._idle else None
+        if self.gpu and worker is None:
             with contextlib.suppress(FisherGCNError):  # the first job tries again, and says what is wrong
                 worker = self._start(stop)
         while (job := waiting.get()) is not None and not stop.is_set():
@@ -191,10 +199,9 @@ class ProcessExecutor:
                     raise FisherGCNError(_how_it_died(None if worker is None else worker.poll()))
             except BaseException as error:  # handed to the caller, who raises it
                 finished.put((job, error))
-        if worker is not None and worker.stdin is not None:
-            with contextlib.suppress(OSError):
-                worker.stdin.write("null\n")  # without this word the end of the input means that we were killed
-                worker.stdin.close()
+        with self._lock:
+            if worker is not None and not stop.is_set():
+                self._idle.append(worker)
 
     def _start(self, stop: threading.Event) -> subprocess.Popen[str]:
         threads = dict.fromkeys((f"{name}_NUM_THREADS" for name in ("OMP", "MKL", "OPENBLAS", "NUMBA")), "1")
@@ -204,8 +211,8 @@ class ProcessExecutor:
             worker = start_python(
                 "fishergcn.execution._worker",
                 str(self._folder),
-                str(os.getpid()),
                 str(self.device),
+                temporary=self._folder,
                 environment=threads if self._sharing is None else threads | self._sharing.environment,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -14,7 +14,7 @@ from typing import Any
 
 from fishergcn._base.terminal import console, note, table
 from fishergcn._base.text import duration
-from fishergcn.training import Progress, RunRecord
+from fishergcn.training import Progress, RunRecord, Score, find_score, main_score
 
 _LINE_EVERY = 10.0  # seconds between plain lines, unless a twentieth of the runs ended
 _PARTS = 20
@@ -70,25 +70,27 @@ class _Row:
     validated: int = 0
     test: float = 0.0
     val: float = 0.0
+    score: Score = find_score("accuracy")  # noqa: RUF009 (a score does not change)
 
     def add(self, record: RunRecord) -> None:
         self.done += 1
         if record.status != "ok":
             return
         self.good += 1
-        if not math.isnan(record.val_accuracy):
+        self.score = main_score(record)
+        if not math.isnan(value := getattr(record, f"val_{self.score.name}")):
             self.validated += 1
-            self.val += record.val_accuracy
-        if not math.isnan(record.test_accuracy):
+            self.val += value
+        if not math.isnan(value := getattr(record, f"test_{self.score.name}")):
             self.tested += 1
-            self.test += record.test_accuracy
+            self.test += value
 
     @property
     def so_far(self) -> str:
         """The mean test accuracy of the finished runs, or of validation where there is no test."""
         if self.tested:
-            return f"test so far {self.test / self.tested:.2%}"
-        return f"validation so far {self.val / self.validated:.2%}" if self.validated else ""
+            return f"test so far {self.score.text(self.test / self.tested)}"
+        return f"validation so far {self.score.text(self.val / self.validated)}" if self.validated else ""
 
 
 class Display(Listener):
@@ -142,7 +144,7 @@ class Display(Listener):
         of = f" of at most {progress.max_epochs}" if progress.max_epochs else ""
         parts = [f"epoch {progress.epoch}{of}"]
         if not math.isnan(progress.val_accuracy):  # without validation nodes there is nothing to say
-            parts.append(f"validation {progress.val_accuracy:.1%}")
+            parts.append(f"validation {find_score(progress.score).text(progress.val_accuracy, 1)}")
         if progress.active + progress.finished > 1:
             parts.append(f"{progress.active} training, {progress.finished} stopped")
         measured, ahead = progress.epoch - self._first_epoch, progress.max_epochs - progress.epoch
@@ -182,7 +184,9 @@ class Display(Listener):
         return False
 
     def _last(self, name: Name, record: RunRecord) -> str:
-        outcome = "" if math.isnan(record.val_accuracy) else f"validation {record.val_accuracy:.2%}"
+        score = main_score(record)
+        value = getattr(record, f"val_{score.name}")
+        outcome = "" if math.isnan(value) else f"validation {score.text(value)}"
         if record.status != "ok":
             outcome = record.status.partition(":")[0]
         return ", ".join(filter(None, [f"{record.epochs} epochs", outcome, self._rows[name].so_far]))
@@ -207,5 +211,6 @@ class Display(Listener):
         ]
         bar = ProgressBar(total=self._total, completed=self._done + self._failed, width=60)
         # The table last: where the terminal is too low, its end is what is cut off.
-        shown = table("", ["data set", "method", "runs", "mean accuracy"], rows)
+        score = next((row.score for row in self._rows.values()), find_score("accuracy"))
+        shown = table("", ["data set", "method", "runs", f"mean {score.title}"], rows)
         return Group(self._now(), bar, shown) if self._total else Group(self._now())

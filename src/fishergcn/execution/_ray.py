@@ -8,6 +8,7 @@ this package.
 from __future__ import annotations
 
 import json
+import socket
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -30,9 +31,27 @@ from fishergcn.training import Problem, RunRecord, problem_arrays, problem_from_
 
 _RETRIES = 5  # how often a task may lose its machine
 _KEPT_PROBLEMS = 2
+_PATIENCE = 20.0  # seconds until an address must answer
 _CHUNK = 32  # runs side by side on a GPU that this process cannot see; halved there if they do not fit
 
 Arrays = dict[str, AnyArray]
+
+
+def join_cluster(ray: Any, address: str) -> bool:
+    """Join a cluster, unless this program has joined one already; return whether it was joined here."""
+    if ray.is_initialized():
+        return False
+    try:
+        host, _, port = address.removeprefix("ray://").rpartition(":")
+        if host and port.isdigit():  # Ray itself would ask for minutes where nobody answers
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
+        with elsewhere():  # Ray lets its workers import from the folder in which it is called
+            ray.init(address=address, log_to_driver=False, logging_level="error")
+    except (OSError, OverflowError, ValueError, RuntimeError) as error:
+        raise InputError(
+            f"there is no Ray cluster at {address!r} ({reason(error)}); start one with: ray start --head"
+        ) from error
+    return True
 
 
 class RayExecutor:
@@ -45,23 +64,12 @@ class RayExecutor:
         self._ray = require("ray", extra="cluster", purpose="Working on a cluster")
         self.gpu, self.shares_gpu, self.keep_going = gpu, False, keep_going
         self._problems: OrderedDict[str, Any] = OrderedDict()
-        self._connected = not self._ray.is_initialized()
-        if self._connected:
-            self._connect(address)
+        self._connected = join_cluster(self._ray, address)
         needs = {"num_cpus": 1, "num_gpus": 1} if gpu else {"num_cpus": 1}
         self._train = self._ray.remote(max_retries=_RETRIES, **needs)(_train_arrays)
         if self._slots() == 0:
             self.close()
             raise InputError(f"the Ray cluster at {address!r} has no {'GPU' if gpu else 'CPU'} to work on.")
-
-    def _connect(self, address: str) -> None:
-        try:
-            with elsewhere():  # Ray lets its workers import from the folder in which it is called
-                self._ray.init(address=address, log_to_driver=False, logging_level="error")
-        except (ConnectionError, ValueError, RuntimeError) as error:
-            raise InputError(
-                f"there is no Ray cluster at {address!r} ({reason(error)}); start one with: ray start --head"
-            ) from error
 
     def _slots(self) -> int:
         """How many tasks can run at once; nodes come and go."""

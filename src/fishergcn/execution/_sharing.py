@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from fishergcn._base.mapped import read_mapped, write_files
+from fishergcn._base.process import remove_afterwards
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError
 from fishergcn.graph import Graph
@@ -34,6 +35,7 @@ def shared_arrays(name: str, make: Callable[[], Mapping[str, AnyArray]]) -> Mapp
         shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed
         temporary = Path(tempfile.mkdtemp(prefix=f"{folder.name}-", dir=folder.parent))  # for this user alone
         _MADE.append(folder)
+        remove_afterwards(folder, temporary)  # the kernel ends a rank whose launcher was killed before it can
         try:
             write_files(temporary, make())
             temporary.rename(folder)

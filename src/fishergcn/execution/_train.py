@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from scipy import sparse
 
+from fishergcn._base.process import end_with_launcher, remove_afterwards
 from fishergcn._base.types import AnyArray, CSRArray, FloatArray, MatrixLike
 from fishergcn._settings.choices import Settings
 from fishergcn._settings.seeds import FIRST_SEED, check_seeds
@@ -186,6 +187,7 @@ def _in_batches(
 ) -> list[RunRecord]:
     """Train all runs one after the other, in this process or in those that ``torchrun`` started."""
     found: list[RunRecord] = []
+    end_with_launcher()
     with process_group(device) as (group, place), listener if group.first else Listener() as audience:
         if group.size > 1 and place.type == "cpu":
             torch.set_num_threads(1)  # the processes are the threads
@@ -216,6 +218,7 @@ def _shared(graph: Graph, method: Method, config: TrainConfig) -> CSRArray | Non
         return None
     # The files have no name any more once they are mapped, and no trace of them is left when this process ends.
     with tempfile.TemporaryDirectory(prefix="fishergcn-", ignore_cleanup_errors=True) as place:
+        remove_afterwards(Path(place))
 
         def make() -> dict[str, AnyArray]:
             into = matrix.into if graph.mapped else None

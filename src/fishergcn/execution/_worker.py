@@ -1,9 +1,9 @@
 """A worker process: reads jobs as JSON lines, answers with records as JSON lines.
 
-Started by ``start_python`` as a program with the arguments FOLDER, PARENT and DEVICE, so that it needs nothing of the
-parent's ``__main__``: plain scripts, notebooks and standard input can all use workers. It ends when it reads ``null``
-or its parent is gone. A parent that was killed could not remove FOLDER, with the files that workers share: then the
-worker does. The parent's end of the pipe may close a moment before the parent is seen to be gone, so that counts too.
+Started by ``start_python`` as a program with the arguments FOLDER and DEVICE, so that it needs nothing of the
+parent's ``__main__``: plain scripts, notebooks and standard input can all use workers. Its parent kills it, or is gone.
+A parent that was killed could not remove FOLDER, with the files that workers share: then the worker does. The parent's
+end of the pipe may close a moment before the parent is seen to be gone, so that counts too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ import torch
 from fishergcn._base.backend import usable
 from fishergcn.errors import FisherGCNError
 from fishergcn.execution._jobs import Job, find_measure, load_problem, run_from_dict
-from fishergcn.training import Progress
 
 _load_problem = lru_cache(maxsize=2)(load_problem)
 
@@ -32,7 +31,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a stray print must not break the protocol
     torch.set_num_threads(1)
-    folder, parent, device = sys.argv[1], int(sys.argv[2]), torch.device(sys.argv[3])
+    folder, device = sys.argv[1], torch.device(sys.argv[2])
     if device.type == "cuda":  # which takes its time, while the first job is made ready
         usable("triton")
         torch.zeros(1, device=device)
@@ -41,12 +40,7 @@ def main() -> None:
         shutil.rmtree(folder, ignore_errors=True)
         os._exit(1)
 
-    def leave_with_parent(_: Progress | None = None) -> None:
-        if os.getppid() != parent:
-            leave()
-
     def answer(values: dict[str, Any]) -> None:
-        leave_with_parent()
         try:
             print(json.dumps(values), file=answers, flush=True)
         except BrokenPipeError:
@@ -54,13 +48,11 @@ def main() -> None:
 
     for line in sys.stdin:
         message = json.loads(line)
-        if message is None:
-            return
         try:
             runs = tuple(run_from_dict(each) for each in message["runs"])
             problem, weights = _load_problem(Path(message["problem"])), message["weights"]
             job = Job(problem, runs, weights is not None, find_measure(message["measure"]), message["task"])
-            for records in job.measure(job, device, leave_with_parent):
+            for records in job.measure(job, device, None):
                 for index, record in enumerate(records):
                     if record.weights is not None:
                         np.savez(Path(weights) / f"{index}.npz", **dict[str, Any](record.arrays()))

@@ -25,13 +25,13 @@ from fishergcn.graph._formats._reading import Empty, Kind, Text, check_reading
 from fishergcn.graph._node_data import (
     check_classes,
     check_features,
-    check_labels,
     check_masks,
     check_names,
     check_split,
     frozen,
 )
 from fishergcn.graph._pairs import Directed, link_matrix, symmetrized, without_self_links
+from fishergcn.graph._targets import Task, check_target_names, check_targets, known_nodes, target_words
 
 if TYPE_CHECKING:
     import networkx
@@ -57,6 +57,13 @@ class _Constructors(type):
             raise AttributeError(f"Graph has no attribute {name!r}{hint if name.startswith('from') else ''}.")
 
 
+def _check_weights(matrix: CSRArray) -> None:
+    """Raise if a weight is so small that networks, which compute in float32, would take it for no link."""
+    least = matrix.data.min(initial=1.0)
+    if least < np.finfo(np.float32).tiny:
+        raise InputError(f"weights must be at least 1.2e-38, the least of float32, got {least:g}; scale them all.")
+
+
 class Graph(metaclass=_Constructors):
     """An undirected, weighted graph with optional node features and labels.
 
@@ -68,11 +75,12 @@ class Graph(metaclass=_Constructors):
     features
         Matrix X, n x D, SciPy sparse or dense; stored as float32.
     labels
-        One class per node as an integer from 0, with -1 for an unknown class.
+        One class per node as an integer from 0, with -1 for an unknown class; or, for several labels a node, a matrix
+        n x L of 0 and 1, with a row of -1 where they are unknown; or a number per node, NaN where it is unknown.
     name
         A short name, such as ``"cora"``. It takes part in a training run's identity.
     node_ids, class_names
-        What nodes and classes are called outside, if that is not their index.
+        What nodes and classes (or labels, or the number) are called outside, if that is not their index.
     feature_names
         What the columns of the features are called, if they have names: those of another graph are matched by them.
     standard_split
@@ -86,6 +94,9 @@ class Graph(metaclass=_Constructors):
         ``"keep"`` or ``"drop"`` the diagonal of A.
     directed
         What to do with an asymmetric A: ``"refuse"`` it, or ``"symmetrize"`` to max(A, Aᵀ).
+    task
+        What ``labels`` are for: ``"classification"``, ``"multilabel"`` or ``"regression"``. By default it is found out:
+        a matrix has several labels a node, numbers that are not whole are predicted as numbers.
 
     Examples
     --------
@@ -93,6 +104,8 @@ class Graph(metaclass=_Constructors):
     >>> triangle = Graph(np.ones((3, 3)) - np.eye(3), labels=[0, 1, -1])
     >>> triangle.num_nodes, triangle.num_links, triangle.num_classes, triangle.num_components
     (3, 3, 2, 1)
+    >>> triangle.replace(labels=[[1, 1], [0, 1], [-1, -1]]).task, triangle.replace(labels=[0.5, 2, np.nan]).task
+    ('multilabel', 'regression')
     """
 
     def __init__(
@@ -110,13 +123,15 @@ class Graph(metaclass=_Constructors):
         reading: Mapping[str, Any] | None = None,
         self_links: SelfLinks = "keep",
         directed: Literal["refuse", "symmetrize"] = "refuse",
+        task: Task | None = None,
     ) -> None:
         check_choice("self_links", self_links, get_args(SelfLinks))
         check_choice("directed", directed, ("refuse", "symmetrize"))
         matrix = check_adjacency(symmetrized(adjacency) if directed == "symmetrize" else adjacency)
+        _check_weights(matrix)
         self._adjacency = frozen(without_self_links(matrix) if self_links == "drop" else matrix)
         self._features: FeatureMatrix | None = None if features is None else check_features(features, self.num_nodes)
-        self._describe(labels, name, node_ids, class_names, feature_names, standard_split, masks, reading)
+        self._describe(labels, name, node_ids, class_names, feature_names, standard_split, masks, reading, task)
 
     def _describe(
         self,
@@ -128,10 +143,11 @@ class Graph(metaclass=_Constructors):
         split: Any,
         masks: Any,
         reading: Any,
+        task: Any = None,
     ) -> None:
         """Check and keep what is said about the nodes, once links and features are there; then nothing changes."""
         self.name: str | None = None if name is None else check_text("name", name)
-        self._labels = None if labels is None else check_labels(labels, self.num_nodes)
+        self._labels, self._targets = (None, None) if labels is None else check_targets(labels, self.num_nodes, task)
         self.node_ids = check_names("node_ids", node_ids, self.num_nodes)
         self.class_names = check_names("class_names", class_names)
         if self.class_names is not None and self._largest_label >= len(self.class_names):
@@ -140,6 +156,8 @@ class Graph(metaclass=_Constructors):
             )
         if self._labels is not None:
             check_classes(self._labels, self.class_names)
+        if self._targets is not None:
+            check_target_names(self.class_names, self._targets)
         self.feature_names = check_names("feature_names", feature_names, self.num_features, "columns of features")
         self.standard_split = check_split(split, self.num_nodes)
         self.masks = check_masks(masks, self.num_nodes)
@@ -164,8 +182,24 @@ class Graph(metaclass=_Constructors):
 
     @property
     def labels(self) -> IntArray | None:
-        """The class of each node, -1 where unknown, or None; read-only."""
+        """The class of each node, -1 where unknown, or None, as in other tasks; read-only."""
         return self._labels
+
+    @property
+    def targets(self) -> AnyArray | None:
+        """What is to be predicted in a task without classes, or None; read-only.
+
+        Several labels a node: int8 (n, L) of 0 and 1, a row of -1 where they are unknown. A number a node: float64
+        (n,), NaN where it is unknown.
+        """
+        return self._targets
+
+    @property
+    def task(self) -> Task:
+        """``"classification"``, ``"multilabel"`` or ``"regression"``."""
+        if self._targets is None:
+            return "classification"
+        return "multilabel" if self._targets.ndim == 2 else "regression"
 
     @property
     def num_nodes(self) -> int:
@@ -194,7 +228,12 @@ class Graph(metaclass=_Constructors):
 
     @property
     def num_classes(self) -> int:
-        """The number of classes: that of class names if given, else one more than the largest label."""
+        """The number of classes: that of class names if given, else one more than the largest label.
+
+        Of several labels a node their number L, of a number a node 1: that of the outputs of a network.
+        """
+        if self._targets is not None:
+            return int(self._targets.shape[1]) if self._targets.ndim == 2 else 1
         return self._largest_label + 1 if self.class_names is None else len(self.class_names)
 
     @property
@@ -234,23 +273,26 @@ class Graph(metaclass=_Constructors):
         title = f" {self.name!r}" if self.name else ""
         return (
             f"<Graph{title}: {self.num_nodes} nodes, {self.num_links} links, "
-            f"{self.num_features} features, {self.num_classes} classes>"
+            f"{self.num_features} features, {target_words(self)}>"
         )
 
     def _repr_html_(self) -> str:
         """Return a short table for notebooks."""
-        known = 0 if self._labels is None else int((self._labels >= 0).sum())
+        known = int(known_nodes(self).sum())
+        what, one = {"multilabel": ("labels", "labels"), "regression": ("number", "a number")}.get(
+            self.task, ("classes", "a class")
+        )
         rows = [
             *(("nodes", self.num_nodes), ("links", self.num_links), ("features", self.num_features)),
-            ("classes", some_of(self.class_names or range(self.num_classes))),
-            ("nodes with a class", known),
+            (what, some_of(self.class_names or range(self.num_classes))),
+            (f"nodes with {one}", known),
             ("components", self.num_components),
         ]
         return html_table(f"Graph {self.name}" if self.name else "Graph", rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Copies sent to other processes go through the constructor, so that they are read-only too.
-        return partial(Graph, **self._extras()), (self._adjacency, self._features, self._labels)
+        return partial(Graph, **self._extras()), (self._adjacency, self._features, self._given)
 
     def replace(self, **changes: Any) -> Graph:
         """Return a new graph with some arguments changed; other features have names only if they are given too.
@@ -267,15 +309,25 @@ class Graph(metaclass=_Constructors):
             made = object.__new__(Graph)
             made.__dict__.update(self.__dict__, name=check_text("name", changes["name"]))
             return made
-        arguments = {"adjacency": self._adjacency, "features": self._features, "labels": self._labels}
+        arguments = {"adjacency": self._adjacency, "features": self._features, "labels": self._given}
         extras = self._extras() | ({"feature_names": None} if "features" in changes else {})
+        if changes.get("labels") is not None:  # which may be for another task
+            _, targets = check_targets(changes["labels"], self.num_nodes, changes.get("task"))
+            others = targets is not None or self._targets is not None
+            extras |= {"task": None} | ({"class_names": None} if others else {})
         return Graph(**{**arguments, **extras, **changes})
+
+    @property
+    def _given(self) -> AnyArray | None:
+        """What the constructor takes as labels."""
+        return self._labels if self._targets is None else self._targets
 
     def _extras(self) -> dict[str, Any]:
         names = {name: getattr(self, name) for name in ("name", "node_ids", "class_names", "feature_names")}
         published = {"standard_split": self.standard_split, "masks": self.masks}
         parts = {kind: None if parts is None else dict(parts) for kind, parts in published.items()}
-        return {**names, **parts, "reading": self.reading}
+        task = {} if self._targets is None else {"task": self.task}
+        return {**names, **parts, "reading": self.reading, **task}
 
     @classmethod
     def from_edges(
@@ -316,7 +368,7 @@ class Graph(metaclass=_Constructors):
         graph: networkx.Graph,
         *,
         weight: str = "weight",
-        label: str | None = None,
+        label: str | Sequence[str] | None = None,
         attributes: bool | Sequence[str] = (),
         parts: str | Sequence[str] = (),
         columns: Mapping[str, Kind] | None = None,
@@ -324,6 +376,7 @@ class Graph(metaclass=_Constructors):
         empty: Empty = "refuse",
         missing: str | Sequence[str] | None = None,
         fill_from: Graph | None = None,
+        task: Task | None = None,
         **arguments: Any,
     ) -> Graph:
         """Build a graph from a NetworkX one, nodes in its order.
@@ -335,11 +388,12 @@ class Graph(metaclass=_Constructors):
         weight
             The attribute of links that is their weight; a link without it weighs 1.
         label, parts
-            Attributes of nodes: the class, as text or number, and the part of the split (train, val or test).
+            Attributes of nodes: the class, as text or number, or one for each of several labels; and the part of the
+            split (train, val or test).
         attributes
             Those that become features, or True for all others: numbers, lists of numbers, or text.
-        columns, text, empty, missing, fill_from
-            What to do with text and with missing values, as in :meth:`from_files`.
+        columns, text, empty, missing, fill_from, task
+            What to do with text and with missing values, and what labels are for, as in :meth:`from_files`.
         **arguments
             Passed on to :class:`Graph`.
 
@@ -354,7 +408,7 @@ class Graph(metaclass=_Constructors):
 
         said = Columns(
             label=label, parts=parts, columns=columns, text=text, empty=empty, missing=missing,
-            fill_from=fill_from,
+            fill_from=fill_from, task=task,
         )  # fmt: skip
         found = networkx_arguments(graph, weight, attributes, said)
         said.tell()
@@ -435,7 +489,11 @@ class Graph(metaclass=_Constructors):
 
             - ``source``, ``target``, ``weight``: columns of ``edges``, by name or by number from 1; those not chosen
               are left out. ``weight="none"`` reads links without weights.
-            - ``id``, ``label``: columns of ``features`` and ``labels``: the node ids, and the classes, in either file.
+            - ``id``, ``label``: columns of ``features`` and ``labels``: the node ids, and the classes, in either file;
+              a list of columns that hold 1 or 0 for several labels a node.
+            - ``task``: ``"classification"``, ``"multilabel"`` (labels separated by ``|`` or ``;`` in a cell, in lines
+              of their own, or in several columns; a separator alone is no label at all) or ``"regression"``. By
+              default it is found out, and a notice tells.
             - ``parts``: a column of either that says train, val, test or nothing, which becomes the public split;
               several, which become masks; or an ``.npz`` with ``train_mask``, ``val_mask`` and ``test_mask`` (n, n x K
               or K x n).
@@ -529,7 +587,7 @@ class Graph(metaclass=_Constructors):
 
         return cls(**planetoid_arguments(directory, name))
 
-    def save(self, path: str | os.PathLike[str], *, mapped: bool = False) -> None:
+    def save(self, path: str | os.PathLike[str], *, mapped: bool = False, overwrite: bool = True) -> None:
         """Write the graph to an ``.npz`` file without pickles; the file is there wholly or not at all.
 
         Parameters
@@ -539,6 +597,8 @@ class Graph(metaclass=_Constructors):
         mapped
             Write a folder of plain arrays instead. :meth:`load` maps them: what is not looked at is not read, and all
             processes of a machine share one copy.
+        overwrite
+            Replace a file that is there. A folder is never replaced.
         """
         if mapped:
             target = check_target(path, overwrite=False, ours=lambda _: False)
@@ -546,7 +606,7 @@ class Graph(metaclass=_Constructors):
             return
         from fishergcn.graph._formats._archive import save_graph
 
-        save_graph(self, path)
+        save_graph(self, path, overwrite=overwrite)
 
     def to_arrays(self) -> dict[str, AnyArray]:
         """Return the graph as arrays by name, which share its memory; :meth:`from_arrays` undoes it."""

@@ -71,25 +71,22 @@ def _refuse_underflow(exact: AnyArray, rounded: AnyArray) -> None:
 
 def check_labels(labels: Sequence[int] | AnyArray, num_nodes: int) -> IntArray:
     """Return one class per node as frozen int64, -1 where unknown."""
-    try:
-        raw = np.asarray(labels)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"labels must be a list of integers ({reason(error)}).") from error
+    raw = np.asarray(labels)
     if raw.ndim == 2 and raw.shape[0] == num_nodes and raw.shape[1] > 1:
         raise InputError(
-            f"labels must hold one class for each of the {num_nodes} nodes, got {raw.shape[1]} columns: a node that is "
-            "in several classes at once is not supported; for one-hot columns give their argmax."
+            f"labels must hold one class for each of the {num_nodes} nodes, got {raw.shape[1]} columns: of one-hot "
+            "columns give the argmax, and task='multilabel' predicts several labels a node."
         )
     if raw.ndim != 1 or raw.shape[0] != num_nodes:
         raise InputError(f"labels must hold one class for each of the {num_nodes} nodes, got shape {raw.shape}.")
     if np.issubdtype(raw.dtype, np.floating) and not np.array_equal(raw, np.round(raw)):
         raise InputError(
             "labels must be classes, numbered from 0 (-1 for unknown), got numbers such as "
-            f"{float(raw[raw != np.round(raw)][0])}: nodes are classified here, and numbers are not predicted "
-            "(regression); group them into classes first."
+            f"{float(raw[raw != np.round(raw)][0])}: task='regression' predicts numbers."
         )
     if not np.issubdtype(raw.dtype, np.integer):
-        raise InputError(f"labels must be integers (-1 for unknown), got type {raw.dtype}.")
+        instead = "; task='regression' predicts numbers" if raw.dtype.kind == "f" else ""
+        raise InputError(f"labels must be integers (-1 for unknown), got type {raw.dtype}{instead}.")
     if raw.min() < -1 or raw.max() >= _MOST_CLASSES:
         raise InputError(
             f"labels must lie between -1 (unknown) and {_MOST_CLASSES - 1}, got {raw.min()} to {raw.max()}."
@@ -107,8 +104,8 @@ def check_classes(labels: IntArray, names: Sequence[str] | None) -> None:
     whole = all(each == round(each) for each in numbers)
     if len(numbers) > _FEW and len(numbers) > known * (0.5 if whole else 0.1):
         raise InputError(
-            f"labels must be classes, got {len(numbers)} different numbers for {known} nodes: nodes are classified "
-            "here, and numbers are not predicted (regression); group them into classes first."
+            f"labels must be classes, got {len(numbers)} different numbers for {known} nodes: task='regression' "
+            "predicts numbers; for classes group them first."
         )
     for separator in _SEPARATORS:
         joined = [text for text in texts if separator in text.strip(separator)]
@@ -116,8 +113,9 @@ def check_classes(labels: IntArray, names: Sequence[str] | None) -> None:
         if joined and len(set(parts)) < len(parts):
             raise InputError(
                 f"labels must name one class for each node, got {joined[0]!r}, which reads like several separated by "
-                f"{separator!r}: a node in several classes at once is not supported; keep one of them, or give the "
-                "combination a name of its own."
+                f"{separator!r}: task='multilabel' predicts several labels a node (a matrix of 0 and 1, or a table "
+                "with | or ; or, in all cells, commas between them); for classes keep one of them, or give the "
+                "combination a name."
             )
 
 

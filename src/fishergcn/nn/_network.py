@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from fishergcn._base.types import IntArray
+from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.errors import InputError, suggestion
 from fishergcn.operators import Operator
 from fishergcn.propagation import Matrix, find_matrix
@@ -121,6 +121,14 @@ class Rule(Base):
         classes
             C.
         """
+
+    def expectations(self, operator: Operator, values: FloatArray, nodes: Sequence[IntArray]) -> Tensor:
+        """Return what to expect of each node instead of a class, by node, run and value, (n, R, T), in float64.
+
+        ``values`` (n, T) are those of all nodes, of which only those of the training nodes are read. A rule that is for
+        classes alone refuses.
+        """
+        raise InputError(f"method {self.name!r} is for classes alone.")
 
 
 class Network(Base):
@@ -315,8 +323,8 @@ def bases() -> tuple[Base, ...]:
 
     Examples
     --------
-    >>> [each.name for each in bases()]
-    ['gcn', 'linear', 'mlp', 'sage', 'lp', 'majority']
+    >>> {"gcn", "linear", "mlp", "sage", "lp", "majority"} <= {each.name for each in bases()}
+    True
     """
     return tuple(sorted(_BASES.values(), key=lambda each: (not each.trained, each.name)))
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from fishergcn._base.tensors import ArrayOrTensor, as_tensor
+from fishergcn._base.types import AnyArray
 from fishergcn.errors import InputError
 from fishergcn.operators._operator import Placed
 from fishergcn.operators._sparse import SparseMatrix
@@ -52,12 +55,38 @@ class CongruenceOperator(Placed):
         inner = inner - self.sparse.propagate(inner)
         return dense - self.scale.unsqueeze(-1) * self.factor.times(self.sparse, inner)
 
+    @overload
+    def __matmul__(self, operand: Tensor) -> Tensor: ...
+    @overload
+    def __matmul__(self, operand: AnyArray) -> AnyArray: ...
+
+    def __matmul__(self, operand: ArrayOrTensor) -> ArrayOrTensor:
+        """Multiply by Z of shape (n,), (n, d) or (..., n, d), whose leading dimensions broadcast against the batch.
+
+        A NumPy array gives a NumPy array, without gradients.
+        """
+        if isinstance(operand, np.ndarray):
+            with torch.no_grad():
+                return (self @ as_tensor(operand, self.dtype, self.device)).cpu().numpy()
+        if not isinstance(operand, Tensor):
+            return NotImplemented
+        if operand.ndim == 1:
+            return (self @ operand.unsqueeze(-1)).squeeze(-1)
+        batch, (nodes, width) = self.batch_shape, operand.shape[-2:]
+        if nodes != self.shape[1]:
+            raise InputError(f"the operand must have {self.shape[1]} rows, got shape {tuple(operand.shape)}.")
+        full = torch.broadcast_shapes(batch, operand.shape[:-2])  # type: ignore[no-untyped-call]
+        own = (1,) * (len(full) - len(batch)) + batch
+        # What is there once for all of them stands beside the columns; the others are the batch.
+        beside, along = ([axis for axis, size in enumerate(own) if (size == 1) == alone] for alone in (True, False))
+        order = [len(full), *along, *beside, len(full) + 1]
+        moved = operand.expand(*full, nodes, width).permute(order)
+        out = self.propagate(moved.reshape(nodes, len(self.scale), -1)).reshape(moved.shape)
+        return out.permute([order.index(axis) for axis in range(len(order))])
+
     def to_dense(self) -> Tensor:
         """Return all entries, shape (..., n, n), for checks on small graphs."""
-        nodes = self.shape[0]
-        eye = torch.eye(nodes, dtype=self.dtype, device=self.device)
-        out = self.propagate(eye.unsqueeze(1).expand(nodes, len(self.scale), nodes))
-        return out.movedim(1, 0).reshape(*self.batch_shape, nodes, nodes)
+        return self @ torch.eye(self.shape[0], dtype=self.dtype, device=self.device)
 
 
 class PolynomialOperator(Placed):

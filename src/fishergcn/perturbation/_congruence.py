@@ -21,7 +21,7 @@ from fishergcn.perturbation._family_links import Links
 from fishergcn.perturbation._family_low_rank import LowRank
 from fishergcn.perturbation._family_nodes import Nodes
 from fishergcn.perturbation._family_polynomial import Polynomials
-from fishergcn.perturbation._perturbation import Coordinates, largest_eigenvalue
+from fishergcn.perturbation._perturbation import Coordinates, check_contraction, largest_eigenvalue
 
 _MOST_DEGREE = 32
 _ROUNDING = 1e-12  # of eigenvalues of I + X that are 0
@@ -37,13 +37,14 @@ class CongruenceNeighborhood(Coordinates):
     Parameters
     ----------
     propagation : sparse matrix of shape (n, n)
-        Ã, symmetric, with eigenvalues between -1 and 1.
+        Ã, symmetric, with eigenvalues at most 1.
     directions : {"nodes", "polynomial", "links"}
         What X is. ``"nodes"``: diag(x), at least -1, how loud a node speaks. ``"polynomial"``: Σ_j x_j P_j(L), of
         degree up to ``degree``, orthonormal for ρ. ``"links"``: x_e Ã_ij on each link e = (i, j).
     radius : float
         ε, at least 0: a draw with shape ϕ = ε has E κ² = ε², to first order in ε, so that ε is the root mean square of
-        the Bures distance. (The ε of :class:`Neighborhood` is on another scale.)
+        the Bures distance (ε √(1 - 1/n) for nodes, whose mean is taken away). (The ε of :class:`Neighborhood` is on
+        another scale.)
     noise, seed
         As for :class:`Neighborhood`.
     degree : int
@@ -88,6 +89,7 @@ class CongruenceNeighborhood(Coordinates):
         self.directions = directions if basis is None else "basis"
         self.local = self.directions == "nodes"
         self._matrix = check_propagation(propagation)
+        check_contraction(self._matrix)
         self._made: SparseMatrix | None = None
         self._family: Family
         if basis is not None:
@@ -142,7 +144,10 @@ class CongruenceNeighborhood(Coordinates):
         return CongruenceOperator(self.propagation, self._family.factor(flat), self.scale_of(flat), given.shape[:-1])
 
     def mean_operator(self) -> Operator:
-        """Return I - E[M L M]/(1 + ε²), the mean of the graphs drawn with ϕ = ε, node weights not bounded."""
+        """Return I - E[M L M]/(1 + ε²), the mean of the graphs drawn with ϕ = ε, node weights not bounded.
+
+        A ratio of means, not the mean of the ratios M L M / tr ρM²: the two differ at order ε².
+        """
         return self._family.mean_operator(self.propagation, self.radius)
 
     def tangent(self, x: ArrayOrTensor) -> Tensor:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import torch
-from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from torch import Tensor
 
 from fishergcn._base.checks import check_choice, check_integer, check_real
 from fishergcn._base.tensors import ArrayOrTensor, as_tensor
+from fishergcn._base.types import CSRArray
 from fishergcn._settings.choices import Noise
 from fishergcn.errors import InputError
 from fishergcn.operators import Operator, SparseMatrix
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _WIDE = 1024  # directions from which on noise is drawn step by step, where it is used
+_DENSE = 256  # nodes up to which all eigenvalues are found sooner than one by Lanczos
+_ROUNDING = 1e-5  # of eigenvalues of matrices that may have been made in float32
 
 
 class Perturbation(ABC):
@@ -206,6 +209,33 @@ class Coordinates(Perturbation):
         return tensor
 
 
+def check_contraction(propagation: CSRArray) -> None:
+    """Raise if Ã has an eigenvalue above 1, so that L = I - Ã is no Laplacian and L / tr L no density matrix.
+
+    A matrix without negative entries has none if Ãv ≤ v for some v > 0 (Collatz and Wielandt); that of a graph with
+    loops keeps v_i = Ã_ii^-½. Otherwise Lanczos looks for one: it never finds more than there is.
+    """
+    nodes, diagonal = propagation.shape[0], propagation.diagonal()
+    if diagonal.min() > 0 and propagation.data.min(initial=0.0) >= 0:
+        kept = diagonal**-0.5
+        if (np.asarray(propagation @ kept) <= (1.0 + _ROUNDING) * kept).all():
+            return
+    if nodes <= _DENSE:
+        largest = float(np.linalg.eigvalsh(propagation.toarray())[-1])
+    else:
+        start = np.random.default_rng(0).uniform(0.5, 1.5, nodes)
+        search: dict[str, Any] = {"v0": start, "tol": 1e-4, "ncv": 30, "maxiter": 10}
+        try:
+            largest = float(eigsh(propagation, k=1, which="LA", return_eigenvectors=False, **search)[0])
+        except ArpackNoConvergence as error:
+            largest = float(max(error.eigenvalues, default=0.0))
+    if largest > 1.0 + _ROUNDING:
+        raise InputError(
+            f"propagation must have eigenvalues at most 1, got {largest:.6g}; renormalized(adjacency) makes such a "
+            "matrix of a graph."
+        )
+
+
 def largest_eigenvalue(operator: Operator) -> float:
     """Return λ_max(I - Ã) of a single symmetric operator on the CPU in float64, by Lanczos."""
     nodes = operator.shape[0]
@@ -215,7 +245,7 @@ def largest_eigenvalue(operator: Operator) -> float:
         return (dense - operator.propagate(dense)).reshape(vector.shape).numpy()
 
     with torch.no_grad():
-        if nodes < 16:  # too small for Lanczos
+        if nodes <= _DENSE:
             return float(np.linalg.eigvalsh(laplacian(np.eye(nodes)))[-1])
         start = np.random.default_rng(0).standard_normal(nodes)
         linear = LinearOperator((nodes, nodes), matvec=laplacian, dtype=np.float64)

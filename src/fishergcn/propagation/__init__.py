@@ -13,7 +13,14 @@ from fishergcn.propagation._matrices import (
     walk_matrix,
 )
 from fishergcn.propagation._new_nodes import high_order_rows, joined, normalized_rows, renormalized_rows
-from fishergcn.propagation._registry import Matrix, find_matrix, matrices, outside_modules, register_matrix
+from fishergcn.propagation._registry import (
+    Matrix,
+    find_matrix,
+    matrices,
+    outside_modules,
+    register_matrix,
+    share_matrices,
+)
 from fishergcn.propagation._walk import transition_matrix
 
 __all__ = [
@@ -22,5 +29,6 @@ __all__ = [
 
 SHARED = (
     "dense_high_order", "high_order_rows", "joined", "matrices", "normalized_rows", "outside_modules",
-    "propagation_product", "renormalized_into", "renormalized_rows", "transition_matrix", "walk_matrix",
+    "propagation_product", "renormalized_into", "renormalized_rows", "share_matrices", "transition_matrix",
+    "walk_matrix",
 )  # fmt: skip

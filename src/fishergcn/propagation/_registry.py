@@ -72,6 +72,9 @@ class Matrix:
         Maps A and the settings by name to the number of entries that P will have, or about.
     clustered
         Whether entries stand together once the nodes are in a good order.
+    normalization
+        κ, α, β if P_ij = b_i^-α (A + κI)_ij b_j^-β, where b are the row sums of A + κI; None for any other matrix. Then
+        derivatives in single links are known.
 
     Examples
     --------
@@ -91,9 +94,15 @@ class Matrix:
     into: Callable[[CSRArray, Path], CSRArray] | None = None
     size: Callable[..., float] | None = None
     clustered: bool = False
+    normalization: tuple[float, float, float] | None = None
 
     def __repr__(self) -> str:
         return f"Matrix({self.name!r}, {self.title})"
+
+    @property
+    def local(self) -> bool:
+        """Whether P_ij is known to be 0 unless i and j are linked or the same, and to depend on their links alone."""
+        return self.normalization is not None or not self.linked
 
     def _chosen(self, config: TrainConfig) -> dict[str, Any]:
         return {name: getattr(config, name) for name in self.settings}
@@ -152,6 +161,12 @@ class Matrix:
 
 # Matrices of graphs that are in use: one of high order takes as long as some hundred epochs.
 _KEPT: WeakKeyDictionary[Graph, dict[object, CSRArray]] = WeakKeyDictionary()
+
+
+def share_matrices(graph: Graph, other: Graph) -> None:
+    """Let a graph with the same links have the matrices of another one, made before or after."""
+    _KEPT[other] = _KEPT.setdefault(graph, {})
+
 
 _MATRICES: dict[str, Matrix] = {}
 _MODULES: dict[str, str] = {}  # which module registered each
@@ -219,6 +234,7 @@ for _each in (
         lambda links, adjacency, _: renormalized_rows(links, adjacency),
         into=renormalized_into,
         size=_with_itself,
+        normalization=(1.0, 0.5, 0.5),
     ),
     Matrix(
         "high-order",
@@ -234,6 +250,7 @@ for _each in (
         "D^-½ A D^-½",
         normalized_adjacency,
         lambda links, adjacency, _: normalized_rows(links, adjacency),
+        normalization=(0.0, 0.5, 0.5),
     ),
     Matrix(
         "mean",
@@ -241,6 +258,7 @@ for _each in (
         neighbor_mean,
         lambda links, adjacency, _: mean_rows(links),
         symmetric=False,
+        normalization=(0.0, 1.0, 0.0),
     ),
     Matrix(
         "identity",

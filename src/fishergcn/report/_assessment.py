@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fishergcn._base.types import FloatArray, IntArray
+from fishergcn._base.types import AnyArray, FloatArray, IntArray
 from fishergcn.errors import InputError
-from fishergcn.graph import Graph, components
+from fishergcn.graph import Graph, components, known_nodes
 from fishergcn.models import TrainedModel, load_model, load_runs
 from fishergcn.splits import Split, parse
 from fishergcn.training import RunRecord
@@ -165,10 +165,10 @@ class Subject:
     @cached_property
     def part(self) -> str | None:
         """The part of the split that predictions are judged on: test nodes, else validation nodes, else nothing."""
-        if self.split is None or self.model.graph.labels is None:
+        if self.split is None:
             return None
-        labels = self.model.graph.labels
-        return next((part for part in _WORDS if (labels[getattr(self.split, part)] >= 0).any()), None)
+        known = known_nodes(self.model.graph)
+        return next((part for part in _WORDS if known[getattr(self.split, part)].any()), None)
 
     @property
     def words(self) -> str:
@@ -178,17 +178,22 @@ class Subject:
     @cached_property
     def judged(self) -> IntArray:
         """The labeled nodes that predictions are judged on."""
-        labels = self.model.graph.labels
-        if self.part is None or labels is None:
+        if self.part is None:
             return np.empty(0, dtype=np.int64)
         nodes: IntArray = getattr(self.split, self.part)
-        return nodes[labels[nodes] >= 0]
+        return nodes[known_nodes(self.model.graph)[nodes]]
 
     @cached_property
-    def labels(self) -> IntArray:
-        """The classes of the judged nodes."""
-        labels = self.model.graph.labels
-        return np.empty(0, dtype=np.int64) if labels is None else labels[self.judged]
+    def labels(self) -> AnyArray:
+        """The classes of the judged nodes, or what is known of them in another task."""
+        if self.part is None:
+            return np.empty(0, dtype=np.int64)
+        return np.asarray(self.model.task.known(self.model.graph)[self.judged])
+
+    @cached_property
+    def answers(self) -> FloatArray:
+        """What the model says of every node: probabilities (n, C), or numbers (n, 1)."""
+        return self.model.predict()[:, None] if self.model.graph.task == "regression" else self.probabilities
 
     @cached_property
     def confusion(self) -> IntArray:

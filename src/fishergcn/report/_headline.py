@@ -15,6 +15,7 @@ from fishergcn.training import parse_method
 
 # Rows of a panel; those of longer lists are chosen by their means.
 _MOST_ROWS = 14
+_SAME = 1e-12  # between means that are one
 _MOST = 8  # sentences about controls; more are in the table
 _OWN = "fishergcn train --edges links.csv --features nodes.csv --labels labels.csv --out model"
 _COMPARE = "fishergcn compare --edges links.csv --features nodes.csv --labels labels.csv --out comparison"
@@ -58,12 +59,23 @@ def _means(outcome: Outcome, dataset: str) -> dict[str, float]:
     return dict(sorted(means.items(), key=lambda item: -outcome.score.gain(item[1])))
 
 
+def _firsts(means: dict[str, float]) -> list[str]:
+    """Return the names of the cells with the best mean, which several may share."""
+    best = next(iter(means.values()))
+    return [name for name, mean in means.items() if abs(mean - best) <= _SAME]
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) > 3:
+        return f"{names[0]} and {len(names) - 1} others"
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
+
+
 def _best(outcome: Outcome) -> str:
     found, score = [], outcome.score
     for dataset in outcome.datasets:
         if means := _means(outcome, dataset):
-            name, mean = next(iter(means.items()))
-            found.append((name, dataset, score.text(mean, 1)))
+            found.append((_listed(_firsts(means)), dataset, score.text(next(iter(means.values())), 1)))
     methods, most = len({cell.name for cell in outcome.summaries}), _most(outcome)
     what = (
         f"the mean test {score.title}" if methods == 1 else f"the {most} mean test {score.title} of {methods} methods"
@@ -71,7 +83,9 @@ def _best(outcome: Outcome) -> str:
     if len(found) == 1:
         ((name, dataset, value),) = found
         return (
-            f"{name} has {what} on {dataset}: {value}." if methods > 1 else f"{name} has {what} {value} on {dataset}."
+            f"{name} {'have' if ' and ' in name else 'has'} {what} on {dataset}: {value}."
+            if methods > 1
+            else f"{name} has {what} {value} on {dataset}."
         )
     listed = ", ".join(f"{name} on {dataset} ({value})" for name, dataset, value in found)
     return f"{what[0].upper()}{what[1:]}: {listed}."
@@ -165,8 +179,12 @@ def _results(outcome: Outcome) -> list[Html]:
             continue
         best, worst = next(iter(means)), next(reversed(means))
         text = f" has a mean test {score.title} of {score.text(means[best], 1)} on {dataset}"
-        if len(means) > 1:
-            text += f", the {_most(outcome)} of all methods; the {_most(outcome, best=False)} is "
+        firsts = len(_firsts(means))
+        if 1 < firsts == len(means):
+            text += ", as all methods have"
+        elif len(means) > 1:
+            shared = f", as {firsts - 1} other{'s have' if firsts > 2 else ' has'}" if firsts > 1 else ""
+            text += f", the {_most(outcome)} of all methods{shared}; the {_most(outcome, best=False)} is "
             text += score.text(means[worst], 1)
         found.append(tag("li", tag("code", best), f"{text}."))
     judged = outcome.controls

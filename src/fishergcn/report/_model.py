@@ -12,10 +12,15 @@ import numpy as np
 from fishergcn._base.text import duration
 from fishergcn.drawing import Html, tag
 from fishergcn.execution import chosen_config
+from fishergcn.graph import target_words
 from fishergcn.report import _model_choice as choice
 from fishergcn.report import _model_classes as classes
+from fishergcn.report import _model_task as others
+from fishergcn.report import _model_trust as trust
 from fishergcn.report._assessment import Subject, read_subject, wilson
+from fishergcn.report._certificates import certificates
 from fishergcn.report._model_graph import graph_section, has_derivatives, uncertain_nodes
+from fishergcn.report._model_why import why
 from fishergcn.report._page import Section, command, entries, in_short, in_words, local_link, named_digest, write_page
 from fishergcn.report._sections import geometry
 from fishergcn.studies import on_nodes
@@ -30,6 +35,7 @@ _FILES = {
     "runs.json": "all runs from which it was chosen",
     "graph.npz": "the graph",
     "geometry.json": "how it responds to changes of the graph",
+    "certificates.json": "which predictions no graph nearby can change",
 }
 
 
@@ -40,26 +46,37 @@ def report_model(folder: Path) -> Path:
 
 def write_model_page(subject: Subject) -> Path:
     """Write the page of a model that has been read."""
+    by_class = subject.model.graph.targets is None
     sections = [
-        _headline(subject),
+        _headline(subject) if by_class else others.headline(subject),
         choice.candidates(subject.model.selection, "How it was chosen: does the graph help?"),
         choice.members(subject),
-        classes.by_class(subject),
-        classes.confusions(subject),
-        classes.calibrated(subject),
-        uncertain_nodes(subject),
+        *(_of_classes(subject) if by_class else others.sections(subject)),
         graph_section(subject),
         choice.runs(subject),
         geometry(subject.folder),
+        certificates(subject.folder),
         _files(subject),
         _protocol(subject),
     ]
     record, graph = subject.model.record, subject.model.graph
-    lead = (
-        f"A trained model for the {graph.num_nodes:,} nodes, {graph.num_links:,} links and "
-        f"{subject.model.num_classes} classes of {record.dataset}."
-    )
+    things = f"{subject.model.num_classes} classes" if by_class else target_words(graph)
+    size = f"{graph.num_nodes:,} nodes, {graph.num_links:,} links and {things}"
+    lead = f"A trained model for the {size} of {record.dataset}."
     return write_page(subject.folder, f"{record.method} on {record.dataset}", lead, sections)
+
+
+def _of_classes(subject: Subject) -> list[Section | None]:
+    """Return what is said of the predictions of classes."""
+    return [
+        classes.by_class(subject),
+        classes.confusions(subject),
+        classes.calibrated(subject),
+        trust.sets(subject),
+        trust.decisions(subject),
+        uncertain_nodes(subject),
+        why(subject),
+    ]
 
 
 def _headline(subject: Subject) -> Section:
@@ -73,6 +90,8 @@ def _headline(subject: Subject) -> Section:
 def decision(subject: Subject) -> list[str]:
     """Say whether to use the model, by the estimate of its choice or by the nodes that it is judged on, and why."""
     selection = subject.model.selection
+    if subject.model.graph.targets is not None:
+        return others.decision(subject)
     if selection is None or selection.useful is None:
         said = list(selection.sentences[:1]) if selection is not None else []
         return [*_judged(subject), *said]
@@ -125,13 +144,18 @@ def _accuracy(subject: Subject) -> str:
 def _files(subject: Subject) -> Section:
     """Links to predictions and model, and the commands that use them."""
     there = {name: words for name, words in _FILES.items() if os.path.isfile(subject.folder / name)}
+    if subject.model.graph.targets is not None:
+        there["predictions.csv"] = f"{subject.model.task.what} of every node"
     listed = [tag("li", local_link(name, name), f": {words}") for name, words in there.items()]
     place = shlex.quote(str(subject.folder))
-    code = f"import fishergcn\nmodel = fishergcn.load_model({str(subject.folder)!r})\nmodel.probabilities()"
+    call = "predict_interval(0.9)" if subject.model.graph.task == "regression" else "probabilities()"
+    code = f"import fishergcn\nmodel = fishergcn.load_model({str(subject.folder)!r})\nmodel.{call}"
     geometry = [
-        tag("p", "See which links a prediction depends on, and how the model responds to changes of its graph:"),
+        tag(
+            "p", "See which links a prediction depends on and, of one network, how it responds to changes of its graph:"
+        ),
         command(f"fishergcn geometry links {place} --node NODE"),
-        command(f"fishergcn geometry fisher {place} --keep"),
+        *([] if subject.model.facts() else [command(f"fishergcn geometry fisher {place} --keep")]),
     ]
     body = [
         tag("p", "Beside this page:"),
@@ -150,12 +174,15 @@ def _protocol(subject: Subject) -> Section:
     model, record = subject.model, subject.model.record
     sizes = model.split_sizes
     parts = f"{sizes['train']:,} training, {sizes['val']:,} validation and {sizes['test']:,} test nodes"
+    if model.graph.task == "regression":
+        parts += f"; {len(model.nodes_aside):,} set aside for intervals"
     usual = chosen_config(None, None)
     changed = {name: value for name, value in vars(model.config).items() if value != getattr(usual, name)}
+    aside = "" if model.aside is None else f"; {len(model.aside.nodes):,} nodes set aside for prediction sets"
     found: list[tuple[str, list[Html | str]]] = [
         ("Method", [record.method]),
         ("Data", [named_digest(record.dataset, record.graph_digest)]),
-        ("Split", [f"{record.split}: {parts}"]),
+        ("Split", [f"{record.split}: {parts}{aside}"]),
         ("Seed, epochs", [f"{record.seed}, {record.epochs}"]),
         ("Settings that differ from the defaults", [] if model.facts() else [in_words(changed) or "none"]),
         ("Trained on", [f"{record.device}, {duration(record.seconds)}"]),

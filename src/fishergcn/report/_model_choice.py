@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 
 from fishergcn.drawing import Chart, Html, Layer, Panel, Row, Series, draw_rows, looks, tag
 from fishergcn.execution import chosen_config
-from fishergcn.models import CALIBRATED, Selection
+from fishergcn.graph import Task as TaskName
+from fishergcn.models import Selection
 from fishergcn.report._assessment import Subject
-from fishergcn.report._page import Figure, Section, number, share, table
-from fishergcn.training import RunRecord, find_score
+from fishergcn.report._model_graph import has_derivatives
+from fishergcn.report._page import Figure, Section, number, table
+from fishergcn.training import RunRecord, Score, find_score, find_task
 
 _CAPTION = (
     "Expected {title} on nodes without a label, measured on labeled nodes that were set aside, with 95% intervals. "
@@ -21,14 +23,21 @@ _MODEL = (
     "The first row is this model, chosen anew without the nodes that judge: the best candidate looks better than it "
     "is, since luck helped to choose it. "
 )
-_LINE = "The dashed line is what always answering the most frequent class gives. "
-USE = "This model can be used: it is clearly better than always answering the most frequent class."
+_LINE = "The dashed line is what {always} gives. "
 _CURVES = (
     "Training values are measured with dropout and any perturbation on, validation values with both off. Drag over a "
     "chart, or use the buttons, to zoom."
 )
 _MOST_RUNS = 200
 _LINKS = ("The links ", "Warning: the links")
+
+
+def usable(task: TaskName) -> str:
+    """Say that a model can be used, since it beats what a model of its task must."""
+    return f"This model can be used: it is clearly better than {find_task(task).constant}."
+
+
+USE = usable("classification")
 
 
 def about_links(subject: Subject) -> list[str]:
@@ -53,7 +62,9 @@ def candidates_figure(selection: Selection | None) -> Figure | None:
         text += f"\n95% interval {score.text(each.low)} to {score.text(each.high)}" if each.low <= each.high else ""
         rows.append(Row(each.said, each.value, each.low, each.high, own[each.name], size=5, hollow=not each.share,
                         tip=text))  # fmt: skip
-    x, line = f"expected {selection.title} ({score.direction})", _LINE if math.isfinite(selection.majority) else ""
+    x, line = f"expected {selection.title} ({score.direction})", ""
+    if math.isfinite(selection.majority):
+        line = _LINE.format(always=find_task(selection.task).constant)
     chart = draw_rows(f"Expected {selection.title} of the candidates", {"": rows}, "headline", x=x, score=score.name,
                       least=0.1 if score.percent else 1e-9, beside=selection.majority)  # fmt: skip
     model = _MODEL if math.isfinite(selection.value) else ""
@@ -75,17 +86,18 @@ def _table(selection: Selection) -> Html:
     rows = []
     for each, (_, words, *cells) in zip(selection.ranked(), texts, strict=True):
         values = (each.value, each.low, each.cross_entropy, each.runs, each.seconds, each.share)
-        known = dict(zip((selection.title, *_NUMBERS), values, strict=True))
+        known = dict(zip((selection.title, "95% interval", selection.loss_title, *_NUMBERS), values, strict=True))
         rows.append([
             tag("th", tag("span", own[each.name].swatch, each.name, class_="name"), scope="row"),
-            tag("td", words, tag("br"), tag("small", settings_in_words(each.settings)), class_="wrap"),
             *(number(text, known[head], "main" * (head == selection.title))
               for head, text in zip(heads[2:], cells, strict=True)),
+            tag("td", words, tag("br"), tag("small", settings_in_words(each.settings)), class_="wrap"),
         ])  # fmt: skip
-    return table("Candidates", (*heads[:2], *(f"#{each}" for each in heads[2:])), rows)
+    # The scores first, which a narrow screen then shows.
+    return table("Candidates", (heads[0], *(f"#{each}" for each in heads[2:]), heads[1]), rows)
 
 
-_NUMBERS = ("95% interval", CALIBRATED, "runs", "seconds", "share")
+_NUMBERS = ("runs", "seconds", "share")
 
 
 def members(subject: Subject) -> Section | None:
@@ -93,22 +105,27 @@ def members(subject: Subject) -> Section | None:
     found, usual = subject.model.facts(), chosen_config(None, None).to_dict()
     if not found:
         return None
-    rows = []
+    rows, heated = [], subject.model.graph.task != "regression"
     for each in found:
         own = {name: value for name, value in each.config.to_dict().items() if value != usual[name]}
         rows.append([
             each.record.method,
             number(f"{each.share:.0%}", each.share, "main"),
-            number(f"{each.temperature:.2f}", each.temperature),
+            *([number(f"{each.temperature:.2f}", each.temperature)] if heated else []),
             number(str(each.record.epochs), each.record.epochs),
             tag("td", settings_in_words(own) or "defaults", class_="wrap"),
         ])  # fmt: skip
+    what = "probabilities" if heated else "numbers"
+    heated = heated and any(each.temperature != 1.0 for each in found)
+    links = "" if has_derivatives(subject.model) else ", the links that a prediction depends on,"
+    heats = "Each one's logits are divided by its temperature first, the best on the validation nodes. "
     words = (
-        f"This model is the mean of the probabilities of {len(found)} models, by their shares. Each one's logits are "
-        "divided by its temperature first, the best on the validation nodes. Learning curves, the links that a "
-        "prediction depends on, and geometry are of single networks: they are not on this page."
+        f"This model is the mean of the {what} of {len(found)} models, by their "
+        f"shares. {heats * heated}Learning curves{links} and geometry are of single networks: they are not on this "
+        "page."
     )
-    heads = ("method", "#share", "#temperature", "#epochs", "settings that differ from the defaults")
+    heads = ("method", "#share", *(("#temperature",) if heated else ()), "#epochs",
+             "settings that differ from the defaults")  # fmt: skip
     return Section("members", "What the ensemble is made of", [tag("p", words), table("Members", heads, rows)])
 
 
@@ -135,7 +152,8 @@ def runs(subject: Subject) -> Section | None:
     """The learning curves of the run, and the runs from which it was chosen."""
     record = subject.model.record
     same = [each for each in subject.runs if each.identity == record.identity]
-    chart = _draw_curves(same[0].curves if same else {})
+    score = find_score(subject.model.task.score)
+    chart = _draw_curves(same[0].curves if same else {}, score)
     body: list[Html | Figure] = []
     if chart.panels:
         body.append(Figure("Learning curves", _CURVES, [chart]))
@@ -144,28 +162,37 @@ def runs(subject: Subject) -> Section | None:
         more = f" The first {_MOST_RUNS} of {len(subject.runs):,} are listed." if len(subject.runs) > _MOST_RUNS else ""
         title, tested = (
             find_score(subject.model.chosen_by).title,
-            any(math.isfinite(each.test_accuracy) for each in shown),
+            any(math.isfinite(each.test_loss) for each in shown),
         )
         words = (
             f"Chosen from {len(subject.runs)} runs by validation {title}{'; test scores are not used' * tested}.{more}"
         )
-        heads = ("run", "split", "#seed", "#validation %", "#test %", "#epochs", "status")
-        rows = [_run(place, each, each.identity == record.identity) for place, each in enumerate(shown, start=1)]
+        heads = ("run", "split", "#seed", *_parts(score), "#epochs", "status")
+        rows = [_run(place, each, each.identity == record.identity, score) for place, each in enumerate(shown, start=1)]
         body += [tag("h3", "All runs"), tag("p", words), table("Runs", heads, rows)]
     return Section("training", "How training went", body) if body else None
 
 
-def _run(place: int, record: RunRecord, chosen: bool) -> Sequence[str]:
+def _parts(score: Score) -> tuple[str, str]:
+    """Return the heads of a score on validation and test nodes; accuracy goes without saying."""
+    if score.name == "accuracy":
+        return "#validation %", "#test %"
+    return f"#validation {score.head}", f"#test {score.head}"
+
+
+def _run(place: int, record: RunRecord, chosen: bool, score: Score) -> Sequence[str]:
     head = tag("th", f"{place} (chosen)" if chosen else str(place), scope="row", data_value=place)
-    return [head, record.split, number(str(record.seed), record.seed), share(record.val_accuracy),
-            share(record.test_accuracy), number(str(record.epochs), record.epochs), record.status]  # fmt: skip
+    values = (getattr(record, f"{part}_{score.name}") for part in ("val", "test"))
+    return [head, record.split, number(str(record.seed), record.seed),
+            *(number(score.number(value, missing="–"), value) for value in values),
+            number(str(record.epochs), record.epochs), record.status]  # fmt: skip
 
 
-def _draw_curves(curves: dict[str, list[float]]) -> Chart:
+def _draw_curves(curves: dict[str, list[float]], score: Score) -> Chart:
     names = {"training": "train", "validation": "val"}
     own = dict(zip(names, looks(["fishergcn", "gcn-t-x5"]).values(), strict=True))
     panels = []
-    for key, percent in (("loss", ""), ("accuracy", "y")):
+    for key, percent in (("loss", ""), (score.name, "y" * score.percent)):
         found = {name: curves.get(f"{part}_{key}", []) for name, part in names.items()}
         layers = [
             Layer("line", series=name, x=range(1, len(values) + 1), y=values)
@@ -173,6 +200,7 @@ def _draw_curves(curves: dict[str, list[float]]) -> Chart:
             if values
         ]
         if layers:
-            panels.append(Panel(key.capitalize(), "epoch", "", layers, percent=percent))
+            title = "Loss" if key == "loss" else f"{score.title[0].upper()}{score.title[1:]}"
+            panels.append(Panel(title, "epoch", "", layers, percent=percent))
     series = [Series(name, look) for name, look in own.items()]
     return Chart("curves", "Learning curves", panels, series, switches=True, zoom=True, readout=True)

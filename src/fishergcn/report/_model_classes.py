@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from fishergcn.drawing import Chart, Html, Layer, Panel, Row, draw_rows, tag
@@ -54,14 +55,17 @@ def in_words(subject: Subject) -> list[str]:
     if len(known) > _MOST_NAMED:
         others = []
     said = ", ".join(f"{_found(each)} of {name}" for name, each in (best, *others))
+    alone = ", its worst class" if all(each.recall > one.recall for name, each in known if name != worst) else ""
     return [
-        f"Of the {subject.words} of each class it finds {said} and {_found(one)} of {worst}, its worst class"
+        f"Of the {subject.words} of each class it finds {said} and {_found(one)} of {worst}{alone}"
         + (f" ({one.found:,} of {one.nodes:,})." if one.nodes >= _FEW else ".")
     ]
 
 
 def _found(scores: ClassScores) -> str:
-    return f"{scores.recall:.0%}" if scores.nodes >= _FEW else f"{scores.found} of the {scores.nodes}"
+    if scores.nodes >= _FEW:
+        return f"{scores.recall:.0%}"
+    return f"all {scores.nodes}" if scores.found == scores.nodes > 1 else f"{scores.found} of the {scores.nodes}"
 
 
 def by_class(subject: Subject) -> Section | None:
@@ -79,10 +83,7 @@ def by_class(subject: Subject) -> Section | None:
     weakest = [(name, one) for name, one in zip(subject.model.class_names, subject.scores, strict=True) if one.nodes]
     body: list[Html | Figure] = []
     if len(weakest) > 1:
-        name, one = min(weakest, key=lambda each: each[1].recall)
-        best, other = max(weakest, key=lambda each: each[1].recall)
-        body = [tag("p", f"Easiest: {best} ({other.recall:.0%} of its {subject.words} found). "
-                         f"Hardest: {name} ({one.recall:.0%}).")]  # fmt: skip
+        body = [tag("p", _ends(weakest, subject.words))]
     figure = class_figure(subject, "classes-chart") if subject.model.selection is not None else None
     caption = (
         "“Found” is the share of a class's nodes that are predicted as such (recall), “precision” the share of such "
@@ -90,6 +91,21 @@ def by_class(subject: Subject) -> Section | None:
     )
     body += [*([figure] if figure else []), table("Classes", heads, rows), tag("p", caption, class_="caption")]
     return Section("classes", "Accuracy by class", body)
+
+
+def _ends(known: Sequence[tuple[str, ClassScores]], words: str) -> str:
+    """Say which classes are found best and worst."""
+    shares = [one.recall for _, one in known]
+    low, high = min(shares), max(shares)
+    if low == high:
+        return f"Of each class the same share of its {words} is found: {high:.0%}."
+    easy, hard = (_some([name for name, one in known if one.recall == end]) for end in (high, low))
+    return f"Easiest: {easy} ({high:.0%} of the {words} found). Hardest: {hard} ({low:.0%})."
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more
 
 
 def confusions(subject: Subject) -> Section | None:
@@ -139,6 +155,10 @@ def calibrated(subject: Subject) -> Section | None:
         f"Expected calibration error (ECE): {100 * error:.1f}%. On average the model states a probability of "
         f"{{stated:.1%}} and is right for {{correct:.1%}} of the {len(subject.judged):,} {subject.words}: {{side}}."
     ).format(**_sureness(subject, error, by_chance(bins)))
+    chosen = subject.model.calibration
+    if chosen.name != "none":
+        _, before = calibration(subject.model.probabilities(raw=True)[subject.judged], subject.labels)
+        text += f" Without calibration the error would be {100 * before:.1f}%."
     rows = [
         [
             tag("th", f"{each.stated:.1%}", scope="row", data_value=each.stated),
@@ -149,6 +169,7 @@ def calibrated(subject: Subject) -> Section | None:
     ]
     body: list[Html | Figure] = [
         tag("p", text, id="ece"),
+        tag("p", chosen.words),
         Figure("Calibration", _CALIBRATION.format(bins=BINS), [_draw_calibration(bins, subject)]),
         table("Calibration", ("stated probability", "#right %", "#nodes"), rows),
     ]

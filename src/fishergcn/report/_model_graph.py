@@ -9,7 +9,7 @@ import numpy as np
 
 from fishergcn.drawing import Chart, Html, draw_bars, draw_links, tag
 from fishergcn.errors import InputError
-from fishergcn.geometry.extrinsic import NodeLinks, node_links
+from fishergcn.geometry.extrinsic import NodeLinks, check_links, node_links
 from fishergcn.models import TrainedModel
 from fishergcn.report._assessment import GraphFacts, Subject, least_certain, wilson
 from fishergcn.report._captions import LINKS
@@ -31,8 +31,10 @@ def graph_section(subject: Subject) -> Section:
         (f"{graph.num_links:,}", "links"),
         (f"{facts.degrees.mean():.1f}", f"neighbors on average (median {np.median(facts.degrees):g})"),
         (f"{len(facts.sizes):,}", "components" if len(facts.sizes) > 1 else "component"),
-        ("–" if math.isnan(facts.homophily) else f"{facts.homophily:.0%}", "of links join nodes of one class"),
     ]
+    if graph.targets is None:
+        share = "–" if math.isnan(facts.homophily) else f"{facts.homophily:.0%}"
+        cards.append((share, "of links join nodes of one class"))
     body = [tag("ul", *(tag("li", tag("b", value), tag("span", words)) for value, words in cards), class_="cards")]
     body += [tag("p", each) for each in _sentences(facts, graph.num_nodes)]
     figures = [Figure("Degrees", _DEGREES, [_draw_degrees(facts)])] if facts.degrees.any() else []
@@ -82,9 +84,9 @@ def _draw_degrees(facts: GraphFacts) -> Chart:
 
 
 def has_derivatives(model: TrainedModel) -> bool:
-    """Say whether there is one network that reads the links, by a symmetric matrix."""
+    """Say whether predictions have a derivative in the links: of one network, or of all members of an ensemble."""
     try:
-        model.check_network(links=True, symmetric=True)
+        check_links(model)
     except InputError:
         return False
     return True
@@ -102,7 +104,10 @@ def uncertain_nodes(subject: Subject) -> Section:
     if has_derivatives(model):
         found = {node: node_links(model, node) for node in looked.tolist()}
     elif model.facts():
-        why = "The links that a prediction depends on are those of one network, and an ensemble has several."
+        why = (
+            "A member of the ensemble has no derivative in the links, so none are listed; fishergcn explain computes "
+            "anew without each link of a node."
+        )
     else:
         why = f"A model of method {model.method.name} has no derivative in the links, so none are listed."
     labels = model.graph.labels

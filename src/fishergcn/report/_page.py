@@ -90,7 +90,7 @@ def write_page(folder: Path, title: str, lead: str, sections: Iterable[Section |
     run = [tag("script", Html(each)) for each in scripts]
     body = tag("body", header, tag("main", *map(_section, parts)), footer, data, *run)
     page = folder / "report.html"
-    write_text(page, f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n")
+    write_text(page, f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n", inside=folder)
     return page
 
 

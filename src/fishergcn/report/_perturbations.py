@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from scipy import special
+
 from fishergcn.drawing import Chart, draw_panels, looks, tag
 from fishergcn.report import _captions as captions
 from fishergcn.report._outcome import Outcome
 from fishergcn.report._page import Figure, Section
 from fishergcn.studies import Cell, Estimate, paired_difference
 from fishergcn.training import Score, parse_method
+
+_MANY = 20  # cells from which on the number of tests is counted
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,9 @@ def _against_mean(outcome: Outcome, cell: Cell) -> Estimate | None:
     if mean is None or mean not in outcome.runs:
         return None
     ours, theirs = (outcome.values(cell.dataset, each.name) for each in (cell, mean))
-    return paired_difference(ours, theirs, bounds=outcome.score.bounds)[0] if ours.keys() & theirs.keys() else None
+    if not ours.keys() & theirs.keys():
+        return None
+    return paired_difference(ours, theirs, bounds=outcome.score.bounds, crossed=outcome.plan.crossed)[0]
 
 
 def perturbations(judged: Sequence[Judged]) -> Section:
@@ -129,16 +136,59 @@ def verdict(judged: Sequence[Judged]) -> str:
     if not both:
         return "Noise was not compared with the mean of its graphs."
     up, _ = _sides(judged)
+    better = [each for each in judged if each.noisy and each.above(each.control)]
+    if not gained and (missing := sum(each.mean is None for each in better)):
+        return (
+            f"Of {len(both)} perturbed cells whose mean was run, none is {up} both its control and its mean; of the "
+            f"{len(better)} {up} their control, the mean was not run for {missing}."
+        )
     if not gained:
         return f"Noise gains nothing: of {len(both)} perturbed cells none is {up} both its control and its mean."
-    return (
+    text = (
         f"Of {len(both)} perturbed cells {len(gained)} are {up} both their control and their mean: {_listed(gained)}."
+    )
+    noisy = [each for each in judged if each.noisy]
+    if (left := _remaining(noisy)) is None:
+        return text
+    strict, kept = (sum(each in found for each in gained) for found in left)
+    return (
+        f"{text} With all tests against the control counted, {strict} of these {len(gained)} remain by Bonferroni's "
+        f"bound and {kept} by Benjamini and Hochberg's."
     )
 
 
 def _sides(judged: Sequence[Judged]) -> tuple[str, str]:
     """Return on which side of zero what is better lies, and on which what is worse."""
     return ("above", "below") if judged[0].score.better == "high" else ("below", "above")
+
+
+def _remaining(noisy: Sequence[Judged]) -> tuple[list[Judged], list[Judged]] | None:
+    """Return which cells are better than their control when all tests are counted, at a level of 5% together.
+
+    By Bonferroni's bound, and by Benjamini and Hochberg's; None where there are few tests.
+    """
+    found = [each for each in noisy if each.control.standard_error > 0]
+    if len(found) < _MANY:
+        return None
+    sizes = np.array([abs(each.control.mean) / each.control.standard_error for each in found])
+    p_values = 2.0 * special.stdtr(np.array([each.control.degrees for each in found]), -sizes)
+    order = np.argsort(p_values)
+    passed = np.flatnonzero(p_values[order] <= 0.05 * np.arange(1, len(order) + 1) / len(order))
+    kept = set(order[: passed[-1] + 1].tolist()) if len(passed) else set()
+    gained = [(number, each) for number, each in enumerate(found) if each.above(each.control)]
+    strict = [each for number, each in gained if p_values[number] <= 0.05 / len(found)]
+    return strict, [each for number, each in gained if number in kept]
+
+
+def _many(noisy: Sequence[Judged], up: str) -> str:
+    """Say how many cells are better than their control when all tests are counted."""
+    if (left := _remaining(noisy)) is None:
+        return ""
+    tests = sum(each.control.standard_error > 0 for each in noisy)
+    return (
+        f"With all {tests} tests counted, {len(left[0])} of those {up} remain by Bonferroni's bound and "
+        f"{len(left[1])} by Benjamini and Hochberg's. "
+    )
 
 
 def paragraph(judged: Sequence[Judged]) -> str:
@@ -154,9 +204,9 @@ def paragraph(judged: Sequence[Judged]) -> str:
     chance = 0.025 * len(noisy)
     text = (
         f"{verdict(judged)} The 95% interval lies {up} the control in {len(above)} of {len(noisy)} perturbed "
-        f"cells and {down} it in {len(below)}; without any effect about {chance:.0f} would be on each side. The best "
-        f"is {_named(best)} with {_interval(best)}{score.unit} of {score.title}, the worst {_named(worst)} with "
-        f"{_interval(worst)}."
+        f"cells and {down} it in {len(below)}; without any effect about {chance:.0f} would be on each side. "
+        f"{_many(noisy, up)}The best is {_named(best)} with {_interval(best)}{score.unit} of {score.title}, the worst "
+        f"{_named(worst)} with {_interval(worst)}."
     )
     compared = [(each, each.mean) for each in noisy if each.mean is not None]
     if compared:

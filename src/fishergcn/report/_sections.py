@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fishergcn._base.files import without_links
 from fishergcn._base.text import duration
 from fishergcn.drawing import (
     Chart,
@@ -230,6 +231,7 @@ def geometry(folder: Path) -> Section | None:
     """Draw what ``fishergcn geometry fisher MODEL --keep`` kept of the models in a folder, or of itself."""
     body = []
     for path in sorted([*folder.glob("geometry.json"), *folder.glob("*/geometry.json")]):
+        without_links(path, folder)
         record = GeometryRecord.load(path)
         stem = "geometry-" + ("" if path.parent == folder else f"{slug(path.parent.name)}-")
         fisher, links = draw_fisher(record, f"{stem}fisher"), draw_links(record.links, f"{stem}links")

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
+from fishergcn._base.files import refuse_links
 from fishergcn.drawing import Html, Row, draw_rows, looks, tag
 from fishergcn.errors import DataFileError
 from fishergcn.models import CALIBRATED, Selection
-from fishergcn.report._model_choice import USE, candidates, candidates_figure
+from fishergcn.report._model_choice import candidates, candidates_figure, usable
 from fishergcn.report._page import (
     Figure,
     Section,
@@ -24,7 +25,7 @@ from fishergcn.report._page import (
     write_page,
 )
 from fishergcn.studies import load_selection, open_runs
-from fishergcn.training import RunRecord, Score, find_score
+from fishergcn.training import RunRecord, Score, find_score, main_score
 
 # The stages in their order, with what each is for. What has another name, such as a larger network that is tried
 # where a smaller one was the best, comes between.
@@ -48,12 +49,12 @@ _ONE_RUN = "Marks are single runs, measured on their validation nodes."
 def report_stages(folder: Path) -> Path:
     """Write the page of a choice, finished or not."""
     selection = load_selection(folder)
-    score = find_score("accuracy" if selection is None else selection.score)
     stages = {name: _read(folder / name) for name in _stages(folder)}
     if not any(cells for cells in stages.values()):
         raise DataFileError(f"{folder} holds a search without a finished run, so there is nothing to report.")
     records = [each for cells in stages.values() for some in cells.values() for each in some]
     dataset = records[0].dataset
+    score = main_score(records[0]) if selection is None else find_score(selection.score)
     sections = [
         _headline(selection, stages, score),
         candidates(selection, "How the model was chosen"),
@@ -71,6 +72,7 @@ Cells = dict[str, list[RunRecord]]
 def _stages(folder: Path) -> list[str]:
     """Return the names of the studies in a folder, in the order of the stages."""
     there = [path.parent.name for path in folder.glob("*/runs.sqlite") if path.is_file()]
+    refuse_links(folder, *there)
     names = [*_FIRST, "", *_LAST]
     return sorted(there, key=lambda name: (names.index(_known(name)), name))
 
@@ -89,7 +91,7 @@ def _read(folder: Path) -> Cells:
 
 def _headline(selection: Selection | None, stages: dict[str, Cells], score: Score) -> Section:
     if selection is not None:
-        said = [USE, *selection.sentences[:1]] if selection.useful else selection.sentences[:2]
+        said = [usable(selection.task), *selection.sentences[:1]] if selection.useful else selection.sentences[:2]
         return in_short(said, candidates_figure(selection))
     last = next(cells for cells in reversed(stages.values()) if cells)
     means = {name: _mean(_scores(records, score)) for name, records in last.items()}
@@ -123,12 +125,17 @@ def _figure(title: str, name: str, cells: Cells, score: Score) -> Figure:
     return Figure(title, _RUNS if any(len(row.runs) > 1 for row in rows) else _ONE_RUN, [chart])
 
 
+def _cost(score: Score) -> tuple[str, str]:
+    """Return what a stage also shows, as records and as people call it."""
+    return ("val_rmse", "RMSE") if score.fits("regression") else ("val_cross_entropy", CALIBRATED)
+
+
 def _stage(place: int, name: str, cells: Cells, score: Score) -> Section:
-    heads = ("candidate", "method", "#runs", f"#validation {score.head}", f"#{CALIBRATED}", "#seconds", "status")
+    heads = ("candidate", "method", "#runs", f"#validation {score.head}", f"#{_cost(score)[1]}", "#seconds", "status")
     rows: list[list[Html | str]] = []
     for cell, records in cells.items():
         values = _scores(records, score)
-        losses = [each.extra.get("val_calibrated_cross_entropy", math.nan) for each in records]
+        losses = [each.extra.get("val_calibrated_cross_entropy", getattr(each, _cost(score)[0])) for each in records]
         loss = _mean([each for each in losses if math.isfinite(each)])
         failed = len(records) - len(values)
         seconds = sum(each.seconds for each in records)

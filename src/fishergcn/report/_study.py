@@ -30,8 +30,8 @@ def report_study(folder: Path, score: str = "accuracy") -> Path:
     found += [parts.geometry(folder), parts.failures(outcome), parts.protocol(outcome)]
     sections = [section for section in found if section is not None]
     _write_figures(folder / "figures", sections)
-    write_text(folder / "tables.csv", csv)
-    write_text(folder / "tables.md", markdown)
+    write_text(folder / "tables.csv", csv, inside=folder)
+    write_text(folder / "tables.md", markdown, inside=folder)
     return write_page(folder, outcome.plan.title, _lead(outcome), sections)
 
 
@@ -49,12 +49,12 @@ def _write_figures(folder: Path, sections: list[Section]) -> None:
     known: dict[str, int] = {}
     for figure in (each for section in sections for each in section.figures):
         for chart in figure.charts if figure.files is None else figure.files:
-            make_folder(folder)
+            make_folder(folder, inside=folder.parent)
             known[chart.name] = known.get(chart.name, 0) + 1
             name = chart.name if known[chart.name] == 1 else f"{chart.name}-{known[chart.name]}"
             for suffix in (".svg", ".png"):
-                chart.save(folder / f"{name}{suffix}")
-            write_text(folder / f"{name}.csv", chart.data)
+                chart.save(folder / f"{name}{suffix}", inside=folder.parent)
+            write_text(folder / f"{name}.csv", chart.data, inside=folder.parent)
 
 
 def _lead(outcome: Outcome) -> str:

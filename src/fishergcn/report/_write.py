@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from fishergcn._base.files import refuse_links
 from fishergcn.errors import DataFileError, InputError
+from fishergcn.report._graph_results import report_graphs
 from fishergcn.report._model import report_model
 from fishergcn.report._models import report_models
 from fishergcn.report._search import report_tuning
@@ -15,7 +17,8 @@ from fishergcn.training import find_score
 
 _ACCEPTED = (
     "a model or of several (fishergcn train --out), of a search (fishergcn tune, or the OUT-search folder of fishergcn "
-    "train), or of a study (fishergcn reproduce, compare or robustness, and archives of them)"
+    "train), of a study (fishergcn reproduce, compare or robustness, and archives of them), or of results on many "
+    "graphs (fishergcn graphs ... --out)"
 )
 
 
@@ -33,7 +36,9 @@ def write_report(folder: str | os.PathLike[str], *, score: str | None = None) ->
       :func:`fishergcn.fit` kept its runs;
     - a study: a reproduction, a comparison, a robustness study, or an archive of one. Beside the page it has
       ``tables.md``, ``tables.csv``, and every figure as SVG and PNG, with its data as CSV, in ``figures/``. It comes
-      from records alone: no data set is loaded and nothing is computed anew but statistics.
+      from records alone: no data set is loaded and nothing is computed anew but statistics;
+    - many graphs (``fishergcn graphs … --out``): a map and a tree of them, a time line with marked changes and the
+      nodes and links behind these, and tables.
 
     What ``fishergcn geometry fisher MODEL --keep`` kept of models in the folder or in its sub-folders is drawn too.
     Each file is written wholly or not at all; equal input gives equal files.
@@ -72,6 +77,8 @@ def write_report(folder: str | os.PathLike[str], *, score: str | None = None) ->
         raise InputError(
             f"score goes with the folder of a study, and {target} is none, got {find_score(score).name!r}."
         )
+    if _has(target, "graphs.json"):
+        return report_graphs(target)
     if _has(target, "model.json"):
         return report_model(target)
     if _has(target, "choice.json"):
@@ -92,5 +99,6 @@ def _inside(folder: Path, name: str) -> list[Path]:
     for pattern in (name, f"*/{name}", f"*/*/{name}"):
         found = sorted(path.parent for path in folder.glob(pattern) if os.path.isfile(path))
         if found:
+            refuse_links(folder, *(str(each.relative_to(folder)) for each in found))
             return found
     return []

@@ -135,6 +135,7 @@
 
   function draw(chart, panel, state, width) {
     const longest = d3.max(panel.rows ?? [], (text) => text.length) ?? 0, narrow = width < NARROW || longest > LONG_NAME;
+    const title = (panel.x ?? "").length * 7 > width ? panel.x.replace("percentage points, ", "") : panel.x;
     const whole = extentOf(panel), log = panel.log?.includes("x");
     const zoomed = state.window[0] > 0 || state.window[1] < 1;
     const domain = zoomed ? windowed(whole, state.window, log) : panel.xDomain;
@@ -174,14 +175,14 @@
     const ticks = panel.xTicks && !zoomed ? panel.xTicks : log ? logTicks(domain ?? whole, width)
       : counted(panel) ? d3.ticks(...(domain ?? whole), most).filter(Number.isInteger) : null;
     if (ticks) marks.push(Plot.axisX(ticks, { text: ticks.map((value, i) => panel.xLabels?.[i] ?? shown.x?.(value) ?? round(value)),
-      label: panel.x || null, labelAnchor: "center", labelArrow: "none", labelOffset: 38 }));
+      label: title || null, labelAnchor: "center", labelArrow: "none", labelOffset: 38 }));
     const svg = Plot.plot({
       width: panel.bare ? side : width,
       height: panel.bare ? side : rowed ? panel.rows.length * rowHeight + 62 : panel.height,
       marginLeft: panel.bare ? 20 : rowed ? (narrow ? 6 : Math.max(60, longest * 7.2 + 14)) : 52,
       marginRight: panel.bare ? 20 : 16, marginTop: panel.bare ? 20 : rowed ? 12 : 24, marginBottom: panel.bare ? 20 : 42,
       style: { background: "transparent", color: "inherit", fontFamily: "inherit", fontSize: "13px", overflow: "visible" },
-      x: panel.bare ? { axis: null } : { type: log ? "log" : "linear", domain, insetLeft: rowed ? 8 : 0, insetRight: rowed ? 8 : 0, label: panel.x || null, labelAnchor: "center", labelArrow: "none",
+      x: panel.bare ? { axis: null } : { type: log ? "log" : "linear", domain, insetLeft: rowed ? 8 : 0, insetRight: rowed ? 8 : 0, label: title || null, labelAnchor: "center", labelArrow: "none",
         labelOffset: 38, ticks: most, tickFormat: shown.x, grid: rowed, ...(ticks ? { axis: null } : {}) },
       y: panel.bare ? { axis: null } : rowed
         ? { domain: [panel.rows.length - 0.5, -0.5], label: null, ticks: narrow ? [] : d3.range(panel.rows.length),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import scipy.linalg
@@ -18,14 +18,21 @@ def trace_samples(
     M is symmetric; f is applied to vectors of estimates θ of its eigenvalues, ascending, which lie within its spectrum;
     ``steps`` is the length of each Lanczos run. The ``probes`` samples are independent; their mean estimates the trace.
     """
+    rules = gauss_rules(matrix, probes=probes, steps=steps, seed=seed)
+    return np.array([matrix.shape[0] * (weights @ function(nodes)) for nodes, weights in rules])
+
+
+def gauss_rules(matrix: CSRArray, *, probes: int, steps: int, seed: int) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Yield nodes θ and weights τ of a Gauss rule for each random sign vector z: estimates of the density of states.
+
+    Σ τ_k p(θ_k) = zᵀ p(M) z / n for polynomials p of degree below 2·steps, the expectation of which is tr p(M) / n. A
+    rule with fewer than ``steps`` nodes is exact for z: its Krylov space has ended.
+    """
     generator = np.random.default_rng(seed)
     n = matrix.shape[0]
-    samples = np.empty(probes)
-    for probe in range(probes):
+    for _ in range(probes):
         signs = generator.choice(np.array([-1.0, 1.0]), size=n)
-        nodes, weights = _gauss_rule(matrix, signs / np.sqrt(n), min(steps, n))
-        samples[probe] = n * (weights @ function(nodes))
-    return samples
+        yield _gauss_rule(matrix, signs / np.sqrt(n), min(steps, n))
 
 
 def _gauss_rule(matrix: CSRArray, start: FloatArray, steps: int) -> tuple[FloatArray, FloatArray]:

@@ -9,9 +9,9 @@ are there to learn from; :func:`masks` are several splits that came with the dat
 from __future__ import annotations
 
 from fishergcn.splits._names import Rule, choose, named, parse, usual_rule
-from fishergcn.splits._protocols import held_out, masks, per_class, public, shuffled
+from fishergcn.splits._protocols import held_out, masks, per_class, public, set_aside, shuffled
 from fishergcn.splits._split import Split
 
 __all__ = ["Split", "held_out", "masks", "parse", "per_class", "public", "shuffled"]
 
-SHARED = ("Rule", "choose", "named", "usual_rule")
+SHARED = ("Rule", "choose", "named", "set_aside", "usual_rule")

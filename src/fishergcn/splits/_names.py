@@ -136,7 +136,7 @@ def _default(graph: Graph) -> Split:
     held = held_out(graph)
     warn(
         f"{len(held.val)} of {len(held.train) + len(held.val)} labeled nodes are held out for validation "
-        "(20% of each class, at least one where it has two).",
+        + ("(20%)." if graph.targets is not None else "(20% of each class, at least one where it has two)."),
         Notice,
     )
     labels = graph.labels if graph.labels is not None else np.empty(0, dtype=np.int64)

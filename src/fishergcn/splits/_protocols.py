@@ -9,6 +9,7 @@ import numpy as np
 from fishergcn._base.checks import check_integer
 from fishergcn._base.types import IntArray
 from fishergcn.errors import InputError
+from fishergcn.graph import strata
 from fishergcn.splits._split import PARTS, Split
 
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ def per_class(graph: Graph, train: int = 20, val: int = 30, *, seed: int = 0) ->
     train = check_integer("train", train, minimum=1)
     val = check_integer("val", val, minimum=0)
     seed = check_integer("seed", seed, minimum=0, maximum=_MAX_SEED)
+    if graph.targets is not None:
+        raise InputError(f"A split per class needs classes, and the task is {graph.task!r}; use splits.held_out.")
     if graph.labels is None or graph.num_classes == 0:
         raise InputError(f"A split per class needs labels, and graph {graph.name or 'given'!r} has none.")
     generator = np.random.default_rng(seed)
@@ -100,7 +103,8 @@ def held_out(graph: Graph, percent: int = 20, *, seed: int = 0) -> Split:
     """Learn from all labeled nodes but ``percent`` of every class, which validate; none are for testing.
 
     A class keeps at least one training node, and with two members or more gives at least one away: a class
-    with a single member is learned but not validated.
+    with a single member is learned but not validated. Of several labels a node the rarest one counts as its class, and
+    numbers are all of one class.
 
     Parameters
     ----------
@@ -120,12 +124,13 @@ def held_out(graph: Graph, percent: int = 20, *, seed: int = 0) -> Split:
     """
     percent = check_integer("percent", percent, minimum=1, maximum=99)
     seed = check_integer("seed", seed, minimum=0, maximum=_MAX_SEED)
-    if graph.labels is None or graph.labels.max() < 0:
+    groups = strata(graph)
+    if groups.max() < 0:
         raise InputError(f"Holding out nodes needs labels, and graph {graph.name or 'given'!r} has none.")
     generator = np.random.default_rng(seed)
     train, val = [], []
-    for label in range(graph.num_classes):
-        members = generator.permutation(np.flatnonzero(graph.labels == label))
+    for label in range(int(groups.max()) + 1):
+        members = generator.permutation(np.flatnonzero(groups == label))
         wanted = (members.size * percent + 50) // 100
         count = min(max(wanted, 1), max(members.size - 1, 0))
         val.append(members[:count])
@@ -134,6 +139,27 @@ def held_out(graph: Graph, percent: int = 20, *, seed: int = 0) -> Split:
     if held.size == 0:
         raise InputError("Holding out validation nodes needs a class with two labeled nodes or more; each has one.")
     return Split(f"held-out:{percent}%:{seed}", np.sort(np.concatenate(train)), held, np.empty(0, dtype=np.int64))
+
+
+def set_aside(graph: Graph, split: Split, percent: int = 20, least: int = 20) -> Split:
+    """Take nodes out of training and validation of a split, so that they are in no part: for intervals of predictions.
+
+    ``percent`` of them at random; at least ``least``, which is enough for a coverage of 0.95, but no more than a third.
+    Nodes of known target that are in no part already count.
+    """
+    labeled = np.concatenate([split.train, split.val])
+    free = strata(graph) >= 0
+    free[np.concatenate([labeled, split.test])] = False
+    wanted = max(min(least, len(labeled) // 3), len(labeled) * percent // 100) - int(free.sum())
+    if wanted <= 0:
+        return split
+    of_val = max(min(round(wanted * len(split.val) / len(labeled)), len(split.val) - 2), 0)
+    rng, kept = (
+        np.random.default_rng(2019),
+        {"train": len(split.train) - (wanted - of_val), "val": len(split.val) - of_val},
+    )
+    parts = {part: np.sort(rng.permutation(getattr(split, part))[: max(count, 1)]) for part, count in kept.items()}
+    return Split(split.name, parts["train"], parts["val"], split.test, split.node_weight)
 
 
 def masks(graph: Graph) -> list[Split]:

@@ -24,6 +24,7 @@ from fishergcn.studies._preset import Preset, Published, available_presets, load
 from fishergcn.studies._resampling import (
     Estimate,
     cluster_bootstrap,
+    crossed_error,
     estimate,
     estimate_groups,
     interval_source,
@@ -38,6 +39,8 @@ from fishergcn.studies._statistics import SPLITS_TO_JUDGE, CellSummary, Comparis
 from fishergcn.studies._store import DATABASE, RunStore, open_runs
 from fishergcn.studies._tuned import Trial, Tuning, load_tuning, write_tuning
 from fishergcn.studies._tuning import PAPER_GRID, tune
+from fishergcn.studies._verify import in_words
+from fishergcn.studies._verify import verify as verify_folder
 
 __all__ = [
     "CANDIDATES", "PREPARATIONS", "Cell", "Plan", "Runs", "compare", "export", "fit", "load_preset", "load_tuning",
@@ -49,7 +52,8 @@ SHARED = (
     "ATTACKS", "ATTACK_SCORES", "DATABASE", "PAPER_GRID", "SPLITS_TO_JUDGE", "UNITS", "Band", "CellSummary",
     "Comparison", "Equivalence", "Estimate", "Honest", "ModelsCompared", "OtherChoiceError", "Preset", "Published",
     "RunStore", "Trial", "Tuning", "available_presets", "cluster_bootstrap", "compare_models", "control_equivalence",
-    "equivalence", "estimate", "estimate_groups", "forget_choice", "interval_source", "join", "load_selection",
-    "on_nodes", "scores_of", "student", "title_of", "tuning_cost", "units_of", "write_data_table",
+    "crossed_error", "equivalence", "estimate", "estimate_groups", "forget_choice", "in_words",
+    "interval_source", "join", "load_selection",
+    "on_nodes", "scores_of", "student", "title_of", "tuning_cost", "units_of", "verify_folder", "write_data_table",
     "write_tuning",
 )  # fmt: skip

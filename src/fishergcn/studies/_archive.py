@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from fishergcn._base.checks import check_choice, check_integer
-from fishergcn._base.files import atomic_path, make_folder, write_text
+from fishergcn._base.files import atomic_path, changed_folder, read_bytes, refuse_links, write_text
 from fishergcn._base.foreign import from_spreadsheet
 from fishergcn._base.json import parse_json
 from fishergcn._base.npz import read_arrays
@@ -30,6 +30,8 @@ from fishergcn.studies._plan import Cell, Plan
 from fishergcn.studies._runs import CURVES, Band, KnownRuns, Runs
 from fishergcn.training import RunRecord, score_fields
 
+_FILES = ("plan.json", "runs.csv", "curves.npz", "curves.csv")
+_LARGEST_PLAN = 64 << 20
 FORMAT = 4  # 1 and 2, of version 0.1, have fewer facts and columns, and 3 five scores; all are read
 Curves = Literal["mean", "none", "all"]
 _RUN_COLUMNS = ("dataset", "cell", "split", "seed", "status", "epochs"), ("seconds", "made", "shape", "extra")
@@ -65,7 +67,7 @@ def write_archive(folder: str | Path, runs: Runs, *, curves: Curves = "mean", ep
     check_choice("curves", curves, get_args(Curves))
     epochs = check_integer("epochs", epochs, minimum=1)
     folder = Path(folder)
-    make_folder(folder)
+    refuse_links(folder, *_FILES)
     made: dict[str, int] = {}  # device and versions, as JSON, numbered
     found = [
         (cell, dataclasses.replace(record, curves={})) for cell in runs.plan.cells for record in runs.of_cell(cell)
@@ -73,18 +75,18 @@ def write_archive(folder: str | Path, runs: Runs, *, curves: Curves = "mean", ep
     known = {name for _, record in found for name in record.scores}
     scores = [*filter(known.__contains__, score_fields()), *sorted(known.difference(score_fields()))]
     lines = [_line(cell, record, scores, made) for cell, record in found]
-    write_text(folder / "runs.csv", csv_text((*_RUN_COLUMNS[0], *scores, *_RUN_COLUMNS[1]), lines))
     places = [json.loads(text) for text in made]
-    for name in ("curves.csv", "curves.npz"):
-        (folder / name).unlink(missing_ok=True)  # of an earlier archive
-    if curves != "none":
-        write_text(folder / "curves.csv", csv_text(_CURVE_COLUMNS, list(_band_lines(runs, epochs))))
-    if curves == "all":
-        with atomic_path(folder / "curves.npz") as temporary:
-            np.savez_compressed(temporary, allow_pickle=False, **dict(_all_curves(runs)))
-    # Last, since an archive is there when its plan is.
     more = {"facts": dict(runs.facts), "format": FORMAT, "made": places}
-    write_text(folder / "plan.json", _json(runs.plan.to_dict() | more))
+    with changed_folder(folder) as new:
+        write_text(new / "runs.csv", csv_text((*_RUN_COLUMNS[0], *scores, *_RUN_COLUMNS[1]), lines))
+        for name in ("curves.csv", "curves.npz"):
+            (new / name).unlink(missing_ok=True)  # of an earlier archive
+        if curves != "none":
+            write_text(new / "curves.csv", csv_text(_CURVE_COLUMNS, list(_band_lines(runs, epochs))))
+        if curves == "all":
+            with atomic_path(new / "curves.npz") as temporary:
+                np.savez_compressed(temporary, allow_pickle=False, **dict(_all_curves(runs)))
+        write_text(new / "plan.json", _json(runs.plan.to_dict() | more))
 
 
 def _json(values: Mapping[str, Any]) -> str:
@@ -157,8 +159,9 @@ class Archive(KnownRuns):
 def read_archive(folder: str | Path) -> Archive:
     """Read what :func:`write_archive` wrote."""
     folder = Path(folder)
+    refuse_links(folder, *_FILES)
     try:
-        values = parse_json((folder / "plan.json").read_text(encoding="utf-8"))
+        values = parse_json(read_bytes(folder / "plan.json", limit=_LARGEST_PLAN))
         if (version := values.get("format")) not in range(1, FORMAT + 1):
             raise DataFileError(
                 f"{folder} has archive format {version}, and fishergcn {__version__} reads up to {FORMAT}: it "
@@ -183,6 +186,8 @@ def read_archive(folder: str | Path) -> Archive:
 
 def _read_csv(path: Path, first: tuple[str, ...], last: tuple[str, ...] = ()) -> list[dict[str, str]]:
     """Read lines whose columns are ``first``, any scores, and ``last``, of which the oldest archives lack ``extra``."""
+    if path.exists() and not path.is_file():  # a pipe would have us wait for ever
+        raise DataFileError(f"{path} is not a file.")
     with path.open(newline="", encoding="utf-8") as stream:
         reader = csv.DictReader(stream, strict=True)
         found = tuple(reader.fieldnames or ())

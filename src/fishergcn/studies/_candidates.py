@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +23,8 @@ class Recipe:
     """A candidate: a method with settings of its own.
 
     ``prepared``: it takes the preparation of the features that suits networks of its kind; otherwise ``settings`` say
-    all. ``after`` names the candidate that must be the best so far before this one, which is larger, is tried.
+    all. ``after`` names the candidate that must be the best so far before this one, which is larger, is tried; another
+    one after the same candidate may be the best, too.
     """
 
     name: str
@@ -53,12 +56,19 @@ def full_name(key: Key) -> str:
     return ": ".join(each for each in key if each)
 
 
-def _deep(layers: int, **settings: Any) -> dict[str, Any]:
-    return {"hidden": (128,) * (layers - 1), "own_weights": True, "norm": "layer", "scaling": "none", **settings}
+def _deep(layers: int, width: int = 128, **settings: Any) -> dict[str, Any]:
+    return {"hidden": (width,) * (layers - 1), "own_weights": True, "norm": "layer", "scaling": "none", **settings}
 
 
 _SHAPE = ("hidden", "own_weights", "norm", "links_as_features")  # of the network
-_LONG = {"dropout": 0.2, "learning_rate": 0.003, "weight_decay": 5e-5, "max_epochs": 600, "patience": 80}
+_SLOW: dict[str, Any] = {"learning_rate": 0.002, "max_epochs": 1000, "patience": 200}
+_LONG: dict[str, Any] = {
+    "dropout": 0.2,
+    "learning_rate": 0.003,
+    "weight_decay": 5e-5,
+    "max_epochs": 600,
+    "patience": 80,
+}
 #: Among what ``fit`` chooses, cheapest first. What never won on any graph is not here: more samples, residual layers,
 #: consistency without links.
 CANDIDATES: tuple[Recipe, ...] = (
@@ -76,9 +86,8 @@ CANDIDATES: tuple[Recipe, ...] = (
     Recipe("gcn, links", "gcn", {"links_as_features": True}),
     Recipe("gcn, 3 layers", "gcn", _deep(3, weight_decay=5e-4), prepared=False),
     Recipe("gcn, 5 layers", "gcn", _deep(5, **_LONG), prepared=False, after="gcn, 3 layers"),
-    # It may do nothing for a hundred epochs before it begins to learn.
-    Recipe("gcn, 9 layers", "gcn", _deep(9, **_LONG | {"max_epochs": 800, "patience": 120}), prepared=False,
-           after="gcn, 5 layers"),
+    # It may do nothing for a hundred epochs before it begins to learn; with larger steps it may never begin.
+    Recipe("gcn, 9 layers", "gcn", _deep(9, 64, **_LONG | _SLOW), prepared=False, after="gcn, 3 layers"),
 )  # fmt: skip
 #: The settings among which ``fit`` chooses for each kind of network, the usual ones first: how features are scaled,
 #: whether layers have a bias, and the weight decay. Rows divided by their sum have small entries: they admit little.
@@ -91,13 +100,21 @@ PREPARATIONS: tuple[Mapping[str, Any], ...] = (
 )
 
 
-def recipes_of(methods: Sequence[str] | None, fixed: Mapping[str, Any]) -> tuple[Recipe, ...]:
-    """Return the usual candidates, or one for each of some methods; settings that are fixed are not chosen."""
+def recipes_of(methods: Sequence[str] | None, fixed: Mapping[str, Any], *, by_row: bool = True) -> tuple[Recipe, ...]:
+    """Return the usual candidates, or one for each of some methods; settings that are fixed are not chosen.
+
+    Where features cannot be divided by the sums of rows, candidates that do so take them as they are, but for one that
+    is there already.
+    """
     if methods is not None:
         names = dict.fromkeys(parse_method(name).name for name in methods)
         return tuple(Recipe(name, name) for name in names)
     found: dict[str, Recipe] = {}
     for each in CANDIDATES:
+        if not by_row and each.settings.get("scaling") == "rows":
+            if parse_method(each.method).solved:
+                continue
+            each = dataclasses.replace(each, settings={**each.settings, "scaling": "none"})
         settled = {name: _plain(fixed.get(name, value)) for name, value in each.settings.items()}
         # A network that is fixed to something else would be another one, which is there already.
         if all(settled[name] == _plain(each.settings[name]) for name in _SHAPE if name in settled):
@@ -125,11 +142,17 @@ def scalings_of(graph: Graph) -> tuple[Scaling, ...]:
 
 
 def preparations_of(graph: Graph, fixed: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the preparations to try on a graph, with the settings that are fixed."""
-    known = scalings_of(graph)
+    """Return the preparations to try on a graph, with the settings that are fixed.
+
+    For numbers each is tried without dropout first: that of few features draws numbers to their mean, as a ridge does
+    that does not weaken with more nodes.
+    """
+    known, dropouts = scalings_of(graph), [dict[str, Any]()]
+    if graph.task == "regression" and "dropout" not in fixed:
+        dropouts.insert(0, {"dropout": 0.0})
     found: list[dict[str, Any]] = []
-    for each in PREPARATIONS:
-        settled = {name: fixed.get(name, value) for name, value in each.items()}
+    for each, more in itertools.product(PREPARATIONS, dropouts):
+        settled = {name: fixed.get(name, value) for name, value in each.items()} | more
         if each["scaling"] in known and settled not in found:
             found.append(settled)
     return found
@@ -138,8 +161,8 @@ def preparations_of(graph: Graph, fixed: Mapping[str, Any]) -> list[dict[str, An
 def words_for(preparation: Mapping[str, Any]) -> str:
     """Return a preparation in a few words, which tell it from the others in tables."""
     features = {"rows": "features by row", "none": "raw features", "columns": "standardized features"}
-    bias = "" if preparation["bias"] else ", no bias"
-    return f"{features[preparation['scaling']]}, weight decay {preparation['weight_decay']:g}{bias}"
+    left_out = f"{'' if preparation['bias'] else ', no bias'}{', no dropout' if 'dropout' in preparation else ''}"
+    return f"{features[preparation['scaling']]}, weight decay {preparation['weight_decay']:g}{left_out}"
 
 
 _NAMES = {"gcn": "graph convolutions", "linear": "linear, over two steps", "mlp": "features alone",
@@ -158,7 +181,7 @@ def words_of(recipe: Recipe) -> str:
     if method.solved and recipe.settings.get("scaling") == "rows":
         said.append("features by row")
     if recipe.settings.get("links_as_features"):
-        said.append("who the neighbors are")
+        said[0] = f"{said[0].removesuffix(' alone')} and who the neighbors are"
     if hidden := recipe.settings.get("hidden", ()):
         said += [f"{len(hidden) + 1} layers"] if len(hidden) > 1 else []
     if recipe.settings.get("own_weights"):

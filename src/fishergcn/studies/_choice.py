@@ -6,16 +6,20 @@ import contextlib
 import dataclasses
 import math
 import time
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import special
 
+from fishergcn._base.entries import FITS
+from fishergcn._base.files import make_folder, refuse_links
+from fishergcn._base.locks import folder_lock
 from fishergcn._base.memory import free_memory
-from fishergcn._base.types import AnyArray, FloatArray
+from fishergcn._base.text import duration
+from fishergcn._base.types import AnyArray, FloatArray, IntArray
 from fishergcn._kernels.threads import many_rows
 from fishergcn.errors import InputError
 from fishergcn.execution import Executor, Listener, choose_executor
@@ -26,7 +30,7 @@ from fishergcn.studies._candidates import Key, Recipe, full_name, preparations_o
 from fishergcn.studies._decisions import Clock, Decisions
 from fishergcn.studies._ensembles import Judged, Shares, choose
 from fishergcn.studies._inner import inner_splits
-from fishergcn.studies._last import Trained, final_model, refitted
+from fishergcn.studies._last import Trained, TrainingFailedError, final_model, refitted
 from fishergcn.studies._outcome import Outcome
 from fishergcn.studies._plan import Cell, Plan
 from fishergcn.studies._planning import splits_digest
@@ -35,7 +39,9 @@ from fishergcn.training import (
     RunRecord,
     Score,
     Sizes,
+    Task,
     TrainConfig,
+    find_task,
     held_bytes,
     parse_method,
     temperature_of,
@@ -51,6 +57,14 @@ _FINALISTS = 5
 _MOST_FINALS = 4.0  # how much more work than all candidates the best two may be on a second inner split
 _MOST_ENTRIES = 2e8  # of a high-order matrix: 2.4 GB
 _RARE = 0.7  # the share of the most frequent class from which on classes are also weighed
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Leave out of inner splits what they lack: it is said of the split itself, once."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"split '.* inner \d+' has no training node")
+        yield
 
 
 @dataclasses.dataclass(eq=False)
@@ -71,6 +85,8 @@ class Choice:
     score: Score
     ensembles: bool = True
     refit: bool = False
+    coverage: float | None = None
+    aside: IntArray | None = None  # nodes for prediction sets, in no part of the split
 
     def __post_init__(self) -> None:
         graph, split = self.graph, self.split
@@ -80,28 +96,67 @@ class Choice:
         self.clock = Clock(graph, split, self.device, self.workers, self.limit)
         count = int(np.clip(math.ceil(_ENOUGH / max(len(split.val) // 2, 1)), _FEWEST, _MOST))
         self.splits = inner_splits(graph, split, count)
-        arguments = [self.general.to_dict(), dict(self.fixed), [each.name for each in self.recipes], self.seed]
-        options = [self.limit, self.score.name, self.ensembles, self.refit]
-        self.decisions = Decisions(self.folder, graph, split, [*arguments, *options])
         self.left_out: dict[str, str] = {}
         self.records: dict[Key, dict[str, RunRecord]] = {}  # by split
         self.outputs: dict[tuple[Key, str], dict[str, AnyArray]] = {}
         self.recipe = {each.name: each for each in self.recipes}
+        self._works: dict[Key, float] = {}
+        self._entries: dict[object, float] = {}  # of each matrix
+
+    @property
+    def task(self) -> Task:
+        """What is predicted of a node."""
+        return find_task(self.graph.task)
+
+    @property
+    def cost(self) -> str:
+        """The score on validation nodes that candidates are compared by, whatever the choice is by."""
+        return f"val_{self.task.cost}"
 
     def made(self) -> TrainedModel:
         """Go through the stages and return the model."""
         self._check_limit()
-        with contextlib.closing(self._executor):
-            self._try_candidates(self._try_preparations())
-            self._climb()
-            self._weigh_classes()
-            finalists, splits = self._try_finalists()
-            judged = self._judged(finalists, splits)
-            chosen, shares = choose(judged, ensembles=self.ensembles)
-            model = final_model(self, chosen, shares)
-        selection = self._selection(chosen, shares, judged, model)
-        self.decisions.end(selection)
+        make_folder(self.folder)
+        with folder_lock(self.folder):
+            self.decisions = self._decided()
+            with contextlib.closing(self._executor):
+                self._try_candidates(self._try_preparations())
+                self._climb()
+                self._weigh_classes()
+                finalists, splits = self._try_finalists()
+                judged = self._judged(finalists, splits)
+                judged, chosen, shares, model = self._trained(judged)
+            if self.aside is not None and self.coverage is not None:
+                model = model.set_aside(self.aside, self.coverage)
+            selection = self._selection(chosen, shares, judged, model)
+            self.decisions.end(selection)
         return dataclasses.replace(refitted(self, model) if self.refit else model, selection=selection)
+
+    def _decided(self) -> Decisions:
+        """Return what was decided before."""
+        arguments = [self.general.to_dict(), dict(self.fixed), [each.name for each in self.recipes], self.seed]
+        options = [self.limit, self.score.name, self.ensembles, self.refit]
+        return Decisions(self.folder, self.graph, self.split, [*arguments, *options])
+
+    def _trained(self, judged: Judged) -> tuple[Judged, str, Shares, TrainedModel]:
+        """Choose and train on the split itself; what comes to nothing there is left out, and the rest chosen from."""
+        every = len(judged.probabilities)
+        while True:
+            gone = every - len(judged.probabilities)
+            stage = f"final-without-{gone}" if gone else "final"
+            chosen, shares = choose(judged, ensembles=self.ensembles)
+            try:
+                return (
+                    judged,
+                    chosen,
+                    shares,
+                    final_model(self, chosen, shares, stage),
+                )
+            except TrainingFailedError as error:
+                rest = {name: each for name, each in judged.probabilities.items() if name not in error.names}
+                if not rest:
+                    raise
+                judged = dataclasses.replace(judged, probabilities=rest)
 
     @cached_property
     def _executor(self) -> Executor:
@@ -116,18 +171,23 @@ class Choice:
             **recipe.settings,
             **({"class_weight": "balanced"} if balanced else {}),
         }
-        watched = {} if self.score.name in ("accuracy", "cross_entropy", "loss") else {"score": self.score.name}
+        stopped_by_loss = self.graph.targets is not None or self.score.name in ("accuracy", "cross_entropy")
+        watched = {} if stopped_by_loss else {"score": self.score.name}
         known = self.general.to_dict() | own | watched | dict(self.fixed)
         return TrainConfig.from_dict(known)
 
     def work(self, key: Key) -> float:
         """Return the work of a run; inf where it would need more memory than there is."""
+        if key not in self._works:
+            self._works[key] = self._work(key)
+        return self._works[key]
+
+    def _work(self, key: Key) -> float:
         method, config = parse_method(self._recipe(key).method), self.config(key)
         if self.split.node_weight is not None and not method.trained:
             self.left_out[key[0]] = "it trains no network, which the weights of nodes are for"
             return math.inf
-        sizes = Sizes.of(self.graph, method, config, [self.split])
-        free = None if self.clock.gpu else free_memory()
+        sizes, free = self._sizes(key), None if self.clock.gpu else free_memory()
         if sizes.entries > _MOST_ENTRIES and method.high_order:
             size = sizes.entries * 12 / 2**30
             self.left_out[key[0]] = (
@@ -138,6 +198,29 @@ class Choice:
             self.left_out[key[0]] = "it would not fit in memory"
             return math.inf
         return work_of(sizes, method, config)
+
+    def _sizes(self, key: Key) -> Sizes:
+        method, config = parse_method(self._recipe(key).method), self.config(key)
+        matrix = method.matrix.key(config)
+        found = Sizes.of(self.graph, method, config, [self.split], entries=self._entries.get(matrix))
+        self._entries[matrix] = found.entries
+        return found
+
+    def _longest_first(self, keys: Sequence[Key]) -> list[Key]:
+        """Return candidates in the order in which cores are seldom idle: no long one is left alone at the end.
+
+        Before them comes one for each core that needs no high-order matrix, which takes its time to be made.
+        """
+
+        def length(key: Key) -> float:
+            method, config, sizes = parse_method(self._recipe(key).method), self.config(key), self._sizes(key)
+            if config.scaling == "columns":  # which leaves no zeros
+                sizes = dataclasses.replace(sizes, stored=sizes.nodes * sizes.features)
+            return work_of(sizes, method, config)
+
+        found = sorted(keys, key=length, reverse=True)
+        ready = [key for key in found if not parse_method(self._recipe(key).method).high_order][: self.clock.cores]
+        return [*ready, *(key for key in found if key not in ready)]
 
     def _recipe(self, key: Key) -> Recipe:
         return self.recipe[key[0].removesuffix(_BALANCED)]
@@ -206,9 +289,10 @@ class Choice:
         for each in self.recipes:
             if not each.after:
                 continue
-            key, leader = (each.name, ""), self._leaders(1)[0]
-            if leader[0] != each.after:
-                self.left_out.setdefault(each.name, f"{each.after} was not the best")
+            key, best = (each.name, ""), self._recipe(self._leaders(1)[0])
+            if each.after not in (best.name, best.after):
+                tried = each.after in {name for name, _ in self.records}
+                self.left_out.setdefault(each.name, f"{each.after} was not {'the best' if tried else 'tried'}")
             elif self.work(key) > 2 * _WORK:
                 self.left_out.setdefault(each.name, "it would be too much work on a graph of this size")
             else:
@@ -216,6 +300,8 @@ class Choice:
 
     def _weigh_classes(self) -> None:
         """Try the best network with classes that count the same, where a score asks for it and one class is common."""
+        if self.graph.labels is None:
+            return
         labels = np.asarray(self.graph.labels)[self.split.train]
         common = np.bincount(labels).max() / len(labels)
         if common < _RARE or self.score.name not in ("balanced_accuracy", "macro_f1") or "class_weight" in self.fixed:
@@ -266,7 +352,8 @@ class Choice:
         """Train what is missing of a stage, a study of its own, as far as there is time for it."""
         decided: tuple[Sequence[Key], dict[str, str]] = keys, {}
         if self.limit is not None:  # how fast the machine was is a decision too
-            decided = self.decisions.made(f"keys of {stage}", lambda: self._in_time(keys, splits, share))
+            make, fits = partial(self._in_time, keys, splits, share), partial(_are_keys, known=keys)
+            decided = self.decisions.made(f"keys of {stage}", make, fits)
         keys, self.left_out = [(name, words) for name, words in decided[0]], decided[1] | self.left_out
         if not keys:
             return {}
@@ -277,17 +364,18 @@ class Choice:
             title=f"choosing a model: {stage}",
             source="",
             notes=(),
-            cells=tuple(cells.values()),
+            cells=tuple(cells[key] for key in self._longest_first(keys)),
             splits=tuple(split.name for split in splits),
             seeds=tuple(seeds) or (self.seed,),
             digests={dataset: self.graph.digest, f"{dataset}, splits": splits_digest(splits)},
             graphs={dataset: self.graph},
             own_splits={dataset: tuple(splits)},
         )
+        refuse_links(self.folder, stage)
         place, began, found = self.folder / stage, time.monotonic(), dict[Key, list[Trained]]()
         weights = [each.name for each in splits] if kept else []
         options: dict[str, Any] = {"executor": self._executor, "listener": self.listener}
-        with run(plan, place, **options, keep_weights=weights, keep_outputs=True) as runs:
+        with _quiet(), run(plan, place, **options, keep_weights=weights, keep_outputs=True) as runs:
             for key, cell in cells.items():
                 for record in runs.of_cell(cell):
                     arrays: dict[str, AnyArray] = {}
@@ -307,9 +395,9 @@ class Choice:
     def _loss(self, key: Key) -> float:
         """Return the cross entropy of a candidate on validation nodes at the best temperature, on the first split."""
         record = self.records.get(key, {}).get(self.splits[0].name)
-        if record is None or record.status != "ok" or not math.isfinite(record.val_cross_entropy):
+        if record is None or record.status != "ok" or not math.isfinite(cost := getattr(record, self.cost)):
             return math.inf
-        found: float = record.extra.get("val_calibrated_cross_entropy", record.val_cross_entropy)
+        found: float = record.extra.get("val_calibrated_cross_entropy", cost)
         return found
 
     def _leaders(self, count: int) -> list[Key]:
@@ -322,16 +410,16 @@ class Choice:
 
     def _judged(self, keys: Sequence[Key], splits: Sequence[Split]) -> Judged:
         """Return what candidates say of nodes that they did not learn from, at the temperature of validation nodes."""
-        labels = np.asarray(self.graph.labels)
+        labels = self.task.known(self.graph)
         found: dict[str, list[FloatArray]] = {full_name(key): [] for key in keys}
         for key in keys:
             for split in splits:
                 arrays = self.outputs[key, split.name]
-                heat = temperature_of(arrays["outputs.val"], labels[split.val])
+                heat = temperature_of(arrays["outputs.val"], labels[split.val], self.task)
                 both = np.concatenate([arrays["outputs.val"], arrays["outputs.test"]])
-                found[full_name(key)].append(special.softmax(both.astype(np.float64) / heat, axis=1))
+                found[full_name(key)].append(self.task.answers(both, self.task.standard(labels, split.train), heat))
         known = [labels[np.concatenate([each.val, each.test])] for each in splits]
-        return Judged(found, known, [len(each.val) for each in splits], self.score)
+        return Judged(found, known, [len(each.val) for each in splits], self.score, self.task)
 
     def _selection(self, chosen: str, shares: Shares, judged: Judged, model: TrainedModel) -> Selection:
         names = {full_name(key): key for key in self.records}
@@ -358,7 +446,7 @@ class Choice:
         if needed[cheapest] > self.limit:
             raise InputError(
                 f"a time limit of {self.limit:g} s is too short for any network on this graph: {cheapest}, the "
-                f"cheapest, needs about {needed[cheapest]:.0f} s to be tried and trained."
+                f"cheapest, needs about {duration(1.1 * needed[cheapest])} to be tried and trained."
             )
 
     def _in_time(self, keys: Sequence[Key], splits: Sequence[Split], share: float) -> tuple[list[Key], dict[str, str]]:
@@ -377,7 +465,7 @@ class Choice:
                 spent += seconds * len(splits)
                 found.append(key)
             elif key[0] not in {name for name, _ in self.records}:
-                late[key[0]] = f"too little time was left; a run takes about {max(seconds, 1):.0f} s"
+                late[key[0]] = f"too little time was left; a run takes about {duration(seconds)}"
         return found, late
 
     def _splits_in_time(self, keys: Sequence[Key], count: int) -> int:
@@ -386,8 +474,19 @@ class Choice:
         once = sum(self._seconds(key) for key in keys) / self.clock.cores
         reserve = max(self._seconds(key) for key in keys) * 1.3
         return self.decisions.made(
-            "splits of finalists", lambda: int(np.clip((self.clock.left() - reserve) / max(once, 1e-9), 0, count))
+            "splits of finalists",
+            lambda: int(np.clip((self.clock.left() - reserve) / max(once, 1e-9), 0, count)),
+            lambda found: isinstance(found, int) and 0 <= found <= count,
         )
+
+
+def _are_keys(value: Any, known: Sequence[Key]) -> bool:
+    """Say whether a decision from a file is a list of known candidates, and reasons why others are left out."""
+    if not isinstance(value, list | tuple) or len(value) != 2 or not isinstance(value[0], list):
+        return False
+    return all(isinstance(each, list | tuple) and (*each,) in known for each in value[0]) and FITS["dict[str, str]"](
+        value[1]
+    )
 
 
 _BALANCED = ", balanced classes"

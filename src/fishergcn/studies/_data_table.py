@@ -36,12 +36,14 @@ def write_data_table(preset: Preset, folder: str | Path) -> list[dict[str, Any]]
     check_free(folder)
     rows = [row for facts in preset.facts for row in _rows(preset, facts)]
     make_folder(folder)
-    write_text(folder / f"{preset.name}.csv", csv_text(list(rows[0]), [list(row.values()) for row in rows]))
+    write_text(
+        folder / f"{preset.name}.csv", csv_text(list(rows[0]), [list(row.values()) for row in rows]), inside=folder
+    )
     head = ["data set", "quantity", "computed", "published"]
     shown = markdown_table(head, [list(row.values())[:4] for row in rows], right=(2, 3))
     lines = [f"# {markdown(preset.title)}", "", shown]
     notes = ["", f"Published: {markdown(preset.source)}.", *map(markdown, preset.notes), ""]
-    write_text(folder / f"{preset.name}.md", "\n".join(lines + notes))
+    write_text(folder / f"{preset.name}.md", "\n".join(lines + notes), inside=folder)
     return rows
 
 

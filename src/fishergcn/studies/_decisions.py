@@ -12,16 +12,21 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fishergcn._base.files import make_folder, read_bytes, write_text
+from fishergcn._base.entries import Entries
+from fishergcn._base.files import make_folder, names_inside, read_bytes, refuse_links, write_text
 from fishergcn._base.json import parse_json
-from fishergcn.errors import DataFileError
+from fishergcn._base.locks import LOCK
+from fishergcn._base.records import load_record
+from fishergcn.errors import DataFileError, InputError
 from fishergcn.execution import Part, cost_of, count_cores, find_device
 from fishergcn.graph import Graph
 from fishergcn.models import Selection
 from fishergcn.splits import Split
+from fishergcn.studies._folders import STUDY_FILES
 from fishergcn.studies._planning import splits_digest
 from fishergcn.training import TrainConfig, parse_method
 
@@ -37,6 +42,7 @@ def load_selection(folder: str | os.PathLike[str]) -> Selection | None:
     path = Path(folder, _FILE)
     if not os.path.isfile(path):
         raise DataFileError(f"{path} does not exist.")
+    refuse_links(folder, _FILE)
     try:
         found = parse_json(read_bytes(path, limit=_LIMIT))["decisions"].get(_OUTCOME)
         return None if found is None else Selection.from_dict(found)
@@ -52,11 +58,13 @@ class OtherChoiceError(DataFileError):
 
 def forget_choice(folder: Path) -> None:
     """Remove the folder of a choice with all its runs; one that holds anything else is refused."""
-    ours = (_FILE, "report.html")
-    for each in folder.iterdir():
-        known = each.name in ours if each.is_file() else each.is_dir() and (each / "runs.sqlite").is_file()
-        if each.is_symlink() or not known:
-            raise DataFileError(f"{folder} holds {each.name}, which is not part of a search: it is not removed.")
+    names = names_inside(folder)
+    refuse_links(folder, *names)
+    for name in sorted(names):
+        stage, _, inside = name.partition("/")
+        study = (folder / stage / "runs.sqlite").is_file() and STUDY_FILES.fullmatch(inside)
+        if not study and name not in (_FILE, LOCK, "report.html") and not (folder / name).is_dir():
+            raise DataFileError(f"{folder} holds {name}, which is not part of a search: it is not removed.")
     shutil.rmtree(folder)
 
 
@@ -68,33 +76,38 @@ class Decisions:
         text = json.dumps([graph.digest, splits_digest([split]), arguments], sort_keys=True)
         self._choice = hashlib.sha256(text.encode()).hexdigest()
         self._known: dict[str, Any] = {}
-        if self._path.exists():
-            found = parse_json(read_bytes(self._path, limit=_LIMIT))
-            if not isinstance(found, dict) or not isinstance(found.get("decisions"), dict):
-                raise DataFileError(f"{self._path} is damaged; delete {folder} to start over.")
-            if found.get("choice") != self._choice:
+        if os.path.lexists(self._path):
+            refuse_links(folder, _FILE)
+            try:
+                found = load_record(self._path, partial(Entries, what="a choice"), "a choice")
+                self._known = dict(found.table("decisions"))
+            except (DataFileError, InputError) as error:
+                raise DataFileError(f"{self._path} is damaged; delete {folder} to start over.") from error
+            if found.values.get("choice") != self._choice:
                 raise OtherChoiceError(
                     f"{folder} belongs to another model: the graph, the split or the settings differ; "
                     "use another folder or the same arguments."
                 )
-            self._known = found["decisions"]
 
     def end(self, selection: Selection) -> None:
         """Write down what came out, in place of what did before."""
         self._known[_OUTCOME] = selection.to_dict()
         self._write()
 
-    def made(self, name: str, make: Callable[[], Value]) -> Value:
-        """Return the decision of this name, and if there is none, make it and write it down."""
+    def made(self, name: str, make: Callable[[], Value], fits: Callable[[Any], bool]) -> Value:
+        """Return the decision of this name, if it ``fits``, and if there is none, make it and write it down."""
         if name not in self._known:
             self._known[name] = make()
             self._write()
+        elif not fits(self._known[name]):
+            raise DataFileError(f"{self._path} is damaged; delete {self._path.parent} to start over.")
         known: Value = self._known[name]
         return known
 
     def _write(self) -> None:
         make_folder(self._path.parent)
-        write_text(self._path, json.dumps({"choice": self._choice, "decisions": self._known}, indent=1) + "\n")
+        text = json.dumps({"choice": self._choice, "decisions": self._known}, indent=1) + "\n"
+        write_text(self._path, text, inside=self._path.parent)
 
 
 class Clock:

@@ -1,9 +1,12 @@
 """The choice between candidates and means of them, by nodes that no candidate has learned from or was stopped by.
 
-An ensemble is a mean of probabilities, p = Σ_k s_k p_k. Two kinds are tried: the mean of the k candidates with the
-least cross entropy, and greedy selection with replacement (Caruana et al., ICML 2004), which adds in each of 25 rounds
-the candidate that lowers the cross entropy of the mean most. An ensemble is one contender among the candidates: where
-it is compared with them, its members were chosen on the other inner splits.
+An ensemble is a mean of probabilities, p = Σ_k s_k p_k, or of numbers, with squared errors in place of the cross
+entropy. Two kinds are tried: the mean of the k candidates with the least cross entropy, and greedy selection with
+replacement (Caruana et al., ICML 2004), which adds in each of 25 rounds the candidate that lowers the cross entropy of
+the mean most; it needs enough validation nodes, since with few of them it follows their noise. An ensemble is one
+contender among the candidates: where it is compared with them, its members were chosen on the other inner splits. By a
+score that looks at the order of the nodes alone, such as ROC AUC, candidates are ordered by that score instead of the
+cross entropy, which also depends on how sure they are.
 """
 
 from __future__ import annotations
@@ -15,12 +18,12 @@ from typing import TypeAlias
 
 import numpy as np
 
-from fishergcn._base.types import FloatArray, IntArray
-from fishergcn.training import Score, score_of
+from fishergcn._base.types import AnyArray, FloatArray
+from fishergcn.training import Score, Task, find_task, score_of
 
 _ROUNDS = 25
 _MEANS = (3, 5)
-_LEAST = 1e-12  # of a probability, whose logarithm is taken
+_FEWEST_NODES = 100  # of an inner split, from which on members get shares of their own
 _FEWEST_SHARE = 0.05  # of a member; smaller ones cost a prediction and change nothing
 
 Shares: TypeAlias = "dict[str, float]"  # of each member, adding up to 1
@@ -36,22 +39,28 @@ class Judged:
     """
 
     probabilities: Mapping[str, Sequence[FloatArray]]
-    labels: Sequence[IntArray]
+    labels: Sequence[AnyArray]
     stopping: Sequence[int]
     score: Score
+    task: Task = find_task("classification")  # noqa: RUF009 (a task has no state)
 
     def without(self, split: int) -> Judged:
         """Leave out an inner split."""
         kept = [at for at in range(len(self.labels)) if at != split]
         some = {name: [each[at] for at in kept] for name, each in self.probabilities.items()}
-        return Judged(some, [self.labels[at] for at in kept], [self.stopping[at] for at in kept], self.score)
+        return Judged(some, [self.labels[at] for at in kept], [self.stopping[at] for at in kept], self.score, self.task)
 
     def aside(self, shares: Mapping[str, float], split: int) -> FloatArray:
-        """Return the probabilities of a mean on the nodes of an inner split that were set aside."""
-        return self.mixed(shares, split)[self.stopping[split] :]
+        """Return the probabilities of a mean on the nodes of an inner split that were set aside.
+
+        Where labels are said above a threshold, they are moved so that it is ½: the other nodes of the split choose it.
+        """
+        found, count = self.mixed(shares, split), self.stopping[split]
+        threshold = self.task.threshold(found[:count], self.labels[split][:count])
+        return self.task.moved(self.score.name, found[count:], threshold)
 
     @property
-    def labels_aside(self) -> list[IntArray]:
+    def labels_aside(self) -> list[AnyArray]:
         """The classes of the nodes that were set aside, inner split by inner split."""
         return [own[count:] for own, count in zip(self.labels, self.stopping, strict=True)]
 
@@ -61,16 +70,21 @@ class Judged:
         return total
 
     def values(self, shares: Mapping[str, float], split: int) -> tuple[float, float]:
-        """Return the score, such that higher is better, and the cross entropy of a mean on an inner split."""
+        """Return the score, such that higher is better, and the loss of a mean on an inner split.
+
+        The loss, of which less is better, is the cross entropy, or follows from the score if that ranks.
+        """
         found, labels = self.mixed(shares, split), self.labels[split]
-        right = found[np.arange(len(labels)), labels]
-        value = score_of(self.score, np.log(np.maximum(found, _LEAST)), labels)
-        return self.score.gain(value), float(-np.log(np.maximum(right, _LEAST)).mean())
+        threshold = self.task.threshold(found, labels)
+        value = self.score.gain(score_of(self.score, self.task.scored(found), labels, self.task, threshold))
+        if self.score.ranks and math.isfinite(value):
+            return value, -value
+        return value, _loss([self.task.evidence(found, labels)], self.task)
 
     def right(self, name: str) -> list[FloatArray]:
-        """Return the probability of the true class, inner split by inner split."""
+        """Return the probability of the true class, or what the cost of another task depends on, split by split."""
         found = zip(self.probabilities[name], self.labels, strict=True)
-        return [each[np.arange(len(own)), own] for each, own in found]
+        return [self.task.evidence(each, own) for each, own in found]
 
 
 def choose(judged: Judged, *, ensembles: bool = True) -> tuple[str, Shares]:
@@ -89,32 +103,33 @@ def choose(judged: Judged, *, ensembles: bool = True) -> tuple[str, Shares]:
 def kinds_of(judged: Judged) -> list[str]:
     """Return which ensembles there can be."""
     count = len(judged.probabilities)
-    means = [f"mean of the {number} best" for number in _MEANS if number <= count]
-    return [*means, "weighted mean"] if count > 1 else []
+    kinds = [f"mean of the {number} best" for number in _MEANS if number <= count]
+    enough = count > 1 and (max(map(len, judged.labels)) >= _FEWEST_NODES or not kinds)
+    return [*kinds, "weighted mean"] if enough else kinds
 
 
 def members(judged: Judged, kind: str) -> Shares:
     """Return the members of an ensemble, chosen on all inner splits."""
-    right = {name: judged.right(name) for name in judged.probabilities}
     if kind == "weighted mean":
-        return _greedy(right)
-    losses = {name: _loss(each) for name, each in right.items()}
+        return _greedy({name: judged.right(name) for name in judged.probabilities}, judged.task)
+    splits = range(len(judged.labels))
+    losses = {name: np.mean([judged.values({name: 1.0}, at)[1] for at in splits]) for name in judged.probabilities}
     number = int(kind.split()[3])
     best = sorted(losses, key=lambda name: losses[name])[:number]
     return dict.fromkeys(best, 1.0 / number)
 
 
-def _loss(right: Iterable[FloatArray]) -> float:
+def _loss(right: Iterable[FloatArray], task: Task) -> float:
     """Return the mean over inner splits of the cross entropy, from the probabilities of the true class."""
-    return float(np.mean([-np.log(np.maximum(each, _LEAST)).mean() for each in right]))
+    return float(np.mean([task.costs(each).mean() for each in right]))
 
 
-def _greedy(right: Mapping[str, Sequence[FloatArray]]) -> Shares:
+def _greedy(right: Mapping[str, Sequence[FloatArray]], task: Task) -> Shares:
     drawn = dict.fromkeys(right, 0)
     total = [np.zeros_like(each) for each in next(iter(right.values()))]
     for count in range(1, _ROUNDS + 1):
         losses = {
-            name: _loss((old + new) / count for old, new in zip(total, each, strict=True))
+            name: _loss(((old + new) / count for old, new in zip(total, each, strict=True)), task)
             for name, each in right.items()
         }
         best = min(losses, key=lambda name: losses[name])
@@ -125,11 +140,18 @@ def _greedy(right: Mapping[str, Sequence[FloatArray]]) -> Shares:
 
 
 def best_of(values: Mapping[str, Sequence[tuple[float, float]]]) -> str:
-    """Return the contender with the least cross entropy among those whose score may be the best.
+    """Return the contender with the least loss among those whose score may be the best.
 
     Its mean score is within one standard error of the best, of the difference, paired split by split. Cross entropy
-    sees smaller differences than most scores; of equal ones the first is taken.
+    sees smaller differences than most scores; of equal ones the first is taken. Where a score is not defined on an
+    inner split, for lack of a class, that split is left out.
     """
+    splits = range(min(map(len, values.values())))
+    defined = [at for at in splits if all(math.isfinite(each[at][0]) for each in values.values())]
+    if defined:
+        values = {name: [each[at] for at in defined] for name, each in values.items()}
+    else:
+        values = {name: [(0.0, loss) for _, loss in each] for name, each in values.items()}
     means = {name: float(np.mean([value for value, _ in each])) for name, each in values.items()}
     best = max(means, key=lambda name: means[name])
     staying = []

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from scipy import special
 
 from fishergcn._base.checks import check_real
-from fishergcn.studies._resampling import TIE, Estimate, estimate_groups, student, units_of
+from fishergcn.studies._resampling import TIE, Estimate, estimate_groups, units_of
 from fishergcn.studies._runs import Runs
 from fishergcn.studies._statistics import scores_of
 from fishergcn.training import find_score, parse_method, titled
@@ -28,6 +28,7 @@ class Equivalence:
     Two one-sided t tests (TOST) at the level α = 0.05: with the standard error s of d over G groups, a true difference
     of Δ or more, in either direction, is rejected if (Δ - abs(d)) / s is above the quantile 1 - α of Student's
     distribution with G - 1 degrees of freedom. That is so for every Δ above ``margin`` = abs(d) + t(1 - α, G - 1) s.
+    Where seeds are crossed with splits, s and the degrees of freedom are those of :func:`crossed_error`.
 
     ``difference`` is d with its interval; its groups are the splits (or, where a data set has one split, the seeds) of
     each data set: methods that share a split share its luck. ``comparisons`` is how many pairs of a cell and its
@@ -45,7 +46,7 @@ class Equivalence:
         room = check_real("margin", margin, minimum=0.0) - abs(self.difference.mean)
         if self.error == 0:  # all groups have the same difference
             return 0.0 if room > 0 else 0.5 if room == 0 else 1.0
-        return float(special.stdtr(self.difference.groups - 1, -room / self.error))
+        return float(special.stdtr(self.difference.degrees, -room / self.error))
 
     @property
     def sentence(self) -> str:
@@ -76,11 +77,11 @@ def equivalence(
     unit: str,
     comparisons: int = 1,
     metric: str = "test_accuracy",
+    seeds: Sequence[Hashable] | None = None,
 ) -> Equivalence:
     """Summarize differences, each with the group that it belongs to, and test them for equivalence to zero."""
-    found = estimate_groups(differences, groups, unit)
-    error, _, _ = student(differences, groups)
-    quantile = float(special.stdtrit(max(found.groups - 1, 1), 1 - LEVEL))
+    found = estimate_groups(differences, groups, unit, seeds=seeds)
+    error, quantile = found.standard_error, float(special.stdtrit(found.degrees, 1 - LEVEL))
     return Equivalence(found, comparisons, error, abs(found.mean) + quantile * error, metric)
 
 
@@ -92,6 +93,7 @@ def control_equivalence(runs: Runs, metric: str = "test_accuracy") -> Equivalenc
     plan = runs.plan
     differences: list[float] = []
     groups: list[Hashable] = []
+    seeds: list[Hashable] = []
     units: dict[str, None] = {}
     comparisons = 0
     for cell in plan.cells:
@@ -104,6 +106,10 @@ def control_equivalence(runs: Runs, metric: str = "test_accuracy") -> Equivalenc
                 unit, places = units_of(shared)
                 differences += shared.values()
                 groups += [(cell.dataset, place) for place in places]
+                seeds += [(cell.dataset, seed) for _, seed in shared]
                 units[unit] = None
                 comparisons += 1
-    return equivalence(differences, groups, " and ".join(units), comparisons, metric) if differences else None
+    if not differences:
+        return None
+    crossed = seeds if plan.crossed and "seeds" not in units else None
+    return equivalence(differences, groups, " and ".join(units), comparisons, metric, crossed)

@@ -1,17 +1,21 @@
-"""Folders: what one holds, as far as one of our commands made it, and a lock that ends with the process."""
+"""Folders: what one holds, as far as one of our commands made it."""
 
 from __future__ import annotations
 
-import contextlib
 import os
+import re
 import shlex
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from fishergcn.errors import DataFileError
 
 _OURS = ("runs.sqlite", "plan.json")
+#: All files in the folder of a study or an archive of one, as paths within it.
+STUDY_FILES = re.compile(
+    r"runs\.(sqlite(-wal|-shm|-journal)?|lock|csv)|plan\.json|curves\.(csv|npz)|tables\.(csv|md)|report\.html"
+    r"|figures/[^/]+\.(svg|png|csv)|weights/\d+-\d+\.npz"
+)
 
 
 def no_runs(folder: Path) -> DataFileError:
@@ -61,44 +65,3 @@ def _contents(folder: Path) -> Iterator[tuple[str, str, bool]]:
 
 def _has(folder: Path, name: str) -> bool:
     return os.path.isfile(folder / name)  # unlike Path.is_file, no exception for any path
-
-
-@contextlib.contextmanager
-def folder_lock(folder: Path) -> Iterator[None]:
-    """Hold ``folder/runs.lock``, or raise at once with the process id of the one that holds it."""
-    path = folder / "runs.lock"
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise DataFileError(f"cannot write to {folder}: {error.strerror}.") from error
-    try:
-        if not _try_lock(descriptor):
-            holder = os.pread(descriptor, 32, 1).decode("ascii", "replace").strip() if os.name == "posix" else ""
-            raise DataFileError(
-                f"another runner (process {holder or 'unknown'}) is using {folder}; wait for it or stop it."
-            )
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, f" {os.getpid()}\n".encode())
-        yield
-    finally:
-        os.close(descriptor)
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _try_lock(descriptor: int) -> bool:
-        try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-else:
-    import fcntl
-
-    def _try_lock(descriptor: int) -> bool:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        return True

@@ -8,7 +8,7 @@ import numpy as np
 
 from fishergcn._base.types import IntArray
 from fishergcn.errors import InputError
-from fishergcn.graph import Graph
+from fishergcn.graph import Graph, strata
 from fishergcn.splits import Split
 
 _FEWEST_LINKS = 30  # between nodes of known class, below which their homophily says nothing
@@ -21,8 +21,8 @@ def inner_splits(graph: Graph, split: Split, count: int) -> list[Split]:
     and sets its temperature, and for ``test``: these judge. They are half of the validation nodes of each class, or so
     few that no node judges in two inner splits; a class with hardly any nodes has one by turns.
     """
-    labels = graph.labels
-    if labels is None:
+    labels = strata(graph)
+    if labels.max() < 0:
         raise InputError("the graph has no labels to learn from.")
     known = np.concatenate([split.train, split.val])
     parts: list[dict[str, list[int]]] = [{"train": [], "val": [], "test": []} for _ in range(count)]
@@ -70,7 +70,7 @@ def _sorted(nodes: list[int]) -> IntArray:
 def known_homophily(graph: Graph, split: Split) -> float:
     """Return the share of links within a class, among nodes whose class may be known: not those of the test.
 
-    NaN if fewer than 30 links join such nodes.
+    NaN if fewer than 30 links join such nodes, and in tasks without classes.
     """
     labels = np.full(graph.num_nodes, -1)
     known = np.concatenate([split.train, split.val])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -14,16 +14,17 @@ import numpy as np
 from scipy import special
 
 from fishergcn._base.types import FloatArray
-from fishergcn.models import Candidate, Ensemble, Selection, TrainedModel
+from fishergcn.models import Candidate, Ensemble, Selection, TrainedModel, class_shares, differs
 from fishergcn.studies._candidates import Key, full_name, words_of
 from fishergcn.studies._ensembles import Judged, Shares, nested
-from fishergcn.studies._honest import Honest, class_shares, estimated
+from fishergcn.studies._honest import Honest, estimated
 from fishergcn.studies._inner import known_homophily
-from fishergcn.training import temperature_of
+from fishergcn.training import Task, find_task, temperature_of
 
 if TYPE_CHECKING:
     from fishergcn.studies._choice import Choice
 
+_FEW_JUDGES = 30  # nodes set aside, of which even a good model can hardly be told from a constant one
 _COMMON = 0.7  # the share of the most frequent class from which on accuracy says little
 
 
@@ -47,20 +48,29 @@ class Outcome:
     @cached_property
     def unlabeled(self) -> int:
         """How many nodes are neither for training nor for validation."""
-        split = self.choice.split
-        return self.choice.graph.num_nodes - len(split.train) - len(split.val)
+        return self.choice.graph.num_nodes - self.labeled
 
     @cached_property
-    def classes(self) -> FloatArray:
-        """The shares of the classes among unlabeled nodes."""
+    def labeled(self) -> int:
+        """How many nodes are for training or for validation."""
+        return len(self.choice.split.train) + len(self.choice.split.val)
+
+    @cached_property
+    def classes(self) -> FloatArray | None:
+        """The shares of the classes among unlabeled nodes; None in tasks without classes."""
+        if self.choice.graph.labels is None:
+            return None
         split, every = self.choice.split, np.ones(self.choice.graph.num_nodes, dtype=np.bool_)
         every[split.train] = every[split.val] = False
         found, labels = np.concatenate(self.predicted), np.concatenate(self.judged.labels_aside)
-        return class_shares(found, labels, self._calibrated()[every])
+        stated = self._calibrated()
+        if not differs(stated[split.val], stated[every]):  # labeled nodes are as good as drawn from all
+            return np.bincount(labels, minlength=found.shape[1]) / len(labels)
+        return class_shares(found, labels, stated[every])
 
     def _calibrated(self) -> FloatArray:
         """Return the probabilities of the model at the temperature of its validation nodes, as those that judged it."""
-        probabilities, choice = self.model.probabilities(), self.choice
+        probabilities, choice = self.model.probabilities(raw=True), self.choice
         if isinstance(self.model, Ensemble):  # each member has its own already
             return probabilities
         key, labels = self._key(self.chosen), np.asarray(choice.graph.labels)[choice.split.val]
@@ -69,14 +79,17 @@ class Outcome:
         return found
 
     def _estimated(self, found: list[FloatArray], other: list[FloatArray] | None = None) -> Honest:
-        return estimated(self.choice.score, found, self.judged.labels_aside, self.classes, self.unlabeled, other)
+        labels, labeled = self.judged.labels_aside, self.labeled
+        known = labels, self.classes, self.unlabeled
+        return estimated(self.choice.score, found, *known, other, labeled, self.choice.task)
 
     @cached_property
     def constant(self) -> list[FloatArray]:
-        """What the most frequent class of the training nodes says of the nodes that judge."""
-        labels = np.asarray(self.choice.graph.labels)[self.choice.split.train]
-        shares = np.bincount(labels, minlength=len(self.classes)) / len(labels)
-        return [np.tile(np.maximum(shares, 1e-6), (len(each), 1)) for each in self.judged.labels_aside]
+        """What the most frequent class of the training nodes says of the nodes that judge, or their mean."""
+        task, graph = self.choice.task, self.choice.graph
+        learned = task.known(graph)[self.choice.split.train]
+        shares = task.always_moved(self.choice.score.name, learned, graph.num_classes)
+        return [np.tile(shares, (len(each), 1)) for each in self.judged.labels_aside]
 
     def _of(self, name: str) -> list[FloatArray]:
         return [self.judged.aside({name: 1.0}, at) for at in range(len(self.judged.labels))]
@@ -116,16 +129,21 @@ class Outcome:
             judges=sum(map(len, self.judged.labels_aside)),
             splits=len(self.judged.labels),
             seconds=time.monotonic() - self.choice.clock.started,
+            task=self.choice.graph.task,
         )
         words = tuple(
             sentences(
-                found, self._common(), None if linked is None else self._short(linked), free and self._short(free)
+                found,
+                self._common(),
+                None if linked is None else self._short(linked),
+                free and self._short(free),
+                self.choice.task,
             )
         )
         return dataclasses.replace(found, sentences=words)
 
     def _common(self) -> float:
-        return float(self.classes.max())
+        return 0.0 if self.classes is None else float(self.classes.max())
 
     def _key(self, name: str) -> Key:
         return next(key for key in self.choice.records if full_name(key) == name)
@@ -145,8 +163,10 @@ class Outcome:
                 continue
             full, splits = full_name(key), range(len(judged.labels))
             aside = [judged.aside({full: 1.0}, at) for at in splits]
-            found = estimated(choice.score, aside, judged.labels_aside, self.classes, self.unlabeled)
-            losses = [judged.values({full: 1.0}, at)[1] for at in splits]
+            known = (judged.labels_aside, self.classes, self.unlabeled)
+            found = estimated(choice.score, aside, *known, labeled=self.labeled, task=choice.task)
+            loss = float(np.mean([judged.values({full: 1.0}, at)[1] for at in splits]))
+            loss = math.sqrt(loss) if choice.task.cost == "rmse" else loss
             runs = [record for each, some in choice.records.items() if each[0] == name for record in some.values()]
             config = choice.config(key).to_dict()
             differing = dict.fromkeys([*recipe.settings, *choice.preparations.get(key[1], ())])
@@ -154,25 +174,34 @@ class Outcome:
                 differing["class_weight"] = None
             settings = {each: config[each] for each in differing}
             yield Candidate(
-                name, recipe.method, settings, words, found.value, found.low, found.high, float(np.mean(losses)),
+                name, recipe.method, settings, words, found.value, found.low, found.high, loss,
                 len(judged.labels), sum(record.seconds for record in runs), self.shares.get(full, 0.0),
             )  # fmt: skip
 
 
-def sentences(found: Selection, common: float, linked: str | None, free: str | None) -> Iterator[str]:
+def sentences(
+    found: Selection, common: float, linked: str | None, free: str | None, task: Task | None = None
+) -> Iterator[str]:
     """Yield in words what to expect of the model, what it is, and how much the links add."""
     score, tried = found.entry, [each for each in found.candidates if each.tried]
+    always = (task or find_task("classification")).constant
     interval = f"95% interval {score.text(found.low, 1)} to {score.text(found.high, 1)}"
-    useless = not found.useful
-    if useless:
-        yield (
-            f"Do not use this model: its {score.title} is not clearly better than always answering the most frequent "
-            f"class ({score.text(found.value, 1)} against {score.text(found.majority, 1)}). More labels, other "
-            "features or links are needed" + (", or another score." if common < 1 else ".")
-        )
+    rare = score.name == "accuracy" and _COMMON < common < 1
+    if not found.useful:
+        ahead = f"({score.text(found.value, 1)} against {score.text(found.majority, 1)})"
+        if found.judges < _FEW_JUDGES and score.gain(found.value) > score.gain(found.majority):
+            yield (
+                f"Do not rely on this model: whether its {score.title} is better than {always} {ahead} cannot be known "
+                f"from {found.judges} labeled nodes. Label more nodes."
+            )
+        else:
+            yield (
+                f"Do not use this model: its {score.title} is not clearly better than {always} {ahead}. More labels, "
+                f"other features or links are needed{', or another score' * rare}."
+            )
     yield (
-        f"Expected {score.title} on nodes without a label: {score.text(found.value, 1)} ({interval}); always answering "
-        f"the most frequent class has {score.text(found.majority, 1)}"
+        f"Expected {score.title} on nodes without a label: {score.text(found.value, 1)} ({interval}); {always} has "
+        f"{score.text(found.majority, 1)}"
         + (
             ""
             if math.isnan(found.without_links)
@@ -188,12 +217,13 @@ def sentences(found: Selection, common: float, linked: str | None, free: str | N
         )
     else:
         words = f" ({members[0].words})" if members and members[0].words != found.chosen else ""
-        yield f"{found.chosen}{words} was chosen from {len(tried)} candidates."
+        many = f"was chosen from {len(tried)} candidates" if len(tried) > 1 else "was the only candidate that was tried"
+        yield f"{found.chosen}{words} {many}."
     yield (
-        f"The estimate is from {found.judges:,} labeled nodes that were set aside in {_counted(found.splits)}: the "
-        "model was chosen, stopped and calibrated without them."
+        f"The estimate is from {found.judges:,} labeled nodes that were set aside in {_counted(found.splits)}: "
+        "everything about the model was decided without them."
     )
-    if not useless and score.name == "accuracy" and common > _COMMON:
+    if rare:
         yield (
             f"About {common:.0%} of the nodes are of one class, so accuracy says little about the others: consider "
             "balanced-accuracy or roc-auc as the score."
@@ -207,7 +237,13 @@ def sentences(found: Selection, common: float, linked: str | None, free: str | N
         if each.left_out:
             reasons.setdefault(each.left_out, []).append(each.name)
     for why, names in reasons.items():
-        yield f"{' and '.join(names)} {'was' if len(names) == 1 else 'were'} left out: {why}."
+        yield f"{_listed(names)} {'was' if len(names) == 1 else 'were'} left out: {why}."
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return names, some of which may have a comma, one after the other."""
+    mark = "; " if any("," in name for name in names) else ", "
+    return " and ".join([mark.join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
 
 
 def _counted(count: int) -> str:

@@ -141,6 +141,11 @@ class Plan:
         """The methods, in order."""
         return tuple(dict.fromkeys(cell.method for cell in self.cells))
 
+    @property
+    def crossed(self) -> bool:
+        """Whether runs of one seed may share its luck on all splits: trained here they do not, see :func:`estimate`."""
+        return self.measure not in ("training", "attack")
+
     def __len__(self) -> int:
         return sum(len(self.runs(cell)) for cell in self.cells)
 

@@ -146,7 +146,9 @@ def make_comparison(
     (['gcn', 'mlp-x5', 'mlp-x5-c', 'gcn-x5', 'gcn-x5-c'], ('shuffled:2019', 'shuffled:2020'), 20)
     """
     parsed = [parse_method(method) for method in methods]
-    loaded = {name: learnable(graph, parsed) for name, graph in _graphs(graphs).items()}
+    given = _graphs(graphs)
+    check_classified(given.values(), "compare")
+    loaded = {name: learnable(graph, parsed) for name, graph in given.items()}
     if not loaded:
         raise InputError("graphs must hold at least one graph, got none.")
     rule, known = split_rules.usual_rule(*loaded.values()), chosen_config(config, settings)
@@ -241,6 +243,16 @@ def _least_class(graph: Graph) -> int:
 
 def _listed(wanted: Splits) -> list[int | str | Split]:
     return list(wanted) if isinstance(wanted, Iterable) and not isinstance(wanted, str) else [wanted]
+
+
+def check_classified(graphs: Iterable[Graph], work: str) -> None:
+    """Raise for a graph whose task is not to classify nodes."""
+    for graph in graphs:
+        if graph.targets is not None:
+            raise InputError(
+                f"{work} is for classes, and the task of graph {graph.name or 'given'!r} is {graph.task!r}; fit and "
+                "train are for all tasks."
+            )
 
 
 def splits_digest(splits: Iterable[Split]) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 from fishergcn import datasets
 from fishergcn._base.checks import check_choice, check_integer
 from fishergcn._base.entries import Entries
+from fishergcn._base.files import read_bytes
 from fishergcn._base.reprs import one_line
 from fishergcn.errors import DataFileError, FisherGCNError, InputError, reason, suggestion
 from fishergcn.splits import Rule
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 Kind = Literal["training", "attack", "data"]
+_LARGEST = 1 << 20  # bytes of a file
 _KEYS = ("title", "kind", "source", "notes", "datasets", "methods", "splits", "seeds", "config", "variants",
          "published", "attacks")  # fmt: skip
 
@@ -134,8 +136,8 @@ def load_preset(name: str | Path) -> Preset:
             f"preset {str(name)!r} is unknown{hint}; there are {', '.join(available_presets())}, or a .toml file."
         )
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:  # not UTF-8, or a name that no file can have
+        text = read_bytes(path, limit=_LARGEST).decode("utf-8")
+    except ValueError as error:  # not there, too large, not UTF-8, or a name that no file can have
         raise DataFileError(f"preset {path} cannot be read: {reason(error)}.") from error
     return _parse(path.stem, text)
 

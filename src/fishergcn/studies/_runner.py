@@ -11,14 +11,15 @@ from pathlib import Path
 from types import FrameType
 
 from fishergcn._base.checks import check_choice
-from fishergcn._base.files import make_folder
+from fishergcn._base.files import folder_inside, make_folder, without_links
 from fishergcn._base.imports import require
+from fishergcn._base.locks import folder_lock
 from fishergcn._base.npz import read_arrays, write_arrays
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError, reason
 from fishergcn.execution import Executor, Listener, Measure, StopWork, choose_executor, train_job
 from fishergcn.studies._attack import measure_attacks
-from fishergcn.studies._folders import check_free, folder_lock
+from fishergcn.studies._folders import check_free
 from fishergcn.studies._jobs import Form, Jobs
 from fishergcn.studies._plan import Cell, Plan
 from fishergcn.studies._runs import Runs
@@ -113,7 +114,7 @@ def run(
 
 def kept_weights(folder: Path, plan: Plan, cell: Cell, split: str, seed: int) -> dict[str, AnyArray]:
     """Read the weights that :func:`run` kept of a run."""
-    return read_arrays(_weights_file(folder, plan, cell, split, seed))
+    return read_arrays(without_links(_weights_file(folder, plan, cell, split, seed), folder))
 
 
 def _write_weights(
@@ -127,8 +128,8 @@ def _write_weights(
         }
         if record.status == "ok" and arrays:
             path = _weights_file(folder, plan, cell, record.split, record.seed)
-            make_folder(path.parent)
-            write_arrays(path, arrays)
+            make_folder(path.parent, inside=folder)
+            write_arrays(path, arrays, inside=folder)
 
 
 def _weights_file(folder: Path, plan: Plan, cell: Cell, split: str, seed: int) -> Path:
@@ -166,7 +167,8 @@ class _CurveWriter:
         from torch.utils.tensorboard import SummaryWriter
 
         for record in records:
-            place = self.folder / cell.dataset / cell.name / f"{record.split.replace(':', '-')}-{record.seed}"
+            names = cell.dataset, cell.name, f"{record.split.replace(':', '-')}-{record.seed}"
+            place = folder_inside(self.folder, *names)
             with SummaryWriter(str(place)) as writer:
                 for name, values in record.curves.items():
                     for epoch, value in enumerate(values, start=1):

@@ -13,6 +13,7 @@ from fishergcn._base.types import BoolArray, FloatArray, IntArray
 from fishergcn.errors import InputError
 from fishergcn.models import TrainedModel
 from fishergcn.studies._honest import Honest, on_nodes
+from fishergcn.studies._planning import check_classified
 from fishergcn.training import Score, find_score
 
 
@@ -64,8 +65,9 @@ def compare_models(models: Mapping[str, TrainedModel], score: str = "accuracy") 
     These are the nodes that are test nodes of all, or else those that none was trained on: validation nodes, and test
     nodes of some. Graphs are of the same nodes and classes, by name; their links and features may differ.
     """
-    measure = find_score(score)
+    measure = find_score(score).check_outputs()
     (first, model), *others = models.items()
+    check_classified((each.graph for each in models.values()), "leaderboard")
     measure.check_classes(model.num_classes)
     places = {first: np.arange(len(model.node_names))}
     for name, other in others:

@@ -17,7 +17,7 @@ import numpy as np
 from fishergcn._base.warn import warn
 from fishergcn.errors import DataFileError, InputError
 from fishergcn.graph import Graph
-from fishergcn.studies._plan import Cell, Role
+from fishergcn.studies._plan import Cell, Plan, Role
 from fishergcn.studies._planning import make_comparison
 from fishergcn.studies._preset import Published
 from fishergcn.studies._resampling import Estimate, Key, estimate, paired_difference
@@ -112,16 +112,16 @@ def summarize(runs: Runs) -> list[CellSummary]:
         known = None if cell.variant or cell.options else published.get((cell.dataset, cell.method))
         # Without curves, which of many runs would fill the memory.
         records = [replace(record, curves={}) for record in runs.of_cell(cell)]
-        summary = _summary(cell, records, len(plan.runs(cell)), known)
+        summary = _summary(plan, cell, records, known)
         made.append(replace(summary, accuracy_gap=None, loss_gap=None, comparable=False) if plan.changed else summary)
     return made
 
 
-def _summary(cell: Cell, records: list[RunRecord], planned: int, published: Published | None) -> CellSummary:
+def _summary(plan: Plan, cell: Cell, records: list[RunRecord], published: Published | None) -> CellSummary:
     fine = [record for record in records if record.status == "ok"]
     diverged = sum(record.status == "diverged" for record in records)
     tested = {
-        score.name: estimate(values, bounds=score.bounds)
+        score.name: estimate(values, bounds=score.bounds, crossed=plan.crossed)
         for score in registered_scores()
         if (values := scores_of(fine, f"test_{score.name}"))
     }
@@ -138,7 +138,7 @@ def _summary(cell: Cell, records: list[RunRecord], planned: int, published: Publ
         ok=len(fine),
         diverged=diverged,
         failed=len(records) - len(fine) - diverged,
-        planned=planned,
+        planned=len(plan.runs(cell)),
         extra=_means(cell, fine),
         published=published,
         accuracy_gap=_gap(tested.get("accuracy"), published.accuracy if published and enough else None),
@@ -243,7 +243,8 @@ def _compare(runs: Runs, metric: str) -> list[Comparison]:
         for reference, role in plan.references(cell).items():
             ours, theirs = (values[each.dataset, each.name] for each in (cell, reference))
             if ours.keys() & theirs.keys():
-                difference, p_value, counts = paired_difference(ours, theirs, bounds=score.bounds)
+                how = paired_difference(ours, theirs, bounds=score.bounds, crossed=plan.crossed)
+                difference, p_value, counts = how
                 names = (cell.dataset, cell.name, reference.name)
                 counts = counts if score.better == "high" else counts[::-1]
                 found.append(Comparison(*names, role, metric, difference, p_value, *counts))

@@ -25,6 +25,7 @@ from fishergcn.errors import DataFileError, reason
 from fishergcn.studies._folders import no_runs
 from fishergcn.studies._plan import Cell, Plan
 from fishergcn.studies._runs import Runs
+from fishergcn.studies._schema import foreign_object, refuse_linked_database, restrain
 from fishergcn.training import RunRecord
 
 Fact = TypeVar("Fact")
@@ -79,6 +80,7 @@ class RunStore(Runs):
         self._identity: tuple[int, int] | None = None
         self._has_log = False
         self._plan: Plan | None = None
+        refuse_linked_database(self.path)
         with _explained(self.path):
             self._connection = _connect(self.path, writable)
         try:
@@ -93,6 +95,12 @@ class RunStore(Runs):
             raise
 
     def _check(self, writable: bool) -> None:
+        restrain(self._connection)
+        if foreign := foreign_object(self._connection, _TABLES.split(";")):
+            raise DataFileError(f"{self.path} is refused: it holds the {foreign}, which no study of ours makes.")
+        if writable:  # before the first read, which makes the log
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute("PRAGMA synchronous = FULL")  # safe even if the power fails
         problems = [row[0] for row in self._connection.execute("PRAGMA integrity_check(1)")]
         if problems != ["ok"]:
             raise _damaged(self.path, problems[0].splitlines()[-1])
@@ -245,10 +253,7 @@ class RunStore(Runs):
 
 def _connect(path: Path, writable: bool) -> sqlite3.Connection:
     if writable:
-        connection = sqlite3.connect(path, timeout=_PATIENCE, isolation_level="IMMEDIATE")
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")  # safe even if the power fails
-        return connection
+        return sqlite3.connect(path, timeout=_PATIENCE, isolation_level="IMMEDIATE")
     # A folder that may not be written can be read too, as nobody is writing there.
     still = "" if path.with_name(f"{path.name}-wal").exists() or os.access(path.parent, os.W_OK) else "&immutable=1"
     return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro{still}", timeout=_PATIENCE, uri=True)

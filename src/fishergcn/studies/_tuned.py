@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fishergcn._base.entries import Entries
-from fishergcn._base.files import read_bytes, write_text
+from fishergcn._base.files import read_bytes, refuse_links, write_text
 from fishergcn._base.json import parse_json, plain
 from fishergcn._base.reprs import one_line
 from fishergcn.errors import DataFileError, InputError, reason
@@ -92,6 +92,7 @@ def load_tuning(folder: str | os.PathLike[str]) -> Tuning:
     True
     """
     path = Path(folder, "tuning.json")
+    refuse_links(folder, path.name)
     try:
         found = Entries(parse_json(read_bytes(path, limit=_LARGEST)), "the search")
         if found.text("format") != _FORMAT or found.whole("version") != 1:
@@ -134,7 +135,8 @@ def write_tuning(folder: Path, result: Tuning, graph: Graph) -> None:
         "config": result.config.to_dict(),
         "trials": [_values(trial) for trial in result.trials],
     }
-    write_text(folder / "tuning.json", json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    text = json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    write_text(folder / "tuning.json", text, inside=folder)
 
 
 def _values(trial: Trial) -> dict[str, Any]:

@@ -9,14 +9,16 @@ import itertools
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from fishergcn._base.checks import check_choice, check_integer
+from fishergcn._base.files import make_folder
 from fishergcn._base.imports import require
+from fishergcn._base.locks import folder_lock
 from fishergcn._settings.choices import Scaling, Settings
 from fishergcn._settings.seeds import FIRST_SEED, check_seeds
 from fishergcn.errors import DataFileError, InputError, reason
@@ -25,6 +27,8 @@ from fishergcn.graph import Graph
 from fishergcn.perturbation import Neighborhood
 from fishergcn.splits import Split, choose
 from fishergcn.studies._candidates import scalings_of
+from fishergcn.studies._planning import check_classified
+from fishergcn.studies._schema import check_search
 from fishergcn.studies._tuned import Trial, Tuning, write_tuning
 from fishergcn.training import (
     Method,
@@ -90,14 +94,9 @@ def tune(
     trials
         How many trials there are to be in all; 50 by default, and all points of a grid.
     score
-        By which trials are judged: accuracy, balanced-accuracy, macro-f1, roc-auc, average-precision, log-loss or
-        another that is registered. Of equal ones the least validation loss decides.
-    seed
-        Of the search.
-    device, workers
-        As in :func:`fishergcn.train`.
-    listener
-        Receives a line about each trial and the best so far.
+        By which trials are judged, as in :func:`fishergcn.fit`; of equal ones the least validation loss decides.
+    seed, device, workers, listener
+        Of the search; as in :func:`fishergcn.train`; what receives a line about each trial and the best so far.
 
     Returns
     -------
@@ -117,23 +116,44 @@ def tune(
     """
     optuna, by = require("optuna", extra="tune", purpose="tuning"), find_score(score)
     space, wanted = planned_trials(grid, trials)
+    check_classified([graph] if isinstance(graph, Graph) else [], "tune")
     base = prepare(graph, tunable(method), chosen_config(config, settings))
     by.check_classes(base.graph.num_classes)
-    numbers = check_seeds(seeds)
+    place, seed, numbers = Path(folder), check_integer("seed", seed, minimum=0), check_seeds(seeds)
     runs = [Run(split, number) for split in map(without_test, choose(base.graph, splits)) for number in numbers]
     check_runs(base, runs)
-    place = Path(folder)
-    study = _open_study(optuna, place, check_integer("seed", seed, minimum=0), _identity(base, runs, grid, by), by)
     listener = Listener() if listener is None else listener
-    with contextlib.closing(choose_executor(device, workers, most=len(runs), on_epoch=listener.epoch)) as executor:
+    with (
+        _claimed(place),
+        contextlib.closing(choose_executor(device, workers, most=len(runs), on_epoch=listener.epoch)) as executor,
+    ):
+        study = _open_study(optuna, place, _identity(base, runs, grid, by), by)
         objective, found = _Objective(base, runs, executor, space, by), _finished(optuna, study, by)
         while len(found) < wanted:
             if space is not None:
                 _enqueue_next(optuna, study, space, found)
+            # drawn by the finished trials alone: a search that was killed goes on as it would have
+            study.sampler = optuna.samplers.TPESampler(seed=_seed_of_trial(seed, len(found)))
             study.optimize(objective, n_trials=1)
             found = _finished(optuna, study, by)
             listener.say(f"trial {len(found)} of {wanted}: {_written(place, base, found, runs, by).last}")
-    return _written(place, base, found, runs, by)
+        return _written(place, base, found, runs, by)
+
+
+@contextlib.contextmanager
+def _claimed(folder: Path) -> Iterator[None]:
+    """Make the folder of a search if needed, and be the only one who writes there."""
+    try:
+        make_folder(folder)
+    except DataFileError as error:
+        raise DataFileError(f"C{str(error)[1:]}") from error
+    with folder_lock(folder):
+        yield
+
+
+def _seed_of_trial(seed: int, number: int) -> int:
+    """Return the seed by which the settings of a trial are drawn."""
+    return int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
 
 
 class _Objective:
@@ -256,17 +276,14 @@ def _most_radius(base: Problem) -> float:
     return max(around.largest_radius(_MOST_RADIUS), 1e-3)
 
 
-def _open_study(optuna: Any, folder: Path, seed: int, identity: str, by: Score) -> Any:
+def _open_study(optuna: Any, folder: Path, identity: str, by: Score) -> Any:
     """Open the study in a folder, or begin one; refuse one of another search."""
     # As a warning Optuna shows the traceback of a trial that ends in an error, which is raised anyway.
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataFileError(f"Cannot make the folder {folder}: {error.strerror or reason(error)}.") from error
     path = folder.resolve() / "study.sqlite"
     if "?" in str(path):
         raise InputError(f"the folder of a study must not have '?' in its path, got {str(folder)!r}.")
+    check_search(path)
     try:
         storage = optuna.storages.RDBStorage(f"sqlite:///{path}")
         direction = "maximize" if by.better == "high" else "minimize"
@@ -276,9 +293,8 @@ def _open_study(optuna: Any, folder: Path, seed: int, identity: str, by: Score) 
     if study.user_attrs.setdefault("identity", identity) != identity:
         raise InputError(f"{folder} holds another search (data, method, splits, seeds, score or settings differ).")
     study.set_user_attr("identity", identity)
-    # A search that goes on must not draw again what it drew at first.
-    drawn = seed + len(study.trials)
-    study.sampler = optuna.samplers.TPESampler(seed=drawn)
+    for trial in study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,)):
+        study.tell(trial.number, state=optuna.trial.TrialState.FAIL)  # left by a process that was killed
     return study
 
 

@@ -187,6 +187,8 @@ def _reporter(shown: bool, title: str) -> Iterator[Report]:
 def spectral_embedding(adjacency: MatrixLike, dim: int = 2, seed: int = 0) -> FloatArray:
     """Y, (n, d): the leading eigenvectors of the walk, of unit variance, at the size of least divergence KL(W : P(Y)).
 
+    The size is the best of a coarse grid, not a minimum to all digits.
+
     What :func:`fit` starts from, for graphs of any number of components: nodes outside the largest one lie in the
     middle. The divergence takes a few passes over all pairs of nodes, where a fit takes hundreds. ``adjacency`` is A,
     with a link at least, ``dim`` is d, and ``seed`` that of the solver and of a jitter of 1%, which separates nodes of

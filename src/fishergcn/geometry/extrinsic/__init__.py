@@ -29,7 +29,7 @@ from fishergcn.geometry.extrinsic._direction import (
 from fishergcn.geometry.extrinsic._fisher import fisher_information
 from fishergcn.geometry.extrinsic._optimizer import NaturalGradient
 from fishergcn.geometry.extrinsic._record import GeometryRecord, NodeLinks, node_links
-from fishergcn.geometry.extrinsic._sensitivity import LinkSensitivity, link_sensitivity
+from fishergcn.geometry.extrinsic._sensitivity import LinkSensitivity, check_links, link_sensitivity
 from fishergcn.geometry.extrinsic._weights import (
     NaturalGradientStep,
     WeightFisher,
@@ -44,5 +44,5 @@ __all__ = [
 
 SHARED = (
     "AdversarialDirection", "LinkSensitivity", "NaturalGradientStep", "NodeLinks", "Sharpness", "WeightFisher",
-    "intrinsic_metric", "node_links", "typical_distance",
+    "check_links", "intrinsic_metric", "node_links", "typical_distance",
 )  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from fishergcn._base.checks import check_integer, check_real, check_text
-from fishergcn._base.files import write_text
-from fishergcn._base.json import parse_json
+from fishergcn._base.records import load_record, save_record
 from fishergcn._base.reprs import one_line
-from fishergcn.errors import DataFileError, InputError, reason
+from fishergcn.errors import InputError
 from fishergcn.geometry.extrinsic._direction import AdversarialDirection, Sharpness
 from fishergcn.geometry.extrinsic._sensitivity import Links, link_sensitivity
 from fishergcn.models import TrainedModel
@@ -148,20 +146,13 @@ class GeometryRecord:
         return made
 
     def save(self, path: Path) -> None:
-        """Write a JSON file, wholly or not at all."""
-        write_text(path, json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        """Write a JSON file, wholly or not at all; a link of that name is refused."""
+        save_record(path, self.to_dict())
 
     @classmethod
     def load(cls, path: Path) -> GeometryRecord:
         """Read what :meth:`save` wrote; anything else is refused with one sentence."""
-        try:
-            return cls.from_dict(parse_json(path.read_text(encoding="utf-8")))
-        except InputError as error:
-            raise DataFileError(f"{path}: {error}") from None
-        except KeyError as error:
-            raise DataFileError(f"{path}: the entry {error} is missing.") from None
-        except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
-            raise DataFileError(f"{path} cannot be read as the geometry of a model ({reason(error)}).") from error
+        return load_record(path, cls.from_dict, "the geometry of a model")
 
 
 def _numbers(name: str, values: Mapping[str, Any]) -> tuple[float, ...]:

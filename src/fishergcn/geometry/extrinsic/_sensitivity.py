@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
@@ -15,17 +15,9 @@ from fishergcn._base.checks import check_choice, check_integer
 from fishergcn._base.reprs import one_line
 from fishergcn._base.types import AnyArray, CSRArray, FloatArray, IntArray
 from fishergcn.errors import InputError
-from fishergcn.geometry.extrinsic._link_scores import (
-    LinkScores,
-    Order,
-    entry_scores,
-    graph_gradient,
-    largest,
-    ranking,
-    raw_scores,
-)
+from fishergcn.geometry.extrinsic._link_scores import Order, graph_gradient, largest, ranking
 from fishergcn.geometry.extrinsic._model import check_nodes, check_range, loss, one_network
-from fishergcn.models import TrainedModel
+from fishergcn.models import Ensemble, LinkScores, TrainedModel, entry_scores, raw_scores
 from fishergcn.propagation import renormalized
 
 Links: TypeAlias = Literal["present", "absent", "all"]
@@ -82,7 +74,8 @@ def link_sensitivity(
     Parameters
     ----------
     model : TrainedModel
-        As in :func:`fisher_information`; its graph has labels, unless a score is asked for.
+        As in :func:`fisher_information`; its graph has labels, unless a score is asked for. Or an ensemble of networks
+        that each have a derivative in the weight of a link: not of high-order ones, nor with links as features.
     nodes : sequence of int, optional
         ℓ is the mean of -log p(y_i) over these nodes; all labeled ones by default.
     through_normalization : bool
@@ -120,7 +113,7 @@ def link_sensitivity(
     """
     ranking(order)
     count = None if top is None else check_integer("top", top, minimum=1)
-    network = one_network(model)
+    network: TrainedModel = model if isinstance(model, Ensemble) else one_network(model)
     scores = _scores(network, nodes, through_normalization, score_of)
     there = network.graph.adjacency
     if isinstance(links, str):
@@ -140,18 +133,57 @@ def _scores(
     through_normalization: bool,
     score_of: int | tuple[int, int] | None,
 ) -> LinkScores:
-    if through_normalization:
-        _check_renormalized(model)
     if score_of is None:
         chosen = check_nodes(model, nodes, labeled=True)
-        gradient = graph_gradient(model, lambda logits: loss(model, logits, chosen))
-    else:
-        if nodes is not None:
-            raise InputError("nodes must not be given with score_of: the one averages a loss, the other is a node.")
-        gradient = graph_gradient(model, lambda logits: _log_probability(logits, score_of))
+    elif nodes is not None:
+        raise InputError("nodes must not be given with score_of: the one averages a loss, the other is a node.")
+
+    def output(logits: Tensor) -> Tensor:
+        return loss(model, logits, chosen) if score_of is None else _log_probability(logits, score_of)
+
+    if isinstance(model, Ensemble):
+        if not through_normalization:
+            raise InputError(
+                "through_normalization=False is for one network; the members of an ensemble have their own matrices."
+            )
+        return _of_members(model, output)
+    if through_normalization:
+        _check_renormalized(model)
+    gradient = graph_gradient(model, output)
     if not through_normalization:
         return entry_scores(*gradient)
     return raw_scores(*gradient, model.graph.adjacency, model.propagation)
+
+
+def check_links(model: TrainedModel) -> None:
+    """Raise where :func:`link_sensitivity` does not know the derivative in the weight of a link."""
+    if not isinstance(model, Ensemble):
+        model.check_network(links=True, symmetric=True)
+        return
+    if model.graph.targets is not None:
+        raise InputError(f"this is for models that classify nodes, and the task of this one is {model.graph.task!r}.")
+    for each in model.members:
+        if not (each.method.trained and each.method.matrix.local) or each.config.links_as_features:
+            raise InputError(
+                f"a member of the ensemble, {each.method.name!r}, has no derivative in the weight of a link; "
+                "fishergcn explain and model.explain(node) compute anew without each link, with any model."
+            )
+
+
+def _of_members(model: Ensemble, output: Callable[[Tensor], Tensor]) -> LinkScores:
+    """Add up what a link does through each member, ∂ℓ/∂a_ij = Σ_k ∂ℓ/∂z_k · ∂z_k/∂a_ij."""
+    check_links(model)
+    members = [each.to("cpu", torch.float64) for each in model.members]
+    outs = [each.logits().requires_grad_() for each in members]
+    slopes = torch.autograd.grad(output(model.mixed(outs)[:, 0]), outs)
+    nodes, adjacency = model.graph.num_nodes, model.graph.adjacency
+    left, right, diagonal = [np.zeros((nodes, 1))], [np.zeros((nodes, 1))], np.zeros(nodes)
+    for each, slope in zip(members, slopes, strict=True):
+        if (normalization := each.method.matrix.normalization) is not None:
+            S, Z = graph_gradient(each, lambda logits, by=slope[:, 0]: (logits * by).sum())  # type: ignore[misc]
+            found = raw_scores(S, Z, adjacency, each.propagation, normalization)
+            left, right, diagonal = [*left, found.left], [*right, found.right], diagonal + found.diagonal
+    return LinkScores(np.hstack(left), np.hstack(right), diagonal)
 
 
 def _log_probability(logits: Tensor, score_of: int | tuple[int, int]) -> Tensor:

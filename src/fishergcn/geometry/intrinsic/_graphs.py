@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast, get_args
 
 import numpy as np
-from scipy import sparse
+from scipy import sparse, special
 
 from fishergcn._base.checks import check_choice, check_integer
 from fishergcn._base.matrices import check_adjacency
@@ -15,8 +16,9 @@ from fishergcn.errors import InputError
 from fishergcn.geometry.intrinsic._density import DENSE_LIMIT, density_matrix, density_spectrum, positive_trace
 from fishergcn.geometry.intrinsic._distance import bures_distance
 from fishergcn.geometry.intrinsic._laplacian import DENSITIES, Density, Local, graph_laplacian, kernel_vector
-from fishergcn.geometry.intrinsic._large import FIRST_LOOK, low_rank_distance, probed_distance
+from fishergcn.geometry.intrinsic._large import low_rank_distance, probed_distance
 from fishergcn.geometry.intrinsic._spectral import entropy_of, estimate_entropy, rank_projection
+from fishergcn.geometry.intrinsic._transport import FIRST_LOOK, Kernel
 from fishergcn.graph import Graph
 
 Compute: TypeAlias = Literal["auto", "exact", "estimate"]
@@ -31,11 +33,13 @@ class GraphDistance:
     standard_error: float
     bias: float
     method: str
+    probes: int = 0
 
     @property
     def distance_interval(self) -> tuple[float, float]:
-        """Two standard errors to either side, and the bias: where the Bures distance lies."""
-        width = 2 * (2 * self.standard_error + self.bias)
+        """Student's interval of 95%, t(0.975, probes - 1) standard errors to each side, and the bias."""
+        spread = float(special.stdtrit(self.probes - 1, 0.975)) * self.standard_error if self.probes > 1 else 0.0
+        width = 2 * (spread + self.bias)
         low, high = max(0.0, self.distance**2 - width), min(2.0, self.distance**2 + width)
         return float(np.sqrt(low)), float(np.sqrt(high))
 
@@ -82,7 +86,7 @@ def graph_distance(
         ``distance`` D_B = sqrt(2 - 2F), ``fidelity`` F (the root fidelity), and ``method``, how they were found:
         "dense", "low rank" (no chance involved), "probes" or "equal". ``standard_error`` of F over the probes and its
         ``bias``, how far F may be off apart from chance, are 0 for the exact distance; ``distance_interval`` is where
-        D_B lies: two standard errors to either side, and the bias.
+        D_B lies, with 95% confidence: Student's t with probes - 1 degrees of freedom, and the bias.
 
     Examples
     --------
@@ -104,21 +108,33 @@ def graph_distance(
     if _is_exact(compute, graphs[0].shape[0]):
         chord = bures_distance(*(density_matrix(each) for each in laplacians))
         return GraphDistance(1 - chord**2 / 2, chord, 0.0, 0.0, "dense")
-    for each in laplacians:
-        positive_trace(float(each.trace()))
+    kernels = [kernel_of(graph, laplacian, each) for graph, each in zip(graphs, laplacians, strict=True)]
+    return estimated_distance(laplacians, kernels, probes, steps, seed)
+
+
+def kernel_of(graph: CSRArray, kind: Density, matrix: CSRArray) -> Kernel:
+    """Return the kernel of a graph's Laplacian, which must not be zero."""
+    positive_trace(float(matrix.trace()))
+    return Kernel(matrix, kernel_vector(graph, kind, matrix))
+
+
+def estimated_distance(
+    laplacians: Sequence[CSRArray], kernels: Sequence[Kernel], probes: int, steps: int, seed: int
+) -> GraphDistance:
+    """Return the distance of two graphs from their Laplacians, as :func:`graph_distance` estimates it."""
     local = low_rank_distance(*laplacians)
     if local is not None:
         distance, change = local
         return _estimate(distance**2, 0.0, change, "low rank" if distance > 0 else "equal")
-    kernels = [kernel_vector(graph, laplacian, each) for graph, each in zip(graphs, laplacians, strict=True)]
-    return _estimate(*probed_distance(laplacians, kernels, probes, steps, seed), "probes")
+    return _estimate(*probed_distance(laplacians, kernels, probes, steps, seed), "probes", probes)
 
 
 def link_distance(adjacency: MatrixLike, laplacian: Local = "renormalized", *, links: int = 60, seed: int = 0) -> float:
     """Bures distance of a graph from itself less one typical link: divide a distance by it to have it in links.
 
-    It is the median over randomly chosen links, each removed alone, by the exact method of :func:`graph_distance` for
-    changes of low rank. Distances do not add up: k links that are gone are about sqrt(k) times as far as one.
+    It is the root mean square over randomly chosen links, each removed alone, by the exact method of
+    :func:`graph_distance` for changes of low rank. Squares add up, not distances: k links that are gone are about
+    sqrt(k) times as far as this.
     ``adjacency`` is A, symmetric and non-negative, with at least two links, ``laplacian`` as in
     :func:`link_information`, ``links`` how many to try (all of them if there are fewer), and ``seed`` that of their
     choice.
@@ -149,7 +165,7 @@ def link_distance(adjacency: MatrixLike, laplacian: Local = "renormalized", *, l
         # Never below zero: a number less itself is zero.
         fewer = sparse.csr_array(matrix - gone)
         found.append(graph_distance(matrix, fewer, laplacian, compute="estimate", seed=seed).distance)
-    return float(np.median(found))
+    return float(np.sqrt(np.mean(np.square(found))))
 
 
 @dataclass(frozen=True)
@@ -225,10 +241,11 @@ def _is_exact(compute: Compute, nodes: int) -> bool:
     return compute == "exact" or (compute == "auto" and nodes <= DENSE_LIMIT)
 
 
-def _estimate(squared: float, standard_error: float, bias: float, method: str) -> GraphDistance:
+def _estimate(squared: float, standard_error: float, bias: float, method: str, probes: int = 0) -> GraphDistance:
     """Return an estimate from that of D_B² and its errors."""
     squared = float(min(2.0, max(0.0, squared)))
-    return GraphDistance(1 - squared / 2, float(np.sqrt(squared)), float(standard_error) / 2, float(bias) / 2, method)
+    errors = float(standard_error) / 2, float(bias) / 2
+    return GraphDistance(1 - squared / 2, float(np.sqrt(squared)), *errors, method, probes)
 
 
 def _on_the_same_nodes(a: Graph | MatrixLike, b: Graph | MatrixLike) -> tuple[CSRArray, CSRArray]:

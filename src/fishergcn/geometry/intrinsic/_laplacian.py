@@ -37,9 +37,10 @@ def graph_laplacian(adjacency: MatrixLike, kind: Laplacian = "renormalized", *, 
 
     All but the last are positive semi-definite, and the density matrix of all but the first and the last is unchanged
     when all link weights are multiplied by one number. The Bethe Hessian (Saade, Krzakala and Zdeborová, 2014) is
-    positive semi-definite only from some r on, the largest eigenvalue of the non-backtracking matrix; at the square
-    root of that, its negative eigenvalues count the communities, and their eigenvectors show them. ``r`` is given for
-    it alone; by default it is the square root of Σd²/Σd - 1, at least 1, with d the degrees.
+    positive semi-definite only for unweighted graphs and r ≥ max(1, μ), with μ the largest eigenvalue of the
+    non-backtracking matrix (two linked nodes at r = 0.5 have the eigenvalue -0.25, four with all links of weight 10 at
+    r = 5 > μ = 2 have -96); at √μ its negative eigenvalues count the communities, and their eigenvectors show them.
+    ``r`` is given for it alone; by default it is the square root of Σd²/Σd - 1, at least 1, with d the degrees.
 
     Examples
     --------

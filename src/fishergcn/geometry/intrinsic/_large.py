@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import scipy.linalg
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from fishergcn._base.types import CSRArray, FloatArray, IntArray
+from fishergcn.geometry.intrinsic._transport import Kernel, signed_links, transport
 
-# Lanczos runs are looked at after 10, 20, 40 … steps, and end where doubling their length changed less than this.
-FIRST_LOOK = 10
+# Runs end where doubling their length changed less than this.
 _CONVERGED = 1e-3
 _LOW_RANK_CONVERGED = 1e-6
 # Widest block of starting vectors, and memory for its Krylov space in bytes. Beyond, probes are as good.
@@ -103,12 +104,12 @@ def _compressed(a: CSRArray, b: CSRArray, basis: FloatArray, traces: tuple[float
 
 
 def probed_distance(
-    laplacians: list[CSRArray], kernels: list[FloatArray], probes: int, steps: int, seed: int
+    laplacians: Sequence[CSRArray], kernels: Sequence[Kernel], probes: int, steps: int, seed: int
 ) -> tuple[float, float, float]:
     """Return D_B² of two Laplacians with these kernels, its standard error and its bias."""
     # Work with n·ρ, whose eigenvalues are of the order of one.
     scaled = [sparse.csr_array(each * (each.shape[0] / each.trace())) for each in laplacians]
-    missed = [_mass_in_kernel(scaled[1 - i], scaled[i], kernels[i]) for i in (0, 1)]
+    missed = [_out_of_reach(scaled[1 - i], kernels[i]) for i in (0, 1)]
     source = int(np.argmin(missed))  # from this graph a map leads to (nearly) all of the other
     samples = _transport_costs(scaled[source], scaled[1 - source], kernels[source], probes, steps, seed)
     means, changes = samples.mean(axis=0)
@@ -121,93 +122,42 @@ def probed_distance(
     return min(found, key=lambda each: 2 * each[1] + each[2])
 
 
-def _mass_in_kernel(target: CSRArray, source: CSRArray, kernel: FloatArray) -> float:
+def _out_of_reach(target: CSRArray, kernel: Kernel) -> float:
     """Return tr KᵀσK for K the kernel of ρ: at most this part of σ is out of reach of a map from ρ.
 
-    The kernel has one vector for each component, ``kernel`` restricted to it. The part of σ out of reach is
-    tr (Kᵀσ⁺K)⁻¹ over those kernel vectors that lie in the range of σ, which is at most tr KᵀσK.
+    The kernel has one vector for each component of ρ. The part of σ out of reach is tr (Kᵀσ⁺K)⁻¹ over those that lie
+    in the range of σ, which is at most tr KᵀσK.
     """
-    count, label = connected_components(source, directed=False)
-    norm = np.sqrt(np.bincount(label, weights=kernel**2, minlength=count))
-    entries = target.tocoo()
-    rows, columns = entries.coords
-    unit = kernel / norm[label]
-    same = label[rows] == label[columns]
-    total = float((entries.data * unit[rows] * unit[columns])[same].sum())
+    total = kernel.mass(target)
     # Where the kernels agree, what is left is rounding.
     return total / target.shape[0] if total > 1e-10 else 0.0
 
 
 def _transport_costs(
-    source: CSRArray, target: CSRArray, kernel: FloatArray, probes: int, steps: int, seed: int
+    source: CSRArray, target: CSRArray, kernel: Kernel, probes: int, steps: int, seed: int
 ) -> FloatArray:
-    """Return two samples of D_B² for each probe, and below them how much the second half of the steps changed them."""
+    """Return two samples of D_B² for each probe, and below them how much the second half of the steps changed them.
+
+    They are ‖y - My‖² and 2yᵀ(y - My) for the map M from the source to the target. Both have the mean D_B², the first
+    if the target lies within reach of M: then ‖My‖² has the mean tr σ. It varies less.
+    """
     n = source.shape[0]
-    upper = sparse.triu(source, 1, format="coo")
-    rows, columns = upper.coords
-    # L = Σ c_e c_eᵀ over links e = (i, j), with c_e = (-L_ij v_i v_j)^½ (e_i / v_i - e_j / v_j), Lv = 0.
-    sizes = np.sqrt(np.maximum(-upper.data, 0.0) * kernel[rows] * kernel[columns])
-    generator = np.random.default_rng(seed)
+    draw, generator = signed_links(source, kernel.vector), np.random.default_rng(seed)
     samples = np.empty((probes, 2, 2))
     for probe in range(probes):
-        signed = np.where(generator.integers(0, 2, size=sizes.size, dtype=np.int8), sizes, -sizes)
-        start = np.bincount(rows, weights=signed, minlength=n) - np.bincount(columns, weights=signed, minlength=n)
-        samples[probe] = _transport_cost(source, target, start / kernel, steps)
+        start = draw(generator)
+
+        def settled(image: FloatArray, before: FloatArray, start: FloatArray = start) -> bool:
+            now, then = _costs(start, image)[0], _costs(start, before)[0]
+            return bool(abs(now - then) <= _CONVERGED * now)
+
+        moved = transport(source, target, start, steps, settled)
+        costs = _costs(start, moved.image)
+        samples[probe] = costs, costs - _costs(start, moved.before)
     return samples / n
 
 
-def _transport_cost(source: CSRArray, target: CSRArray, start: FloatArray, steps: int) -> FloatArray:
-    """Return ‖y - My‖² and 2yᵀ(y - My), and below them how much the second half of the steps changed them.
-
-    M = σ(ρσ)^-½. Lanczos vectors v_k are orthonormal in the inner product of σ, in which ρσ is symmetric; with the
-    tridiagonal T, My ≈ Σ_k σv_k (T^-½ e_1)_k ‖y‖_σ. Rounding repeats eigenvalues but does no harm to this sum.
-
-    Both have the mean D_B², the first if σ lies within reach of M: then ‖My‖² has the mean tr σ. It varies less.
-    """
-    image: FloatArray = np.asarray(target @ start)
-    size = float(np.sqrt(max(float(start @ image), 0.0)))
-    costs = np.array([1.0, 2.0]) * float(start @ start)
-    changes = np.zeros(2)
-    if size == 0:
-        return np.stack([costs, changes])
-    vector, image = start / size, image / size
-    previous, coupling = np.zeros_like(vector), 0.0
-    images: list[FloatArray] = []
-    diagonal: list[float] = []
-    couplings: list[float] = []
-    look = FIRST_LOOK
-    for step in range(1, steps + 1):
-        images.append(image)
-        following = np.asarray(source @ image)
-        diagonal.append(float(following @ image))
-        following -= diagonal[-1] * vector + coupling * previous
-        previous = vector
-        image = np.asarray(target @ following)
-        coupling = float(np.sqrt(max(float(following @ image), 0.0)))
-        ended = coupling <= 1e-12 * diagonal[0]
-        if step in (look, steps) or ended:
-            found = _costs(start, images, size * _inverse_root(diagonal, couplings))
-            changes, costs = found - costs, found
-            if ended:  # the Krylov space is exhausted, so that nothing can change any more
-                return np.stack([costs, np.zeros(2)])
-            if abs(changes[0]) <= _CONVERGED * costs[0]:
-                break
-            look = min(2 * look, steps)
-        couplings.append(coupling)
-        vector, image = following / coupling, image / coupling
-    return np.stack([costs, changes])
-
-
-def _inverse_root(diagonal: list[float], couplings: list[float]) -> FloatArray:
-    """Return T^-½ e_1 for the tridiagonal T, over its eigenvalues that are not rounding noise."""
-    values, vectors = scipy.linalg.eigh_tridiagonal(np.array(diagonal), np.array(couplings))
-    kept = values > len(values) * np.finfo(np.float64).eps * values[-1]
-    roots = np.where(kept, 1 / np.sqrt(np.where(kept, values, 1.0)), 0.0)
-    return np.asarray(vectors @ (roots * vectors[0]))
-
-
-def _costs(start: FloatArray, images: list[FloatArray], weights: FloatArray) -> FloatArray:
-    rest = start.copy()
-    for image, weight in zip(images, weights, strict=True):
-        rest -= weight * image
+def _costs(start: FloatArray, image: FloatArray) -> FloatArray:
+    """Return ‖y - My‖² and 2yᵀ(y - My)."""
+    rest = start - image
     return np.array([rest @ rest, 2 * (start @ rest)])

@@ -51,6 +51,8 @@ class ConsistencyLoss(nn.Module):
         passes : Tensor of shape (M, n, classes), or M of shape (n, classes)
             The logits of M ≥ 2 passes over the same nodes, each with its own dropout masks or its own perturbed graph.
         """
+        if not isinstance(passes, Tensor | Sequence) or not all(isinstance(each, Tensor) for each in passes):
+            raise InputError(f"passes must be a tensor or several, got {type(passes).__name__}.")
         shapes = {tuple(each.shape) for each in passes}
         if len(passes) < 2 or len(shapes) != 1 or len(next(iter(shapes))) != 2:
             got = ", ".join(map(str, sorted(shapes))) or "none"

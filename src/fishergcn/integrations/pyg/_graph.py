@@ -155,6 +155,8 @@ def _checked(edge_index: Tensor, edge_weight: Tensor | None, nodes: int, name: s
     arcs = edge_index.detach().cpu()
     if arcs.ndim != 2 or arcs.shape[0] != 2:
         raise InputError(f"edge_index must have shape (2, arcs), got {tuple(arcs.shape)}.")
+    if arcs.dtype not in (torch.int64, torch.int32):
+        raise InputError(f"edge_index must hold whole numbers, of torch.int64, got {arcs.dtype}.")
     outside = arcs[(arcs < 0) | (arcs >= nodes)]
     if outside.numel():
         raise InputError(f"edge_index must hold node numbers from 0 to {nodes - 1}, got {int(outside[0])}.")

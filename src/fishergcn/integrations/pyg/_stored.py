@@ -178,7 +178,7 @@ def _refuse(now: Tensor | None, stored: Tensor, reading: Reading) -> None:
 
 
 def node_numbers(batch: Any, nodes: int) -> Tensor | None:
-    """Return the numbers of the nodes of a batch in a graph of so many nodes, None if it does not hold them."""
+    """Return the numbers of the nodes of a batch in the whole graph, None if it does not hold them."""
     index: Tensor | None = batch if isinstance(batch, Tensor) else getattr(batch, "n_id", None)
     if index is None:
         return None

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
+from scipy import special
 from torch import Tensor
 
 from fishergcn._base.checks import check_choice, check_integer, check_real
 from fishergcn._base.imports import require
 from fishergcn._base.tensors import check_outputs
-from fishergcn._base.types import AnyArray, FloatArray, IntArray
+from fishergcn._base.types import AnyArray, BoolArray, FloatArray, IntArray
 from fishergcn.errors import ConvergenceError, InputError
 from fishergcn.execution import train
 from fishergcn.graph import Graph, largest_component
@@ -32,7 +33,7 @@ from fishergcn.integrations.sklearn._table import (
     same_rows,
     without_validation,
 )
-from fishergcn.models import Ensemble, TrainedModel
+from fishergcn.models import Ensemble, TrainedModel, check_coverage, split_for
 from fishergcn.splits import Split, held_out
 from fishergcn.studies import CANDIDATES, fit
 from fishergcn.training import TrainConfig, parse_method
@@ -89,7 +90,9 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
         classes that are not named. It needs a method that trains a network.
     hidden : tuple of int
         Sizes of the hidden layers.
-    learning_rate, dropout, weight_decay, max_epochs, samples, rank, radius, order, threshold
+    dropout : float, optional
+        By default 0.5, and none where a number is predicted, which it would draw to the mean.
+    learning_rate, weight_decay, max_epochs, samples, rank, radius, order, threshold
         As in :class:`fishergcn.TrainConfig`; a ``rank`` that the graph does not have is lowered to one it has.
     validation_fraction : float, optional
         Share of the labels of each class to hold out (in whole percent). Training then stops when their loss
@@ -97,6 +100,9 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
         learned from, for ``max_epochs`` epochs.
     patience : int
         For ``validation_fraction``.
+    coverage : float, optional
+        Hold labels out (a fifth, or ``validation_fraction``), and set half of them aside, so that :meth:`predict_sets`
+        can promise to contain the true class for this share of the fitted rows.
     n_jobs : int, optional
         Processes for the search of neighbors and for ``method="auto"``: None is 1, -1 all cores.
     verbose : int or bool
@@ -145,6 +151,8 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
     True
     """
 
+    _usual_dropout = 0.5
+
     def __init__(
         self,
         graph: Any = None,
@@ -156,11 +164,12 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
         class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
         hidden: tuple[int, ...] = (64,),
         learning_rate: float = 0.01,
-        dropout: float = 0.5,
+        dropout: float | None = None,
         weight_decay: float = 5e-4,
         max_epochs: int = 200,
         validation_fraction: float | None = None,
         patience: int = 50,
+        coverage: float | None = None,
         samples: int = 5,
         rank: int = 10,
         radius: float = 0.1,
@@ -184,6 +193,7 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
         self.max_epochs = max_epochs
         self.validation_fraction = validation_fraction
         self.patience = patience
+        self.coverage = coverage
         self.samples = samples
         self.rank = rank
         self.radius = radius
@@ -201,8 +211,9 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
         ----------
         X : array or sparse matrix of shape (n_samples, n_features)
             All nodes.
-        y : array of shape (n_samples,)
-            Their labels; -1, NaN or None where unknown.
+        y : array of shape (n_samples,) or (n_samples, n_labels)
+            Their labels; -1, NaN or None where unknown. A matrix of 0 and 1 for several labels a node, with a row of -1
+            where they are unknown.
         sample_weight : array of shape (n_samples,), optional
             How much each label counts, in the mean over all of them; not read where it is unknown. A row of weight 0
             is not learned from, but stays in the graph.
@@ -213,7 +224,12 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
             Itself.
         """
         config = self._config()
-        X, y = validation.validate_data(self, X, marked(y), accept_sparse="csr", dtype=np.float64, ensure_min_samples=2)
+        shape = np.asarray(y).shape
+        several = len(shape) == 2 and shape[1] > 1
+        options: dict[str, Any] = {"accept_sparse": "csr", "dtype": np.float64, "ensure_min_samples": 2}
+        X, y = validation.validate_data(self, X, marked(y), **options, multi_output=several)
+        if several:
+            return self._fit_several(X, y, config, sample_weight)
         known = known_labels(y)
         multiclass.check_classification_targets(y[known])
         self.classes_, codes = np.unique(y[known], return_inverse=True)
@@ -223,20 +239,42 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
         self._link(X)
         self._scaling = Scaling.learn(X, self.scaling)
         graph = Graph(self.graph_, self._scaling.apply(X), labels, name="estimator")
-        self.model_ = self._trained(graph, config, weight)
+        self._keep(self._trained(graph, config, weight))
+        self.label_distributions_ = self._stated(self._precise.logits())
+        self.transduction_ = self.classes_[self.label_distributions_.argmax(axis=1)]
+        return self
 
+    def _fit_several(self, X: Any, y: AnyArray, config: TrainConfig, sample_weight: Any) -> Self:
+        """Learn several labels of each node."""
+        if self.class_weight is not None:
+            raise InputError("class_weight must be None where nodes have several labels, since there are no classes.")
+        self.classes_ = np.arange(y.shape[1])
+        known = ~(np.asarray(y) == UNKNOWN).all(axis=1)
+        weight = None
+        if sample_weight is not None:
+            weight = np.where(known, validation._check_sample_weight(sample_weight, X, dtype=np.float64), 0.0)
+        self._link(X)
+        self._scaling = Scaling.learn(X, self.scaling)
+        graph = Graph(self.graph_, self._scaling.apply(X), y, name="estimator", task="multilabel")
+        self._keep(self._trained(graph, config, weight))
+        self.label_distributions_ = self._stated(self._precise.logits())
+        self.transduction_ = (self.label_distributions_ > self.model_.threshold).astype(np.int64)
+        return self
+
+    def _keep(self, model: TrainedModel) -> None:
+        """Set what is known of a trained model."""
+        self.model_ = model
         single = self.model_.members[0] if isinstance(self.model_, Ensemble) else self.model_
         [record] = single.records
         self.selection_ = self.model_.selection
         self.weights_ = {name: each[0].cpu().numpy() for name, each in single.weights.items()}
         self.n_iter_ = record.epochs
         self.loss_curve_ = record.curves.get("train_loss", [])
-        self.validation_curve_ = [] if self.validation_fraction is None else record.curves.get("val_accuracy", [])
+        self.validation_curve_ = (
+            [] if self.validation_fraction is None else record.curves.get(f"val_{model.task.score}", [])
+        )
         # In float64, so that what is predicted of a row does not depend on the rows beside it.
         self._precise = self.model_.to("cpu", torch.float64)
-        self.label_distributions_ = _softmax(self._precise.logits())
-        self.transduction_ = self.classes_[self.label_distributions_.argmax(axis=1)]
-        return self
 
     def decision_function(self, X: Any, links: Any = None) -> FloatArray:
         """Return the logits of each class for new nodes; arguments as in :meth:`predict_proba`.
@@ -247,10 +285,12 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
             In the order of ``classes_``; of two, the logit of the second minus that of the first.
         """
         found: FloatArray = self._logits(X, links)[:, 0].cpu().numpy()
+        if self._several:
+            return found
         return found[:, 1] - found[:, 0] if len(self.classes_) == 2 else found
 
     def predict_proba(self, X: Any, links: Any = None) -> FloatArray:
-        """Return the probability of each class for new nodes.
+        """Return the probability of each class for new nodes, calibrated where labels were held out.
 
         Parameters
         ----------
@@ -264,18 +304,36 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
         Returns
         -------
         ndarray of shape (m, n_classes)
-            In the order of ``classes_``.
+            In the order of ``classes_``; of several labels a node the probability of each.
         """
-        return _softmax(self._logits(X, links))
+        return self._stated(self._logits(X, links))
 
     def predict(self, X: Any, links: Any = None) -> AnyArray:
         """Return the most probable class of new nodes; arguments as in :meth:`predict_proba`."""
-        best = self.predict_proba(X, links).argmax(axis=1)
-        found: AnyArray = self.classes_[best]
+        probabilities = self.predict_proba(X, links)
+        if self._several:
+            return np.asarray(probabilities > self.model_.threshold, dtype=np.int64)
+        found: AnyArray = self.classes_[probabilities.argmax(axis=1)]
         return found
 
+    @property
+    def _several(self) -> bool:
+        """Whether nodes have several labels."""
+        return bool(self.model_.graph.task == "multilabel")
+
+    def predict_sets(self) -> BoolArray:
+        """Return which classes are in the set of each fitted row, (n_samples, n_classes), as ``coverage`` promises.
+
+        New rows have none: what is promised holds for nodes that were in the graph.
+        """
+        validation.check_is_fitted(self)
+        return self.model_.predict_sets()
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy of :meth:`predict` on the rows whose class is known."""
+        """Return the accuracy of :meth:`predict` on rows whose class is known; of several labels, of all of them."""
+        if np.ndim(y) == 2 and np.shape(y)[1] > 1:
+            rows = ~(np.asarray(marked(y)) == UNKNOWN).all(axis=1)
+            return float(metrics.accuracy_score(np.asarray(y)[rows], self.predict(X)[rows]))
         y = validation.column_or_1d(marked(y))
         known = known_labels(y)
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
@@ -284,6 +342,7 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
         return tags
 
     def _config(self) -> TrainConfig:
@@ -296,7 +355,10 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
         if self.validation_fraction is not None:
             check_real("validation_fraction", self.validation_fraction, above=0.0, below=1.0)
             stopping = {"stopping": "patience", "patience": self.patience, "test_at": "best-val"}
+        if self.coverage is not None:
+            check_coverage(self.coverage)
         chosen = {name: getattr(self, name) for name in _SETTINGS}
+        chosen["dropout"] = self._usual_dropout if self.dropout is None else self.dropout
         return TrainConfig(**chosen, **stopping, scaling="none")
 
     def _node_weight(self, X: Any, y: AnyArray, known: AnyArray, sample_weight: Any) -> FloatArray | None:
@@ -345,20 +407,27 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
         found[node >= 0] = self._precise.logits()[node[node >= 0]]
         return found
 
+    def _stated(self, logits: Tensor) -> FloatArray:
+        """Return the probabilities of the only run, n x C."""
+        found = check_outputs(logits)[:, 0].double().cpu().numpy()
+        return special.expit(found) if self._several else self.model_.calibration.apply(found)
+
     def _trained(self, graph: Graph, config: TrainConfig, weight: FloatArray | None) -> TrainedModel:
         """Return the model that is asked for, on all labels or with some held out."""
         seed = int(sklearn_utils.check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         size = int(largest_component(graph.adjacency).sum())
         config = dataclasses.replace(config, rank=max(min(config.rank, size - 1), 1))
         percent = 20 if self.validation_fraction is None else round(100 * self.validation_fraction)
-        method = self.method
-        if method == "auto" or self.validation_fraction is not None:
+        method, held = self.method, self.validation_fraction is not None or self.coverage is not None
+        if method == "auto" or held:
             split = held_out(graph, min(max(percent, 1), 99), seed=seed)
             split = dataclasses.replace(split, node_weight=weight)
         if method == "auto":
             return self._chosen(graph, split, config, seed)
-        larger = graph
-        if self.validation_fraction is None:
+        larger, aside = graph, None
+        if self.coverage is not None:
+            split, aside = split_for(graph, split, self.coverage, seed)
+        if not held:
             larger, split = without_validation(graph, weight)
         place: dict[str, Any] = {"device": self.device, "progress": bool(self.verbose)}
         [record] = train(larger, method, split, [seed], config, keep_weights=True, **place)
@@ -367,11 +436,14 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
         # The node that stood in for validation nodes has no links: the network is one of the graph without it.
         record = dataclasses.replace(record, graph_digest=graph.digest)
         split = Split(split.name, split.train, split.val[split.val < graph.num_nodes], split.test)
-        return TrainedModel.from_records(graph, record, split)
+        made = TrainedModel.from_records(graph, record, split)
+        return made if aside is None else made.set_aside(aside, float(self.coverage or 0.0))
 
     def _chosen(self, graph: Graph, split: Split, config: TrainConfig, seed: int) -> TrainedModel:
         """Return what :func:`fishergcn.fit` chooses; features are scaled already."""
         settings = {name: getattr(config, name) for name in (*_SETTINGS, "scaling")} | {"patience": self.patience}
+        if self.dropout is None:
+            del settings["dropout"]
         weighted = [each.name for each in CANDIDATES if each.trained and each.name == each.method]
         return fit(
             graph,
@@ -382,11 +454,6 @@ class FisherGCNClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: ig
             workers=joblib.effective_n_jobs(self.n_jobs),
             progress=bool(self.verbose),
             refit=self.validation_fraction is None,
+            coverage=self.coverage,
             seed=seed,
         )
-
-
-def _softmax(logits: Tensor) -> FloatArray:
-    """Return the probabilities of the only run, n x C."""
-    found: FloatArray = torch.softmax(check_outputs(logits)[:, 0].double(), dim=1).cpu().numpy()
-    return found

@@ -15,7 +15,7 @@ from fishergcn._base.imports import require
 from fishergcn._base.types import AnyArray, CSRArray, FloatArray, IntArray
 from fishergcn._base.warn import warn
 from fishergcn.errors import InputError
-from fishergcn.graph import Graph
+from fishergcn.graph import Graph, known_nodes
 from fishergcn.nn import FeatureScaling
 from fishergcn.splits import Split
 
@@ -170,7 +170,8 @@ def without_validation(graph: Graph, weight: FloatArray | None = None) -> tuple[
     Training watches a validation node. Where no label can be spared, it is an additional one without links
     or features: it neither sends nor receives anything.
     """
-    features, nodes, labels = graph.features, graph.num_nodes, graph.labels
+    features, nodes = graph.features, graph.num_nodes
+    labels = graph.labels if graph.targets is None else graph.targets
     if labels is None:
         raise AssertionError("the graph of an estimator has labels")
     empty = np.zeros((1, graph.num_features), dtype=np.float32)
@@ -178,9 +179,10 @@ def without_validation(graph: Graph, weight: FloatArray | None = None) -> tuple[
     larger = Graph(
         sparse.block_diag([graph.adjacency, sparse.csr_array((1, 1))], format="csr"),
         stack([features, empty]),
-        np.append(labels, 0),
+        np.concatenate([labels, np.zeros((1, *labels.shape[1:]), dtype=labels.dtype)]),
         name=graph.name,
+        task=graph.task,
     )
-    train_nodes = np.flatnonzero(labels >= 0)
+    train_nodes = np.flatnonzero(known_nodes(graph))
     weight = None if weight is None else np.append(weight, 0.0)
     return larger, Split("all-labels", train_nodes, np.array([nodes]), np.empty(0, dtype=np.int64), weight)

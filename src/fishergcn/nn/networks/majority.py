@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fishergcn._base.types import IntArray
+from fishergcn._base.types import FloatArray, IntArray
 from fishergcn.nn._network import Look, Role, Rule, register
 from fishergcn.operators import Operator
 
@@ -40,6 +40,11 @@ class Majority(Rule):
         """Return the logarithms of the shares of the classes, whatever the node."""
         shares = class_shares(labels, nodes, classes).to(operator.device)
         return shares.log().expand(operator.shape[0], *shares.shape)
+
+    def expectations(self, operator: Operator, values: FloatArray, nodes: Sequence[IntArray]) -> Tensor:
+        """Return the mean over the training nodes, whatever the node."""
+        means = torch.as_tensor(np.stack([values[each].mean(axis=0) for each in nodes]), device=operator.device)
+        return means.expand(operator.shape[0], *means.shape)
 
 
 register(Majority())
