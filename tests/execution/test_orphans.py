@@ -16,6 +16,9 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason=
 
 SOURCE = str(Path(fishergcn.__file__).parents[1])
 LIMIT = 2.0
+# Beside other tests a process may wait long for its turn: there they need only end. The slow tests run on a quieter
+# machine, and hold them to the limit.
+limits = pytest.mark.parametrize("limit", [30.0, pytest.param(LIMIT, marks=pytest.mark.slow)])
 # A parent whose two children do nothing that would notice its end.
 PARENT = """
 import sys, time
@@ -56,32 +59,34 @@ def wait_until(condition, limit):
     return condition()
 
 
-def killed(process, mark, count):
-    """Kill a process once there are ``count`` in all; return which are left after two seconds."""
+def killed(process, mark, count, limit=LIMIT):
+    """Kill a process once there are ``count`` in all; return which are left after ``limit`` seconds."""
     try:
         assert wait_until(lambda: len(marked(mark)) >= count or process.poll() is not None, 120)
         assert process.poll() is None
     finally:
         process.kill()
         process.wait()
-    wait_until(lambda: not marked(mark), LIMIT)
+    wait_until(lambda: not marked(mark), limit)
     return marked(mark)
 
 
-def test_children_end_with_their_parent_whatever_they_do(tmp_path):
+@limits
+def test_children_end_with_their_parent_whatever_they_do(tmp_path, limit):
     (tmp_path / "idle.py").write_text("import time\ntime.sleep(600)\n")
     folder = tmp_path / "shared"
     folder.mkdir()
     (folder / "array").write_text("x")
-    mark = f"idle-{os.getpid()}"
+    mark = f"idle-{os.getpid()}-{limit}"
     parent = start([sys.executable, "-c", PARENT, str(folder)], mark, PYTHONPATH=f"{SOURCE}{os.pathsep}{tmp_path}")
     assert wait_until(lambda: len(marked(mark)) == 3, 60)
     time.sleep(1.0)  # in which they import what they need
-    assert killed(parent, mark, 3) == []
+    assert killed(parent, mark, 3, limit) == []
     assert not folder.exists()
 
 
-def test_what_a_killed_process_shared_is_removed(tmp_path):
+@limits
+def test_what_a_killed_process_shared_is_removed(tmp_path, limit):
     """The kernel ends ranks of torchrun at once: they can remove nothing themselves."""
     folder = tmp_path / "shared"
     folder.mkdir()
@@ -93,11 +98,11 @@ from fishergcn._base.process import remove_afterwards
 remove_afterwards(Path(sys.argv[1]))
 time.sleep(600)
 """
-    mark = f"shared-{os.getpid()}"
+    mark = f"shared-{os.getpid()}-{limit}"
     process = start([sys.executable, "-c", script, str(folder)], mark)
     assert wait_until(lambda: len(marked(mark)) == 2, 60)
     assert folder.exists()
-    assert killed(process, mark, 2) == []
+    assert killed(process, mark, 2, limit) == []
     assert not folder.exists()
 
 

@@ -42,9 +42,10 @@ runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 _REMOVE = """
-import os, shutil, sys, time
+import os, sys, time
 while os.getppid() == int(sys.argv[1]):
     time.sleep(0.1)
+import shutil
 for each in sys.argv[2:]:
     shutil.rmtree(each, ignore_errors=True)
 """
@@ -108,7 +109,8 @@ def end_with_parent(parent: int, temporary: str = "") -> None:
 
 def remove_afterwards(*folders: Path) -> None:
     """Have folders removed when this process is gone, however it ended: a process of its own waits for that."""
-    command = [sys.executable, "-I", "-c", _REMOVE, str(os.getpid()), *map(str, folders)]
+    # Without `site` (-S) it needs no files of the environment, and starts in milliseconds.
+    command = [sys.executable, "-I", "-S", "-c", _REMOVE, str(os.getpid()), *map(str, folders)]
     with contextlib.suppress(OSError):
         nothing = subprocess.DEVNULL
         _WAITING.append(
