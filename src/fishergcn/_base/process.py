@@ -103,8 +103,12 @@ def end_with_parent(parent: int, temporary: str = "") -> None:
             shutil.rmtree(temporary, ignore_errors=True)
         os._exit(1)
 
-    if os.name == "posix":
+    if os.name != "posix":
+        return
+    try:
         threading.Thread(target=watch, daemon=True).start()
+    except RuntimeError:  # the system allows no more threads: what needs one, too, says so
+        end_at_once()
 
 
 def remove_afterwards(*folders: Path) -> None:
