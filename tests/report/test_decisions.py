@@ -28,7 +28,7 @@ def verdicts_of(page):
     return [html.unescape(re.sub(r"<[^>]+>", "", each)) for each in found]
 
 
-def planted(nodes, *, informative=True, mixed=False, shares=(0.5, 0.3, 0.2)):
+def planted(nodes, *, informative=True, mixed=False, shares=(0.5, 0.3, 0.2), name="own"):
     """Return a graph of three classes, whose features and links say nothing unless they are informative."""
     rng = np.random.default_rng(4)
     labels = rng.choice(3, nodes, p=shares)
@@ -37,7 +37,7 @@ def planted(nodes, *, informative=True, mixed=False, shares=(0.5, 0.3, 0.2)):
     links = np.argwhere(np.triu(rng.random((nodes, nodes)) < likely, 1))
     features = rng.random((nodes, 5)) + (1.5 * np.eye(5)[labels] if informative else 0)
     names = ["customers", "suppliers", "partners"]
-    return Graph.from_edges(links, features=features, labels=labels, class_names=names, name="own", num_nodes=nodes)
+    return Graph.from_edges(links, features=features, labels=labels, class_names=names, name=name, num_nodes=nodes)
 
 
 def trained(graph, *, tested=True, method="gcn", config=CONFIG):
@@ -139,6 +139,41 @@ def test_the_first_chart_has_words_intervals_and_the_most_frequent_class(tmp_pat
     assert [each["at"] for each in panel["layers"] if each["kind"] == "rule"] == [0.8]
     assert [each["low"] for each in panel["layers"] if each["kind"] == "rangeX"] == [[0.803], [0.804], [0.801]]
     assert "cross entropy, calibrated" in words_of(page)
+
+
+def test_the_first_chart_of_a_given_method_has_all_nodes_and_the_most_frequent_class(tmp_path, charts_of):
+    model = trained(planted(360))
+    page = page_of(model, tmp_path)
+    [panel] = charts_of(page.parent)["headline"]["panels"]
+    test = model.runs[0].split.test
+    labels, found = model.graph.labels[test], model.predict()[test]
+    common = np.bincount(model.graph.labels[model.runs[0].split.train]).argmax()
+    assert panel["rows"] == [f"all {len(test)} test nodes", *model.class_names]
+    assert [each["at"] for each in panel["layers"] if each["kind"] == "rule"] == [(labels == common).mean()]
+    marks = [each["x"][0] for each in panel["layers"] if each["kind"] == "dot"]
+    assert marks[0] == pytest.approx((labels == found).mean())
+
+
+def test_the_first_chart_of_a_comparison_has_the_most_frequent_class(tmp_path, charts_of):
+    graphs = [planted(nodes, name=f"own{nodes}") for nodes in (90, 120)]
+    own = [[splits.per_class(graph, 5, 5, seed=seed) for seed in (0, 1)] for graph in graphs]
+    for count in (1, 2):
+        some = dict(zip([each.name for each in graphs], own, strict=True)) if count == 2 else own[0]
+        plan = studies.make_comparison(graphs[:count], ["gcn", "mlp"], splits=some, config=CONFIG)
+        place = tmp_path / str(count)
+        studies.run(plan, place, workers=1).close()
+        page = write_report(place)
+        panels = charts_of(place)["headline"]["panels"]
+        for panel, graph, parts in zip(panels, graphs, own, strict=False):
+            right = [
+                (graph.labels[each.test] == np.bincount(graph.labels[each.train]).argmax()).mean() for each in parts
+            ]
+            [line] = [each["at"] for each in panel["layers"] if each["kind"] == "rule"]
+            assert line == pytest.approx(np.mean(right))
+            low, high = panel["xDomain"]
+            assert low < line < high
+            assert high - low >= 0.1
+        assert "The dashed line is what always answering the most frequent class gives." in words_of(page)
 
 
 def test_an_ensemble_has_a_page_with_its_members(tmp_path):

@@ -152,6 +152,9 @@ def test_any_stage_is_shown_in_its_order(search_report, tmp_path):
     page = write_report(tmp_path).read_text(encoding="utf-8")
     shown = re.findall(r"<h2>Stage (\d+): (.*?)</h2>", page)
     assert [(int(place), html.unescape(name)) for place, name in shown] == list(enumerate(wanted, start=1))
+    heads = re.findall(r"<th[^>]*>(.*?)</th>", page[page.index("<h2>Stage 1") : page.index("<h2>Stage 2")])
+    words = [re.sub(r"<[^>]+>", "", each).strip() for each in heads]
+    assert words[:2] == ["candidate", "validation accuracy %"]  # which a narrow screen shows
 
 
 def test_a_choice_that_is_not_finished_says_so(search_report, tmp_path):

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from fishergcn import Graph, studies
+from fishergcn import Graph, splits, studies
 from fishergcn.errors import DataFileError
 from fishergcn.propagation import high_order, renormalized
 from fishergcn.spectrum import top_spectrum
@@ -70,6 +70,25 @@ def test_damaged_eigenvalues_are_refused(filled, value):
 
 def test_sizes(runs, graph):
     assert runs.facts["data small"] == {"nodes": 150, "links": graph.num_links, "features": 5, "classes": 3}
+
+
+def test_scores_of_the_most_frequent_class(runs, graph):
+    tests = [splits.parse(graph, name) for name in runs.plan.splits]
+    common = [np.bincount(graph.labels[each.train]).argmax() for each in tests]
+    right = [(graph.labels[each.test] == label).mean() for each, label in zip(tests, common, strict=True)]
+    found = runs.constant("small")
+    assert found["accuracy"] == pytest.approx(np.mean(right))
+    assert found["roc_auc"] == pytest.approx(0.5)
+    assert found["balanced_accuracy"] == pytest.approx(1 / 3)
+    assert runs.constant("nothing of the kind") == {}
+
+
+@pytest.mark.parametrize("value", ["x", [1.0], {"accuracy": "x"}])
+def test_damaged_scores_of_the_most_frequent_class_are_refused(filled, value):
+    with RunStore(filled, writable=True) as store:
+        store.remember("constant cora", lambda: value)
+        with pytest.raises(DataFileError, match="the facts"):
+            store.constant("cora")
 
 
 def test_nothing_is_computed_twice_and_only_what_is_needed(runs, study, tmp_path, monkeypatch):

@@ -47,20 +47,21 @@ def draw_rows(
     differences: bool = False,
     x_domain: tuple[float, float] | None = None,
     least: float = 0.0,
-    beside: float = math.nan,
+    beside: float | Mapping[str, float] = math.nan,
     data: str = "",
 ) -> Chart:
     """Draw rows of values of a score, panel by panel, or of ``differences`` from zero.
 
     Shares are shown in percent, their differences in percentage points, other scores as they are.
     Axes go from where to where ``x_domain`` says, or show a range of at ``least`` this size, if these are given. A
-    dashed line marks a value ``beside`` which all rows are seen.
+    dashed line marks a value ``beside`` which all rows are seen, or those of each panel.
     """
-    form = Form(find_score(score), differences)
-    drawn = [
-        _panel(title, x, rows, form, x_domain or (_domain(rows, least, beside, form.score) if least else None), beside)
-        for title, rows in panels.items()
-    ]
+    form, lines = Form(find_score(score), differences), beside if isinstance(beside, Mapping) else {}
+    drawn = []
+    for title, rows in panels.items():
+        line = lines.get(title, math.nan) if isinstance(beside, Mapping) else beside
+        domain = x_domain or (_domain(rows, least, line, form.score) if least else None)
+        drawn.append(_panel(title, x, rows, form, domain, line))
     marks = {row.series: row.look for rows in panels.values() for row in rows if row.series and row.look}
     return Chart(name, label, drawn, [Series(each, look) for each, look in marks.items()], data=data)
 

@@ -191,6 +191,18 @@ class Subject:
         return np.asarray(self.model.task.known(self.model.graph)[self.judged])
 
     @cached_property
+    def common(self) -> int:
+        """The most frequent class among the training nodes."""
+        known = self.model.graph.labels
+        learned = np.empty(0, dtype=np.int64) if known is None or self.split is None else known[self.split.train]
+        return int(np.bincount(learned[learned >= 0], minlength=self.model.num_classes).argmax())
+
+    @property
+    def always(self) -> float:
+        """The share of the judged nodes that always answering this class gets right."""
+        return float((self.labels == self.common).mean())
+
+    @cached_property
     def answers(self) -> FloatArray:
         """What the model says of every node: probabilities (n, C), or numbers (n, 1)."""
         return self.model.predict()[:, None] if self.model.graph.task == "regression" else self.probabilities

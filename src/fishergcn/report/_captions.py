@@ -9,6 +9,8 @@ HEADLINE = (
     "that overlap do not mean that methods are equal: they are compared run by run below."
 )
 
+CONSTANT = " The dashed line is what always answering the most frequent class gives."
+
 RESULTS = (
     "{meanings} The 95% interval says how precisely the mean is known; it comes from {source}, because runs that share "
     "a split are not independent. “std” is the spread of single runs, as papers report it, and not the error of the "

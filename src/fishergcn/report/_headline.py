@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from fishergcn import datasets
@@ -15,6 +16,7 @@ from fishergcn.training import parse_method
 
 # Rows of a panel; those of longer lists are chosen by their means.
 _MOST_ROWS = 14
+_LEAST = 0.1  # the range of an axis in percent, on which small differences look small
 _SAME = 1e-12  # between means that are one
 _MOST = 8  # sentences about controls; more are in the table
 _OWN = "fishergcn train --edges links.csv --features nodes.csv --labels labels.csv --out model"
@@ -28,16 +30,16 @@ def headline(outcome: Outcome, looks: Mapping[str, Look], said: str = "") -> Sec
     """
     if not outcome.summaries:
         return None
-    panels = {
-        dataset if len(outcome.datasets) > 1 else "": rows
-        for dataset in outcome.datasets
-        if (rows := _rows(outcome, dataset, looks))
-    }
+    titles = {dataset: dataset if len(outcome.datasets) > 1 else "" for dataset in outcome.datasets}
+    panels = {title: rows for dataset, title in titles.items() if (rows := _rows(outcome, dataset, looks))}
+    lines = {titles[dataset]: value for dataset in titles if math.isfinite(value := outcome.constant(dataset))}
     score, title = outcome.score, f"Test {outcome.score.title}"
     chart = draw_rows(f"{title} on {', '.join(outcome.datasets)}", panels, "headline",
-                      x=f"test {score.title} ({score.direction})", score=score.name)  # fmt: skip
+                      x=f"test {score.title} ({score.direction})", score=score.name, beside=lines,
+                      least=(_LEAST if score.percent else 1e-9) if lines else 0.0)  # fmt: skip
+    caption = captions.HEADLINE + (captions.CONSTANT if lines else "")
     sentences = [said, _best(outcome)] if said else [_best(outcome), *_controls(outcome)]
-    return in_short(sentences, Figure(title, captions.HEADLINE, [chart], files=()))
+    return in_short(sentences, Figure(title, caption, [chart], files=()))
 
 
 def _rows(outcome: Outcome, dataset: str, looks: Mapping[str, Look]) -> list[Row]:

@@ -109,12 +109,10 @@ def _judged(subject: Subject) -> list[str]:
             f"{record.method} classified {known:.1%} of its {which} nodes correctly. This folder does not say which "
             "nodes those were, so there are no numbers by class; models saved from now on do."
         ]
-    learned = model.graph.labels[subject.split.train]
-    common = np.bincount(learned[learned >= 0], minlength=model.num_classes).argmax()
-    constant = np.tile(np.eye(model.num_classes)[common], (len(subject.judged), 1))
+    constant = np.tile(np.eye(model.num_classes)[subject.common], (len(subject.judged), 1))
     found, accuracy = subject.probabilities[subject.judged], find_score("accuracy")
     ahead = on_nodes(accuracy, found, subject.labels, constant)
-    always = f"always answering the most frequent class is right for {(subject.labels == common).mean():.1%}."
+    always = f"always answering the most frequent class is right for {subject.always:.1%}."
     if ahead.low > 0:
         return [choice.USE, f"{_accuracy(subject)[:-1]}; {always}", *_caution(subject)]
     return [

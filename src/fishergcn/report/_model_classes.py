@@ -12,8 +12,9 @@ from fishergcn.report._assessment import BINS, Bin, ClassScores, Subject, by_cha
 from fishergcn.report._page import Figure, Section, breakable, count, interval, number, share, table
 
 _CAPTION = (
-    "The share of the {nodes} of each class that the model finds; bars are 95% intervals (Wilson), wide where a "
-    "class has few nodes."
+    "The share of the {nodes} of each class that the model finds, below its accuracy on all of them; bars are 95% "
+    "intervals (Wilson), wide where a class has few nodes. The dashed line is the accuracy of always answering the "
+    "most frequent class."
 )
 _CALIBRATION = (
     "Predictions are grouped by the probability that the model states for them (up to {bins} groups of equal width). "
@@ -33,17 +34,19 @@ def class_figure(subject: Subject, name: str) -> Figure | None:
     known = [each for each in zip(subject.model.class_names, subject.scores, strict=True) if each[1].nodes]
     if not known:
         return None
-    rows = []
-    for label, found in (
-        sorted(known, key=lambda each: each[1].recall)[:_MOST_ROWS] if len(known) > _MOST_ROWS else known
-    ):
-        low, high = wilson(found.found, found.nodes)
-        text = f"{label}\n{found.found} of {found.nodes} found: {found.recall:.1%}"
-        text += f"\n95% interval {low:.1%} to {high:.1%}"
-        rows.append(Row(label, found.recall, low, high, size=5, tip=text))
+    hits, count = int(subject.confusion.trace()), len(subject.judged)
+    rows = [_row(f"all {count:,} {subject.words}", hits, count, "right", size=8)]
+    shown = sorted(known, key=lambda each: each[1].recall)[:_MOST_ROWS] if len(known) > _MOST_ROWS else known
+    rows += [_row(label, found.found, found.nodes, "found") for label, found in shown]
     label, x = f"Accuracy by class, {subject.words}", f"share of its {subject.words} found"
-    chart = draw_rows(label, {"": rows}, name, x=x, x_domain=(0, 1))
+    chart = draw_rows(label, {"": rows}, name, x=x, x_domain=(0, 1), beside=subject.always)
     return Figure("Accuracy by class", _CAPTION.format(nodes=subject.words), [chart])
+
+
+def _row(label: str, hits: int, count: int, word: str, size: float = 5) -> Row:
+    low, high = wilson(hits, count)
+    text = f"{label}\n{hits} of {count} {word}: {hits / count:.1%}\n95% interval {low:.1%} to {high:.1%}"
+    return Row(label, hits / count, low, high, size=size, tip=text)
 
 
 def in_words(subject: Subject) -> list[str]:

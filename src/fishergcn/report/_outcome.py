@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +41,7 @@ class Outcome:
     summaries: Mapping[Cell, CellSummary]  # of cells whose runs have the score
     comparisons: list[Comparison]
     equivalence: Equivalence | None  # what all comparisons with controls say together
+    constants: Mapping[str, Mapping[str, float]]  # of data sets: each score of the most frequent class
 
     @property
     def records(self) -> list[RunRecord]:
@@ -64,6 +66,10 @@ class Outcome:
     def estimate(self, cell: Cell) -> Estimate:
         """Return the score of a cell that has a summary."""
         return self.summaries[cell].scores[self.score.name]
+
+    def constant(self, dataset: str) -> float:
+        """Return the mean test score of always answering the most frequent class; NaN where nobody noted it."""
+        return self.constants.get(dataset, {}).get(self.score.name, math.nan)
 
     def values(self, dataset: str, name: str) -> dict[tuple[str, int], float]:
         """Return the test score of a cell by split and seed; none if it has no runs."""
@@ -100,6 +106,7 @@ def read_outcome(source: Runs, score: str = "accuracy") -> Outcome:
         summaries=summaries,
         comparisons=compare(memory, f"test_{chosen.name}"),
         equivalence=control_equivalence(memory, f"test_{chosen.name}"),
+        constants={dataset: source.constant(dataset) for dataset in plan.datasets},
     )
 
 

@@ -131,7 +131,8 @@ def _cost(score: Score) -> tuple[str, str]:
 
 
 def _stage(place: int, name: str, cells: Cells, score: Score) -> Section:
-    heads = ("candidate", "method", "#runs", f"#validation {score.head}", f"#{_cost(score)[1]}", "#seconds", "status")
+    # The scores first, which a narrow screen then shows.
+    heads = ("candidate", f"#validation {score.head}", f"#{_cost(score)[1]}", "#runs", "#seconds", "status", "method")
     rows: list[list[Html | str]] = []
     for cell, records in cells.items():
         values = _scores(records, score)
@@ -141,12 +142,12 @@ def _stage(place: int, name: str, cells: Cells, score: Score) -> Section:
         seconds = sum(each.seconds for each in records)
         rows.append([
             cell,
-            records[0].method,
-            number(str(len(records)), len(records)),
             number(score.number(_mean(values), missing="–"), _mean(values), "main"),
             number("–" if math.isnan(loss) else f"{loss:.4f}", loss),
+            number(str(len(records)), len(records)),
             number(f"{seconds:.1f}", seconds),
             "ok" if not failed else f"{failed} failed",
+            records[0].method,
         ])  # fmt: skip
     title, words = f"Stage {place}: {name}", (_FIRST | _LAST).get(_known(name), _BETWEEN)
     figure = _figure(f"Validation {score.title}", f"stage-{slug(name)}", cells, score)

@@ -10,6 +10,8 @@ from functools import cached_property
 from typing import Literal
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from fishergcn import datasets, splits
 from fishergcn._base.types import CSRArray, FloatArray
 from fishergcn.errors import FisherGCNError, InputError
@@ -21,7 +23,18 @@ from fishergcn.spectrum import Spectrum, top_spectrum
 from fishergcn.studies._plan import Cell, Plan
 from fishergcn.studies._runs import SHOWN
 from fishergcn.studies._store import RunStore
-from fishergcn.training import Problem, Run, RunRecord, check_runs, parse_method, prepare, samples_of
+from fishergcn.training import (
+    Problem,
+    Run,
+    RunRecord,
+    check_runs,
+    find_task,
+    parse_method,
+    prepare,
+    registered_scores,
+    samples_of,
+    score_of,
+)
 
 Form = Literal["chunk", "run", "method"]
 _POOL = 16  # moved graphs to draw from
@@ -155,6 +168,7 @@ class _Shared:
         self._checked = False
         sizes = ("nodes", "links", "features", "classes")  # reports have nothing but the database
         store.remember(f"data {dataset}", lambda: {name: getattr(self.graph, f"num_{name}") for name in sizes})
+        store.remember(f"constant {dataset}", self._constant)
 
     def problem(self, cell: Cell) -> Problem:
         """Return the problem of a cell, computing only what no cell before it had."""
@@ -176,6 +190,21 @@ class _Shared:
             check_runs(problem, [Run(split, 0) for split in self.splits.values()])
             self._checked = True
         return problem
+
+    def _constant(self) -> dict[str, float]:
+        """Return the mean test scores of the answer that is the same for all nodes, with which others are compared."""
+        task = find_task(self.graph.task)
+        known, parts = task.known(self.graph), [each for each in self.splits.values() if len(each.test)]
+        found: dict[str, float] = {}
+        for score in registered_scores(task.name) if parts else ():
+            answers = [task.always_moved(score.name, known[each.train], self.graph.num_classes) for each in parts]
+            values = [
+                score_of(score, task.scored(np.tile(answer, (len(each.test), 1))), known[each.test], task)
+                for answer, each in zip(answers, parts, strict=True)
+            ]
+            if np.isfinite(mean := float(np.mean(values))):
+                found[score.name] = mean
+        return found
 
     @cached_property
     def _positions(self) -> FloatArray:

@@ -61,6 +61,7 @@ class Runs(abc.ABC):
         """What the runner noted, as plain values.
 
         ``"command"`` and ``"created"``; ``"data DATASET"`` with the numbers of nodes, links, features and classes;
+        ``"constant DATASET"`` with the mean test scores of the answer that is the same for all nodes;
         ``"spectrum DATASET MATRIX"`` with the largest eigenvalues of L = I - Ã.
         """
 
@@ -83,6 +84,15 @@ class Runs(abc.ABC):
         fine = (record.curves for _, record in self.entries(dataset, cell) if record.status == "ok")
         curves = [each for each in fine if each.keys() >= set(CURVES)]
         return {name: _band([each[name][:epochs] for each in curves]) for name in CURVES} if curves else {}
+
+    def constant(self, dataset: str) -> dict[str, float]:
+        """Return the mean test scores, by name, of always answering the most frequent class; empty if unknown."""
+        known = self.facts.get(f"constant {dataset}", {})
+        try:
+            entries = Entries(known, "the facts")
+            return {name: entries.number(name) for name in known}
+        except InputError as error:
+            raise DataFileError(str(error)) from error
 
     def spectrum(self, cell: Cell) -> FloatArray | None:
         """Return the 3k largest eigenvalues of L = I - Ã of a cell that perturbs k of them; None if unknown."""
