@@ -6,6 +6,7 @@ peers; every epoch is one compiled step, and the mean validation scores of all r
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import Any
@@ -27,6 +28,7 @@ class Stacked:
     """As many runs as there are splits times seeds."""
 
     def __init__(self, graph: Graph, splits: Sequence[Split], seeds: int, hidden: int, *, dense: bool) -> None:
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the GPU's memory is shared with others
         import jax
         import jax.numpy as jnp
 

@@ -1,6 +1,6 @@
 """Which predictions no graph of the neighborhood can change, by network and radius, and what certified training does.
 
-    python benchmarks/certificates.py [--graphs FOLDER] [--names cora actor] [--splits 10] [--out FILE]
+    python benchmarks/certificates.py [--graphs FOLDER] [--names cora actor] [--splits 10] [--first 0] [--out FILE]
 
 For each split and network: test accuracy, and how many test nodes (1,000 at most) are certified, broken and undecided
 with λ_max ≤ 2; on the first split at four radii and at that of the farthest graph, on others at that of certified
@@ -76,10 +76,11 @@ def main() -> None:
     parser.add_argument("--names", nargs="+", help="which graphs; all by default")
     parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=NETWORKS)
     parser.add_argument("--splits", type=int, default=10)
+    parser.add_argument("--first", type=int, default=0, help="how many splits to leave out before them")
     parser.add_argument("--out", type=Path, default=RESULTS / "certificates.json", help="other results in it are kept")
     options = parser.parse_args()
     every = datasets.available() if options.graphs is None else [each.stem for each in options.graphs.glob("*.npz")]
-    for number in range(options.splits):
+    for number in range(options.first, options.first + options.splits):
         for name in sorted(set(every) & set(options.names or every)):
             graph = datasets.load(name) if options.graphs is None else Graph.load(options.graphs / f"{name}.npz")
             split = splits.choose(graph, number + 1)[number]

@@ -1,6 +1,6 @@
 """Run-epochs per second on a GPU: 200 stacked runs of ours beside other ways to train; or the whole table.
 
-    python benchmarks/gpu.py [--repetitions 3] [--out FILE.json]
+    python benchmarks/gpu.py [--repetitions 3] [--peers plain recorded] [--out FILE.json]
     python benchmarks/gpu.py --table [--workers 3] [--no-mps] [--out FILE.json]
 
 A run-epoch is one optimization step and one validation pass of one run. Peers: PyTorch Geometric's ``GCNConv`` in a
@@ -24,7 +24,7 @@ import contextlib
 import os
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -64,13 +64,15 @@ def shuffled_splits(graph: fishergcn.Graph, count: int) -> list[Any]:
     return [fishergcn.splits.shuffled(graph, FIRST_SEED + index) for index in range(count)]
 
 
-def rate(epoch: Callable[[int], object], runs: int, epochs: int, warm_up: int, device: str) -> dict[str, float]:
-    """Return run-epochs per second after a warm-up."""
-    for index in range(warm_up):
+def rate(
+    epoch: Callable[[int], object], runs: int, epochs: int, warm_up: int, device: str, first: int = 0
+) -> dict[str, float]:
+    """Return run-epochs per second after a warm-up, from the epoch ``first`` on."""
+    for index in range(first, first + warm_up):
         epoch(index)
     wait_for(device)
     start = time.perf_counter()
-    for index in range(warm_up, warm_up + epochs):
+    for index in range(first + warm_up, first + warm_up + epochs):
         epoch(index)
     wait_for(device)
     seconds = time.perf_counter() - start
@@ -115,17 +117,32 @@ def peers_of(graph: fishergcn.Graph, splits: int, seeds: int, device: str) -> di
     return found
 
 
-def side_by_side(data: str, splits: int, seeds: int, epochs: int, device: str) -> dict[str, Any]:
+def side_by_side(
+    data: str, splits: int, seeds: int, epochs: int, device: str, *, peers: Sequence[str] = (), repetitions: int = 1
+) -> Iterator[dict[str, Any]]:
+    """Yield what each repetition measures; peers are set up, and compiled, once for all of them."""
     graph = fishergcn.datasets.load(data)
-    scores, peers = {}, {}
-    for name, (runs, what, begin) in peers_of(graph, splits, seeds, device).items():
-        step = begin()
+    every = {name: each for name, each in peers_of(graph, splits, seeds, device).items() if name in peers or not peers}
+    steps: dict[str, Callable[[int], tuple[float, float]]] = {}
+    for repetition in range(repetitions):
+        scores, found = dict[str, float](), dict[str, Any]()
+        for name, (runs, what, begin) in every.items():
+            began = time.perf_counter()
+            step = steps[name] if name in steps else steps.setdefault(name, begin())
 
-        def measured(index: int, step: Any = step, name: str = name) -> None:
-            scores[name] = step(index)[1]
+            def measured(index: int, step: Any = step, name: str = name, scores: Any = scores) -> None:
+                scores[name] = step(index)[1]
 
-        peers[name] = rate(measured, runs, epochs, 10, device) | {"what": what}
-        del step
+            found[name] = rate(measured, runs, epochs, 10, device, repetition * (epochs + 10)) | {"what": what}
+            print(f"{what}: {time.perf_counter() - began:.0f} s", flush=True)
+        yield _beside(data, graph, found, scores, (splits, seeds, epochs, device))
+
+
+def _beside(
+    data: str, graph: fishergcn.Graph, peers: dict[str, Any], scores: dict[str, float], sizes: tuple[int, int, int, str]
+) -> dict[str, Any]:
+    """Measure ours, and return it beside the peers of the same repetition."""
+    splits, seeds, epochs, device = sizes
     best = max(peers.values(), key=lambda each: each["run_epochs_per_second"])
     ours = {}
     for method, required in REQUIRED.items():
@@ -243,6 +260,7 @@ def main() -> None:
     speed.add_argument("--data", default="cora")
     speed.add_argument("--epochs", type=int, default=200)
     speed.add_argument("--repetitions", type=int, default=3)
+    speed.add_argument("--peers", nargs="+", default=(), help="only these; one of them must be the plain loop")
     full = parser.add_argument_group("table")
     full.add_argument("--table", action="store_true", help="train the whole table instead")
     full.add_argument("--datasets", nargs="+", default=["cora", "citeseer", "pubmed"])
@@ -257,11 +275,12 @@ def main() -> None:
     if options.table:
         raise SystemExit(0 if table(options) else 1)
     found = []
-    for _ in range(options.repetitions):
-        found.append(side_by_side(options.data, options.splits, options.seeds, options.epochs, options.device))
-        show(found[-1])
-    record = {"benchmark": "gpu", "data": options.data, "repetitions": found, "machine": gpu_machine(options.device)}
-    write_record(options.out or RESULTS / "gpu.json", record)
+    sizes = (options.data, options.splits, options.seeds, options.epochs, options.device)
+    for each in side_by_side(*sizes, peers=options.peers, repetitions=options.repetitions):
+        found.append(each)
+        show(each)
+        facts = {"benchmark": "gpu", "data": options.data, "machine": gpu_machine(options.device)}
+        write_record(options.out or RESULTS / "gpu.json", facts | {"repetitions": found})
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """What ``fit`` chooses on graphs of one's own, what it announces and what is true, beside peers, with times.
 
     python benchmarks/graphs.py [FOLDER] [--graphs texas actor] [--splits 10] [--first 0] [--device auto] [--at-once 1]
-        [--score accuracy] [--time-limit SECONDS] [--out FILE]
+        [--workers N] [--score accuracy] [--time-limit SECONDS] [--out FILE]
 
 FOLDER holds graph files (.npz), in the layout of `Graph.save` or as plain arrays; without it, the data sets of the
 package are measured. Splits are the masks that a graph brings, or 20 + 30 labels a class. `fit` sees training and
@@ -29,12 +29,12 @@ from _process import RESULTS
 from _record import commit, machine, write_record
 
 
-def fitted(graph: Any, split: Any, device: str, score: str, limit: float | None) -> dict[str, Any]:
+def fitted(graph: Any, split: Any, device: str, workers: int | None, score: str, limit: float | None) -> dict[str, Any]:
     """Return what was chosen and announced, and the scores on the test nodes."""
     from fishergcn import fit
 
     started = time.perf_counter()
-    model = fit(graph, split, device, score=score, time_limit=limit)
+    model = fit(graph, split, device, workers=workers, score=score, time_limit=limit)
     seconds = time.perf_counter() - started
     found, record = model.selection, model.record
     truth = getattr(record, f"test_{found.score}")
@@ -130,7 +130,7 @@ def load(name: str, path: Path | None) -> Any:
 
 
 def measure(
-    name: str, path: Path | None, split: str, device: str, score: str, limit: float | None
+    name: str, path: Path | None, split: str, device: str, workers: int | None, score: str, limit: float | None
 ) -> tuple[str, str, dict[str, Any]]:
     """Return what fit and all peers do on one split of a graph."""
     from fishergcn import splits
@@ -138,7 +138,7 @@ def measure(
     warnings.simplefilter("ignore")
     graph = load(name, path)
     [chosen] = splits.choose(graph, split)
-    found = fitted(graph, chosen, device, score, limit)
+    found = fitted(graph, chosen, device, workers, score, limit)
     if score == "accuracy":
         found["peers"] = {peer: list(run(graph, chosen, device)) for peer, run in PEERS.items()}
     return name, split, found
@@ -184,6 +184,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="how many splits to leave out before them")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--at-once", type=int, default=1, help="splits measured side by side")
+    parser.add_argument("--workers", type=int, help="processes of each choice on the CPU; one for each core by default")
     parser.add_argument("--score", default="accuracy", help="what fit chooses by")
     parser.add_argument("--time-limit", type=float, help="seconds that a choice may take; none by default")
     parser.add_argument("--out", type=Path, default=RESULTS / "graphs.json", help="other results in it are kept")
@@ -201,7 +202,7 @@ def main() -> None:
     ]
     facts = {"at_once": options.at_once, "commit": commit(), "machine": machine() | _torch_facts(options.device)}
     with ProcessPoolExecutor(options.at_once, get_context("spawn")) as pool:
-        more = options.device, options.score, options.time_limit
+        more = options.device, options.workers, options.score, options.time_limit
         for each in as_completed([pool.submit(measure, *task, *more) for task in tasks]):
             name, split, found = each.result()
             known = json.loads(options.out.read_text())["graphs"] if options.out.exists() else {}
