@@ -103,6 +103,10 @@ def test_another_score_is_named(tmp_path):
 def test_refusals(tmp_path, monkeypatch):
     with pytest.raises(InputError, match=r"^--score must be one of accuracy, .*, got 'luck'\.$"):
         run(*QUICK, "--score", "luck", "--out", tmp_path / "none")
+    with pytest.raises(InputError, match="got 'gnc'"):
+        run(*QUICK, "--method", "gnc", "--out", tmp_path / "none")  # the second of two methods
+    with pytest.raises(InputError, match="lp"):
+        run(*QUICK, "--method", "lp", "--out", tmp_path / "none")
     assert not (tmp_path / "none").exists()
     done = CliRunner().invoke(app, ["tune", *QUICK, "--grid", "fine", "--out", str(tmp_path)])
     assert "'fine' is not" in done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import resource
 import time
 
@@ -9,6 +10,7 @@ import pytest
 
 from fishergcn import Graph
 from fishergcn.errors import DataFileError
+from fishergcn.graph._formats import _columnar
 
 pa = pytest.importorskip("pyarrow")
 feather = pytest.importorskip("pyarrow.feather")
@@ -83,6 +85,28 @@ def test_types_whose_rows_may_share_a_text_are_refused(tmp_path, kind):
         w.write_table(pa.table({"source": column}))
     with pytest.raises(DataFileError, match="must hold a number or a text"):
         Graph.from_files(tmp_path / "links.arrow")
+
+
+def test_a_feather_file_without_its_last_part(tmp_path):
+    path = tmp_path / "links.feather"
+    names = ["a", "b"] * 50
+    feather.write_feather(pa.table({"source": names, "target": names[1:] + ["c"]}), path)
+    whole = path.read_bytes()
+    for end in range(0, len(whole), 8):
+        path.write_bytes(whole[:end])
+        with contextlib.suppress(DataFileError):  # all rows may come before what is missing
+            assert Graph.from_files(path).num_nodes == 3
+
+
+def test_a_column_that_lost_its_rows(tmp_path, monkeypatch):
+    path = tmp_path / "links.parquet"
+    parquet.write_table(pa.table({"source": ["a", "b"], "target": ["b", "c"]}), path)
+    of_batches = _columnar._of_batches
+    monkeypatch.setattr(
+        _columnar, "_of_batches", lambda *them: of_batches(*them)[: 0 if them[1] == "source" else None]
+    )  # as it is read from some damaged files
+    with pytest.raises(DataFileError, match="column 'source' has 0 of 2 rows"):
+        Graph.from_files(path)
 
 
 @pytest.mark.filterwarnings("ignore")

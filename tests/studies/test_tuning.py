@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -14,7 +16,7 @@ from fishergcn import Graph, TrainConfig, train
 from fishergcn.errors import DataFileError, InputError, MissingExtraError
 from fishergcn.execution import Listener, LocalExecutor
 from fishergcn.splits import Split
-from fishergcn.studies import PAPER_GRID, load_tuning, tune, tuning_cost
+from fishergcn.studies import PAPER_GRID, load_tuning, tune, tuning_cost, verify_folder
 from fishergcn.training import Score, find_score, register_score, unregister_score
 
 pytest.importorskip("optuna")
@@ -271,6 +273,32 @@ def test_a_file_that_is_no_study(graph, split, tmp_path):
     (tmp_path / "study.sqlite").write_bytes(b"not a data base" * 100)
     with pytest.raises(DataFileError, match="not a study that can be opened"):
         tune(graph, "gcn", split, tmp_path, config=FEW, trials=1)
+
+
+# Another process writes so much that a part of it reaches the file before it is committed, and is gone.
+CUT_OFF = """
+import os, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("PRAGMA cache_size = 2")
+connection.execute("BEGIN IMMEDIATE")
+rows = ((f"name {each}", "1" * 500, 1) for each in range(2000))
+connection.executemany("INSERT INTO study_user_attributes (key, value_json, study_id) VALUES (?, ?, ?)", rows)
+os._exit(9)
+"""
+
+
+def test_a_write_that_was_cut_off_is_rolled_back(graph, split, tmp_path):
+    tune(graph, "gcn", split, tmp_path, config=FEW, trials=1)
+    path = tmp_path / "study.sqlite"
+    size = path.stat().st_size
+    assert subprocess.run([sys.executable, "-c", CUT_OFF, str(path)], check=False).returncode == 9
+    assert path.with_name("study.sqlite-journal").exists()
+    assert path.stat().st_size > size
+    verified = verify_folder(tmp_path)
+    assert "left amid a write" in verified.problems["tuning.json"]
+    assert verified.foreign == []
+    assert path.with_name("study.sqlite-journal").exists()  # verify only looks
+    assert len(tune(graph, "gcn", split, tmp_path, config=FEW, trials=2).trials) == 2
 
 
 def test_without_optuna(graph, split, tmp_path, monkeypatch):

@@ -86,6 +86,8 @@ def tune(
             note("a bound: the search chooses as it goes, and every trial counts with the settings that take longest.")
         show_cost(cost, as_json=printed.json)
         return
+    for one in methods:  # before the first of several is trained
+        studies.tunable(one)
     found: list[tuple[Path, Data, Tuning]] = []
     with exit_on_interrupt(f"finished trials are kept; continue with: {this_command()}"), warnings_as_notes():
         graphs = data.load()

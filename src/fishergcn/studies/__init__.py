@@ -38,7 +38,7 @@ from fishergcn.studies._saved_models import ModelsCompared, compare_models
 from fishergcn.studies._statistics import SPLITS_TO_JUDGE, CellSummary, Comparison, compare, scores_of, summarize
 from fishergcn.studies._store import DATABASE, RunStore, open_runs
 from fishergcn.studies._tuned import Trial, Tuning, load_tuning, write_tuning
-from fishergcn.studies._tuning import PAPER_GRID, tune
+from fishergcn.studies._tuning import PAPER_GRID, tunable, tune
 from fishergcn.studies._verify import in_words
 from fishergcn.studies._verify import verify as verify_folder
 
@@ -54,6 +54,6 @@ SHARED = (
     "RunStore", "Trial", "Tuning", "available_presets", "cluster_bootstrap", "compare_models", "control_equivalence",
     "crossed_error", "equivalence", "estimate", "estimate_groups", "forget_choice", "in_words",
     "interval_source", "join", "load_selection",
-    "on_nodes", "scores_of", "student", "title_of", "tuning_cost", "units_of", "verify_folder", "write_data_table",
+    "on_nodes", "scores_of", "student", "title_of", "tunable", "tuning_cost", "units_of", "verify_folder", "write_data_table",
     "write_tuning",
 )  # fmt: skip

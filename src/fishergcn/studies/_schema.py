@@ -7,10 +7,12 @@ The schema is therefore compared with our own before anything else is asked of a
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Literal
 
 from fishergcn._base.files import refuse_links
 from fishergcn.errors import DataFileError, reason
@@ -57,13 +59,16 @@ def _normal(statement: str) -> str:
     return " ".join(str(statement).split())
 
 
-def check_search(path: Path) -> None:
-    """Raise if the database of a search holds anything but tables and indexes as Optuna makes them."""
+def check_search(path: Path, *, mode: Literal["ro", "rw"] = "ro") -> None:
+    """Raise if the database of a search holds anything but tables and indexes as Optuna makes them.
+
+    A write that was cut off left a journal beside it, which only a connection that may write (``"rw"``) can roll back.
+    """
     refuse_linked_database(path)
     if not path.exists():
         return
     try:
-        with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+        with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True)) as connection:
             restrain(connection)
             rows = connection.execute("SELECT type, name, tbl_name, substr(sql, 1, 10000) FROM sqlite_master LIMIT 200")
             for kind, name, table, sql in rows:
@@ -75,6 +80,10 @@ def check_search(path: Path) -> None:
                         f"{path} is refused: it holds the {kind} {str(name)[:60]!r}, which no search of ours makes."
                     )
     except (sqlite3.Error, UnicodeDecodeError) as error:
+        if mode == "ro" and os.path.lexists(f"{path}-journal"):
+            raise DataFileError(
+                f"{path} was left amid a write ({reason(error)}); give the command that made it again."
+            ) from error
         raise DataFileError(f"{path} is not a study that can be opened ({reason(error)}).") from error
 
 

@@ -283,7 +283,7 @@ def _open_study(optuna: Any, folder: Path, identity: str, by: Score) -> Any:
     path = folder.resolve() / "study.sqlite"
     if "?" in str(path):
         raise InputError(f"the folder of a study must not have '?' in its path, got {str(folder)!r}.")
-    check_search(path)
+    check_search(path, mode="rw")
     try:
         storage = optuna.storages.RDBStorage(f"sqlite:///{path}")
         direction = "maximize" if by.better == "high" else "minimize"

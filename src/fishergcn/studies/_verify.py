@@ -152,7 +152,7 @@ _KINDS: dict[str, tuple[str, str, Callable[[Path], str]]] = {
     "model.json": ("model", "|".join(map(re.escape, MODEL_FILES)), _check_model),
     "runs.sqlite": ("study", STUDY_FILES.pattern, _check_study),
     "plan.json": ("archive of runs", STUDY_FILES.pattern, _check_study),
-    "tuning.json": ("search", rf"study\.sqlite|{_LOCK}|{_REPORT}", _check_search),
+    "tuning.json": ("search", rf"study\.sqlite(-journal)?|{_LOCK}|{_REPORT}", _check_search),
     "choice.json": ("choice of a model", rf"{_LOCK}|{_REPORT}", _check_choice),
     "runs.json": ("runs of a model", _REPORT, _check_runs),
     "geometry.json": ("geometry of a model", "", _check_geometry),

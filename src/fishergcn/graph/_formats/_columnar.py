@@ -23,6 +23,7 @@ _SMALL, _RATIO = 64 << 20, 1000  # what a file may hold whatever its size, and h
 _LONGEST_CELL = 1 << 17  # characters, as in text files
 _BYTES_PER_CELL = 64  # of Python's objects
 _BATCH = 1 << 16  # rows that are decoded at once
+_DAMAGED = (OSError, EOFError, ValueError, TypeError, OverflowError, NotImplementedError)  # what damage also ends in
 _NO_CELLS = ("list", "struct", "map", "union", "binary", "extension", "view", "run_end", "dictionary<values=dictionary")
 _SHARING = "DELTA_BYTE_ARRAY"  # an encoding in which each text may repeat the one before
 _COMPRESSED_FIELD, _DICTIONARY_BATCH, _RECORD_BATCH = 3, 2, 3  # numbers in the format's own description
@@ -38,7 +39,7 @@ def read_columns(path: Path) -> tuple[list[str], list[list[Any]]]:
             if suffix_of(path) in _PARQUET:
                 return _parquet(arrow, path, stream, bound)
             return _feather(arrow, path, stream, bound)
-        except (arrow.ArrowException, OSError, ValueError, TypeError, OverflowError, NotImplementedError) as error:
+        except (arrow.ArrowException, *_DAMAGED) as error:
             if isinstance(error, InputError):
                 raise
             text = " ".join(reason(error).split())[:200].rstrip(".")
@@ -96,7 +97,11 @@ def _parquet(arrow: Any, path: Path, stream: IO[bytes], bound: _Bound) -> tuple[
     if len({*names}) < len(names):
         raise DataFileError(f"{path} has several columns of the same name.")
     file = parquet.ParquetFile(stream, read_dictionary=names, memory_map=False, pre_buffer=False)
-    return names, [_of_batches(path, name, file.iter_batches(_BATCH, columns=[name]), bound) for name in names]
+    columns = [_of_batches(path, name, file.iter_batches(_BATCH, columns=[name]), bound) for name in names]
+    for name, values in zip(names, columns, strict=True):
+        if len(values) != about.num_rows:
+            raise ValueError(f"column {name!r} has {len(values)} of {about.num_rows} rows")
+    return names, columns
 
 
 def _of_batches(path: Path, name: str, batches: Any, bound: _Bound) -> list[Any]:
