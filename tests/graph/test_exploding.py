@@ -90,7 +90,7 @@ def test_types_whose_rows_may_share_a_text_are_refused(tmp_path, kind):
 def test_a_feather_file_without_its_last_part(tmp_path):
     path = tmp_path / "links.feather"
     names = ["a", "b"] * 50
-    feather.write_feather(pa.table({"source": names, "target": names[1:] + ["c"]}), path)
+    feather.write_feather(pa.table({"source": names, "target": [*names[1:], "c"]}), path)
     whole = path.read_bytes()
     for end in range(0, len(whole), 8):
         path.write_bytes(whole[:end])
