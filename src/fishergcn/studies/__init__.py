@@ -53,6 +53,6 @@ SHARED = (
     "Comparison", "Equivalence", "Estimate", "Honest", "ModelsCompared", "OtherChoiceError", "Preset", "Published",
     "RunStore", "Trial", "Tuning", "available_presets", "cluster_bootstrap", "compare_models", "control_equivalence",
     "crossed_error", "equivalence", "estimate", "estimate_groups", "forget_choice", "in_words",
-    "interval_source", "join", "load_selection", "on_nodes", "scores_of", "student", "title_of", "tunable", "tuning_cost", "units_of", "verify_folder",
-    "write_data_table", "write_tuning",
+    "interval_source", "join", "load_selection", "on_nodes", "scores_of", "student", "title_of", "tunable",
+    "tuning_cost", "units_of", "verify_folder", "write_data_table", "write_tuning",
 )  # fmt: skip
