@@ -179,6 +179,14 @@ def test_another_format_is_refused_before_anything_is_written(tmp_path):
     check_picture(None)
 
 
+def test_numbers_that_have_no_ticks_between_them_are_refused(tmp_path):
+    layer = Layer("line", x=[0, 1], y=[1e308, -1e308])
+    made = Chart("far", "Far", [Panel("far apart", "x", "y", [layer])])
+    with pytest.raises(InputError, match="the chart 'far apart' cannot be drawn: its values are too large or too far"):
+        made.save(tmp_path / "far.png")
+    assert not any(tmp_path.iterdir())
+
+
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingExtraError, match=r"A picture needs the package 'matplotlib'.*fishergcn\[report\]"):

@@ -156,3 +156,5 @@ def test_what_is_no_number_besides_the_scores_is_refused(extras):
         extras({"size": "big"})
     with pytest.raises(DataFileError, match=r"extra of a run record must be numbers and text, got \[1\] for 'size'"):
         extras({"size": [1]})
+    with pytest.raises(DataFileError, match=r"must be numbers, got '\.\./x' for 'val_threshold'"):
+        extras({"val_threshold": "../x"})

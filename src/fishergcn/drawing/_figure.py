@@ -14,7 +14,7 @@ from fishergcn._base.imports import require
 from fishergcn._base.types import FloatArray
 from fishergcn.drawing._marks import ROLES, Layer, Panel, Series
 from fishergcn.drawing._palette import Look
-from fishergcn.errors import InputError
+from fishergcn.errors import InputError, reason
 
 _COLORS = {**ROLES, "ink": "#22262b", "grid": "#d9dce0", "paper": "#ffffff"}
 # What a figure is written with: equal input gives equal bytes.
@@ -84,7 +84,13 @@ def write_figure(panels: Sequence[Panel], series: Sequence[Series], legend: bool
                 every[0].legend(handles=handles, fontsize=7)
             else:
                 figure.legend(handles=handles, loc="outside lower center", ncols=min(6, len(handles)))
-        figure.savefig(target, format=suffix[1:], **_FORMATS[suffix])
+        try:
+            figure.savefig(target, format=suffix[1:], **_FORMATS[suffix])
+        except (ValueError, OverflowError) as error:  # of ticks between numbers near the largest there are
+            titles = ", ".join(repr(each.title) for each in panels)
+            raise InputError(
+                f"the chart {titles} cannot be drawn: its values are too large or too far apart ({reason(error)})."
+            ) from error
 
 
 def _size(panel: Panel, *, alone: bool) -> tuple[float, float]:
