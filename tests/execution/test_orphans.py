@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import fishergcn
+from fishergcn._base.temporary import temporary_folder
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
 
@@ -21,11 +23,10 @@ LIMIT = 2.0
 limits = pytest.mark.parametrize("limit", [30.0, pytest.param(LIMIT, marks=pytest.mark.slow)])
 # A parent whose two children do nothing that would notice its end.
 PARENT = """
-import sys, time
-from pathlib import Path
+import time
 from fishergcn._base.process import start_python
 for _ in range(2):
-    start_python("idle", temporary=Path(sys.argv[1]))
+    start_python("idle")
 time.sleep(600)
 """
 
@@ -74,36 +75,55 @@ def killed(process, mark, count, limit=LIMIT):
 @limits
 def test_children_end_with_their_parent_whatever_they_do(tmp_path, limit):
     (tmp_path / "idle.py").write_text("import time\ntime.sleep(600)\n")
-    folder = tmp_path / "shared"
-    folder.mkdir()
-    (folder / "array").write_text("x")
     mark = f"idle-{os.getpid()}-{limit}"
-    parent = start([sys.executable, "-c", PARENT, str(folder)], mark, PYTHONPATH=f"{SOURCE}{os.pathsep}{tmp_path}")
+    parent = start([sys.executable, "-c", PARENT], mark, PYTHONPATH=f"{SOURCE}{os.pathsep}{tmp_path}")
     assert wait_until(lambda: len(marked(mark)) == 3, 60)
     time.sleep(1.0)  # in which they import what they need
     assert killed(parent, mark, 3, limit) == []
-    assert not folder.exists()
+
+
+# A process with three temporary folders, of which it removes one, and a child that goes on writing for a moment.
+WRITING = '''
+import os, subprocess, sys, time
+from fishergcn._base.temporary import new_folder, remove_folder
+folders = [new_folder() for _ in range(3)]
+remove_folder(folders[0])
+child = """
+import os, sys, time
+for at in range(30):
+    os.makedirs(os.path.join(sys.argv[1], str(at)), exist_ok=True)
+    time.sleep(0.01)
+"""
+(folders[1] / "array").write_text("x")
+print(*folders, flush=True)
+sys.stdin.readline()
+subprocess.Popen([sys.executable, "-c", child, str(folders[2])])
+os.kill(os.getpid(), 9)
+'''
 
 
 @limits
-def test_what_a_killed_process_shared_is_removed(tmp_path, limit):
-    """The kernel ends ranks of torchrun at once: they can remove nothing themselves."""
-    folder = tmp_path / "shared"
-    folder.mkdir()
-    (folder / "array").write_text("x")
-    script = """
-import sys, time
-from pathlib import Path
-from fishergcn._base.process import remove_afterwards
-remove_afterwards(Path(sys.argv[1]))
-time.sleep(600)
-"""
-    mark = f"shared-{os.getpid()}-{limit}"
-    process = start([sys.executable, "-c", script, str(folder)], mark)
-    assert wait_until(lambda: len(marked(mark)) == 2, 60)
-    assert folder.exists()
-    assert killed(process, mark, 2, limit) == []
-    assert not folder.exists()
+def test_temporary_folders_of_a_killed_process_are_removed(tmp_path, limit):
+    mark = f"folders-{os.getpid()}-{limit}"
+    environment = {**os.environ, "PYTHONPATH": SOURCE, "MARK": mark, "TMPDIR": str(tmp_path)}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", WRITING], env=environment, **pipes) as process:
+        folders = process.stdout.readline().split()
+        assert [os.path.isdir(each) for each in folders] == [False, True, True]
+        assert {oct(os.stat(each).st_mode & 0o777) for each in folders[1:]} == {"0o700"}
+        assert len(marked(mark)) == 2  # one waits for all folders
+        process.communicate("now\n")
+    assert wait_until(lambda: not marked(mark), limit)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_temporary_folder_is_gone_after_its_use(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with contextlib.suppress(ZeroDivisionError), temporary_folder() as folder:
+        (folder / "file").write_text("x")
+        assert [*tmp_path.iterdir()] == [folder]
+        raise ZeroDivisionError
+    assert [*tmp_path.iterdir()] == []
 
 
 @pytest.mark.slow

@@ -10,7 +10,6 @@ import contextlib
 import ctypes
 import functools
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -28,28 +27,18 @@ from fishergcn.errors import FisherGCNError, reason
 _START = """
 import sys
 sys.path[:] = [each for each in sys.path if each]
-_, module, source, paths, parent, temporary, *arguments = sys.argv
+_, module, source, paths, parent, *arguments = sys.argv
 if source not in sys.path:
     sys.path.insert(0, source)
 sys.path += [each for each in paths.split("\\n") if each and each not in sys.path]
 sys.argv[:] = [module, *arguments]
 if parent:
     from fishergcn._base.process import end_with_parent
-    end_with_parent(int(parent), temporary)
+    end_with_parent(int(parent))
 import runpy
 runpy.run_module(module, run_name="__main__", alter_sys=True)
 """
 
-
-_REMOVE = """
-import os, sys, time
-while os.getppid() == int(sys.argv[1]):
-    time.sleep(0.1)
-import shutil
-for each in sys.argv[2:]:
-    shutil.rmtree(each, ignore_errors=True)
-"""
-_WAITING: list[subprocess.Popen[bytes]] = []
 _PR_SET_PDEATHSIG = 1  # of the system's headers
 _WATCH = 0.25  # seconds between two looks at the parent
 
@@ -63,12 +52,11 @@ def start_python(
     *arguments: str,
     environment: Mapping[str, str] | None = None,
     outlives: bool = False,
-    temporary: Path | None = None,
     **options: Any,
 ) -> subprocess.Popen[Any]:
     """Run a module of this package as a program; ``options`` are those of ``subprocess.Popen``.
 
-    Unless it ``outlives`` this process, it ends when this one is gone, and then removes the folder ``temporary``.
+    Unless it ``outlives`` this process, it ends when this one is gone.
 
     It finds what this process finds, by the entries of ``sys.path``, but for the empty one: the working folder.
     """
@@ -78,8 +66,8 @@ def start_python(
         os.getcwd()
     except OSError:  # removed: no process could start there
         options.setdefault("cwd", tempfile.gettempdir())
-    bond = ("", "") if outlives else (str(os.getpid()), str(temporary or ""))
-    command = [sys.executable, "-c", _START, module, source, paths, *bond, *arguments]
+    bond = "" if outlives else str(os.getpid())
+    command = [sys.executable, "-c", _START, module, source, paths, bond, *arguments]
     try:
         return subprocess.Popen(command, env=safe_environment() | dict(environment or {}), **options)
     except OSError as error:
@@ -89,9 +77,20 @@ def start_python(
         ) from error
 
 
+def start_script(script: str, *arguments: str) -> subprocess.Popen[bytes]:
+    """Run a script that needs the standard library alone, and outlives this process; it reads what this one writes.
+
+    Without ``site`` (-S) it needs no files of the environment, and starts in milliseconds.
+    """
+    command, nothing = [sys.executable, "-I", "-S", "-c", script, *arguments], subprocess.DEVNULL
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=nothing, stderr=nothing, cwd=os.sep, start_new_session=True
+    )
+
+
 @functools.cache
-def end_with_parent(parent: int, temporary: str = "") -> None:
-    """Have this process end soon after another is its parent, whatever it is doing, and remove a folder that is left.
+def end_with_parent(parent: int) -> None:
+    """Have this process end soon after another is its parent, whatever it is doing.
 
     A process that was killed says nothing to those that it started.
     """
@@ -99,8 +98,6 @@ def end_with_parent(parent: int, temporary: str = "") -> None:
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(_WATCH)
-        if temporary:
-            shutil.rmtree(temporary, ignore_errors=True)
         os._exit(1)
 
     if os.name != "posix":
@@ -109,17 +106,6 @@ def end_with_parent(parent: int, temporary: str = "") -> None:
         threading.Thread(target=watch, daemon=True).start()
     except RuntimeError:  # the system allows no more threads: what needs one, too, says so
         end_at_once()
-
-
-def remove_afterwards(*folders: Path) -> None:
-    """Have folders removed when this process is gone, however it ended: a process of its own waits for that."""
-    # Without `site` (-S) it needs no files of the environment, and starts in milliseconds.
-    command = [sys.executable, "-I", "-S", "-c", _REMOVE, str(os.getpid()), *map(str, folders)]
-    with contextlib.suppress(OSError):
-        nothing = subprocess.DEVNULL
-        _WAITING.append(
-            subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True)
-        )
 
 
 def end_with_launcher() -> None:

@@ -19,6 +19,7 @@ import torch
 from fishergcn._base.mps import SharedGPU
 from fishergcn._base.npz import read_arrays
 from fishergcn._base.process import ProcessError, start_python
+from fishergcn._base.temporary import new_folder, remove_folder
 from fishergcn._base.tensors import one_thread
 from fishergcn._kernels.threads import many_rows
 from fishergcn.errors import FisherGCNError, reason
@@ -103,7 +104,7 @@ class ProcessExecutor:
         self.gpu = self.device.type == "cuda"
         self.shares_gpu = self.gpu and workers > 1
         self._sharing = SharedGPU(self.device.index or 0) if self.shares_gpu else None
-        self._folder = Path(tempfile.mkdtemp(prefix="fishergcn-"))
+        self._folder = new_folder()
         self._problems: dict[str, int] = {}  # how many jobs use the folder of this name
         self._lock = threading.Lock()
         self._alive: set[subprocess.Popen[str]] = set()
@@ -164,7 +165,7 @@ class ProcessExecutor:
         self._kill_workers()
         if self._sharing is not None:
             self._sharing.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        remove_folder(self._folder)
 
     def _kill_workers(self) -> None:
         with self._lock:
@@ -212,7 +213,6 @@ class ProcessExecutor:
                 "fishergcn.execution._worker",
                 str(self._folder),
                 str(self.device),
-                temporary=self._folder,
                 environment=threads if self._sharing is None else threads | self._sharing.environment,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from fishergcn._base.mapped import read_mapped, write_files
-from fishergcn._base.process import remove_afterwards
+from fishergcn._base.temporary import new_folder, remove_afterwards, remove_folder
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import DataFileError
 from fishergcn.graph import Graph
@@ -33,14 +33,14 @@ def shared_arrays(name: str, make: Callable[[], Mapping[str, AnyArray]]) -> Mapp
     folder = _folder(name)
     if os.environ.get("LOCAL_RANK", "0") == "0":
         shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed
-        temporary = Path(tempfile.mkdtemp(prefix=f"{folder.name}-", dir=folder.parent))  # for this user alone
+        remove_afterwards(folder)  # the kernel ends a rank whose launcher was killed before it can
+        temporary = new_folder(f"{folder.name}-", folder.parent)
         _MADE.append(folder)
-        remove_afterwards(folder, temporary)  # the kernel ends a rank whose launcher was killed before it can
         try:
             write_files(temporary, make())
             temporary.rename(folder)
         finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+            remove_folder(temporary)
         return read_mapped(folder)
     while not folder.is_dir():
         time.sleep(_PAUSE)
@@ -53,7 +53,7 @@ def shared_arrays(name: str, make: Callable[[], Mapping[str, AnyArray]]) -> Mapp
 def forget_shared() -> None:
     """Remove the names of what this process shared, once all have mapped it: the content lives on with those who do."""
     while _MADE:
-        shutil.rmtree(_MADE.pop(), ignore_errors=True)
+        remove_folder(_MADE.pop())
 
 
 def _folder(name: str) -> Path:

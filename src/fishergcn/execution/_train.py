@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
 from scipy import sparse
 
-from fishergcn._base.process import end_with_launcher, remove_afterwards
+from fishergcn._base.process import end_with_launcher
+from fishergcn._base.temporary import temporary_folder
 from fishergcn._base.types import AnyArray, CSRArray, FloatArray, MatrixLike
 from fishergcn._settings.choices import Settings
 from fishergcn._settings.seeds import FIRST_SEED, check_seeds
@@ -217,12 +216,11 @@ def _shared(graph: Graph, method: Method, config: TrainConfig) -> CSRArray | Non
     if (process_count() == 1 and not graph.mapped) or not method.trained or not matrix.linked:
         return None
     # The files have no name any more once they are mapped, and no trace of them is left when this process ends.
-    with tempfile.TemporaryDirectory(prefix="fishergcn-", ignore_cleanup_errors=True) as place:
-        remove_afterwards(Path(place))
+    with temporary_folder() as place:
 
         def make() -> dict[str, AnyArray]:
             into = matrix.into if graph.mapped else None
-            made = matrix.of(graph, config) if into is None else into(graph.adjacency, Path(place))
+            made = matrix.of(graph, config) if into is None else into(graph.adjacency, place)
             return {"data": made.data, "indices": made.indices, "indptr": made.indptr}
 
         key = "-".join(map(str, (*matrix.key(config), graph.digest[:16])))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fishergcn._base.checks import check_real
+from fishergcn._base.temporary import temporary_folder
 from fishergcn._settings.choices import Settings
 from fishergcn._settings.seeds import FIRST_SEED
 from fishergcn.errors import InputError
@@ -99,9 +99,9 @@ def fit(
     options |= {"limit": time_limit}
     choice = _choice(for_task(check_graph(graph), task), split, device, methods, settings, score, seed, options)
     listener = progress if isinstance(progress, Listener) else Display() if progress else Listener()
-    place = tempfile.TemporaryDirectory(prefix="fishergcn-") if folder is None else contextlib.nullcontext(str(folder))
+    place = temporary_folder() if folder is None else contextlib.nullcontext(Path(folder))
     with place as kept, listener:
-        return choice(folder=Path(kept), listener=listener).made()
+        return choice(folder=kept, listener=listener).made()
 
 
 def _choice(

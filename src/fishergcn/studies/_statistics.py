@@ -6,7 +6,6 @@ See :mod:`fishergcn.studies._resampling` for how intervals and differences are m
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from fishergcn._base.temporary import temporary_folder
 from fishergcn._base.warn import warn
 from fishergcn.errors import DataFileError, InputError
 from fishergcn.graph import Graph
@@ -227,8 +227,8 @@ def compare(
         raise InputError("methods must name at least one method to compare on the graph.")
     find_score(metric)
     plan = make_comparison([runs], [methods] if isinstance(methods, str) else methods, **planned)
-    with tempfile.TemporaryDirectory() as spare:
-        place = Path(spare) / "study" if folder is None else folder
+    with temporary_folder() as spare:
+        place = spare / "study" if folder is None else folder
         with run(plan, place, device=device, workers=workers) as made:
             if lost := len(plan) - made.counts().get("ok", 0):
                 warn(f"{lost} of {len(plan)} runs diverged or failed and are left out of the comparison.")

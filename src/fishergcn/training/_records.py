@@ -152,8 +152,8 @@ class RunRecord:
                 raise DataFileError(f"{name} must be {kind}, got {values[name]!r:.80}.")
         for name, value in values["extra"].items():
             if not is_number(value) and (not isinstance(value, str) or name.startswith(_PARTS)):
-                kinds = "numbers" if name.startswith(_PARTS) else "numbers and text"
-                raise DataFileError(f"extra of a run record must be {kinds}, got {value!r:.80} for {name!r:.80}.")
+                fit = "numbers" if name.startswith(_PARTS) else "numbers and text"
+                raise DataFileError(f"extra of a run record must be {fit}, got {value!r:.80} for {name!r:.80}.")
         fields = {name: values[name] for name in _FIELDS}
         numbers = {name: with_nan(values[name]) for name in ("curves", "shape", "extra")}
         return cls(**fields | numbers, scores=with_nan(scores))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import tempfile
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from fishergcn._base.files import make_folder, read_bytes, refuse_links, write_t
 from fishergcn._base.json import parse_json
 from fishergcn._base.process import start_python
 from fishergcn._base.reprs import one_line
+from fishergcn._base.temporary import temporary_folder
 from fishergcn._base.types import FloatArray
 from fishergcn.errors import DataFileError, InputError
 from fishergcn.execution import count_cores
@@ -179,7 +179,7 @@ def _all_rows(work: Rows, workers: int, folder: Path | None) -> list[FloatArray]
     if folder is None and workers == 1:
         return [work.row(index) for index in indices]
     with ExitStack() as stack:
-        place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        place = folder or stack.enter_context(temporary_folder())
         if folder is None:
             _claim(place, graphs, work.settings)
         if work.rule is not None:
