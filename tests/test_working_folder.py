@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import subprocess
@@ -14,7 +15,8 @@ import typer
 
 import fishergcn
 from fishergcn import Graph
-from fishergcn._base.process import elsewhere, safe_environment, start_python
+from fishergcn._base.process import safe_environment, start_python
+from fishergcn._base.temporary import elsewhere, temporary_folder
 from fishergcn.cli import app
 
 SOURCE = Path(fishergcn.__file__).parents[1]
@@ -168,6 +170,15 @@ def test_a_library_that_hands_on_the_working_folder_sees_an_empty_one(tmp_path, 
     with elsewhere():
         assert os.listdir() == []
     assert Path.cwd() == tmp_path
+
+
+def test_a_temporary_folder_is_gone_after_its_use(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with contextlib.suppress(ZeroDivisionError), temporary_folder() as folder:
+        (folder / "file").write_text("x")
+        assert [*tmp_path.iterdir()] == [folder]
+        raise ZeroDivisionError
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_processes_are_started_in_one_place():

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -150,18 +150,3 @@ def safe_environment() -> dict[str, str]:
     if entries:
         made["PYTHONPATH"] = os.pathsep.join(entries)
     return made | {"PYTHONSAFEPATH": "1"}
-
-
-@contextlib.contextmanager
-def elsewhere() -> Iterator[None]:
-    """Work in an empty folder for a moment, for a library that hands the working folder on as a place of modules."""
-    try:
-        before = os.getcwd()
-    except OSError:  # removed meanwhile
-        before = os.path.expanduser("~")
-    with tempfile.TemporaryDirectory(prefix="fishergcn-") as empty:
-        os.chdir(empty)
-        try:
-            yield
-        finally:
-            os.chdir(before)

@@ -55,6 +55,21 @@ def temporary_folder() -> Iterator[Path]:
         remove_folder(folder)
 
 
+@contextlib.contextmanager
+def elsewhere() -> Iterator[None]:
+    """Work in an empty folder for a moment, for a library that hands the working folder on as a place of modules."""
+    try:
+        before = os.getcwd()
+    except OSError:  # removed meanwhile
+        before = os.path.expanduser("~")
+    with temporary_folder() as empty:
+        os.chdir(empty)
+        try:
+            yield
+        finally:
+            os.chdir(before)
+
+
 def new_folder(prefix: str = "fishergcn-", parent: Path | None = None) -> Path:
     """Make a folder for this user alone, beside other temporary files, and return it."""
     folder = Path(tempfile.gettempdir() if parent is None else parent).resolve() / f"{prefix}{secrets.token_hex(6)}"

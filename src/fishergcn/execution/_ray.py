@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from fishergcn._base.imports import require
-from fishergcn._base.process import elsewhere
+from fishergcn._base.temporary import elsewhere
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import FisherGCNError, InputError, reason
 from fishergcn.execution._executors import LocalExecutor, failed_records
