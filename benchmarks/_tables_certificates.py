@@ -31,7 +31,22 @@ def certificates(record: Record) -> str:
     reach = [f"{name} {next(iter(found.values()))['farthest']:.4f}" for name, found in first.items()]
     parts.append(f"The farthest graph of `gcn`: {', '.join(reach)}. {_seconds(first)}")
     parts.append(_trained(record))
+    parts += _elsewhere(record)
     return "\n\n".join(parts)
+
+
+def _elsewhere(record: Record) -> list[str]:
+    """Say which splits another processor measured than the one below the table."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for name, networks in record["graphs"].items():
+        for splits in networks.values():
+            for split, each in splits.items():
+                if (cpu := each.get("cpu", record["machine"]["cpu"])) != record["machine"]["cpu"]:
+                    found.setdefault((name, cpu), set()).add(split)
+    return [
+        f"{name}: {len(splits)} splits ({', '.join(sorted(splits))}) were measured on {cpu}, one core each."
+        for (name, cpu), splits in found.items()
+    ]
 
 
 def _first(splits: dict[str, Any]) -> dict[str, Any]:

@@ -54,6 +54,7 @@ def measure(graph: Any, split: Any, name: str, every: bool) -> dict[str, Any]:
     started = time.perf_counter()
     model = trained(graph, split, name)
     found: dict[str, Any] = {"training": time.perf_counter() - started}
+    found["cpu"] = machine()["cpu"]  # splits may be shared between machines
     found["accuracy"] = float(np.mean(model.predict()[split.test] == graph.labels[split.test]))
     around = Neighborhood(model.propagation, rank=model.config.rank, radius=0.0)
     nodes, found["radii"], farthest = np.asarray(split.test)[:MOST], {}, around.farthest(2.0)
