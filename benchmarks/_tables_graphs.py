@@ -135,6 +135,7 @@ def graphs(record: Record) -> str:
         *([peer, *(_spread(graph["means"][peer]) for graph in found.values())] for peer in peers),
         ["ROC AUC of fit", *(_spread(graph["means"]["roc_auc"]) for graph in found.values())],
         ["ROC AUC of fit by `roc-auc`", *(each and _spread(each["means"]["roc_auc"]) for each in ranked.values())],
+        ["the same, the last five splits", *(each and _late(each, "roc_auc") for each in ranked.values())],
         ["announced − true, points", *(f"{100 * graph['means']['error']:+.1f}" for graph in found.values())],
         ["intervals that held, %", *(f"{100 * graph['means']['held']:.0f}" for graph in found.values())],
         ["seconds of fit (of them at once)", *seconds],
