@@ -240,10 +240,11 @@ class Place:
         killed = time.monotonic()
         while (left := marked(self.mark)) and time.monotonic() - killed < LIMIT:
             time.sleep(0.05)
-        process.communicate()
         wrong = [f"left running: {', '.join(map(said_of, left))}"] if left else []
         for each in left:
-            os.kill(each, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+        process.communicate()  # which ends when all have that hold the pipe
         # The launcher of torch makes a folder for logs, which nobody removes if it is killed.
         kept = [path.name for path in self.temporary.iterdir() if not path.name.startswith("torchelastic_")]
         wrong += [f"left in TMPDIR: {kept}"] if kept else []

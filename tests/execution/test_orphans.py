@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -129,8 +130,19 @@ def test_workers_of_a_killed_runner(tmp_path, moment):
     assert [*temporary.iterdir()] == []
 
 
+def test_a_rank_whose_launcher_was_killed_before_it_looked(tmp_path):
+    """Its parent is then the process that orphans are given to: here one that has such a process's name."""
+    place = shutil.copy("/bin/sh", tmp_path / "tini")
+    words = [str(place), "-c", f"{sys.executable} -m fishergcn --version; true"]
+    environment = {**os.environ, "PYTHONPATH": SOURCE, "TORCHELASTIC_RUN_ID": "x"}
+    for command, gone in ((words, True), (["/bin/sh", *words[1:]], False), (words[2].split(";")[0].split(), False)):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.stderr == ("fishergcn: error: the launcher that started this rank is gone.\n" if gone else "")
+        assert done.stdout.startswith("fishergcn") != gone
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", [1.0, 10.0, 15.0, 20.0])
+@pytest.mark.parametrize("moment", [0.0, 0.2, 0.5, 1.0, 10.0, 20.0])
 def test_ranks_of_a_killed_launcher(tmp_path, moment):
     mark = f"rank-{os.getpid()}-{moment}"
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]

@@ -40,11 +40,12 @@ runpy.run_module(module, run_name="__main__", alter_sys=True)
 """
 
 _PR_SET_PDEATHSIG = 1  # of the system's headers
+_REAPERS = ("systemd", "init", "tini", "dumb-init", "docker-init", "catatonit", "containerd-shim")
 _WATCH = 0.25  # seconds between two looks at the parent
 
 
 class ProcessError(FisherGCNError):
-    """The system starts no further process."""
+    """The system starts no further process, or the one that started this one is gone."""
 
 
 def start_python(
@@ -115,8 +116,24 @@ def end_with_launcher() -> None:
     """
     if "TORCHELASTIC_RUN_ID" not in os.environ:
         return
-    end_with_parent(os.getppid())
+    parent = os.getppid()
+    if _takes_orphans(parent):  # it was killed before this process looked
+        raise ProcessError("the launcher that started this rank is gone.")
+    end_with_parent(parent)
     end_at_once()
+
+
+def _takes_orphans(process: int) -> bool:
+    """Say whether a process is one that children whose parent is gone are given to.
+
+    That is the system's first process, unless it is torchrun itself, as it may be in a container; or one that asks for
+    them.
+    """
+    with contextlib.suppress(OSError):
+        if process == 1:
+            return not os.path.basename(os.readlink("/proc/1/exe")).startswith(("python", "pypy"))
+        return Path(f"/proc/{process}/comm").read_text(encoding="utf-8").strip() in _REAPERS
+    return process == 1  # whose program other users may not see
 
 
 def end_at_once() -> None:

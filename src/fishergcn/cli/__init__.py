@@ -84,12 +84,12 @@ class _Closed(io.TextIOBase):
 
 def main() -> None:
     """Run the command line; what goes wrong is one sentence on standard error and a non-zero exit status."""
-    end_with_launcher()
     sys.stdout = sys.stdout or _Closed()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Greek letters shows '?' instead of failing
     try:
+        end_with_launcher()
         status = app(standalone_mode=False)
         sys.stdout.flush()  # now: at exit, Python would report an error with a traceback
     except SystemExit as done:
