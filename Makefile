@@ -20,7 +20,7 @@ $(VENV)/.base: $(BIN)/python pyproject.toml $(CONSTRAINTS)
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.base
-	@$(PIP) --editable '.[dev]'
+	@OMP_NUM_THREADS=1 $(BIN)/python tools/compile_kernels.py & $(PIP) --editable '.[dev]'; done=$$?; wait; exit $$done
 	@touch $@
 
 demo: $(VENV)/.base  ## set up, train all six methods on Cora and end with a page that compares them

@@ -178,6 +178,7 @@ def test_the_differences_that_the_guide_to_own_data_shows(tmp_path: Path, monkey
         assert " ".join(line.split()) in [" ".join(each.split()) for each in done.stdout.splitlines()]
 
 
+@pytest.mark.slow
 def test_commands_of_the_guide_to_own_data_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = DOCS / "guide_own_data.md"
     monkeypatch.chdir(tmp_path)

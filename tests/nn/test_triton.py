@@ -29,6 +29,7 @@ def said():
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 @pytest.mark.parametrize("name", NAMES)
 def test_kernel_equals_reference(name, said):
