@@ -8,6 +8,7 @@ import math
 import re
 import subprocess
 import sys
+import time
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from fishergcn.errors import DataFileError, InputError
 from fishergcn.execution import Listener
 from fishergcn.models import Ensemble, Selection, load_model
 from fishergcn.splits import Split
-from fishergcn.studies import CANDIDATES, PREPARATIONS, _choice, _honest, _last, load_selection
+from fishergcn.studies import CANDIDATES, PREPARATIONS, _choice, _honest, _last, counting_from, load_selection
 from fishergcn.studies._candidates import preparations_of, recipes_of, words_for, words_of
 from fishergcn.studies._decisions import Clock
 from fishergcn.training import Score, Sizes, TrainConfig, parse_method, register_score, unregister_score, work_of
@@ -408,9 +409,32 @@ def test_classes_are_weighed_where_the_score_asks_for_it(split, methods):
 @pytest.mark.parametrize("methods", [["mlp", "gcn", "gcn-t-x5-c"], None])
 def test_a_limit_that_is_too_short_is_refused(split, methods, tmp_path):
     with pytest.raises(InputError, match=r"^a time limit of 1e-05 s is too short for any network on this graph: "
-                       r".*, the cheapest, needs about [1-9][0-9.]* m?s to be tried and trained\.$"):  # fmt: skip
+                       r"with .*, the cheapest, the choice needs about [1-9][0-9.]* m?s\.$"):  # fmt: skip
         fit(planted(True), split, methods=methods, time_limit=1e-5, folder=tmp_path / "search", **QUICK)
     assert not (tmp_path / "search").exists()
+
+
+def test_a_limit_counts_from_the_start_of_a_command(split):
+    options = {"methods": ["mlp"], "time_limit": 100.0, **QUICK}
+    with counting_from(time.monotonic() - 110), pytest.raises(InputError, match=r"100 s is too short .* about 2 min"):
+        fit(planted(True), split, **options)
+    with counting_from(time.monotonic() - 5):
+        assert fit(planted(True), split, **options).selection.chosen == "mlp"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limit", [12, 25])
+def test_a_command_ends_within_its_limit(tmp_path, limit):
+    """From its start to the saved model, with five seconds to spare."""
+    words = ["train", "--dataset", "citeseer", "--time-limit", str(limit), "--out", str(tmp_path / "model")]
+    began = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "fishergcn", *words, "--device", "cpu"], capture_output=True, text=True
+    )
+    took = time.monotonic() - began
+    assert done.returncode == 0, done.stderr
+    assert load_model(tmp_path / "model").record.method != "majority"
+    assert took < limit + 5, done.stderr
 
 
 @pytest.mark.parametrize("room", [2.3, 4.0, 20.0])

@@ -14,6 +14,7 @@ import os
 import sys
 import time
 
+STARTED = time.monotonic()  # when the command began, but for the start of Python
 _NUMBA = ("NUMBA_CACHE_DIR", "NUMBA_CACHE_LOCATOR_CLASSES")  # empty by default; the environment wins over the file
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 

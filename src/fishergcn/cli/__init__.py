@@ -11,11 +11,13 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from fishergcn._base.first import STARTED
 from fishergcn._base.foreign import printable
 from fishergcn._base.memory import lacks_memory
 from fishergcn._base.process import end_with_launcher
 from fishergcn._version import __version__
 from fishergcn.cli import data, geometry, graphs, runs
+from fishergcn.cli._common import COMMAND_BEGAN
 from fishergcn.cli._help import Command, Group
 from fishergcn.cli.certify import certify
 from fishergcn.cli.compare import compare
@@ -90,6 +92,7 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal without Greek letters shows '?' instead of failing
     try:
         end_with_launcher()
+        COMMAND_BEGAN.set(STARTED)
         status = app(standalone_mode=False)
         sys.stdout.flush()  # now: at exit, Python would report an error with a traceback
     except SystemExit as done:

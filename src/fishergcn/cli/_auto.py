@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fishergcn._base.files import folder_inside, refuse_links
 from fishergcn._base.terminal import console, narrow, note, table
-from fishergcn.cli._common import exit_on_interrupt, print_json, tell_of_report, this_command, warnings_as_notes
+from fishergcn.cli._common import (
+    COMMAND_BEGAN,
+    exit_on_interrupt,
+    print_json,
+    tell_of_report,
+    this_command,
+    warnings_as_notes,
+)
 from fishergcn.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,7 +38,7 @@ def choose_models(
 ) -> None:
     """Choose a model for every graph and split, show how, and save it."""
     from fishergcn.splits import choose
-    from fishergcn.studies import OtherChoiceError, fit, forget_choice
+    from fishergcn.studies import OtherChoiceError, counting_from, fit, forget_choice
     from fishergcn.training import learnable
 
     found: list[TrainedModel] = []
@@ -50,7 +58,9 @@ def choose_models(
             known: dict[str, Any] = dataclasses.asdict(options) | {
                 "settings": settings, "workers": machine.workers, "progress": not printed.quiet, "seed": seed,
             }  # fmt: skip
-            with exit_on_interrupt("nothing was saved." if search is None else again):
+            now = time.monotonic()
+            begun = now if found else COMMAND_BEGAN.get(now)  # the first limit has the start of the command in it
+            with exit_on_interrupt("nothing was saved." if search is None else again), counting_from(begun):
                 try:
                     model = fit(graphs[name], split, machine.device, folder=search, **known)
                 except OtherChoiceError:

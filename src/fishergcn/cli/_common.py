@@ -10,6 +10,7 @@ import shlex
 import sys
 import warnings
 from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from fishergcn.execution import Cost
     from fishergcn.graph import Graph
 
-
+COMMAND_BEGAN: ContextVar[float] = ContextVar("command began")  # at which moment of time.monotonic
 _ABOUT_TABLES = {
     name: f"--{name}" for name in ("id", "label", "weight", "missing", "task")
 }  # what notes of tables name

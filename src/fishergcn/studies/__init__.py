@@ -14,7 +14,7 @@ from fishergcn.studies._auto import fit
 from fishergcn.studies._candidates import CANDIDATES, PREPARATIONS
 from fishergcn.studies._cost import tuning_cost
 from fishergcn.studies._data_table import write_data_table
-from fishergcn.studies._decisions import OtherChoiceError, forget_choice, load_selection
+from fishergcn.studies._decisions import OtherChoiceError, counting_from, forget_choice, load_selection
 from fishergcn.studies._equivalence import Equivalence, control_equivalence, equivalence
 from fishergcn.studies._export import export
 from fishergcn.studies._honest import Honest, on_nodes
@@ -52,7 +52,7 @@ SHARED = (
     "ATTACKS", "ATTACK_SCORES", "DATABASE", "PAPER_GRID", "SPLITS_TO_JUDGE", "UNITS", "Band", "CellSummary",
     "Comparison", "Equivalence", "Estimate", "Honest", "ModelsCompared", "OtherChoiceError", "Preset", "Published",
     "RunStore", "Trial", "Tuning", "available_presets", "cluster_bootstrap", "compare_models", "control_equivalence",
-    "crossed_error", "equivalence", "estimate", "estimate_groups", "forget_choice", "in_words",
+    "counting_from", "crossed_error", "equivalence", "estimate", "estimate_groups", "forget_choice", "in_words",
     "interval_source", "join", "load_selection", "on_nodes", "scores_of", "student", "title_of", "tunable",
     "tuning_cost", "units_of", "verify_folder", "write_data_table", "write_tuning",
 )  # fmt: skip

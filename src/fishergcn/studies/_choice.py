@@ -443,10 +443,11 @@ class Choice:
         first = next(iter(self.preparations))
         needed = {each.name: 2.2 * self._seconds((each.name, first if each.prepared else "")) for each in trained[:3]}
         cheapest = min(needed, key=lambda name: needed[name])
-        if needed[cheapest] > self.limit:
+        if needed[cheapest] > (left := self.clock.left()):
+            needs = 1.1 * (needed[cheapest] + self.limit - left)  # with what began before
             raise InputError(
-                f"a time limit of {self.limit:g} s is too short for any network on this graph: {cheapest}, the "
-                f"cheapest, needs about {duration(1.1 * needed[cheapest])} to be tried and trained."
+                f"a time limit of {self.limit:g} s is too short for any network on this graph: with {cheapest}, the "
+                f"cheapest, the choice needs about {duration(needs)}."
             )
 
     def _in_time(self, keys: Sequence[Key], splits: Sequence[Split], share: float) -> tuple[list[Key], dict[str, str]]:
@@ -455,18 +456,23 @@ class Choice:
         if math.isinf(share):
             return list(keys), late
         least = min((self._seconds(key) for key in self.records if self._recipe(key).trained), default=0.0)
-        left, spent, found = share * (self.clock.left() - 1.2 * least), 0.0, list[Key]()
+        spent, found = 0.0, list[Key]()
         for key in keys:
+            something = any(self._recipe(each).trained for each in (*self.records, *found))
+            if something and self.clock.left() <= 1.2 * least:
+                late.setdefault(key[0], "too little time was left to time it")
+                continue
             seconds = self._seconds(key)
+            left = share * (self.clock.left() - 1.2 * least)  # what is measured for the first time takes its time, too
             time_of_all = (spent + seconds * len(splits)) / self.clock.cores
             alone = seconds * len(splits) > left  # a run is not divided between cores
-            something = any(self._recipe(each).trained for each in (*self.records, *found))
             if (time_of_all <= left and not alone) or not (something or self.records):
                 spent += seconds * len(splits)
                 found.append(key)
             elif key[0] not in {name for name, _ in self.records}:
                 late[key[0]] = f"too little time was left; a run takes about {duration(seconds)}"
-        return found, late
+        tried = {name for name, _ in (*self.records, *found)}
+        return found, {name: why for name, why in late.items() if name not in tried}
 
     def _splits_in_time(self, keys: Sequence[Key], count: int) -> int:
         if self.limit is None:

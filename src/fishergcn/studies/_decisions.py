@@ -5,13 +5,15 @@ A choice goes on as it began, however fast the machine is then: what was measure
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -110,10 +112,23 @@ class Decisions:
         write_text(self._path, text, inside=self._path.parent)
 
 
-class Clock:
-    """What is left of ``limit`` seconds, which begin now, and what runs take of it, by real epochs of the real trainer.
+_BEGUN: ContextVar[float] = ContextVar("begun")
 
-    Without a limit there is always time.
+
+@contextlib.contextmanager
+def counting_from(moment: float) -> Iterator[None]:
+    """Have the limits of choices count from a moment of ``time.monotonic``, such as the start of a command."""
+    token = _BEGUN.set(moment)
+    try:
+        yield
+    finally:
+        _BEGUN.reset(token)
+
+
+class Clock:
+    """What is left of ``limit`` seconds, and what runs take of it, by real epochs of the real trainer.
+
+    They begin now, unless :func:`counting_from` says when. Without a limit there is always time.
     """
 
     def __init__(self, graph: Graph, split: Split, device: str, workers: int | None, limit: float | None) -> None:
@@ -121,7 +136,7 @@ class Clock:
         self.gpu = self.place.type == "cuda"
         self.cores = 1 if self.gpu else count_cores() if workers is None else workers
         self.slower = 1.0  # than measured, as finished runs showed
-        self.started = time.monotonic()
+        self.started = _BEGUN.get(time.monotonic())
         self._known: dict[tuple[str, TrainConfig], float] = {}
 
     def left(self) -> float:
