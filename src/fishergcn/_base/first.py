@@ -14,7 +14,6 @@ import os
 import sys
 import time
 
-STARTED = time.monotonic()  # when the command began, but for the start of Python
 _NUMBA = ("NUMBA_CACHE_DIR", "NUMBA_CACHE_LOCATOR_CLASSES")  # empty by default; the environment wins over the file
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -112,6 +111,8 @@ def _spare_threads() -> None:
             os.environ[name] = "1"
 
 
+#: When the command began, but for the start of Python; None in other programs.
+STARTED = time.monotonic() if _is_command() else None
 _check_there()
 if _is_command():
     _fill_closed()

@@ -7,6 +7,7 @@ import errno
 import io
 import os
 import sys
+from contextvars import copy_context
 from typing import Annotated, NoReturn
 
 import typer
@@ -92,8 +93,10 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal without Greek letters shows '?' instead of failing
     try:
         end_with_launcher()
-        COMMAND_BEGAN.set(STARTED)
-        status = app(standalone_mode=False)
+        context = copy_context()
+        if STARTED is not None:
+            context.run(COMMAND_BEGAN.set, STARTED)
+        status = context.run(app, standalone_mode=False)
         sys.stdout.flush()  # now: at exit, Python would report an error with a traceback
     except SystemExit as done:
         status = done.code if isinstance(done.code, int) else 0 if done.code is None else 1
