@@ -158,7 +158,8 @@ def summary(name: str, path: Path | None, runs: dict[str, Any], score: str) -> d
     held = (announced[:, 1] <= truth) & (truth <= announced[:, 2])
     rows["error"], rows["held"] = float((announced[:, 0] - truth).mean()), float(held.mean())
     rows["width"] = float((announced[:, 2] - announced[:, 1]).mean())
-    rows["seconds"] = float(np.mean([each["seconds"] for each in runs.values()]))
+    timed = [each["seconds"] for each in runs.values() if each["seconds"] is not None]  # none where more was trained
+    rows["seconds"] = float(np.mean(timed))
     print(f"  announced - true {rows['error']:+.2%}, intervals held in {held.mean():.0%}, {rows['seconds']:.0f} s")
     for peer in PEERS if score == "accuracy" else ():
         accuracy, seconds = np.array([each["peers"][peer] for each in runs.values()]).T
