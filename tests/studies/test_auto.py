@@ -320,7 +320,7 @@ def test_a_matrix_with_too_many_entries_is_left_out(split, monkeypatch):
 
 def test_a_network_is_trained_on_a_graph_of_any_size(split, monkeypatch):
     """Work beyond all measure leaves out every candidate but the cheapest network, and judges by one inner split."""
-    monkeypatch.setattr(_choice, "work_of", lambda sizes, method, config: 1e6 * method.trained)
+    monkeypatch.setattr(_choice, "work_of", lambda sizes, method, config, epochs=None: 1e6 * method.trained)
     model = fit(planted(True), split, methods=["lp", "mlp", "gcn"], ensemble=False, **QUICK)
     assert [each.left_out for each in model.selection.candidates] == [
         "", "", "it would be too much work on a graph of this size",
@@ -334,7 +334,7 @@ def test_networks_with_links_are_tried_on_two_hundred_thousand_nodes():
         sizes = Sizes(nodes, 20 * nodes, 21.0 * nodes, 100, 10 * nodes, 10, nodes // 100, nodes // 200, nodes // 200,
                       crowding=21.0)  # fmt: skip
         tried += work_of(sizes, parse_method(each.method), TrainConfig.named("general"))
-    assert tried <= _choice._TRYING * _choice._WORK
+    assert tried <= _choice._TRYING
 
 
 def test_long_trainings_begin_first_and_what_is_long_to_prepare_does_not_hold_them_up(split, monkeypatch):
@@ -350,13 +350,23 @@ def test_long_trainings_begin_first_and_what_is_long_to_prepare_does_not_hold_th
 
 
 def test_larger_networks_are_tried_only_after_the_best(split, monkeypatch):
-    monkeypatch.setattr(_choice, "work_of", lambda sizes, method, config: 70.0 if method.trained else 0.0)
+    monkeypatch.setattr(_choice, "work_of", lambda sizes, method, config, epochs=None: 70.0 * method.trained)
     settings = {key: value for key, value in PLAIN.items() if key != "hidden"} | {"max_epochs": 2}
     model = fit(planted(True), split, device="cpu", workers=1, settings=settings)
     reasons = {each.name: each.left_out for each in model.selection.candidates}
     assert reasons["mlp"] == reasons["gcn"] == ""  # which are always tried
     assert reasons["sage"] == reasons["gcn, 3 layers"] == "it would be too much work on a graph of this size"
     assert reasons["gcn, 5 layers"] == "gcn, 3 layers was not tried"
+
+
+def test_finalists_that_stopped_early_are_tried_on_more_inner_splits(split, monkeypatch):
+    """What another run of them is worth in work follows from the epochs that they took on the first inner split."""
+
+    def work(sizes, method, config, epochs=None):
+        return 1e6 if epochs is None else 1.0
+
+    monkeypatch.setattr(_choice, "work_of", work)
+    assert fit(planted(True), split, methods=["mlp", "gcn"], **QUICK).selection.splits > 1
 
 
 def test_finalists_of_which_none_ends_leave_the_first_inner_split(split, monkeypatch):

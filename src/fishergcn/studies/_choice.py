@@ -48,13 +48,13 @@ from fishergcn.training import (
     work_of,
 )
 
-_WORK = 105.0  # of all candidates together, in seconds of a usual core: see training.work_of
-_PREPARING, _TRYING = 0.15, 0.45  # the shares of it that preparations and candidates may take
+# The work of stages, in seconds of a usual core (see training.work_of): all preparations; all candidates but the usual
+# ones; the finalists; a usual candidate on any graph, and two finalists on a second inner split; a deeper network.
+_PREPARING, _TRYING, _COMPARING, _NEEDED, _DEEPER = 16.0, 47.0, 100.0, 420.0, 210.0
 _ENOUGH = 1000  # nodes that judge, over all inner splits, which tell candidates apart
 _FEWEST, _MOST = 3, 5  # inner splits
 _ALWAYS = ("lp", "linear", "mlp", "gcn")  # what is tried on all but the largest graphs
 _FINALISTS = 5
-_MOST_FINALS = 4.0  # how much more work than all candidates the best two may be on a second inner split
 _MOST_ENTRIES = 2e8  # of a high-order matrix: 2.4 GB
 _RARE = 0.7  # the share of the most frequent class from which on classes are also weighed
 
@@ -199,6 +199,13 @@ class Choice:
             return math.inf
         return work_of(sizes, method, config)
 
+    def seen_work(self, key: Key) -> float:
+        """Return the work of another run, with as many epochs as it took on the first inner split."""
+        method, record = parse_method(self._recipe(key).method), self.records[key].get(self.splits[0].name)
+        if record is None or record.status != "ok" or not method.has_epochs:
+            return self.work(key)
+        return work_of(self._sizes(key), method, self.config(key), record.epochs)
+
     def _sizes(self, key: Key) -> Sizes:
         method, config = parse_method(self._recipe(key).method), self.config(key)
         matrix = method.matrix.key(config)
@@ -238,8 +245,8 @@ class Choice:
         work = sum(self.work(key) for key in cheapest.values()) * len(every)
         keys = [(name, words) for name, _ in cheapest.values() for words in every]
         keys = [key for key in keys if math.isfinite(self.work(key))]
-        if len(every) > 1 and work <= 2 * _PREPARING * _WORK:
-            count = 2 if 2 * work <= _PREPARING * _WORK else 1
+        if len(every) > 1 and work <= 2 * _PREPARING:
+            count = 2 if 2 * work <= _PREPARING else 1
             self._train("settings", keys, self.splits[:count], share=0.25)
         best = {}
         for kind, (name, _) in cheapest.items():
@@ -263,11 +270,11 @@ class Choice:
             known = key in self.records
             if known or key in keys or math.isinf(work):
                 continue
-            simple = key[0] in _ALWAYS and key in first and work <= _MOST_FINALS * _WORK
+            simple = key[0] in _ALWAYS and key in first and work <= _NEEDED
             needed = self._recipe(key).trained and not any(
                 self._recipe(each).trained for each in (*keys, *self.records)
             )
-            if spent + work <= _TRYING * _WORK or simple or needed:
+            if spent + work <= _TRYING or simple or needed:
                 spent += work
                 keys.append(key)
             elif key in first:
@@ -293,7 +300,7 @@ class Choice:
             if each.after not in (best.name, best.after):
                 tried = each.after in {name for name, _ in self.records}
                 self.left_out.setdefault(each.name, f"{each.after} was not {'the best' if tried else 'tried'}")
-            elif self.work(key) > 2 * _WORK:
+            elif self.work(key) > _DEEPER:
                 self.left_out.setdefault(each.name, "it would be too much work on a graph of this size")
             else:
                 self._train(each.name.replace(", ", "-").replace(" ", "-"), [key], self.splits[:1], share=0.4)
@@ -316,13 +323,13 @@ class Choice:
         linked = [key for key in self._leaders(len(self.records)) if self._recipe(key).linked]
         rivals = [each[0] for each in (free, linked) if each and each[0] not in leaders]
         left = self.splits[1:]
-        for count, splits in ((5, len(left)), (4, len(left)), (4, 3), (3, 3), (4, 2), (3, 2), (3, 1), (2, 1)):
+        for count, splits in ((5, len(left)), (4, len(left)), (5, 2), (4, 2), (3, 2), (4, 1), (3, 1), (2, 1)):
             racing, some = [*leaders[:count], *rivals], left[: min(splits, len(left))]
-            if len(some) * sum(self.work(key) for key in racing) <= (1.0 - _PREPARING - _TRYING) * _WORK:
+            if len(some) * sum(self.seen_work(key) for key in racing) <= _COMPARING:
                 break
         else:
             racing, some = [*leaders[:2], *rivals], left[:1]
-            if sum(self.work(key) for key in racing) > _MOST_FINALS * _WORK:
+            if sum(self.seen_work(key) for key in racing) > _NEEDED:
                 some = []
         some = some[: self._splits_in_time(racing, len(some))]
         if some:

@@ -21,8 +21,8 @@ from fishergcn.training import RunRecord, TrainConfig, parse_method, temperature
 if TYPE_CHECKING:
     from fishergcn.studies._choice import Choice
 
-_SEEDS = 3  # of which the mean is taken, or fewer where that would be much work
-_MUCH = 200.0  # work of all of them: see training.work_of
+_FEWEST, _MOST = 2, 5  # seeds of which the mean is taken
+_USUAL, _MUCH = 100.0, 200.0  # work (see training.work_of) that more than two seeds, and more than one, may be
 _ATTEMPTS = 2  # more, of a training that fails where it worked on the inner splits
 _FAR = 1.3  # times the worst cross entropy on inner splits, from which on a training has failed
 
@@ -41,14 +41,15 @@ def final_model(choice: Choice, chosen: str, shares: Shares, stage: str) -> Trai
     """Train what was chosen on the split itself: each member with several seeds, where that is not much work."""
     keys = {full_name(key): key for key in choice.records}
     wanted = {keys[name]: share for name, share in shares.items()}
-    work = sum(choice.work(key) for key in wanted)
-    several = choice.ensembles and choice.limit is None and 2 * work <= _MUCH
-    seeds = [choice.seed + each for each in range(min(_SEEDS, int(_MUCH / max(work, 1e-9))) if several else 1)]
+    work = sum(choice.seen_work(key) for key in wanted)
+    several = choice.ensembles and choice.limit is None and _FEWEST * work <= _MUCH
+    count = int(np.clip(_USUAL / max(work, 1e-9), _FEWEST, _MOST)) if several else 1
+    seeds = [choice.seed + each for each in range(count)]
     tried = {key: list(each) for key, each in choice.finals(stage, list(wanted), seeds).items()}
     found = {key: _good(choice, key, each) for key, each in tried.items()}
     for attempt in range(1, _ATTEMPTS + 1):
         failed = [key for key, each in found.items() if not each]
-        again = choice.finals(f"{stage}-{attempt}", failed, [choice.seed + _SEEDS + attempt]) if failed else {}
+        again = choice.finals(f"{stage}-{attempt}", failed, [choice.seed + _MOST - 1 + attempt]) if failed else {}
         found |= {key: _good(choice, key, each) for key, each in again.items()}
         for key, each in again.items():
             tried[key] += each

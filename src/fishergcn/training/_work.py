@@ -22,8 +22,8 @@ _SOLVING = 400.0  # forward passes, in float32: some sixty steps forward and bac
 _USUAL_EPOCHS = 0.7  # the share of the epochs after which most runs have stopped
 
 
-def work_of(sizes: Sizes, method: Method, config: TrainConfig) -> float:
-    """Return the work of a run, in seconds that it might take on a usual core."""
+def work_of(sizes: Sizes, method: Method, config: TrainConfig, epochs: int | None = None) -> float:
+    """Return the work of a run, in seconds that it might take on a usual core; of so many epochs, if that is known."""
     if not method.trained:
         return 100.0 * _LINK * sizes.entries * sizes.classes
     network = method.network
@@ -49,4 +49,5 @@ def work_of(sizes: Sizes, method: Method, config: TrainConfig) -> float:
     weights = sum(math.prod(each.shape) for each in network.tensors(sizes.features, sizes.classes, config).values())
     epoch = samples_of(method, config) * (_BACKWARD * step[0] + step[1]) + check[0] + check[1] / 3
     epoch += _WEIGHT * weights + _EPOCH
-    return _USUAL_EPOCHS * config.max_epochs * epoch + _WALKED * sizes.entries * method.matrix.clustered
+    count = _USUAL_EPOCHS * config.max_epochs if epochs is None else epochs
+    return count * epoch + _WALKED * sizes.entries * method.matrix.clustered
