@@ -14,17 +14,17 @@ RESULTS = Path(__file__).parent / "results"
 _ROOT = Path(__file__).resolve().parents[1]
 
 
-def environment(threads: int) -> dict[str, str]:
-    """Return this process's environment with the thread counts of all libraries set."""
+def environment(threads: int, source: Path = _ROOT / "src") -> dict[str, str]:
+    """Return this process's environment with the thread counts of all libraries set, and where this one is."""
     limits = {f"{name}_NUM_THREADS": str(threads) for name in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
-    paths = [str(_ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [str(source), *filter(None, [os.environ.get("PYTHONPATH")])]
     return os.environ | limits | {"PYTHONPATH": os.pathsep.join(paths)}
 
 
-def measure_apart(script: str, *arguments: object, threads: int = 1) -> dict[str, Any]:
+def measure_apart(script: str, *arguments: object, threads: int = 1, source: Path = _ROOT / "src") -> dict[str, Any]:
     """Run a script in a new process and return the JSON object in the last line that it prints."""
     command = [sys.executable, script, *map(str, arguments)]
-    done = subprocess.run(command, env=environment(threads), stdout=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run(command, env=environment(threads, source), stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(command[1:])} ended with status {done.returncode}.")
     record: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

@@ -171,8 +171,13 @@ def fit_time(record: Record) -> str:
     for name, each in found.items():
         row = [name, f"{each['nodes']:,}", f"{each['links']:,}", f"{100 * each['accuracy']:.1f}"]
         stages = ", ".join(f"{stage['stage']} {number(stage['seconds'])}" for stage in each["stages"])
-        rows.append([*row, *map(number, (each["seconds"], each["cpu_seconds"])), stages, number(each["load"])])
-    heads = ["graph", "nodes", "links", "test accuracy, %", "seconds", "of the processor", "of stages", "load"]
+        row += [*map(number, (each["seconds"], each["cpu_seconds"])), stages, number(each["load"])]
+        if before := each.get("before"):
+            row += [f"{before['seconds']:.0f} ({100 * before['accuracy']:.1f} %)"]
+            row += [against(before["seconds"] / each["seconds"], 2)]
+        rows.append(row + [""] * (10 - len(row)))
+    heads = ["graph", "nodes", "links", "test accuracy, %", "seconds", "of the processor", "of stages", "load",
+             "version 0.2, seconds (accuracy)", "0.2 / now (required)"]  # fmt: skip
     lines = {machine_line(each): None for each in found.values()}
     return "\n\n".join([markdown(heads, rows), *lines])
 

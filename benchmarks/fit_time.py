@@ -1,10 +1,11 @@
 """How long ``fit`` takes on the cores of this machine, stage by stage, and how busy they are.
 
-    python benchmarks/fit_time.py [FOLDER] [--graphs amazon-photo dblp] [--workers N] [--out FILE]
+    python benchmarks/fit_time.py [FOLDER] [--graphs amazon-photo dblp] [--workers N] [--before SRC] [--out FILE]
 
 FOLDER holds graph files (.npz); without it, the data sets of the package are measured. Each graph is fitted in a
 process of its own, on the first split that the graph brings or on 20 + 30 labels a class. The first call on a machine
-compiles kernels too: call it twice there. Other graphs in the file are kept.
+compiles kernels too: call it twice there. Other graphs in the file are kept. With --before, the package in the folder SRC, that
+of an earlier version, then fits the same graph in the same way.
 """
 
 from __future__ import annotations
@@ -78,6 +79,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--graphs", nargs="+", help="names of files without .npz; all by default")
     parser.add_argument("--workers", type=int, default=count_cores())
+    parser.add_argument("--before", type=Path, metavar="SRC", help="the folder src of an earlier version")
     parser.add_argument("--out", type=Path, default=RESULTS / "fit_time.json", help="other graphs in it are kept")
     parser.add_argument("--alone", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -91,6 +93,10 @@ def main() -> None:
         words = ("--alone", name, files[name], "--workers", options.workers)
         found = measure_apart(__file__, *words, threads=options.workers)
         print(f"{name}: {found['seconds']:.0f} s, {found['chosen']}, {found['accuracy']:.2%} on test nodes", flush=True)
+        if options.before is not None:
+            before = measure_apart(__file__, *words, threads=options.workers, source=options.before.resolve())
+            found["before"] = {key: before[key] for key in ("seconds", "cpu_seconds", "chosen", "accuracy")}
+            print(f"  before: {before['seconds']:.0f} s, {before['chosen']}, {before['accuracy']:.2%}", flush=True)
         known = json.loads(options.out.read_text())["graphs"] if options.out.exists() else {}
         known[name] = found | {"machine": machine()}
         write_record(options.out, {"benchmark": "fit_time", "graphs": {key: known[key] for key in sorted(known)}})

@@ -106,16 +106,20 @@ WIDE = {"hidden": (128, 128), "own_weights": True, "norm": "layer", "stopping": 
 
 @pytest.mark.parametrize("scaling", ["none", "rows"])
 def test_wide_layers_with_their_own_weights_and_norm(cora, scaling):
-    """The same bits again; the CPU, and other runs beside it, up to rounding."""
-    options = {"max_epochs": 20, "scaling": scaling, "dropout": 0.2, **WIDE}
+    """The same bits again; the CPU, and other runs beside it, up to rounding.
+
+    The first steps of Adam are little more than signs, so that the rounding of a gradient near zero moves a weight by the
+    learning rate: a small one shows the rounding of the products alone.
+    """
+    options = {"max_epochs": 20, "scaling": scaling, "dropout": 0.2, "learning_rate": 1e-3, **WIDE}
     one, two = (trained(cora, "gcn", **options) for _ in range(2))
     for ours, theirs in zip(one, two, strict=True):
         assert ours.curves == theirs.curves
         assert all(np.array_equal(*pair) for pair in zip(ours.weights.values(), theirs.weights.values(), strict=True))
     slow = trained(cora, "gcn", "cpu", count=2, **options)
     alone = trained(cora, "gcn", first=4, count=1, **options)
-    np.testing.assert_allclose(curves(one)[:2, :10], curves(slow)[:, :10], rtol=2e-3)
-    np.testing.assert_allclose(curves(one)[4:5, :10], curves(alone)[:, :10], rtol=2e-3)
+    np.testing.assert_allclose(curves(one)[:2, :10], curves(slow)[:, :10], rtol=2e-4)
+    np.testing.assert_allclose(curves(one)[4:5, :10], curves(alone)[:, :10], rtol=2e-4)
 
 
 def test_the_same_command_gives_the_same_bytes(tmp_path):
