@@ -224,7 +224,8 @@ def _lost(row: Record) -> str:
     return (
         f"{row['nodes']:,} nodes in {number(row['memory_gb'])} GB on a simulated Ray cluster of three nodes with a core"
         f" each, on one machine with {row['machine']['cores']}, of which one was removed amid the work: "
-        f"{number(found['seconds'] / 60)} minutes, and predictions that are {outcome}, byte for byte."
+        f"{number(found['seconds'] / 60)} minutes at a load of {number(found['load'])}, and predictions that are "
+        f"{outcome}, byte for byte."
     )
 
 

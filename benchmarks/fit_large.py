@@ -197,7 +197,8 @@ def measure(nodes: int, options: argparse.Namespace) -> dict[str, Any]:
         lost = {}
         if options.lose:
             on_three = measure_apart(__file__, "--alone", graph, place / "three", *words, "--lose")
-            lost = {"lost_a_node": {"seconds": on_three["seconds"], "equal": on_three["sha256"] == found["sha256"]}}
+            equal = on_three["sha256"] == found["sha256"]
+            lost = {"lost_a_node": {"seconds": on_three["seconds"], "equal": equal, "load": os.getloadavg()[0]}}
         disk = sum(path.stat().st_size for path in graph.iterdir())
         by_name = {each["name"]: each["test"] for each in found["candidates"]}
         return {

@@ -4,8 +4,8 @@
 
 FOLDER holds graph files (.npz); without it, the data sets of the package are measured. Each graph is fitted in a
 process of its own, on the first split that the graph brings or on 20 + 30 labels a class. The first call on a machine
-compiles kernels too: call it twice there. Other graphs in the file are kept. With --before, the package in the folder SRC, that
-of an earlier version, then fits the same graph in the same way.
+compiles kernels too: call it twice there. Other graphs in the file are kept. With --before, an earlier version, whose
+package is in the folder SRC, then fits the same graph in the same way.
 """
 
 from __future__ import annotations

@@ -245,7 +245,9 @@ def consistency_public() -> str:
             scores.setdefault((cell, record.dataset), []).append((record.test_accuracy, record.val_accuracy))
     means = {key: 100 * np.mean(each, axis=0) for key, each in scores.items()}
     cells = list(dict.fromkeys(cell for cell, _ in means))
-    chosen = {name: max((means[cell, name][::-1].tolist() for cell in cells), key=lambda pair: pair[0]) for name in NAMES}
+    chosen = {
+        name: max((means[cell, name][::-1].tolist() for cell in cells), key=lambda pair: pair[0]) for name in NAMES
+    }
     rows = []
     for cell in cells:
         words = f" λ={usual.consistency:g} τ={usual.temperature:g}" if cell.endswith("-c") else ""

@@ -108,8 +108,8 @@ WIDE = {"hidden": (128, 128), "own_weights": True, "norm": "layer", "stopping": 
 def test_wide_layers_with_their_own_weights_and_norm(cora, scaling):
     """The same bits again; the CPU, and other runs beside it, up to rounding.
 
-    The first steps of Adam are little more than signs, so that the rounding of a gradient near zero moves a weight by the
-    learning rate: a small one shows the rounding of the products alone.
+    The first steps of Adam are little more than signs, so that the rounding of a gradient near zero moves a weight by
+    the learning rate: a small one shows the rounding of the products alone.
     """
     options = {"max_epochs": 20, "scaling": scaling, "dropout": 0.2, "learning_rate": 1e-3, **WIDE}
     one, two = (trained(cora, "gcn", **options) for _ in range(2))
