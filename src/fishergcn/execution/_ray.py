@@ -116,7 +116,9 @@ class RayExecutor:
                 [RunRecord.from_dict(values).with_arrays(weights) for values, weights in part]
                 for part in ((zip(json.loads(text), arrays, strict=True)) for text, arrays in self._ray.get(task))
             ]
-        except Exception as error:
+        except Exception as raised:
+            cause = getattr(raised, "cause", None)  # Ray's own error says where, its cause what
+            error = cause if isinstance(cause, Exception) else raised
             if self.keep_going:
                 return [failed_records(job, error)]
             raise FisherGCNError(f"a task on the cluster failed: {reason(error)}.") from error
