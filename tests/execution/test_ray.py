@@ -9,10 +9,10 @@ import sys
 import pytest
 
 from fishergcn import studies
-from fishergcn.errors import MissingExtraError
+from fishergcn.errors import FisherGCNError, MissingExtraError
 from fishergcn.execution import Job, Listener, measure_name
 from fishergcn.execution._jobs import run_to_dict
-from fishergcn.execution._ray import _problem, _problems, _train_arrays
+from fishergcn.execution._ray import RayExecutor, _problem, _problems, _train_arrays
 from fishergcn.studies import make_plan, open_runs, run
 from fishergcn.training import problem_arrays, problem_key
 
@@ -92,6 +92,22 @@ class Remover(Listener):
         if self.finished_runs == self.after:
             self.outstanding_then = self.outstanding
             self.cluster.remove_node(self.node, allow_graceful=False)
+
+
+def test_a_run_that_failed_on_a_node_says_why():
+    """Ray's own error says where in its first line, and has what was raised there as its cause."""
+
+    class TaskError(Exception):
+        cause = ModuleNotFoundError("No module named 'mine'")
+
+    class Failing:
+        def get(self, _):
+            raise TaskError("ray::_train_arrays() (pid=1)")
+
+    executor = RayExecutor.__new__(RayExecutor)  # without a cluster
+    executor._ray, executor.keep_going = Failing(), False
+    with pytest.raises(FisherGCNError, match=r"^a task on the cluster failed: No module named 'mine'\.$"):
+        executor._parts(None, None)
 
 
 @pytest.mark.slow
