@@ -68,19 +68,24 @@ def graph() -> Graph:
     return ring()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _own_network():
+    """The network is known in these modules alone: other processes that tests start could not import it."""
+    register(Skipping())
+    yield
+    unregister("skipping")
+
+
 @pytest.fixture(scope="package")
 def kinds(graph) -> dict[str, TrainedModel]:
     """Each kind trained a little, in float64, then all of them but the own network as an ensemble."""
     found = {}
-    register(Skipping())
-    try:
-        for name, (method, settings) in {**KINDS, "own": ("skipping", {"scaling": "none"})}.items():
-            config = TrainConfig(**{"max_epochs": 25, "hidden": 8, **settings})
-            records = train(graph, method, SPLIT, config=config, device="cpu", keep_weights=True)
-            found[name] = TrainedModel.from_records(graph, records, SPLIT).to("cpu", torch.float64)
-        members = [found[name] for name in KINDS]
-        shares = np.arange(1, len(members) + 1) / sum(range(1, len(members) + 1))
-        found["ensemble"] = Ensemble.from_models(members, shares.tolist(), np.linspace(0.6, 1.5, len(members)).tolist())
-        yield found
-    finally:
-        unregister("skipping")
+    register(Skipping())  # before the fixture of the module does
+    for name, (method, settings) in {**KINDS, "own": ("skipping", {"scaling": "none"})}.items():
+        config = TrainConfig(**{"max_epochs": 25, "hidden": 8, **settings})
+        records = train(graph, method, SPLIT, config=config, device="cpu", keep_weights=True)
+        found[name] = TrainedModel.from_records(graph, records, SPLIT).to("cpu", torch.float64)
+    members = [found[name] for name in KINDS]
+    shares = np.arange(1, len(members) + 1) / sum(range(1, len(members) + 1))
+    found["ensemble"] = Ensemble.from_models(members, shares.tolist(), np.linspace(0.6, 1.5, len(members)).tolist())
+    return found
