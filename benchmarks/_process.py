@@ -15,14 +15,14 @@ _ROOT = Path(__file__).resolve().parents[1]
 
 
 def environment(threads: int, source: Path = _ROOT / "src") -> dict[str, str]:
-    """Return this process's environment with the thread counts of all libraries set, and where this one is."""
+    """Return this process's environment with the thread counts of all libraries set, and a package folder first."""
     limits = {f"{name}_NUM_THREADS": str(threads) for name in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
     paths = [str(source), *filter(None, [os.environ.get("PYTHONPATH")])]
     return os.environ | limits | {"PYTHONPATH": os.pathsep.join(paths)}
 
 
 def measure_apart(script: str, *arguments: object, threads: int = 1, source: Path = _ROOT / "src") -> dict[str, Any]:
-    """Run a script in a new process and return the JSON object in the last line that it prints."""
+    """Run a script in a new process, on the package in a folder; return the JSON object in the last line printed."""
     command = [sys.executable, script, *map(str, arguments)]
     done = subprocess.run(command, env=environment(threads, source), stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:

@@ -173,11 +173,12 @@ def fit_time(record: Record) -> str:
         stages = ", ".join(f"{stage['stage']} {number(stage['seconds'])}" for stage in each["stages"])
         row += [*map(number, (each["seconds"], each["cpu_seconds"])), stages, number(each["load"])]
         if before := each.get("before"):
-            row += [f"{before['seconds']:.0f} ({100 * before['accuracy']:.1f} %)"]
+            row += [f"{before['version']}: {before['seconds']:.0f} ({100 * before['accuracy']:.1f})"]
             row += [against(before["seconds"] / each["seconds"], 2)]
-        rows.append(row + [""] * (10 - len(row)))
+        rows.append(row)
     heads = ["graph", "nodes", "links", "test accuracy, %", "seconds", "of the processor", "of stages", "load",
-             "version 0.2, seconds (accuracy)", "0.2 / now (required)"]  # fmt: skip
+             "before: seconds (test accuracy, %)", "before / now (required)"]  # fmt: skip
+    rows = [[*row, *[""] * (len(heads) - len(row))] for row in rows]
     lines = {machine_line(each): None for each in found.values()}
     return "\n\n".join([markdown(heads, rows), *lines])
 

@@ -44,7 +44,7 @@ class Stages(Listener):
 
 def alone(name: str, path: str, workers: int) -> dict[str, Any]:
     """Fit in this process and return what it took; processor time is that of workers too, which have ended."""
-    from fishergcn import Graph, datasets, fit, splits
+    from fishergcn import Graph, __version__, datasets, fit, splits
 
     graph = Graph.load(path) if path else datasets.load(name)
     [split] = splits.choose(graph, 1)
@@ -56,6 +56,7 @@ def alone(name: str, path: str, workers: int) -> dict[str, Any]:
     for each, end in zip(listener.stages, ends, strict=True):
         each["seconds"] = end - each.pop("begun")
     return {
+        "version": __version__,
         "nodes": graph.num_nodes,
         "links": graph.num_links,
         "digest": graph.digest,
@@ -95,7 +96,7 @@ def main() -> None:
         print(f"{name}: {found['seconds']:.0f} s, {found['chosen']}, {found['accuracy']:.2%} on test nodes", flush=True)
         if options.before is not None:
             before = measure_apart(__file__, *words, threads=options.workers, source=options.before.resolve())
-            found["before"] = {key: before[key] for key in ("seconds", "cpu_seconds", "chosen", "accuracy")}
+            found["before"] = {key: before[key] for key in ("version", "seconds", "cpu_seconds", "chosen", "accuracy")}
             print(f"  before: {before['seconds']:.0f} s, {before['chosen']}, {before['accuracy']:.2%}", flush=True)
         known = json.loads(options.out.read_text())["graphs"] if options.out.exists() else {}
         known[name] = found | {"machine": machine()}

@@ -245,14 +245,14 @@ def consistency_public() -> str:
             scores.setdefault((cell, record.dataset), []).append((record.test_accuracy, record.val_accuracy))
     means = {key: 100 * np.mean(each, axis=0) for key, each in scores.items()}
     cells = list(dict.fromkeys(cell for cell, _ in means))
-    chosen = {
-        name: max((means[cell, name][::-1].tolist() for cell in cells), key=lambda pair: pair[0]) for name in NAMES
-    }
+    best = {name: max(cells, key=lambda cell, name=name: means[cell, name][1]) for name in NAMES}  # type: ignore[misc]
     rows = []
     for cell in cells:
-        words = f" λ={usual.consistency:g} τ={usual.temperature:g}" if cell.endswith("-c") else ""
-        rows.append([f"`{cell}`{words}", *("{:.2f} ({:.2f})".format(*means[cell, name]) for name in NAMES)])
-    rows.append(["chosen by validation accuracy", *(f"**{chosen[name][1]:.2f}**" for name in NAMES)])
+        method, _, words = cell.partition(" ")
+        if method.endswith("-c"):
+            words = words or f"λ={usual.consistency:g} τ={usual.temperature:g}"
+        rows.append([f"`{method}` {words}".strip(), *("{:.2f} ({:.2f})".format(*means[cell, name]) for name in NAMES)])
+    rows.append(["chosen by validation accuracy", *(f"**{means[best[name], name][0]:.2f}**" for name in NAMES)])
     rows.append(["GRAND, published", *(f"{value:.1f}" for value in GRAND)])
     return (
         markdown(["test accuracy (validation accuracy), %", *NAMES.values()], rows)

@@ -48,9 +48,12 @@ from fishergcn.training import (
     work_of,
 )
 
-# The work of stages, in seconds of a usual core (see training.work_of): all preparations; all candidates but the usual
-# ones; the finalists; a usual candidate on any graph, and two finalists on a second inner split; a deeper network.
-_PREPARING, _TRYING, _COMPARING, _NEEDED, _DEEPER = 16.0, 47.0, 100.0, 420.0, 210.0
+# How much work there may be, in seconds of a usual core: see training.work_of.
+_PREPARING = 16.0  # to try all preparations once or twice
+_TRYING = 47.0  # to try the candidates that are not always tried
+_COMPARING = 100.0  # to train the finalists on further inner splits
+_NEEDED = 420.0  # for a candidate that is always tried, and for two finalists on a second inner split
+_DEEPER = 210.0  # for a larger network than the best so far
 _ENOUGH = 1000  # nodes that judge, over all inner splits, which tell candidates apart
 _FEWEST, _MOST = 3, 5  # inner splits
 _ALWAYS = ("lp", "linear", "mlp", "gcn")  # what is tried on all but the largest graphs

@@ -21,8 +21,9 @@ from fishergcn.training import RunRecord, TrainConfig, parse_method, temperature
 if TYPE_CHECKING:
     from fishergcn.studies._choice import Choice
 
-_FEWEST, _MOST = 2, 5  # seeds of which the mean is taken
-_USUAL, _MUCH = 100.0, 200.0  # work (see training.work_of) that more than two seeds, and more than one, may be
+_FEWEST, _MOST = 2, 5  # seeds of which the mean is taken, where there are several
+_USUAL = 100.0  # work (see training.work_of) of all seeds together, if they are more than the fewest
+_MUCH = 200.0  # work of the fewest, beyond which there is one
 _ATTEMPTS = 2  # more, of a training that fails where it worked on the inner splits
 _FAR = 1.3  # times the worst cross entropy on inner splits, from which on a training has failed
 

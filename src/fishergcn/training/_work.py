@@ -23,7 +23,7 @@ _USUAL_EPOCHS = 0.7  # the share of the epochs after which most runs have stoppe
 
 
 def work_of(sizes: Sizes, method: Method, config: TrainConfig, epochs: int | None = None) -> float:
-    """Return the work of a run, in seconds that it might take on a usual core; of so many epochs, if that is known."""
+    """Return the seconds that a run might take on a usual core: a run of ``epochs``, or else of a usual number."""
     if not method.trained:
         return 100.0 * _LINK * sizes.entries * sizes.classes
     network = method.network
