@@ -51,14 +51,15 @@ def test_own_weights_and_norm():
     for words, own, norm in (
         ([], False, "none"),
         (["--own-weights", "--norm", "layer"], True, "layer"),
+        (["--norm", "batch"], False, "batch"),
         (["--no-own-weights", "--norm", "none"], False, "none"),
     ):
         facts = json.loads(run(*given, "--method", "gcn", "--method", "sage", *words).stdout)
         assert [(each["config"]["own_weights"], each["config"]["norm"]) for each in facts["runs"]] == [(own, norm)] * 2
-    refused = CliRunner().invoke(app, [*given, "--method", "gcn", "--norm", "batch"])
+    refused = CliRunner().invoke(app, [*given, "--method", "gcn", "--norm", "group"])
     assert refused.exit_code == 2
     shown = " ".join(run("train", "--help").stdout.replace("│", " ").split())
-    for text in ("weights of its own beside those of its neighbors.", "layer normalizes the hidden", "sage or sage-xM"):
+    for text in ("weights of its own beside those of its neighbors.", "Normalize hidden units,", "sage or sage-xM"):
         assert text in shown
 
 

@@ -34,6 +34,7 @@ SETTINGS = {
     "bias": {"bias": True},
     "own weights": {"own_weights": True},
     "layer norm": {"norm": "layer"},
+    "batch norm": {"norm": "batch", "own_weights": True, "bias": True},
     "all": {"bias": True, "own_weights": True, "norm": "layer"},
 }
 
@@ -85,7 +86,9 @@ def same_runs(found, expected, rtol: float = 1e-11) -> None:
             np.testing.assert_allclose(one.weights[name], weight, rtol=0, atol=1e-10)
 
 
-def dense_logits(name: str, config: TrainConfig, weights: dict[str, torch.Tensor]) -> torch.Tensor:
+def dense_logits(
+    name: str, config: TrainConfig, weights: dict[str, torch.Tensor], *, training: bool = False
+) -> torch.Tensor:
     """The oracles in dense torch: z = P h W + h V + b, h' = relu(norm(z)) of the family, and powers of P if linear."""
     matrix = torch.tensor(parse_method(name).matrix.of(GRAPH, config).toarray())
     hidden = torch.tensor(GRAPH.features.toarray(), dtype=torch.float64)
@@ -97,7 +100,10 @@ def dense_logits(name: str, config: TrainConfig, weights: dict[str, torch.Tensor
         out = out + hidden @ weights[f"own.{layer}"] if f"own.{layer}" in weights else out
         out = out + weights.get(f"biases.{layer}", torch.zeros(1))
         if f"scales.{layer}" in weights:
-            center, spread = out.mean(1, keepdim=True), out.var(1, keepdim=True, unbiased=False)
+            over = 0 if config.norm == "batch" else 1
+            center, spread = out.mean(over, keepdim=True), out.var(over, keepdim=True, unbiased=False)
+            if over == 0 and not training:
+                center, spread = weights[f"means.{layer}"], weights[f"variances.{layer}"]
             out = (out - center) / (spread + 1e-5).sqrt() * weights[f"scales.{layer}"] + weights[f"shifts.{layer}"]
         hidden = torch.relu(out)
     return out
@@ -129,8 +135,10 @@ def test_its_gradient_is_that_of_dense_autograd(name, settings):
 
     config = changed(dropout=0.0, weight_decay=0.1, **settings)
     trainer = Trainer(prepare(GRAPH, parse_method(name), config), [Run(SPLITS[0], 7)], torch.device("cpu"))
-    weights = {key: each.detach()[0].clone().requires_grad_() for key, each in trainer.stack.weights.items()}
-    out, nodes = dense_logits(name, config, weights), torch.arange(15)
+    weights = {
+        key: each.detach()[0].clone().requires_grad_(each.requires_grad) for key, each in trainer.stack.weights.items()
+    }
+    out, nodes = dense_logits(name, config, weights, training=True), torch.arange(15)
     labels = torch.tensor(GRAPH.labels)[nodes]
     decayed = [each for key, each in weights.items() if key.partition(".")[0] in ("weights", "own")]
     loss = torch.nn.functional.cross_entropy(out[nodes], labels) + 0.05 * sum(each.square().sum() for each in decayed)
@@ -138,8 +146,11 @@ def test_its_gradient_is_that_of_dense_autograd(name, settings):
     ours, _ = trainer.objective(0)
     assert float(ours.detach()) == pytest.approx(float(loss.detach()), rel=1e-12)
     ours.sum().backward()
-    for key, each in trainer.stack.weights.items():
-        torch.testing.assert_close(each.grad[0], weights[key].grad, rtol=1e-9, atol=1e-12)
+    learned = [key for key, each in trainer.problem.tensors.items() if each.learned]
+    assert learned == [key for key, each in weights.items() if each.requires_grad]
+    for key in learned:
+        found = trainer.stack.weights[key].grad[0]
+        torch.testing.assert_close(found, weights[key].grad, rtol=1e-9, atol=1e-12)
 
 
 @pytest.fixture(scope="module")
@@ -175,6 +186,11 @@ def test_mini_batches_of_all_neighbors_are_the_full_batch(name, settings):
     config, batches = changed(**settings), BatchSettings(100, (-1, -1, -1))
     runs = {"splits": SPLITS[0], "config": config, "device": "cpu", "keep_weights": True}
     same_runs(train(GRAPH, name, **runs, batches=batches), train(GRAPH, name, **runs), rtol=1e-10)
+
+
+def test_mini_batches_have_no_means_over_all_nodes():
+    with pytest.raises(InputError, match=r"^mini-batches cannot train 'gcn' with norm='batch', .*; norm='layer' can\.$"):
+        train(GRAPH, "gcn", SPLITS[0], config=changed(norm="batch"), device="cpu", batches=BatchSettings(5, (3, 3, 3)))
 
 
 @pytest.mark.parametrize("name", IN_EPOCHS)

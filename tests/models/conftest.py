@@ -18,6 +18,7 @@ SPLIT = Split("mine", np.arange(24), np.arange(24, 40), np.arange(40, 60))
 KINDS = {
     "gcn": ("gcn", {"scaling": "rows", "bias": True}),
     "deep": ("gcn", {"hidden": (6, 5), "own_weights": True, "norm": "layer", "scaling": "columns", "bias": True}),
+    "batch norm": ("gcn", {"hidden": (6, 5), "own_weights": True, "norm": "batch", "scaling": "rows", "bias": True}),
     "gcn-t": ("gcn-t", {"scaling": "none", "order": 3, "threshold": 1e-2}),
     "sage": ("sage", {"scaling": "none", "bias": True}),
     "mlp": ("mlp", {"scaling": "columns", "bias": True}),

@@ -69,6 +69,7 @@ def test_layers_are_those_of_pyg(kinds):
     assert found("mlp") == [torch.nn.Linear] * 2
     assert found("linear") == [layers.GraphConv, layers.SimpleConv, torch.nn.Linear]
     assert [type(each) for each in kinds["deep"].to_pyg().norms] == [torch.nn.LayerNorm] * 2
+    assert [type(each) for each in kinds["batch norm"].to_pyg().norms] == [torch.nn.BatchNorm1d] * 2
     assert "rows divided by their sum" in repr(kinds["gcn"].to_pyg())
     assert "with the links to 60 nodes" in repr(kinds["mlp, links"].to_pyg())
 

@@ -52,6 +52,7 @@ CHANGES = [
     {"bias": True},
     {"own_weights": True},
     {"norm": "layer"},
+    {"norm": "batch"},
     {"dropout": 0.0},
     {"dtype": "float64"},
     {"hidden": ()},

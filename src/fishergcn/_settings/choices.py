@@ -13,7 +13,7 @@ Metric: TypeAlias = Literal["bures", "log-det", "frobenius"]
 
 # The network.
 Scaling: TypeAlias = Literal["rows", "none", "columns"]
-Norm: TypeAlias = Literal["none", "layer"]
+Norm: TypeAlias = Literal["none", "layer", "batch"]
 
 # Training.
 TrainingNoise: TypeAlias = Literal["uniform", "gaussian", "mean"]

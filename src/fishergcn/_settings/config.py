@@ -77,7 +77,8 @@ class TrainConfig:
         network learns from *who* the neighbors are.
     norm
         ``"layer"``: bring the units of a hidden layer to mean 0 and variance 1 at each node, then scale and shift them
-        by learned numbers, which deep networks need.
+        by learned numbers, which deep networks need. ``"batch"``: bring each unit to mean 0 and variance 1 over all
+        nodes instead; in prediction by moving averages of what it was in training. Not for mini-batches.
     class_weight
         ``"balanced"``: in training the cross entropy of a node of class c weighs N/(C N_c), where N_c of the N training
         nodes have this class and C classes have any. Validation and test scores, and with them stopping, stay

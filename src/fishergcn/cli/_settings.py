@@ -60,7 +60,9 @@ class _Network(_Named):
     own_weights: bool | None = setting(
         "own_weights", "Give a node weights of its own beside those of its neighbors.", "--own-weights/--no-own-weights"
     )
-    norm: Norm | None = setting("norm", "layer normalizes the hidden units of each node, which deep networks need.")
+    norm: Norm | None = setting(
+        "norm", "Normalize hidden units, which deep networks need: at each node (layer), or over all nodes (batch)."
+    )
     class_weight: ClassWeight | None = setting(
         "class_weight", "balanced gives rare classes the same weight as common ones."
     )

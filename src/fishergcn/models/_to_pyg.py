@@ -17,7 +17,7 @@ from fishergcn._base.imports import require
 from fishergcn.errors import InputError
 from fishergcn.models._ensemble import Ensemble
 from fishergcn.models._trained import TrainedModel
-from fishergcn.nn import Family, FeatureScaling, by_layer
+from fishergcn.nn import Family, FeatureScaling, by_layer, norms_of
 from fishergcn.nn.networks.majority import class_shares
 
 #: The matrices that a module makes from the links; entries of others must be given.
@@ -236,8 +236,13 @@ def _single(model: TrainedModel) -> nn.Module:
     for place, weight in enumerate(weights):
         bias = biases[place][0] if biases else None
         made.layers.append(_layer(made.matrix, weight[0], own[place][0] if own else None, bias))
-    for scale, shift in zip(by_layer(model.weights, "scales"), by_layer(model.weights, "shifts"), strict=True):
-        made.norms.append(_filled(nn.LayerNorm(scale.shape[1]), weight=scale[0], bias=shift[0]))
+    for scale, shift, mean, variance in norms_of(model.weights):
+        layer: nn.Module = nn.LayerNorm(scale.shape[1])
+        kept: dict[str, Tensor] = {}
+        if mean is not None and variance is not None:
+            layer = nn.BatchNorm1d(scale.shape[1])
+            kept = {"running_mean": mean[0], "running_var": variance[0], "num_batches_tracked": torch.tensor(0)}
+        made.norms.append(_filled(layer, weight=scale[0], bias=shift[0], **kept))
     return made
 
 

@@ -6,7 +6,7 @@ from fishergcn.nn import networks as _networks
 from fishergcn.nn._activation import relu_dropout, words_per_node
 from fishergcn.nn._compiled import CompiledNetwork
 from fishergcn.nn._dropout import Dropout, LocalDropout, MappedDropout
-from fishergcn.nn._family import Family, by_layer
+from fishergcn.nn._family import Family, by_layer, norms_of
 from fishergcn.nn._features import make_features, ready_features, with_links
 from fishergcn.nn._gcn import GCN, logits
 from fishergcn.nn._layer import times_weight
@@ -24,6 +24,7 @@ from fishergcn.nn._network import (
     register,
     unregister,
 )
+from fishergcn.nn._norm import moving_averages
 from fishergcn.nn._scaling import FeatureScaling
 from fishergcn.nn._view import Features, View, blockwise_view, full_view, local_view
 
@@ -34,6 +35,6 @@ __all__ = [
 
 SHARED = (
     "Base", "CompiledNetwork", "Dropout", "FeatureScaling", "Features", "LocalDropout", "MappedDropout", "Role",
-    "blockwise_view", "by_layer", "find_base", "full_view", "load_plugins", "local_view", "logits", "outside_modules",
-    "ready_features", "relu_dropout", "times_weight", "with_links", "words_per_node",
+    "blockwise_view", "by_layer", "find_base", "full_view", "load_plugins", "local_view", "logits", "moving_averages", "norms_of",
+    "outside_modules", "ready_features", "relu_dropout", "times_weight", "with_links", "words_per_node",
 )  # fmt: skip

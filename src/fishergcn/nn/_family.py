@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from fishergcn.nn._gcn import layer_sizes, logits
-from fishergcn.nn._network import Network, Parameter
+from fishergcn.nn._network import Initial, Network, Parameter
+from fishergcn.nn._norm import Norm
 
 if TYPE_CHECKING:
     from fishergcn._settings.config import TrainConfig
@@ -24,7 +25,8 @@ class Family(Network):
 
         z = P h W + h V + b,   h' = dropout(relu(norm(z))) in each hidden layer,   logits = the last z
 
-    W are ``weights.l``, V ``own.l``, b ``biases.l``, scale and shift of a norm ``scales.l`` and ``shifts.l``.
+    W are ``weights.l``, V ``own.l``, b ``biases.l``, scale and shift of a norm ``scales.l`` and ``shifts.l``, and what it
+    keeps of the nodes that it has seen ``means.l`` and ``variances.l``.
 
     Examples
     --------
@@ -39,6 +41,10 @@ class Family(Network):
         """Whether the node itself has weights V; without links that would be the same as W."""
         return config.own_weights and self.matrix != "identity"
 
+    def needs_all_nodes(self, config: TrainConfig) -> bool:
+        """Whether mean and variance over the nodes are taken."""
+        return config.norm == "batch"
+
     def is_plain(self, config: TrainConfig) -> bool:
         """Whether a layer is P h W and no more."""
         return not (config.bias or config.norm != "none" or self.sees_itself(config))
@@ -52,9 +58,12 @@ class Family(Network):
             found |= {f"own.{layer}": Parameter(shape, stream=_OWN + layer) for layer, shape in shapes}
         if config.bias:
             found |= {f"biases.{layer}": _free(size, "zeros") for layer, size in enumerate(sizes[1:])}
-        if config.norm == "layer":
+        if config.norm != "none":
             found |= {f"scales.{layer}": _free(size, "ones") for layer, size in enumerate(sizes[1:-1])}
             found |= {f"shifts.{layer}": _free(size, "zeros") for layer, size in enumerate(sizes[1:-1])}
+        if config.norm == "batch":
+            found |= {f"means.{layer}": _kept(size, "zeros") for layer, size in enumerate(sizes[1:-1])}
+            found |= {f"variances.{layer}": _kept(size, "ones") for layer, size in enumerate(sizes[1:-1])}
         return found
 
     def logits(
@@ -67,8 +76,8 @@ class Family(Network):
         once: bool = False,
     ) -> Tensor:
         """Run the layers that the tensors make up."""
-        part = {name: by_layer(weights, name) for name in ("weights", "own", "biases", "scales", "shifts")}
-        norms = list(zip(part["scales"], part["shifts"], strict=True))
+        part = {name: by_layer(weights, name) for name in ("weights", "own", "biases")}
+        norms = norms_of(weights)
         return logits(part["weights"], view, dropout, biases=part["biases"], own=part["own"], norms=norms, once=once)
 
 
@@ -80,5 +89,15 @@ def by_layer(weights: Mapping[str, Tensor], group: str) -> list[Tensor]:
     return found
 
 
-def _free(size: int, initial: str) -> Parameter:
-    return Parameter((size,), decayed=False, initial="ones" if initial == "ones" else "zeros")
+def norms_of(weights: Mapping[str, Tensor]) -> list[Norm]:
+    """Return the norms of the hidden layers, if there are any."""
+    groups = [by_layer(weights, name) for name in ("scales", "shifts", "means", "variances")]
+    return [Norm(*each) for each in zip(*filter(None, groups), strict=True)]
+
+
+def _free(size: int, initial: Initial) -> Parameter:
+    return Parameter((size,), decayed=False, initial=initial)
+
+
+def _kept(size: int, initial: Initial) -> Parameter:
+    return Parameter((size,), decayed=False, initial=initial, learned=False)

@@ -9,7 +9,7 @@ paper's graph convolutional network has none of them, and P = Ã.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -25,6 +25,7 @@ from fishergcn.nn._dropout import Dropout, MappedDropout
 from fishergcn.nn._features import DenseFeatures, SparseFeatures, make_features
 from fishergcn.nn._first_layer import half_first_product
 from fishergcn.nn._layer import activated_times_weight
+from fishergcn.nn._norm import Norm
 from fishergcn.nn._view import Features, View, full_view
 from fishergcn.operators import Operator, SparseMatrix
 
@@ -36,15 +37,14 @@ def logits(
     *,
     biases: Sequence[Tensor] = (),
     own: Sequence[Tensor] = (),
-    norms: Sequence[tuple[Tensor, Tensor]] = (),
+    norms: Sequence[Norm] = (),
     once: bool = False,
 ) -> Tensor:
     """Run R networks with M samples each over a view: entry r * M + m of (p, R * M, C) is sample m of run r.
 
-    W^l (``weights``) and V^l (``own``) have shape (R, d_l, d_{l+1}), b^l (``biases``) shape (R, d_{l+1}). ``norms`` are
-    scale and shift of each hidden layer, whose units are first brought to mean 0 and variance 1 at each node. Without
-    ``dropout`` M is 1, unless the operators are a larger batch. ``once``: no derivative of a derivative will be asked
-    for.
+    W^l (``weights``) and V^l (``own``) have shape (R, d_l, d_{l+1}), b^l (``biases``) shape (R, d_{l+1}). ``norms``
+    are those of the hidden layers. Without ``dropout``, which says that this is training, M is 1, unless the operators
+    are a larger batch. ``once``: no derivative of a derivative will be asked for.
     """
     samples, rate = (dropout.samples, dropout.rate) if dropout else (1, 0.0)
     if own:
@@ -58,7 +58,8 @@ def logits(
     for layer, weight in enumerate(weights[1:], start=1):
         words = dropout.words(layer, nodes * words_per_node(weight.shape[1])) if dropout else None
         bias, norm = biases[layer - 1] if biases else None, norms[layer - 1] if norms else None
-        then = partial(_activate, bias=bias, norm=norm, words=words, rate=rate, weight=weight, once=once)
+        normed = None if norm is None else partial(norm.of, training=dropout is not None)
+        then = partial(_activate, bias=bias, norm=normed, words=words, rate=rate, weight=weight, once=once)
         if layer == 1 and product is not None:
             hidden = then(product, view.rows[0])
         else:
@@ -71,7 +72,7 @@ def _activate(
     values: Tensor,
     rows: Tensor | None,
     bias: Tensor | None,
-    norm: tuple[Tensor, Tensor] | None,
+    norm: Callable[[Tensor], Tensor] | None,
     words: Tensor | None,
     rate: float,
     weight: Tensor,
@@ -80,8 +81,7 @@ def _activate(
     """Return H^l W^l of what a layer's product made, for these rows."""
     values = _shifted(values, bias)
     if norm is not None:
-        scale, shift = (each.repeat_interleave(values.shape[1] // len(each), dim=0) for each in norm)
-        values = torch.nn.functional.layer_norm(values, values.shape[-1:]) * scale + shift
+        values = norm(values)
     return activated_times_weight(values, rows, words, rate, weight, once=once)
 
 

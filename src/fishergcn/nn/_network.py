@@ -50,6 +50,8 @@ class Parameter:
         ``"glorot"``: uniform, by the two dimensions that it must have; ``"zeros"`` or ``"ones"``.
     stream
         Which random numbers of the run it starts from, below 1000; Glorot tensors of one network must not share them.
+    learned
+        Whether the loss moves it; otherwise a forward pass in training may write to it, as moving averages do.
 
     Examples
     --------
@@ -61,6 +63,7 @@ class Parameter:
     decayed: bool = True
     initial: Initial = "glorot"
     stream: int = 0
+    learned: bool = True
 
     def start(self, keys: Tensor, dtype: torch.dtype) -> Tensor:
         """Return the values that the runs of these keys start from, with R before the shape."""
@@ -210,6 +213,10 @@ class Network(Base):
 
     def sees_itself(self, config: TrainConfig) -> bool:
         """Whether a layer reads the nodes that it outputs, besides what the matrix leads to."""
+        return False
+
+    def needs_all_nodes(self, config: TrainConfig) -> bool:
+        """Whether a step of training must compute every node, and not only those that labeled ones depend on."""
         return False
 
     def has_compiled_step(self, config: TrainConfig) -> bool:

@@ -80,6 +80,8 @@ CANDIDATES: tuple[Recipe, ...] = (
     Recipe("gcn, links", "gcn", {"links_as_features": True}),
     Recipe("gcn, 3 layers", "gcn", _deep(3, weight_decay=5e-4), prepared=False),
     Recipe("gcn, 5 layers", "gcn", _deep(5, **_LONG), prepared=False, after="gcn, 3 layers"),
+    Recipe("gcn, 3 layers, batch norm", "gcn", _deep(3, 256, norm="batch", dropout=0.7), prepared=False,
+           after="gcn, 3 layers"),
     # It may do nothing for a hundred epochs before it begins to learn; with larger steps it may never begin.
     Recipe("gcn, 9 layers", "gcn", _deep(9, 64, **_LONG | _SLOW), prepared=False, after="gcn, 3 layers"),
 )  # fmt: skip
@@ -89,7 +91,6 @@ PREPARATIONS: tuple[Mapping[str, Any], ...] = (
     {"scaling": "none", "bias": True, "weight_decay": 5e-4},
     {"scaling": "none", "bias": True, "weight_decay": 5e-3},
     {"scaling": "rows", "bias": True, "weight_decay": 5e-4},
-    {"scaling": "rows", "bias": False, "weight_decay": 5e-4},
     {"scaling": "columns", "bias": True, "weight_decay": 5e-3},
 )
 
@@ -180,6 +181,8 @@ def words_of(recipe: Recipe) -> str:
         said += [f"{len(hidden) + 1} layers"] if len(hidden) > 1 else []
     if recipe.settings.get("own_weights"):
         said.append("own weights")
+    if recipe.settings.get("norm") == "batch":
+        said.append("normalized over nodes")
     if method.consistent:
         said.append("consistent on unlabeled nodes")
     elif (method.samples or 1) > 1:

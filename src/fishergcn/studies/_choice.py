@@ -50,8 +50,8 @@ from fishergcn.training import (
 
 # How much work there may be, in seconds of a usual core: see training.work_of.
 _PREPARING = 16.0  # to try all preparations once or twice
-_TRYING = 47.0  # to try the candidates that are not always tried
-_COMPARING = 100.0  # to train the finalists on further inner splits
+_TRYING = 40.0  # to try the candidates that are not always tried
+_COMPARING = 50.0  # to train the finalists on further inner splits
 _NEEDED = 420.0  # for a candidate that is always tried, and for two finalists on a second inner split
 _DEEPER = 210.0  # for a larger network than the best so far
 _ENOUGH = 1000  # nodes that judge, over all inner splits, which tell candidates apart
@@ -59,6 +59,7 @@ _FEWEST, _MOST = 3, 5  # inner splits
 _ALWAYS = ("lp", "linear", "mlp", "gcn")  # what is tried on all but the largest graphs
 _FINALISTS = 5
 _MOST_ENTRIES = 2e8  # of a high-order matrix: 2.4 GB
+_PATIENCE = 30  # epochs; longer ones seldom find anything better
 _RARE = 0.7  # the share of the most frequent class from which on classes are also weighed
 
 
@@ -174,9 +175,12 @@ class Choice:
             **recipe.settings,
             **({"class_weight": "balanced"} if balanced else {}),
         }
-        stopped_by_loss = self.graph.targets is not None or self.score.name in ("accuracy", "cross_entropy")
-        watched = {} if stopped_by_loss else {"score": self.score.name}
-        known = self.general.to_dict() | own | watched | dict(self.fixed)
+        watched: dict[str, Any] = {"patience": _PATIENCE} if (usual := self.general.stopping == "patience") else {}
+        # Accuracy takes few values, and the loss has the weight decay in it: by either, training may stop too soon.
+        score = "cross_entropy" if self.score.name == "accuracy" else self.score.name
+        if self.graph.targets is None and (usual or score != "cross_entropy"):
+            watched["score"] = score
+        known = self.general.to_dict() | watched | own | dict(self.fixed)
         return TrainConfig.from_dict(known)
 
     def work(self, key: Key) -> float:

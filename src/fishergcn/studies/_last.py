@@ -16,13 +16,13 @@ from fishergcn.models import Ensemble, TrainedModel
 from fishergcn.splits import Split
 from fishergcn.studies._candidates import Key, full_name
 from fishergcn.studies._ensembles import Shares
-from fishergcn.training import RunRecord, TrainConfig, parse_method, temperature_of
+from fishergcn.training import RunRecord, TrainConfig, find_score, parse_method, temperature_of
 
 if TYPE_CHECKING:
     from fishergcn.studies._choice import Choice
 
 _FEWEST, _MOST = 2, 5  # seeds of which the mean is taken, where there are several
-_USUAL = 100.0  # work (see training.work_of) of all seeds together, if they are more than the fewest
+_USUAL = 50.0  # work (see training.work_of) of all seeds together, if they are more than the fewest
 _MUCH = 200.0  # work of the fewest, beyond which there is one
 _ATTEMPTS = 2  # more, of a training that fails where it worked on the inner splits
 _FAR = 1.3  # times the worst cross entropy on inner splits, from which on a training has failed
@@ -125,6 +125,7 @@ def _best_epoch(record: RunRecord) -> int:
     config = TrainConfig.from_dict(record.config)
     if config.test_at == "last":
         return record.epochs
-    score = record.curves.get(f"val_{config.score}", record.curves["val_loss"])
-    low = config.score == "loss" or f"val_{config.score}" not in record.curves
-    return int(np.argmin(score) if low else np.argmax(score)) + 1
+    values = record.curves.get(f"val_{config.score}")
+    if values is None:
+        return int(np.argmin(record.curves["val_loss"])) + 1
+    return int(np.argmax(find_score(config.score).gain(1.0) * np.array(values))) + 1

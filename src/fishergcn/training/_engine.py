@@ -15,7 +15,7 @@ from scipy import sparse
 from torch import Tensor
 
 from fishergcn._base.types import AnyArray, FloatArray, IntArray
-from fishergcn.nn import Dropout, View, full_view, local_view
+from fishergcn.nn import Dropout, View, full_view, local_view, moving_averages
 from fishergcn.operators import Operator, as_operator
 from fishergcn.perturbation import GraphPool, LinkNoise, Perturbation
 from fishergcn.training._compiled import CompiledStep
@@ -102,11 +102,12 @@ class Trainer:
         return as_operator(problem.propagation, device=self.device, dtype=problem.dtype)
 
     def _training_view(self) -> View:
-        """Show all nodes where a perturbation or consistency involves them, else the labeled ones' reach."""
+        """Show all nodes where a perturbation, consistency or a norm involves them, else the labeled ones' reach."""
         problem, adversary = self.problem, self.stack.adversary
         if self.mean is not None:
             return full_view(self.features, self.mean, problem.depth)
-        if adversary is None and self.links is None and not problem.method.consistent:
+        involved = problem.method.consistent or problem.method.network.needs_all_nodes(problem.config)
+        if adversary is None and self.links is None and not involved:
             return self._view("train")
         return full_view(self.features, self._whole, problem.depth)
 
@@ -150,7 +151,8 @@ class Trainer:
             found = self.compiled.gradients(self, int(epoch), noise)
             self.stack.step()
             return found
-        loss, accuracy = self.objective(epoch, noise)
+        with moving_averages():
+            loss, accuracy = self.objective(epoch, noise)
         parameters = self.stack.parameters
         slopes = torch.autograd.grad(loss.sum(), parameters, allow_unused=True)
         for parameter, slope in zip(parameters, slopes, strict=True):

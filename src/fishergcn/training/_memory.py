@@ -121,14 +121,9 @@ def _layers(sizes: Sizes, method: Method, config: TrainConfig, nodes: int, batch
     ]
 
 
-def _sees_all(method: Method, config: TrainConfig) -> bool:
-    """Whether a step computes all nodes, and not only those that the labeled ones depend on."""
-    return (method.perturbed and config.radius > 0) or method.consistent
-
-
 def _numbers(sizes: Sizes, method: Method, config: TrainConfig, runs: int, *, gpu: bool = False) -> dict[str, float]:
     """Return how many numbers of each kind a training holds at its peak, of some runs side by side."""
-    batch, whole = runs * samples_of(method, config), _sees_all(method, config)
+    batch, whole = runs * samples_of(method, config), method.steps_on_all(config)
     step = _layers(sizes, method, config, sizes.train, batch, whole=whole)
     check = _layers(sizes, method, config, sizes.val, runs, whole=False)
     found = dict.fromkeys(_HELD, 0.0)

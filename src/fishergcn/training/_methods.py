@@ -69,6 +69,10 @@ class Method:
         """Whether that network is linear: its weights are solved for."""
         return self.trained and self.network.linear
 
+    def steps_on_all(self, config: TrainConfig) -> bool:
+        """Whether a step computes every node, and not only those that the labeled ones depend on."""
+        return (self.perturbed and config.radius > 0) or self.consistent or self.network.needs_all_nodes(config)
+
     @property
     def has_epochs(self) -> bool:
         """Whether it is trained epoch by epoch."""

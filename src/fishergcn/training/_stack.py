@@ -20,13 +20,16 @@ class Stack:
         config, around = problem.config, problem.neighborhood
         self.keys = problem.keys(runs).to(device)
         described = problem.tensors
-        self.weights = {name: nn.Parameter(each.start(self.keys, problem.dtype)) for name, each in described.items()}
+        self.weights = {
+            name: nn.Parameter(each.start(self.keys, problem.dtype), requires_grad=each.learned)
+            for name, each in described.items()
+        }
         self.decays = tuple(name for name, each in described.items() if each.decayed)
         self.adversary: SpectralAdversary | None = None
         if around is not None and config.noise != "mean":
             around = around.to(device, problem.dtype)
             self.adversary = SpectralAdversary(around, problem.samples, adversarial=config.adversarial, keys=self.keys)
-        self.down = Adam(list(self.weights.values()), config.learning_rate)
+        self.down = Adam(self._learned, config.learning_rate)
         self.up = Adam([] if self.xi is None else [self.xi], config.learning_rate, maximize=True)
 
     def __len__(self) -> int:
@@ -52,7 +55,11 @@ class Stack:
     @property
     def parameters(self) -> list[nn.Parameter]:
         """All that is learned: what minimizes the loss, then what maximizes it."""
-        return [*self.weights.values(), *([] if self.xi is None else [self.xi])]
+        return [*self._learned, *([] if self.xi is None else [self.xi])]
+
+    @property
+    def _learned(self) -> list[nn.Parameter]:
+        return [each for each in self.weights.values() if each.requires_grad]
 
     def step(self) -> None:
         """Move along the gradients: what minimizes the loss down, what maximizes it up."""
@@ -62,8 +69,11 @@ class Stack:
     def keep(self, runs: Tensor) -> None:
         """Let the other runs leave; the optimizer goes on where it was."""
         self.keys = self.keys[runs]
-        self.weights = {name: nn.Parameter(each.detach()[runs]) for name, each in self.weights.items()}
+        self.weights = {
+            name: nn.Parameter(each.detach()[runs], requires_grad=each.requires_grad)
+            for name, each in self.weights.items()
+        }
         if self.adversary is not None:
             self.adversary.keep(runs)
-        self.down = self.down.keep(list(self.weights.values()), runs)
+        self.down = self.down.keep(self._learned, runs)
         self.up = self.up.keep([] if self.xi is None else [self.xi], runs)

@@ -43,7 +43,7 @@ def work_of(sizes: Sizes, method: Method, config: TrainConfig, epochs: int | Non
     if method.solved:
         return _SOLVING * sum(forward(sizes.train, whole=False))
     step, check = (
-        forward(sizes.train, whole=method.consistent or method.perturbed),
+        forward(sizes.train, whole=method.steps_on_all(config)),
         forward(sizes.val, whole=False),
     )
     weights = sum(math.prod(each.shape) for each in network.tensors(sizes.features, sizes.classes, config).values())
