@@ -50,8 +50,8 @@ from fishergcn.training import (
 
 # How much work there may be, in seconds of a usual core: see training.work_of.
 _PREPARING = 16.0  # to try all preparations once or twice
-_TRYING = 40.0  # to try the candidates that are not always tried
-_COMPARING = 50.0  # to train the finalists on further inner splits
+_TRYING = 35.0  # to try the candidates that are not always tried
+_COMPARING = 35.0  # to train the finalists on further inner splits
 _NEEDED = 420.0  # for a candidate that is always tried, and for two finalists on a second inner split
 _DEEPER = 210.0  # for a larger network than the best so far
 _ENOUGH = 1000  # nodes that judge, over all inner splits, which tell candidates apart
@@ -223,7 +223,7 @@ class Choice:
     def _longest_first(self, keys: Sequence[Key]) -> list[Key]:
         """Return candidates in the order in which cores are seldom idle: no long one is left alone at the end.
 
-        Before them comes one for each core that needs no high-order matrix, which takes its time to be made.
+        Before them comes one for each core that needs no high-order matrix, while that is still to be made.
         """
 
         def length(key: Key) -> float:
@@ -232,8 +232,13 @@ class Choice:
                 sizes = dataclasses.replace(sizes, stored=sizes.nodes * sizes.features)
             return work_of(sizes, method, config)
 
+        def high_order(key: Key) -> bool:
+            return parse_method(self._recipe(key).method).high_order
+
         found = sorted(keys, key=length, reverse=True)
-        ready = [key for key in found if not parse_method(self._recipe(key).method).high_order][: self.clock.cores]
+        if any(map(high_order, self.records)):
+            return found
+        ready = [key for key in found if not high_order(key)][: self.clock.cores]
         return [*ready, *(key for key in found if key not in ready)]
 
     def _recipe(self, key: Key) -> Recipe:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fishergcn.studies._choice import Choice
 
 _FEWEST, _MOST = 2, 5  # seeds of which the mean is taken, where there are several
-_USUAL = 50.0  # work (see training.work_of) of all seeds together, if they are more than the fewest
+_USUAL = 30.0  # work (see training.work_of) of all seeds together, if they are more than the fewest
 _MUCH = 200.0  # work of the fewest, beyond which there is one
 _ATTEMPTS = 2  # more, of a training that fails where it worked on the inner splits
 _FAR = 1.3  # times the worst cross entropy on inner splits, from which on a training has failed
