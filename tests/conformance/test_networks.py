@@ -189,7 +189,9 @@ def test_mini_batches_of_all_neighbors_are_the_full_batch(name, settings):
 
 
 def test_mini_batches_have_no_means_over_all_nodes():
-    with pytest.raises(InputError, match=r"^mini-batches cannot train 'gcn' with norm='batch', .*; norm='layer' can\.$"):
+    with pytest.raises(
+        InputError, match=r"^mini-batches cannot train 'gcn' with norm='batch', .*; norm='layer' can\.$"
+    ):
         train(GRAPH, "gcn", SPLITS[0], config=changed(norm="batch"), device="cpu", batches=BatchSettings(5, (3, 3, 3)))
 
 

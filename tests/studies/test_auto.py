@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,8 @@ from fishergcn.errors import DataFileError, InputError
 from fishergcn.execution import Listener
 from fishergcn.models import Ensemble, Selection, load_model
 from fishergcn.splits import Split
-from fishergcn.studies import CANDIDATES, PREPARATIONS, _choice, _honest, _last, counting_from, load_selection
-from fishergcn.studies._candidates import preparations_of, recipes_of, words_for, words_of
+from fishergcn.studies import CANDIDATES, PREPARATIONS, _auto, _choice, _honest, _last, counting_from, load_selection
+from fishergcn.studies._candidates import Recipe, preparations_of, recipes_of, words_for, words_of
 from fishergcn.studies._decisions import Clock
 from fishergcn.training import Score, Sizes, TrainConfig, parse_method, register_score, unregister_score, work_of
 
@@ -541,3 +542,40 @@ def test_what_comes_to_nothing_on_the_split_itself_is_left_out(split, monkeypatc
     monkeypatch.setattr(_last, "_good", lambda choice, key, found: [])
     with pytest.raises(InputError, match="on the split itself failed, and nothing else was tried"):
         fit(graph, split, **options)
+
+
+@pytest.mark.parametrize("loss", [0.4, 0.6])
+def test_a_training_comes_to_nothing_where_it_lost_half_of_what_others_gained(split, loss):
+    """Two classes by halves cost 0.69: after 0.2 on inner splits 0.4 is a training like others."""
+    graph = planted(links_tell=True)
+    choice = SimpleNamespace(graph=graph, split=split, cost="val_cross_entropy", records={("gcn", ""): {}})
+    inner, last = (SimpleNamespace(status="ok", val_cross_entropy=each) for each in (0.2, loss))
+    choice.records["gcn", ""] = {"mine inner 1": inner}
+    assert len(_last._good(choice, ("gcn", ""), [(last, {})])) == (loss < 0.5)
+
+
+def test_a_candidate_takes_the_preparation_that_suits_a_cheaper_one(split, monkeypatch):
+    names = ("mlp", "gcn", "gcn-x2-c", "gcn-t-x2-c")
+    recipes = tuple(Recipe(name, name, like="gcn-x2-c" if name == "gcn-t-x2-c" else "") for name in names)
+    monkeypatch.setattr(_auto, "recipes_of", lambda *_, **__: recipes)
+    real = _choice.Choice._loss
+
+    def second_is_best(self, key):
+        others = [each for each in self.records if each[0] == key[0]]
+        better = key[0] == "gcn-x2-c" and others.index(key) == 1
+        return real(self, key) - better * 10
+
+    found = {}
+
+    def noted(self, prepared):
+        real_try(self, prepared)
+        for name, words in self.records:
+            found.setdefault(name, []).append(words)
+
+    real_try = _choice.Choice._try_candidates
+    monkeypatch.setattr(_choice.Choice, "_loss", second_is_best)
+    monkeypatch.setattr(_choice.Choice, "_try_candidates", noted)
+    monkeypatch.setattr(_choice, "_AGAIN", 0.0)
+    fit(planted(True), split, settings={"max_epochs": 5, "hidden": 8}, device="cpu", workers=1)
+    assert len(found["gcn-x2-c"]) == 2
+    assert found["gcn-t-x2-c"] == found["gcn-x2-c"]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fishergcn.studies._ensembles import Judged, best_of, choose, kinds_of, members, nested
+from fishergcn.studies._ensembles import Judged, _error_of_nodes, best_of, choose, kinds_of, members, nested
 from fishergcn.training import find_score
 
 ACCURACY = find_score("accuracy")
@@ -211,6 +211,28 @@ def test_scores_within_their_error_do_not_decide():
     assert best_of({"simple": simple, "costly": [(0.81, 0.61), (0.815, 0.59)]}) == "simple"
     assert best_of({"simple": simple, "costly": [(0.90, 0.70), (0.91, 0.78)]}) == "costly"
     assert best_of({"one": [(0.8, 0.1)], "other": [(0.81, 0.9)]}) == "other"  # one inner split has no error
+
+
+@pytest.mark.parametrize("splits", [1, 2, 5])
+@pytest.mark.parametrize(("missed", "expected"), [(3, "sharper"), (30, "simple")])
+def test_splits_that_agree_by_chance_do_not_hide_that_few_nodes_differ(splits, missed, expected):
+    """Of 100 nodes the sharper candidate misses some more in each split: their share has no error between splits."""
+    one, other = np.ones(100), np.ones(100)
+    one[:5] = 0
+    other[10 : 15 + missed] = 0
+    values = {"simple": [(one.mean(), 0.6)] * splits, "sharper": [(other.mean(), 0.5)] * splits}
+    assert best_of(values) == "simple"
+    assert best_of(values, {"simple": [one] * splits, "sharper": [other] * splits}) == expected
+
+
+def test_the_error_of_nodes_is_that_of_a_paired_difference():
+    rng = np.random.default_rng(0)
+    both = rng.random((4000, 2, 50)) < np.array([0.8, 0.7])[None, :, None]
+    differences = both[:, 0].mean(1) - both[:, 1].mean(1)
+    found = np.mean([_error_of_nodes([one * 1.0], [other * 1.0]) for one, other in both])
+    assert found == pytest.approx(np.sqrt(differences.var() + differences.mean() ** 2 / 50), rel=0.05)
+    one, other = both[0] * 1.0
+    assert _error_of_nodes([one, one], [other, other]) == pytest.approx(_error_of_nodes([one], [other]) / np.sqrt(2))
 
 
 @settings(max_examples=50)

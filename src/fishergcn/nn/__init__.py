@@ -35,6 +35,6 @@ __all__ = [
 
 SHARED = (
     "Base", "CompiledNetwork", "Dropout", "FeatureScaling", "Features", "LocalDropout", "MappedDropout", "Role",
-    "blockwise_view", "by_layer", "find_base", "full_view", "load_plugins", "local_view", "logits", "moving_averages", "norms_of",
-    "outside_modules", "ready_features", "relu_dropout", "times_weight", "with_links", "words_per_node",
+    "blockwise_view", "by_layer", "find_base", "full_view", "load_plugins", "local_view", "logits", "moving_averages",
+    "norms_of", "outside_modules", "ready_features", "relu_dropout", "times_weight", "with_links", "words_per_node",
 )  # fmt: skip

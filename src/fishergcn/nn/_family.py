@@ -25,8 +25,8 @@ class Family(Network):
 
         z = P h W + h V + b,   h' = dropout(relu(norm(z))) in each hidden layer,   logits = the last z
 
-    W are ``weights.l``, V ``own.l``, b ``biases.l``, scale and shift of a norm ``scales.l`` and ``shifts.l``, and what it
-    keeps of the nodes that it has seen ``means.l`` and ``variances.l``.
+    W are ``weights.l``, V ``own.l``, b ``biases.l``, scale and shift of a norm ``scales.l`` and ``shifts.l``,
+    and what it keeps of the nodes that it has seen ``means.l`` and ``variances.l``.
 
     Examples
     --------

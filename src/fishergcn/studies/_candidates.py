@@ -24,7 +24,8 @@ class Recipe:
 
     ``prepared``: it takes the preparation of the features that suits networks of its kind; otherwise ``settings`` say
     all. ``after`` names the candidate that must be the best so far before this one, which is larger, is tried; another
-    one after the same candidate may be the best, too.
+    one after the same candidate may be the best, too. ``like`` names a cheaper candidate that tells which of two
+    preparations suits this one.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Recipe:
     settings: Mapping[str, Any] = field(default_factory=dict)
     prepared: bool = True
     after: str = ""
+    like: str = ""
 
     @property
     def kind(self) -> str:
@@ -72,9 +74,9 @@ CANDIDATES: tuple[Recipe, ...] = (
     Recipe("mlp", "mlp"),
     Recipe("gcn", "gcn"),
     Recipe("sage", "sage"),
-    Recipe("gcn-x2-c", "gcn-x2-c"),
+    Recipe("gcn-x3-c", "gcn-x3-c"),
     Recipe("gcn-t", "gcn-t"),
-    Recipe("gcn-t-x2-c", "gcn-t-x2-c"),
+    Recipe("gcn-t-x3-c", "gcn-t-x3-c", like="gcn-x3-c"),
     Recipe("mlp, links", "mlp", {"links_as_features": True, "hidden": (256,), "scaling": "rows", "weight_decay": 5e-5},
            prepared=False),
     Recipe("gcn, links", "gcn", {"links_as_features": True}),

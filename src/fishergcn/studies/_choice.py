@@ -50,8 +50,10 @@ from fishergcn.training import (
 
 # How much work there may be, in seconds of a usual core: see training.work_of.
 _PREPARING = 16.0  # to try all preparations once or twice
-_TRYING = 35.0  # to try the candidates that are not always tried
-_COMPARING = 35.0  # to train the finalists on further inner splits
+_TRYING = 47.0  # to try the candidates that are not always tried
+_AGAIN = 30.0  # after which no candidate is tried with a second preparation
+_TELLING = 6.0  # to try one so that tells what suits another
+_COMPARING = 60.0  # to train the finalists on further inner splits
 _NEEDED = 420.0  # for a candidate that is always tried, and for two finalists on a second inner split
 _DEEPER = 210.0  # for a larger network than the best so far
 _ENOUGH = 1000  # nodes that judge, over all inner splits, which tell candidates apart
@@ -276,8 +278,9 @@ class Choice:
         second = [
             (each.name, self._words(each, prepared, 1)) for each in self.recipes if each.prepared and each.trained
         ]
+        liked = {each.like for each in self.recipes}
         spent, keys = 0.0, list[Key]()
-        for key in [*first, *second]:
+        for key in [*first, *sorted(second, key=lambda key: key[0] not in liked)]:
             work = self.work(key)
             known = key in self.records
             if known or key in keys or math.isinf(work):
@@ -286,16 +289,26 @@ class Choice:
             needed = self._recipe(key).trained and not any(
                 self._recipe(each).trained for each in (*keys, *self.records)
             )
-            if spent + work <= _TRYING or simple or needed:
+            telling = key in second and key[0] in liked and work <= _TELLING
+            most = _TRYING if key in first else _AGAIN
+            if spent + work <= most or simple or needed or telling:
                 spent += work
                 keys.append(key)
             elif key in first:
                 self.left_out.setdefault(key[0], "it would be too much work on a graph of this size")
         self._train("candidates", keys, self.splits[:1], share=0.4)
+        self._take_after()
         networks = any(self._recipe(key).trained for key in self.records if self._loss(key) < math.inf)
         if not networks and any(each.trained for each in self.recipes):
             reasons = "; ".join(f"{name}: {why}" for name, why in self.left_out.items())
             raise InputError(f"no candidate could be trained ({reasons or 'all runs diverged or failed'}).")
+
+    def _take_after(self) -> None:
+        """Train candidates with the preparation that suits a cheaper one best, if they had another."""
+        best = dict(sorted(self.records, key=self._loss, reverse=True))  # of each candidate the last, its best, is kept
+        found = [(each.name, best[each.like]) for each in self.recipes if each.name in best and each.like in best]
+        keys = [key for key in found if key not in self.records and self.work(key) <= _TRYING]
+        self._train("preparations", keys, self.splits[:1], share=0.4)
 
     def _words(self, recipe: Recipe, prepared: Mapping[str, Sequence[str]], place: int) -> str:
         if not (recipe.trained and recipe.prepared):

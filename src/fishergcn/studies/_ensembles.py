@@ -81,6 +81,11 @@ class Judged:
             return value, -value
         return value, _loss([self.task.evidence(found, labels)], self.task)
 
+    def hits(self, shares: Mapping[str, float], split: int) -> FloatArray:
+        """Return 1 for each node of an inner split whose class a mean finds, else 0; nothing for other tasks."""
+        found, labels = self.mixed(shares, split), self.labels[split]
+        return np.asarray(found.argmax(1) == labels, dtype=float) if self.task.name == "classification" else np.empty(0)
+
     def right(self, name: str) -> list[FloatArray]:
         """Return the probability of the true class, or what the cost of another task depends on, split by split."""
         found = zip(self.probabilities[name], self.labels, strict=True)
@@ -91,11 +96,13 @@ def choose(judged: Judged, *, ensembles: bool = True) -> tuple[str, Shares]:
     """Return the name of the best contender, a candidate or a kind of ensemble, and its members with their shares."""
     splits = range(len(judged.labels))
     alone = {name: {name: 1.0} for name in judged.probabilities}
-    values = {name: [judged.values(shares, at) for at in splits] for name, shares in alone.items()}
+    contenders = {name: [shares] * len(splits) for name, shares in alone.items()}
     kinds = kinds_of(judged) if ensembles and len(splits) > 1 else []
     for kind in kinds:
-        values[kind] = [judged.values(members(judged.without(at), kind), at) for at in splits]
-    best = best_of(values)
+        contenders[kind] = [members(judged.without(at), kind) for at in splits]
+    values = {name: [judged.values(each[at], at) for at in splits] for name, each in contenders.items()}
+    hits = {name: [judged.hits(each[at], at) for at in splits] for name, each in contenders.items()}
+    best = best_of(values, hits)
     shares = alone[best] if best in alone else members(judged, best)
     return (best if len(shares) > 1 else next(iter(shares))), shares
 
@@ -139,12 +146,15 @@ def _greedy(right: Mapping[str, Sequence[FloatArray]], task: Task) -> Shares:
     return {name: count / sum(kept.values()) for name, count in kept.items()}
 
 
-def best_of(values: Mapping[str, Sequence[tuple[float, float]]]) -> str:
+def best_of(
+    values: Mapping[str, Sequence[tuple[float, float]]], hits: Mapping[str, Sequence[FloatArray]] | None = None
+) -> str:
     """Return the contender with the least loss among those whose score may be the best.
 
-    Its mean score is within one standard error of the best, of the difference, paired split by split. Cross entropy
-    sees smaller differences than most scores; of equal ones the first is taken. Where a score is not defined on an
-    inner split, for lack of a class, that split is left out.
+    Its mean score is not clearly below the best: by two standard errors of the difference node by node, of which
+    ``hits`` say which were found, or by one split by split if that is larger; two or three splits may agree by chance.
+    Cross entropy sees smaller differences than most scores; of equal ones the first is taken. Where a score is not
+    defined on an inner split, for lack of a class, that split is left out.
     """
     splits = range(min(map(len, values.values())))
     defined = [at for at in splits if all(math.isfinite(each[at][0]) for each in values.values())]
@@ -158,9 +168,15 @@ def best_of(values: Mapping[str, Sequence[tuple[float, float]]]) -> str:
     for name, each in values.items():
         gaps = np.array([top - own for (top, _), (own, _) in zip(values[best], each, strict=True)])
         error = gaps.std(ddof=1) / math.sqrt(len(gaps)) if len(gaps) > 1 else 0.0
-        if gaps.mean() <= error:
+        if gaps.mean() <= max(error, 2 * _error_of_nodes(hits[best], hits[name]) if hits else 0.0):
             staying.append(name)
     return min(staying, key=lambda name: float(np.mean([loss for _, loss in values[name]])))
+
+
+def _error_of_nodes(first: Sequence[FloatArray], second: Sequence[FloatArray]) -> float:
+    """Return the standard error of a difference in accuracy, from the nodes that one finds and the other does not."""
+    squares = [np.square(one - other).sum() / max(len(one), 1) ** 2 for one, other in zip(first, second, strict=True)]
+    return math.sqrt(sum(squares)) / len(squares)
 
 
 def nested(judged: Judged, *, ensembles: bool = True) -> list[FloatArray]:

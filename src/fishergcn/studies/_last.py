@@ -25,7 +25,7 @@ _FEWEST, _MOST = 2, 5  # seeds of which the mean is taken, where there are sever
 _USUAL = 30.0  # work (see training.work_of) of all seeds together, if they are more than the fewest
 _MUCH = 200.0  # work of the fewest, beyond which there is one
 _ATTEMPTS = 2  # more, of a training that fails where it worked on the inner splits
-_FAR = 1.3  # times the worst cross entropy on inner splits, from which on a training has failed
+_FAR = 1.3  # times the worst cost on inner splits, below which no training has failed
 
 Trained = tuple[RunRecord, Mapping[str, AnyArray]]  # and its weights
 
@@ -73,10 +73,18 @@ def _loss(model: TrainedModel, cost: str) -> float:
 
 
 def _good(choice: Choice, key: Key, found: Sequence[Trained]) -> list[Trained]:
-    """Leave out trainings that came to nothing, though all on inner splits worked."""
+    """Leave out trainings that came to nothing, though all on inner splits worked.
+
+    Classes: those that lost more than half of what the others gained over the shares of the classes.
+    """
     inner = [each for name, each in choice.records[key].items() if name != choice.split.name and each.status == "ok"]
     worst = max((getattr(each, choice.cost) for each in inner), default=math.inf)
-    return [each for each in found if getattr(each[0], choice.cost) <= _FAR * worst]
+    most, labels, split = _FAR * worst, choice.graph.labels, choice.split
+    if labels is not None:
+        counts = np.bincount(labels[split.train], minlength=choice.graph.num_classes) + 1
+        nothing = float(-np.log(counts / counts.sum())[labels[split.val]].mean())
+        most = max(most, (worst + nothing) / 2)
+    return [each for each in found if getattr(each[0], choice.cost) <= most]
 
 
 def _model(

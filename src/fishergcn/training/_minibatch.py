@@ -67,8 +67,8 @@ class MiniBatchTrainer:
         check_fanout(settings.fanout, problem.depth)
         if problem.method.network.needs_all_nodes(problem.config):
             raise InputError(
-                f"mini-batches cannot train {problem.method.name!r} with norm={problem.config.norm!r}, which takes means "
-                "over all nodes; norm='layer' can."
+                f"mini-batches cannot train {problem.method.name!r} with norm={problem.config.norm!r}, which takes "
+                "means over all nodes; norm='layer' can."
             )
         plan_step(problem.method, problem.config, gpu=device.type == "cuda", batches=True)  # refuses what cannot run
         self.problem, self.runs, self.settings, self.device = problem, [run], settings, device
