@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fishergcn.nn._norm import Norm, moving_averages
+from fishergcn.nn import Norm, moving_averages
 
 RUNS, SAMPLES, NODES, WIDTH = 2, 3, 20, 5
 

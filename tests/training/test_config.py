@@ -64,7 +64,7 @@ BAD = [
     ("adversarial", 1, "adversarial must be True or False, got 1."),
     ("own_weights", 1, None),
     ("links_as_features", 1, None),
-    ("norm", "batch", None),
+    ("norm", "group", None),
     ("perturbation", "links", None),
     ("link_rate", 1.0, "link_rate must be at least 0.0 and less than 1.0, got 1."),
     ("order", 0, "order must be between 1 and 1000, got 0."),

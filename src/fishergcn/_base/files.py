@@ -210,11 +210,7 @@ def make_folder(folder: Path, *, inside: Path | None = None) -> None:
 
 
 def write_text(
-    path: str | os.PathLike[str],
-    text: str,
-    *,
-    inside: str | os.PathLike[str] | None = None,
-    overwrite: bool = True,
+    path: str | os.PathLike[str], text: str, *, inside: str | os.PathLike[str] | None = None, overwrite: bool = True
 ) -> None:
     """Write a UTF-8 text file atomically; see :func:`atomic_path`."""
     with atomic_path(path, inside=inside, overwrite=overwrite) as temporary:

@@ -49,11 +49,7 @@ class ProcessError(FisherGCNError):
 
 
 def start_python(
-    module: str,
-    *arguments: str,
-    environment: Mapping[str, str] | None = None,
-    outlives: bool = False,
-    **options: Any,
+    module: str, *arguments: str, environment: Mapping[str, str] | None = None, outlives: bool = False, **options: Any
 ) -> subprocess.Popen[Any]:
     """Run a module of this package as a program; ``options`` are those of ``subprocess.Popen``.
 

@@ -53,8 +53,7 @@ class Reading:
     target: str | None = _column("Column with the other end.")
     weight: str | None = _column("Column with the weight; none for links without weights.")
     every: str | None = _data(
-        "Put times together: day, week, month or year of dates (or of seconds since 1970), or a number.",
-        metavar="SPAN",
+        "Put times together: day, week, month or year of dates (or of seconds since 1970), or a number.", metavar="SPAN"
     )
     empty: Literal["refuse", "skip"] = _data("What to do with graphs without links.", default="refuse")
 

@@ -20,13 +20,7 @@ from fishergcn._base.temporary import elsewhere
 from fishergcn._base.types import AnyArray
 from fishergcn.errors import FisherGCNError, InputError, reason
 from fishergcn.execution._executors import LocalExecutor, failed_records
-from fishergcn.execution._jobs import (
-    Job,
-    find_measure,
-    measure_name,
-    run_from_dict,
-    run_to_dict,
-)
+from fishergcn.execution._jobs import Job, find_measure, measure_name, run_from_dict, run_to_dict
 from fishergcn.training import Problem, RunRecord, problem_arrays, problem_from_arrays, problem_key
 
 _RETRIES = 5  # how often a task may lose its machine

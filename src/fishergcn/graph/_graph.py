@@ -22,14 +22,7 @@ from fishergcn.errors import InputError
 from fishergcn.graph._components import components
 from fishergcn.graph._formats._columns import Columns
 from fishergcn.graph._formats._reading import Empty, Kind, Text, check_reading
-from fishergcn.graph._node_data import (
-    check_classes,
-    check_features,
-    check_masks,
-    check_names,
-    check_split,
-    frozen,
-)
+from fishergcn.graph._node_data import check_classes, check_features, check_masks, check_names, check_split, frozen
 from fishergcn.graph._pairs import Directed, link_matrix, symmetrized, without_self_links
 from fishergcn.graph._targets import Task, check_target_names, check_targets, known_nodes, target_words
 
@@ -528,13 +521,7 @@ class Graph(metaclass=_Constructors):
         return cls(**file_arguments(files, header, choices))
 
     @classmethod
-    def from_frames(
-        cls,
-        edges: Any,
-        nodes: Any = None,
-        labels: Any = None,
-        **choices: Unpack[Choices],
-    ) -> Graph:
+    def from_frames(cls, edges: Any, nodes: Any = None, labels: Any = None, **choices: Unpack[Choices]) -> Graph:
         """Build a graph from data frames of pandas or polars, or tables of pyarrow, as from files with the same cells.
 
         Parameters

@@ -128,12 +128,7 @@ class Explanation:
 
 
 def explain(
-    model: TrainedModel,
-    node: int | str,
-    graph: Graph | None = None,
-    *,
-    label: int | str | None = None,
-    limit: int = 20,
+    model: TrainedModel, node: int | str, graph: Graph | None = None, *, label: int | str | None = None, limit: int = 20
 ) -> Explanation:
     """Compute an :class:`Explanation`: see :meth:`fishergcn.TrainedModel.explain`."""
     limit = check_integer("limit", limit, minimum=1)

@@ -516,11 +516,7 @@ class TrainedModel:
         return np.arange(self.num_classes, dtype=np.int64)
 
     def score(
-        self,
-        graph: Graph | None = None,
-        score: str | None = None,
-        *,
-        nodes: Sequence[int] | AnyArray | None = None,
+        self, graph: Graph | None = None, score: str | None = None, *, nodes: Sequence[int] | AnyArray | None = None
     ) -> float:
         """Return the accuracy, or another score by its name, on nodes whose class is known.
 

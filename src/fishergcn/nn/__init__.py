@@ -24,7 +24,7 @@ from fishergcn.nn._network import (
     register,
     unregister,
 )
-from fishergcn.nn._norm import moving_averages
+from fishergcn.nn._norm import Norm, moving_averages
 from fishergcn.nn._scaling import FeatureScaling
 from fishergcn.nn._view import Features, View, blockwise_view, full_view, local_view
 
@@ -34,7 +34,8 @@ __all__ = [
 ]  # fmt: skip
 
 SHARED = (
-    "Base", "CompiledNetwork", "Dropout", "FeatureScaling", "Features", "LocalDropout", "MappedDropout", "Role",
-    "blockwise_view", "by_layer", "find_base", "full_view", "load_plugins", "local_view", "logits", "moving_averages",
-    "norms_of", "outside_modules", "ready_features", "relu_dropout", "times_weight", "with_links", "words_per_node",
+    "Base", "CompiledNetwork", "Dropout", "FeatureScaling", "Features", "LocalDropout", "MappedDropout", "Norm",
+    "Role", "blockwise_view", "by_layer", "find_base", "full_view", "load_plugins", "local_view", "logits",
+    "moving_averages", "norms_of", "outside_modules", "ready_features", "relu_dropout", "times_weight", "with_links",
+    "words_per_node",
 )  # fmt: skip

@@ -27,13 +27,7 @@ from fishergcn.propagation._matrices import (
     normalized_adjacency,
     renormalized,
 )
-from fishergcn.propagation._new_nodes import (
-    high_order_rows,
-    joined,
-    mean_rows,
-    normalized_rows,
-    renormalized_rows,
-)
+from fishergcn.propagation._new_nodes import high_order_rows, joined, mean_rows, normalized_rows, renormalized_rows
 
 if TYPE_CHECKING:
     from fishergcn._settings.config import TrainConfig

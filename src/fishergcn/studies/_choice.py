@@ -152,12 +152,7 @@ class Choice:
             stage = f"final-without-{gone}" if gone else "final"
             chosen, shares = choose(judged, ensembles=self.ensembles)
             try:
-                return (
-                    judged,
-                    chosen,
-                    shares,
-                    final_model(self, chosen, shares, stage),
-                )
+                return (judged, chosen, shares, final_model(self, chosen, shares, stage))
             except TrainingFailedError as error:
                 rest = {name: each for name, each in judged.probabilities.items() if name not in error.names}
                 if not rest:

@@ -62,11 +62,7 @@ def watched_values(score: Score, classes: int, loss: FloatArray, measured: Float
 
 
 def measure(
-    logits: Tensor,
-    targets: Targets,
-    decay: Tensor | float = 0.0,
-    part: str = "",
-    thresholds: FloatArray | None = None,
+    logits: Tensor, targets: Targets, decay: Tensor | float = 0.0, part: str = "", thresholds: FloatArray | None = None
 ) -> dict[str, FloatArray]:
     """Return every score of each run by name, each of shape (R,), NaN for a run without nodes.
 

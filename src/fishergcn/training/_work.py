@@ -42,10 +42,7 @@ def work_of(sizes: Sizes, method: Method, config: TrainConfig, epochs: int | Non
 
     if method.solved:
         return _SOLVING * sum(forward(sizes.train, whole=False))
-    step, check = (
-        forward(sizes.train, whole=method.steps_on_all(config)),
-        forward(sizes.val, whole=False),
-    )
+    step, check = (forward(sizes.train, whole=method.steps_on_all(config)), forward(sizes.val, whole=False))
     weights = sum(math.prod(each.shape) for each in network.tensors(sizes.features, sizes.classes, config).values())
     epoch = samples_of(method, config) * (_BACKWARD * step[0] + step[1]) + check[0] + check[1] / 3
     epoch += _WEIGHT * weights + _EPOCH

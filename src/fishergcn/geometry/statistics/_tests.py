@@ -54,12 +54,7 @@ class IndependenceTest:
 
 
 def two_sample_test(
-    distances: Any,
-    groups: Sequence[Hashable],
-    *,
-    permutations: int = 9999,
-    level: float = 0.95,
-    seed: int = 0,
+    distances: Any, groups: Sequence[Hashable], *, permutations: int = 9999, level: float = 0.95, seed: int = 0
 ) -> TwoSampleTest:
     """Test whether two groups of graphs come from one distribution, from their distances.
 

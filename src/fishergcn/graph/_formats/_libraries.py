@@ -109,11 +109,7 @@ def pyg_arguments(data: Data) -> dict[str, Any]:
         weight = column.reshape(-1)
     if data.num_nodes is None:
         raise InputError("data must say how many nodes it has: set data.num_nodes or data.x.")
-    arguments: dict[str, Any] = {
-        "edges": _array(index).T,
-        "num_nodes": int(data.num_nodes),
-        "directed": "refuse",
-    }
+    arguments: dict[str, Any] = {"edges": _array(index).T, "num_nodes": int(data.num_nodes), "directed": "refuse"}
     if weight is not None:
         arguments["weights"] = _array(weight)
     for field, argument in (("x", "features"), ("y", "labels")):
