@@ -554,6 +554,24 @@ def test_a_training_comes_to_nothing_where_it_lost_half_of_what_others_gained(sp
     assert len(_last._good(choice, ("gcn", ""), [(last, {})])) == (loss < 0.5)
 
 
+def test_trainings_stop_by_cross_entropy_unless_the_score_or_the_settings_say_otherwise(split):
+    def stopped_by(**options):
+        config = fit(planted(True), split, **{"methods": ["gcn"], "device": "cpu", "workers": 1} | options).config
+        return config.score, config.patience
+
+    assert stopped_by(settings=PLAIN) == ("cross_entropy", 30)
+    assert stopped_by(settings=PLAIN | {"patience": 7}) == ("cross_entropy", 7)
+    assert stopped_by(settings=PLAIN, score="macro-f1") == ("macro_f1", 30)
+    assert stopped_by(settings="paper") == ("loss", 100)
+
+
+@pytest.mark.parametrize(("score", "epoch"), [("cross_entropy", 2), ("macro_f1", 3), ("loss", 1)])
+def test_a_refit_takes_as_many_epochs_as_led_to_the_best(score, epoch):
+    curves = {"val_loss": [0.1, 0.8, 0.9], "val_cross_entropy": [0.7, 0.3, 0.5], "val_macro_f1": [0.2, 0.4, 0.6]}
+    config = TrainConfig.named("general", score=score).to_dict()
+    assert _last._best_epoch(SimpleNamespace(config=config, curves=curves, epochs=3)) == epoch
+
+
 def test_a_candidate_takes_the_preparation_that_suits_a_cheaper_one(split, monkeypatch):
     names = ("mlp", "gcn", "gcn-x2-c", "gcn-t-x2-c")
     recipes = tuple(Recipe(name, name, like="gcn-x2-c" if name == "gcn-t-x2-c" else "") for name in names)

@@ -237,12 +237,12 @@ def _single(model: TrainedModel) -> nn.Module:
         bias = biases[place][0] if biases else None
         made.layers.append(_layer(made.matrix, weight[0], own[place][0] if own else None, bias))
     for scale, shift, mean, variance in norms_of(model.weights):
-        layer: nn.Module = nn.LayerNorm(scale.shape[1])
+        norm: nn.Module = nn.LayerNorm(scale.shape[1])
         kept: dict[str, Tensor] = {}
         if mean is not None and variance is not None:
-            layer = nn.BatchNorm1d(scale.shape[1])
+            norm = nn.BatchNorm1d(scale.shape[1])
             kept = {"running_mean": mean[0], "running_var": variance[0], "num_batches_tracked": torch.tensor(0)}
-        made.norms.append(_filled(layer, weight=scale[0], bias=shift[0], **kept))
+        made.norms.append(_filled(norm, weight=scale[0], bias=shift[0], **kept))
     return made
 
 
